@@ -1,0 +1,2 @@
+//! The tollgate program.
+fn main() {}

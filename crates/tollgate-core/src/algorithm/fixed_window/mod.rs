@@ -1,0 +1,176 @@
+//! Fixed window: one count for each of the windows that follow each other.
+
+use super::{Machine, Status, state_of};
+use crate::quota::Quota;
+use crate::time::{MAX_EXACT, Wait};
+
+/// Counts calls in windows that follow each other.
+///
+/// Aligned windows start at multiples of `T` since the Unix epoch; an anchored one starts at the
+/// first call it counts. In any half-open span of length `T` at most `2N` units are admitted by
+/// aligned windows and `2N - 1` by anchored ones, because a span can touch two windows.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::{FixedWindow, State};
+/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+///
+/// let limit = Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(20)))?;
+/// let mut state = State::default();
+/// // Ten minutes into an hour, fifty minutes are left of it.
+/// let now = Timestamp::from_micros(600_000_000)?;
+/// let decision = Request::consume(Check::new(&limit, "alice", 20)).decide_on(&mut state, now);
+/// assert_eq!(decision.remaining(), 0);
+/// assert_eq!(decision.reset_after().as_secs(), 50 * 60);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FixedWindow {
+    quota: Quota,
+    anchored: bool,
+    count_denied: bool,
+}
+
+/// The last window that counted anything.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct State {
+    pub(crate) start: u64,
+    /// What was counted and not given back.
+    pub(crate) kept: u64,
+    /// How much of it was counted at the very start, of an anchored window.
+    pub(crate) at_start: u64,
+}
+
+impl FixedWindow {
+    /// Returns windows that start at multiples of the quota's window since the Unix epoch.
+    #[must_use]
+    pub const fn aligned(quota: Quota) -> Self {
+        Self {
+            quota,
+            anchored: false,
+            count_denied: false,
+        }
+    }
+
+    /// Returns windows that each start at the first call they count.
+    #[must_use]
+    pub const fn anchored(quota: Quota) -> Self {
+        Self {
+            quota,
+            anchored: true,
+            count_denied: false,
+        }
+    }
+
+    /// Makes denied calls count too: a window that a caller has overrun stays so until it ends.
+    #[must_use]
+    pub const fn count_denied(mut self) -> Self {
+        self.count_denied = true;
+        self
+    }
+
+    /// Returns whether windows start at the first call they count.
+    #[must_use]
+    pub const fn is_anchored(&self) -> bool {
+        self.anchored
+    }
+
+    pub(super) fn shape(&self) -> String {
+        let kind = if self.anchored { "anchored" } else { "aligned" };
+        format!("fixed-window-{kind}-{}", self.quota.window_us())
+    }
+
+    /// Returns what the current window has used, and its end; a window that has ended has used nothing.
+    #[inline]
+    fn used(&self, state: &State, now: u64) -> (u64, u64) {
+        let end = state.start + self.quota.window_us();
+        if now >= end || state.kept == 0 {
+            return (0, end);
+        }
+        // An anchored window whose first call was given back keeps that call's place: without it
+        // a span could hold all of this window and all of the next, one more than the bound.
+        let place = u64::from(self.anchored && state.at_start == 0);
+        (state.kept + place, end)
+    }
+
+    /// Returns the start of the window that a call at `now` opens.
+    #[inline]
+    fn start(&self, now: u64) -> u64 {
+        if self.anchored {
+            now
+        } else {
+            now - now % self.quota.window_us()
+        }
+    }
+}
+
+impl Machine for FixedWindow {
+    type State = State;
+
+    state_of!(FixedWindow);
+
+    fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.quota.amount()
+    }
+
+    #[inline]
+    fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
+        let (used, end) = self.used(state, now);
+        if used + cost <= self.quota.amount() {
+            return Wait::ZERO;
+        }
+        Wait::from_micros(end - now)
+    }
+
+    #[inline]
+    fn status(&self, state: &State, now: u64) -> Status {
+        let (used, end) = self.used(state, now);
+        Status {
+            remaining: self.quota.amount().saturating_sub(used),
+            reset_after: Wait::from_micros(if used > 0 { end - now } else { 0 }),
+        }
+    }
+
+    #[inline]
+    fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
+        if self.used(state, now).0 == 0 {
+            *state = State {
+                start: self.start(now),
+                kept: 0,
+                at_start: 0,
+            };
+        }
+        // A clock that steps back counts at the start of the window it stepped out of.
+        let now = now.max(state.start);
+        let add = |count: u64| count.saturating_add(cost).min(MAX_EXACT);
+        state.kept = add(state.kept);
+        if now == state.start {
+            state.at_start = add(state.at_start);
+        }
+        now
+    }
+
+    fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
+        let (used, end) = self.used(state, now);
+        if used == 0 || at < state.start || at >= end {
+            return;
+        }
+        state.kept = state.kept.saturating_sub(amount);
+        if at == state.start {
+            state.at_start = state.at_start.saturating_sub(amount);
+        }
+    }
+
+    fn counts_denied(&self) -> bool {
+        self.count_denied
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! GCRA: an exact rational token bucket with a burst.
+
+use super::{Machine, Status, state_of};
+use crate::error::LimitError;
+use crate::quota::Quota;
+use crate::time::{MAX_EXACT, Wait};
+
+/// Spaces calls at the quota's rate after a burst; equivalent to a token bucket.
+///
+/// At most `burst` units at once, refilled at exactly `N` per `T`, a rational number kept as two
+/// integers, so that no rate is rounded. In any half-open span of length `W` it admits at most
+/// `burst + ceil(W * N / T) - 1`; a burst of one spaces calls strictly `T / N` apart.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::{Gcra, State};
+/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+///
+/// // Ten a minute, at most three at once: one token every six seconds.
+/// let limit = Limit::new("mail", Gcra::with_burst(Quota::per_minute(10), 3)?)?;
+/// let mut state = State::default();
+/// let now = Timestamp::UNIX_EPOCH;
+/// let burst = Request::consume(Check::new(&limit, "alice", 3)).decide_on(&mut state, now);
+/// assert!(burst.is_allowed());
+/// let one_more = Request::consume(Check::new(&limit, "alice", 1)).decide_on(&mut state, now);
+/// assert_eq!(one_more.retry_after().as_micros(), Some(6_000_000));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Gcra {
+    quota: Quota,
+    burst: u64,
+    /// `n`: units leaked per microsecond, `N / gcd(N, T)`; at least 1.
+    leak: u64,
+    /// `p`: units per token, `T / gcd(N, T)`.
+    unit: u64,
+    /// `K = burst * p`, at most [`MAX_EXACT`].
+    full: u64,
+}
+
+/// Debt in units of `1 / p` token, as of an instant.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct State {
+    pub(crate) debt: u64,
+    pub(crate) at: u64,
+    /// The `p` that the debt is counted in; zero where there is no debt yet.
+    pub(crate) unit: u64,
+}
+
+impl Gcra {
+    /// Returns a bucket that holds the quota's amount.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::AmountTooLarge`] when `N * T / gcd(N, T)` exceeds [`MAX_EXACT`]: choose a
+    /// window that is a multiple of the amount, or a smaller burst.
+    pub fn new(quota: Quota) -> Result<Self, LimitError> {
+        Self::with_burst(quota, quota.amount())
+    }
+
+    /// Returns a bucket that holds `burst` units.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::AmountTooLarge`] when `burst * T / gcd(N, T)` exceeds [`MAX_EXACT`];
+    /// [`LimitError::NeverRefills`] when the quota is zero and the burst is not.
+    pub fn with_burst(quota: Quota, burst: u64) -> Result<Self, LimitError> {
+        if quota.amount() == 0 && burst > 0 {
+            return Err(LimitError::NeverRefills { burst });
+        }
+        let common = gcd(quota.amount(), quota.window_us());
+        let unit = quota.window_us() / common;
+        match burst.checked_mul(unit) {
+            Some(full) if full <= MAX_EXACT => Ok(Self {
+                quota,
+                burst,
+                // A quota of zero admits nothing, so any leak will do; one never divides by zero.
+                leak: (quota.amount() / common).max(1),
+                unit,
+                full,
+            }),
+            _ => Err(LimitError::AmountTooLarge {
+                amount: burst,
+                most: MAX_EXACT / unit,
+            }),
+        }
+    }
+
+    /// Returns the largest cost that is admitted at once.
+    #[must_use]
+    pub const fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// Returns the debt left at `now`, and `now` or the last instant seen if that is later.
+    #[inline]
+    fn leaked(&self, state: &State, now: u64) -> (u64, u64) {
+        let at = now.max(state.at);
+        let debt = if state.unit == self.unit {
+            state.debt
+        } else {
+            self.rescaled(state)
+        };
+        (
+            debt.saturating_sub((at - state.at).saturating_mul(self.leak)),
+            at,
+        )
+    }
+
+    /// Returns a debt that was counted under another quota: as many tokens, rounded up.
+    #[cold]
+    fn rescaled(&self, state: &State) -> u64 {
+        let product = u128::from(state.debt) * u128::from(self.unit);
+        let debt = product.div_ceil(u128::from(state.unit.max(1)));
+        u64::try_from(debt).map_or(MAX_EXACT, |debt| debt.min(MAX_EXACT))
+    }
+
+    /// Returns how long `units` take to leak, rounded up.
+    #[inline]
+    fn drain_us(&self, units: u64) -> u64 {
+        // Most quotas divide their window or are divided by it.
+        if self.leak == 1 {
+            units
+        } else {
+            units.div_ceil(self.leak)
+        }
+    }
+}
+
+impl Machine for Gcra {
+    type State = State;
+
+    state_of!(Gcra);
+
+    fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.burst
+    }
+
+    #[inline]
+    fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
+        let (debt, at) = self.leaked(state, now);
+        // The caller has compared the cost with the burst, so this cannot overflow.
+        let room = self.full - cost * self.unit;
+        if debt <= room {
+            return Wait::ZERO;
+        }
+        Wait::from_micros(self.drain_us(debt - room) + (at - now))
+    }
+
+    #[inline]
+    fn status(&self, state: &State, now: u64) -> Status {
+        let (debt, at) = self.leaked(state, now);
+        let reset_us = if debt > 0 {
+            self.drain_us(debt) + (at - now)
+        } else {
+            0
+        };
+        Status {
+            remaining: self.full.saturating_sub(debt) / self.unit,
+            reset_after: Wait::from_micros(reset_us),
+        }
+    }
+
+    #[inline]
+    fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
+        let (debt, at) = self.leaked(state, now);
+        *state = State {
+            debt: debt + cost * self.unit,
+            at,
+            unit: self.unit,
+        };
+        at
+    }
+
+    fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
+        let (debt, now) = self.leaked(state, now);
+        // What has leaked since is the time's, not the caller's, to give back.
+        let leaked = now.saturating_sub(at).saturating_mul(self.leak);
+        let returned = amount.saturating_mul(self.unit).saturating_sub(leaked);
+        *state = State {
+            debt: debt.saturating_sub(returned),
+            at: now,
+            unit: self.unit,
+        };
+    }
+}
+
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests;

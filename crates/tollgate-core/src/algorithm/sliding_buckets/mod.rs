@@ -1,0 +1,227 @@
+//! Sliding buckets: the last window counted in a ring of smaller ones, strictly.
+
+use super::{Machine, Status, state_of};
+use crate::error::LimitError;
+use crate::quota::Quota;
+use crate::time::Wait;
+
+/// The most buckets a window is divided into, so that no store scans more for one decision.
+const MOST_BUCKETS: u64 = 127;
+
+/// Counts calls in the last `k + 1` of the window's `k` buckets: strict, in bounded memory.
+///
+/// A bucket is `D = T / k` long, rounded up. Counting one bucket more than the window holds means
+/// that no half-open span of length `T` ever holds more than `N` admitted units; in exchange a
+/// call counts for `T` to `T + D`, so the sustained rate lies between `N / (T + D)` and `N / T`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::{SlidingBuckets, State};
+/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+///
+/// let limit = Limit::new("export", SlidingBuckets::new(Quota::per_hour(20), 12)?)?;
+/// let mut state = State::default();
+/// let now = Timestamp::UNIX_EPOCH;
+/// Request::consume(Check::new(&limit, "alice", 20)).decide_on(&mut state, now);
+/// let decision = Request::consume(Check::new(&limit, "alice", 1)).decide_on(&mut state, now);
+/// // An hour, and the five minutes of the bucket it was counted in.
+/// assert_eq!(decision.retry_after().as_micros(), Some(65 * 60 * 1_000_000));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SlidingBuckets {
+    quota: Quota,
+    buckets: u64,
+    /// `D`: microseconds per bucket.
+    bucket_us: u64,
+}
+
+/// A ring of `k + 1` counts; the count of bucket `j` is at `j % (k + 1)`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct State {
+    /// The newest bucket counted in.
+    head: u64,
+    /// The sum of all counts.
+    total: u64,
+    /// Empty until something is counted.
+    counts: Vec<u64>,
+}
+
+impl SlidingBuckets {
+    /// Returns a window divided into `buckets`.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::BadBuckets`] when `buckets` is not 1 to 127.
+    pub const fn new(quota: Quota, buckets: u64) -> Result<Self, LimitError> {
+        if buckets == 0 || buckets > MOST_BUCKETS {
+            return Err(LimitError::BadBuckets { buckets });
+        }
+        Ok(Self {
+            quota,
+            buckets,
+            bucket_us: quota.window_us().div_ceil(buckets),
+        })
+    }
+
+    /// Returns how many buckets the window is divided into.
+    #[must_use]
+    pub const fn buckets(&self) -> u64 {
+        self.buckets
+    }
+
+    pub(super) fn shape(&self) -> String {
+        format!(
+            "sliding-buckets-{}-{}",
+            self.quota.window_us(),
+            self.buckets
+        )
+    }
+
+    /// Returns the bucket of `now`, or the newest counted in if that is later.
+    #[inline]
+    fn bucket(&self, state: &State, now: u64) -> u64 {
+        (now / self.bucket_us).max(state.head)
+    }
+
+    /// Returns how many buckets have left the ring between its head and `bucket`.
+    #[inline]
+    fn passed(&self, state: &State, bucket: u64) -> u64 {
+        (bucket - state.head).min(self.buckets + 1)
+    }
+
+    /// Returns what is counted in the `k + 1` buckets up to `bucket`.
+    #[inline]
+    fn used(&self, state: &State, bucket: u64) -> u64 {
+        let passed = self.passed(state, bucket);
+        if passed == 0 {
+            return state.total;
+        }
+        let gone: u64 = (1..=passed)
+            .map(|offset| state.counts.get(self.slot(state.head + offset)).copied())
+            .map(Option::unwrap_or_default)
+            .sum();
+        state.total - gone
+    }
+
+    #[inline]
+    fn slot(&self, bucket: u64) -> usize {
+        // At most 127.
+        usize::try_from(bucket % (self.buckets + 1)).unwrap_or_default()
+    }
+
+    /// Returns the counted buckets that are live at `bucket`, oldest first, with their counts.
+    fn live(&self, state: &State, bucket: u64) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        let oldest = bucket.saturating_sub(self.buckets);
+        // An empty ring has no head: an impossible range.
+        let newest = if state.counts.is_empty() {
+            None
+        } else {
+            Some(state.head)
+        };
+        newest
+            .into_iter()
+            .flat_map(move |newest| oldest..=newest)
+            .map(|j| (j, state.counts[self.slot(j)]))
+            .filter(|&(_, count)| count > 0)
+    }
+
+    /// Returns the instant at which bucket `j` stops counting.
+    #[inline]
+    fn leaves_at(&self, j: u64) -> u64 {
+        (j + self.buckets + 1) * self.bucket_us
+    }
+
+    /// Moves the ring's head to `bucket`, dropping what has left.
+    #[inline]
+    fn advance(&self, state: &mut State, bucket: u64) {
+        if state.counts.is_empty() {
+            state.counts = vec![0; self.slot(self.buckets) + 1];
+            state.head = bucket;
+            return;
+        }
+        for offset in 1..=self.passed(state, bucket) {
+            let slot = self.slot(state.head + offset);
+            state.total -= std::mem::take(&mut state.counts[slot]);
+        }
+        state.head = bucket;
+    }
+}
+
+impl State {
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.counts.capacity() * size_of::<u64>()
+    }
+}
+
+impl Machine for SlidingBuckets {
+    type State = State;
+
+    state_of!(SlidingBuckets);
+
+    fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.quota.amount()
+    }
+
+    #[inline]
+    fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
+        let bucket = self.bucket(state, now);
+        let used = self.used(state, bucket);
+        let amount = self.quota.amount();
+        if used + cost <= amount {
+            return Wait::ZERO;
+        }
+        // The call fits once this many units have left, oldest bucket first.
+        let mut needed = used + cost - amount;
+        for (j, count) in self.live(state, bucket) {
+            if count >= needed {
+                return Wait::from_micros(self.leaves_at(j) - now);
+            }
+            needed -= count;
+        }
+        // Not reached: the live buckets hold what is used, and the cost is within the amount.
+        Wait::from_micros(self.leaves_at(bucket) - now)
+    }
+
+    #[inline]
+    fn status(&self, state: &State, now: u64) -> Status {
+        let bucket = self.bucket(state, now);
+        let newest = self.live(state, bucket).next_back();
+        let reset_us = newest.map_or(0, |(j, _)| self.leaves_at(j) - now);
+        Status {
+            remaining: self.quota.amount().saturating_sub(self.used(state, bucket)),
+            reset_after: Wait::from_micros(reset_us),
+        }
+    }
+
+    #[inline]
+    fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
+        let bucket = self.bucket(state, now);
+        self.advance(state, bucket);
+        state.counts[self.slot(bucket)] += cost;
+        state.total += cost;
+        now.max(bucket * self.bucket_us)
+    }
+
+    fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
+        let bucket = self.bucket(state, now);
+        self.advance(state, bucket);
+        let j = at / self.bucket_us;
+        if j > bucket || j + self.buckets < bucket {
+            return;
+        }
+        let slot = self.slot(j);
+        let returned = amount.min(state.counts[slot]);
+        state.counts[slot] -= returned;
+        state.total -= returned;
+    }
+}
+
+#[cfg(test)]
+mod tests;

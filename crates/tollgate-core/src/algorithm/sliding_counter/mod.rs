@@ -1,0 +1,238 @@
+//! Sliding counter: an estimate of the last window from two counters.
+
+use super::{Machine, Status, state_of};
+use crate::error::LimitError;
+use crate::quota::Quota;
+use crate::time::{MAX_EXACT, Wait};
+
+/// The window is divided into at least this many steps when it must be divided at all.
+const LEAST_STEPS: u64 = 1_000;
+
+/// Estimates the calls of the last window from two counters: **approximate**.
+///
+/// The previous window's count is weighted by how much of it the sliding window still covers, and
+/// the result rounded up. The estimate assumes that calls were spread evenly; when they were not,
+/// up to `2N - 1` units may be admitted in a half-open span of length `T` (and at most
+/// `N + N * W / T` in one of `W <= T`), and calls may be denied that the exact count would admit.
+/// Choose [`SlidingLog`](crate::algorithm::SlidingLog) or
+/// [`SlidingBuckets`](crate::algorithm::SlidingBuckets) where `N` must hold.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::{SlidingCounter, State};
+/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+///
+/// let limit = Limit::new("search", SlidingCounter::new(Quota::per_minute(10))?)?;
+/// let mut state = State::default();
+/// let first = Timestamp::UNIX_EPOCH;
+/// Request::consume(Check::new(&limit, "alice", 10)).decide_on(&mut state, first);
+/// // Halfway through the next minute, half of those ten still count.
+/// let later = Timestamp::from_micros(90_000_000)?;
+/// let decision = Request::peek(Check::new(&limit, "alice", 0)).decide_on(&mut state, later);
+/// assert_eq!(decision.remaining(), 5);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SlidingCounter {
+    quota: Quota,
+    /// Microseconds per step; 1 unless `N * T` would exceed [`MAX_EXACT`].
+    step: u64,
+    /// Steps per window, rounded up; `N * steps` is at most [`MAX_EXACT`].
+    steps: u64,
+}
+
+/// Two counters, of the window that starts at `start` and of the one before it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct State {
+    pub(crate) start: u64,
+    pub(crate) current: u64,
+    pub(crate) previous: u64,
+}
+
+/// The counters as of an instant.
+struct View {
+    start: u64,
+    current: u64,
+    previous: u64,
+    /// Microseconds into the window.
+    into: u64,
+}
+
+impl SlidingCounter {
+    /// Returns an estimating counter.
+    ///
+    /// Where `N * T` in microseconds exceeds [`MAX_EXACT`] the window is counted in coarser steps,
+    /// rounded so that no more is admitted than the formula allows.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::AmountTooLarge`] when the window would have fewer than 1,000 steps.
+    pub fn new(quota: Quota) -> Result<Self, LimitError> {
+        let window_us = quota.window_us();
+        let most_steps = MAX_EXACT / quota.amount().max(1);
+        if most_steps < LEAST_STEPS {
+            return Err(LimitError::AmountTooLarge {
+                amount: quota.amount(),
+                most: MAX_EXACT / LEAST_STEPS,
+            });
+        }
+        let step = window_us.div_ceil(most_steps);
+        Ok(Self {
+            quota,
+            step,
+            steps: window_us.div_ceil(step),
+        })
+    }
+
+    pub(super) fn shape(&self) -> String {
+        format!("sliding-counter-{}", self.quota.window_us())
+    }
+
+    #[inline]
+    fn as_of(&self, state: &State, now: u64) -> View {
+        let window_us = self.quota.window_us();
+        // A quota that was lowered since counts no more than itself.
+        let bounded = |count: u64| count.min(self.quota.amount());
+        let (current, previous) = (bounded(state.current), bounded(state.previous));
+        if current == 0 && previous == 0 {
+            let into = now % window_us;
+            return View {
+                start: now - into,
+                current,
+                previous,
+                into,
+            };
+        }
+        // A clock that steps back is at the start of the window it stepped out of.
+        let since = now.saturating_sub(state.start);
+        if since < window_us {
+            return View {
+                start: state.start,
+                current,
+                previous,
+                into: since,
+            };
+        }
+        let into = since % window_us;
+        View {
+            start: state.start + since - into,
+            current: 0,
+            previous: if since - into == window_us {
+                current
+            } else {
+                0
+            },
+            into,
+        }
+    }
+
+    /// Returns what the previous window still counts, rounded up.
+    #[inline]
+    fn weight(&self, view: &View) -> u64 {
+        if view.previous == 0 {
+            return 0;
+        }
+        let left = self.steps - self.steps_into(view.into);
+        (view.previous * left).div_ceil(self.steps)
+    }
+
+    #[inline]
+    fn steps_into(&self, into: u64) -> u64 {
+        if self.step == 1 {
+            into
+        } else {
+            into / self.step
+        }
+    }
+
+    /// Returns how far into the next window `previous` first weighs at most `room`.
+    fn fits_at(&self, previous: u64, room: u64) -> u64 {
+        let steps = self.steps - room * self.steps / previous;
+        // The last step may be a short one.
+        (steps * self.step).min(self.quota.window_us())
+    }
+}
+
+impl Machine for SlidingCounter {
+    type State = State;
+
+    state_of!(SlidingCounter);
+
+    fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.quota.amount()
+    }
+
+    #[inline]
+    fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
+        let view = self.as_of(state, now);
+        let amount = self.quota.amount();
+        if view.current + self.weight(&view) + cost <= amount {
+            return Wait::ZERO;
+        }
+        let admitted_at = if view.current + cost <= amount {
+            let room = amount - cost - view.current;
+            view.start + self.fits_at(view.previous, room)
+        } else {
+            view.start + self.quota.window_us() + self.fits_at(view.current, amount - cost)
+        };
+        Wait::from_micros(admitted_at - now)
+    }
+
+    #[inline]
+    fn status(&self, state: &State, now: u64) -> Status {
+        let view = self.as_of(state, now);
+        let windows = if view.current > 0 {
+            2
+        } else {
+            u64::from(view.previous > 0)
+        };
+        let reset_us = if windows > 0 {
+            view.start + windows * self.quota.window_us() - now
+        } else {
+            0
+        };
+        Status {
+            remaining: self
+                .quota
+                .amount()
+                .saturating_sub(view.current + self.weight(&view)),
+            reset_after: Wait::from_micros(reset_us),
+        }
+    }
+
+    #[inline]
+    fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
+        let view = self.as_of(state, now);
+        *state = State {
+            start: view.start,
+            current: view.current + cost,
+            previous: view.previous,
+        };
+        view.start + view.into
+    }
+
+    fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
+        let view = self.as_of(state, now);
+        let window_us = self.quota.window_us();
+        let mut next = State {
+            start: view.start,
+            current: view.current,
+            previous: view.previous,
+        };
+        if at >= view.start {
+            next.current = next.current.saturating_sub(amount);
+        } else if at + window_us >= view.start {
+            next.previous = next.previous.saturating_sub(amount);
+        }
+        *state = next;
+    }
+}
+
+#[cfg(test)]
+mod tests;

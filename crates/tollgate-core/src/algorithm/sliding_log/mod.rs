@@ -1,0 +1,233 @@
+//! Sliding log: remembers when each unit of the last window was consumed.
+
+use std::collections::VecDeque;
+
+use super::{Machine, Status, state_of};
+use crate::error::LimitError;
+use crate::quota::Quota;
+use crate::time::Wait;
+
+/// The most units that one log remembers, so that no store holds or scans more for one key.
+const MOST: u64 = 100_000;
+
+/// Remembers when each unit of the last window was consumed: exact.
+///
+/// No half-open span of length `T` ever holds more than `N` admitted units. Calls at one instant
+/// share an entry, so a log holds at most `N` entries of 16 bytes.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::{SlidingLog, State};
+/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+///
+/// let limit = Limit::new("reset-password", SlidingLog::new(Quota::per_minute(2))?)?;
+/// let mut state = State::default();
+/// for second in [0, 45] {
+///     let now = Timestamp::from_micros(second * 1_000_000)?;
+///     let decision = Request::consume(Check::new(&limit, "alice", 1)).decide_on(&mut state, now);
+///     assert!(decision.is_allowed());
+/// }
+/// let now = Timestamp::from_micros(50_000_000)?;
+/// let decision = Request::consume(Check::new(&limit, "alice", 1)).decide_on(&mut state, now);
+/// // The first call leaves the window ten seconds from now.
+/// assert_eq!(decision.retry_after().as_micros(), Some(10_000_000));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SlidingLog {
+    quota: Quota,
+    count_denied: bool,
+}
+
+/// Entries in order of time, with running totals, so that any sum is one subtraction.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct State {
+    entries: VecDeque<Entry>,
+    /// The running total before the first entry.
+    before: u64,
+}
+
+/// What was consumed at one instant.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Entry {
+    at: u64,
+    /// The running total after this entry.
+    total: u64,
+}
+
+impl SlidingLog {
+    /// Returns a log of the quota's window.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::AmountTooLarge`] when the quota's amount exceeds 100,000: use
+    /// [`SlidingBuckets`](crate::algorithm::SlidingBuckets), which is as strict.
+    pub const fn new(quota: Quota) -> Result<Self, LimitError> {
+        if quota.amount() > MOST {
+            return Err(LimitError::AmountTooLarge {
+                amount: quota.amount(),
+                most: MOST,
+            });
+        }
+        Ok(Self {
+            quota,
+            count_denied: false,
+        })
+    }
+
+    /// Makes denied calls count too: a caller must stay away for a whole window to be admitted
+    /// in full again. Only the newest `N` attempts are remembered, however many there are.
+    #[must_use]
+    pub const fn count_denied(mut self) -> Self {
+        self.count_denied = true;
+        self
+    }
+
+    /// Returns the latest instant that has left the window at `at`, if any has.
+    fn expired(&self, at: u64) -> Option<u64> {
+        at.checked_sub(self.quota.window_us())
+    }
+}
+
+impl State {
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// Returns `now`, or the last instant recorded if that is later.
+    fn clamp(&self, now: u64) -> u64 {
+        self.entries.back().map_or(now, |last| now.max(last.at))
+    }
+
+    /// Returns the running total of everything that has left the window.
+    fn total_until(&self, expired: Option<u64>) -> u64 {
+        let Some(expired) = expired else {
+            return self.before;
+        };
+        match self.entries.front() {
+            Some(first) if first.at <= expired => {}
+            _ => return self.before,
+        }
+        let live = self.entries.partition_point(|entry| entry.at <= expired);
+        self.entries[live - 1].total
+    }
+
+    fn total(&self) -> u64 {
+        self.entries.back().map_or(self.before, |last| last.total)
+    }
+
+    /// Forgets the units up to the running total `before`.
+    fn forget_until(&mut self, before: u64) {
+        while self
+            .entries
+            .front()
+            .is_some_and(|first| first.total <= before)
+        {
+            self.entries.pop_front();
+        }
+        self.before = self.before.max(before);
+    }
+
+    /// Makes room for one more entry, doubling as a deque would but never past `most` entries.
+    fn make_room(&mut self, most: u64) {
+        let held = self.entries.len();
+        if held < self.entries.capacity() {
+            return;
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let wanted = (held * 2).max(4).min(most.max(held + 1));
+        self.entries.reserve_exact(wanted - held);
+    }
+}
+
+impl Machine for SlidingLog {
+    type State = State;
+
+    state_of!(SlidingLog);
+
+    fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.quota.amount()
+    }
+
+    #[inline]
+    fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
+        let at = state.clamp(now);
+        let gone = state.total_until(self.expired(at));
+        let used = state.total() - gone;
+        let amount = self.quota.amount();
+        if used + cost <= amount {
+            return Wait::ZERO;
+        }
+        // The call fits once this many more units have left, oldest first.
+        let needed = gone + (used + cost - amount);
+        let last_needed = state.entries.partition_point(|entry| entry.total < needed);
+        let leaves = state.entries[last_needed].at + self.quota.window_us();
+        Wait::from_micros(leaves - now)
+    }
+
+    #[inline]
+    fn status(&self, state: &State, now: u64) -> Status {
+        let at = state.clamp(now);
+        let used = state.total() - state.total_until(self.expired(at));
+        let reset_us = match state.entries.back() {
+            Some(last) if used > 0 => last.at + self.quota.window_us() - now,
+            _ => 0,
+        };
+        Status {
+            remaining: self.quota.amount().saturating_sub(used),
+            reset_after: Wait::from_micros(reset_us),
+        }
+    }
+
+    #[inline]
+    fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
+        let at = state.clamp(now);
+        let amount = self.quota.amount();
+        let gone = state.total_until(self.expired(at));
+        // Of an attempt too large to be admitted, no more counts than fills the window.
+        let total = state.total() + cost.min(amount);
+        // Only the newest units decide anything, so what is counted of denied calls is bounded.
+        state.forget_until(gone.max(total.saturating_sub(amount)));
+        match state.entries.back_mut() {
+            Some(last) if last.at == at => last.total = total,
+            _ => {
+                state.make_room(amount);
+                state.entries.push_back(Entry { at, total });
+            }
+        }
+        at
+    }
+
+    fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
+        let gone = state.total_until(self.expired(state.clamp(now)));
+        state.forget_until(gone);
+        let Ok(index) = state.entries.binary_search_by_key(&at, |entry| entry.at) else {
+            return;
+        };
+        let earlier = match index.checked_sub(1) {
+            Some(previous) => state.entries[previous].total,
+            None => state.before,
+        };
+        let held = state.entries[index].total - earlier;
+        let returned = amount.min(held);
+        for entry in state.entries.range_mut(index..) {
+            entry.total -= returned;
+        }
+        if returned == held {
+            state.entries.remove(index);
+        }
+    }
+
+    fn counts_denied(&self) -> bool {
+        self.count_denied
+    }
+}
+
+#[cfg(test)]
+mod tests;

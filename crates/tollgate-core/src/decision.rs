@@ -1,0 +1,247 @@
+//! What a store answers.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::time::{Timestamp, Wait};
+
+/// Members that a request or decision holds without allocating.
+pub(crate) const INLINE: usize = 2;
+
+/// What one limit says of a call.
+///
+/// All numbers describe the limit as the call leaves it: after consuming if the call was allowed,
+/// unchanged (or with the attempt counted, for limits that count denials) if it was denied.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Verdict {
+    pub(crate) allowed: bool,
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    pub(crate) retry_after: Wait,
+    pub(crate) reset_after: Wait,
+    pub(crate) charged: u64,
+    pub(crate) at: Timestamp,
+}
+
+impl Verdict {
+    /// Returns whether this limit, by itself, allowed the call.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// Returns the capacity: the largest cost this limit could ever allow at once.
+    ///
+    /// It is the quota's amount, or the burst of a token bucket.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Returns the largest cost this limit would allow now, rounded down.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Returns the least wait after which this limit allows the same call, if nobody else calls.
+    ///
+    /// Exact to the microsecond: one earlier it refuses. [`Wait::NEVER`] when the cost exceeds
+    /// [`limit`](Self::limit).
+    #[must_use]
+    pub fn retry_after(&self) -> Wait {
+        self.retry_after
+    }
+
+    /// Returns the least wait after which nothing consumed is remembered, if nobody else calls.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.reset_after.duration().unwrap_or(Duration::MAX)
+    }
+
+    /// Returns how much this call consumed of this limit.
+    #[must_use]
+    pub fn charged(&self) -> u64 {
+        self.charged
+    }
+
+    /// Returns the instant at which it was decided: the caller's or the store's, or the last
+    /// instant this state had seen if the clock has stepped back since.
+    #[must_use]
+    pub fn decided_at(&self) -> Timestamp {
+        self.at
+    }
+}
+
+/// The answer to a [`Request`](crate::Request): allowed or denied, and what each limit said.
+///
+/// A request is decided all-or-nothing: it is allowed only if every limit allows it, and a denied
+/// request consumes nothing.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::{FixedWindow, States};
+/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+///
+/// let limit = Limit::new("login", FixedWindow::aligned(Quota::per_minute(2)))?;
+/// let request = Request::consume(Check::new(&limit, "alice", 2));
+/// let mut states = [limit.empty_state()];
+/// let decision = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
+/// assert!(decision.is_allowed());
+/// assert_eq!((decision.remaining(), decision.limit()), (0, 2));
+/// assert_eq!(decision.reset_after().as_secs(), 60);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Decision {
+    pub(crate) allowed: bool,
+    pub(crate) verdicts: SmallVec<[Verdict; INLINE]>,
+}
+
+impl Decision {
+    /// Returns whether the call may go ahead.
+    #[inline]
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// Returns whether the call must not go ahead.
+    #[inline]
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        !self.allowed
+    }
+
+    /// Returns what each limit said, in the order in which the request named them.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// Returns the index of the limit that binds: of a denied call, the refusing limit with the
+    /// longest [`retry_after`](Verdict::retry_after); of an allowed one, the limit with the least
+    /// [`remaining`](Verdict::remaining). The first of equals.
+    #[must_use]
+    pub fn binding(&self) -> usize {
+        let mut best = 0;
+        for (index, verdict) in self.verdicts.iter().enumerate() {
+            let held = &self.verdicts[best];
+            let tighter = if self.allowed {
+                verdict.remaining < held.remaining
+            } else {
+                (!verdict.allowed, verdict.retry_after) > (!held.allowed, held.retry_after)
+            };
+            if tighter {
+                best = index;
+            }
+        }
+        best
+    }
+
+    /// Returns the capacity of the [binding](Self::binding) limit.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.verdicts.get(self.binding()).map_or(0, Verdict::limit)
+    }
+
+    /// Returns the largest cost that every limit would allow now.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.verdicts
+            .iter()
+            .map(Verdict::remaining)
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Returns the least wait after which the same call is allowed, if nobody else calls: zero for
+    /// an allowed call, otherwise the longest wait of its limits.
+    #[must_use]
+    pub fn retry_after(&self) -> Wait {
+        if self.allowed {
+            return Wait::ZERO;
+        }
+        self.verdicts
+            .iter()
+            .map(Verdict::retry_after)
+            .max()
+            .unwrap_or(Wait::ZERO)
+    }
+
+    /// Returns the least wait after which no limit remembers anything, if nobody else calls.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.verdicts
+            .iter()
+            .map(Verdict::reset_after)
+            .max()
+            .unwrap_or(Duration::ZERO)
+    }
+
+    /// Returns how much was consumed of every limit; of a request with several costs, the least.
+    ///
+    /// This is what [`take_up_to`](crate::RateLimiter::take_up_to) was granted.
+    #[must_use]
+    pub fn granted(&self) -> u64 {
+        self.verdicts
+            .iter()
+            .map(Verdict::charged)
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Returns what is needed to give back what was consumed, or `None` if nothing was.
+    #[must_use]
+    pub fn into_receipt(self) -> Option<Receipt> {
+        let charges: SmallVec<[Charge; INLINE]> = self
+            .verdicts
+            .iter()
+            .map(|verdict| Charge {
+                amount: verdict.charged,
+                at: verdict.at,
+            })
+            .collect();
+        charges
+            .iter()
+            .any(|charge| charge.amount > 0)
+            .then_some(Receipt { charges })
+    }
+}
+
+/// Proof of what a decision consumed, and the right to return it once.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Receipt {
+    charges: SmallVec<[Charge; INLINE]>,
+}
+
+impl Receipt {
+    /// Returns what was consumed of each limit, in the order in which the request named them.
+    #[must_use]
+    pub fn charges(&self) -> &[Charge] {
+        &self.charges
+    }
+}
+
+/// What was consumed of one limit, and when.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Charge {
+    amount: u64,
+    at: Timestamp,
+}
+
+impl Charge {
+    /// Returns how much was consumed.
+    #[must_use]
+    pub fn amount(self) -> u64 {
+        self.amount
+    }
+
+    /// Returns the instant at which it was recorded.
+    #[must_use]
+    pub fn at(self) -> Timestamp {
+        self.at
+    }
+}

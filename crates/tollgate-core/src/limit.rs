@@ -1,0 +1,134 @@
+//! A named quota with its algorithm.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::algorithm::{Algorithm, State};
+use crate::error::LimitError;
+
+const LONGEST_NAME: usize = 64;
+
+/// A named quota with its algorithm: what is counted, and how.
+///
+/// Stores keep the states of two limits apart by their names, their algorithms and, where states
+/// would mean something else under another window, their windows. So a limit may be changed while
+/// it is in use: a new amount applies to what has been counted; a new window of a fixed window, a
+/// sliding counter or sliding buckets starts afresh, while a log and a bucket carry on.
+///
+/// Cloning is cheap.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::Gcra;
+/// use tollgate_core::{Limit, LimitError, Quota};
+///
+/// let limit = Limit::new("login", Gcra::new(Quota::per_minute(5))?)?;
+/// assert_eq!(limit.to_string(), "login=gcra:5/1m");
+/// assert!(matches!(Limit::new("", *limit.algorithm()), Err(LimitError::BadName { .. })));
+/// # Ok::<(), LimitError>(())
+/// ```
+#[derive(Clone)]
+pub struct Limit(Arc<Inner>);
+
+struct Inner {
+    name: Box<str>,
+    algorithm: Algorithm,
+    identity: Box<str>,
+    identity_hash: u64,
+}
+
+impl Limit {
+    /// Returns a limit called `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    pub fn new(name: &str, algorithm: impl Into<Algorithm>) -> Result<Self, LimitError> {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(legal) {
+            return Err(LimitError::BadName {
+                name: name.to_owned(),
+            });
+        }
+        let algorithm = algorithm.into();
+        let identity = format!("{name}:{}", algorithm.shape()).into_boxed_str();
+        Ok(Self(Arc::new(Inner {
+            name: name.into(),
+            identity_hash: fnv_1a(identity.as_bytes()),
+            identity,
+            algorithm,
+        })))
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns how the quota is counted.
+    #[inline]
+    #[must_use]
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.0.algorithm
+    }
+
+    /// Returns what keeps this limit's states apart from those of others.
+    ///
+    /// Two limits of the same identity count in the same states.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.0.identity
+    }
+
+    /// Returns a hash of the [identity](Self::identity), the same in every process.
+    ///
+    /// It is FNV-1a: fit to tell limits apart, not to resist anyone who chooses their names.
+    #[inline]
+    #[must_use]
+    pub fn identity_hash(&self) -> u64 {
+        self.0.identity_hash
+    }
+
+    /// Returns a state that remembers nothing.
+    #[must_use]
+    pub fn empty_state(&self) -> State {
+        State::default()
+    }
+
+    /// Returns whether both are the same limit, clones of one another.
+    #[inline]
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Equal when everything a decision depends on is: the name and the algorithm.
+impl PartialEq for Limit {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name && self.0.algorithm == other.0.algorithm
+    }
+}
+
+impl Eq for Limit {}
+
+impl fmt::Debug for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Limit({self})")
+    }
+}
+
+/// Writes `NAME=ALGORITHM`.
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.0.name, self.0.algorithm)
+    }
+}
+
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

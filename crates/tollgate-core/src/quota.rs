@@ -1,0 +1,157 @@
+//! How much per how long.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::error::LimitError;
+use crate::time::MAX_EXACT;
+
+const SECOND_US: u64 = 1_000_000;
+const MINUTE_US: u64 = 60 * SECOND_US;
+const HOUR_US: u64 = 60 * MINUTE_US;
+const DAY_US: u64 = 24 * HOUR_US;
+
+/// An amount per window of time: `N` units per `T` microseconds.
+///
+/// An amount of zero is legal and denies everything that costs anything.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::Quota;
+///
+/// assert_eq!(Quota::per_minute(5), Quota::new(5, Duration::from_secs(60))?);
+/// // Odd and sub-second windows are as exact as round ones.
+/// let odd = Quota::new(7, Duration::from_millis(1_300))?;
+/// assert_eq!(odd.to_string(), "7/1300ms");
+/// assert_eq!("7/1300ms".parse::<Quota>()?, odd);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Quota {
+    /// At most [`MAX_EXACT`].
+    amount: u64,
+    /// From 1 to [`MAX_EXACT`].
+    window_us: u64,
+}
+
+impl Quota {
+    /// Returns `amount` units per `window`.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::AmountTooLarge`] when `amount` exceeds [`MAX_EXACT`];
+    /// [`LimitError::BadWindow`] when `window` is zero, is not whole microseconds, or exceeds
+    /// [`MAX_EXACT`] microseconds.
+    pub fn new(amount: u64, window: Duration) -> Result<Self, LimitError> {
+        if amount > MAX_EXACT {
+            return Err(LimitError::AmountTooLarge {
+                amount,
+                most: MAX_EXACT,
+            });
+        }
+        let whole = window.subsec_nanos().is_multiple_of(1_000);
+        match u64::try_from(window.as_micros()) {
+            Ok(window_us) if whole && (1..=MAX_EXACT).contains(&window_us) => {
+                Ok(Self { amount, window_us })
+            }
+            _ => Err(LimitError::BadWindow { window }),
+        }
+    }
+
+    /// Returns `amount` units per second.
+    #[must_use]
+    pub const fn per_second(amount: u32) -> Self {
+        Self::of(amount, SECOND_US)
+    }
+
+    /// Returns `amount` units per minute.
+    #[must_use]
+    pub const fn per_minute(amount: u32) -> Self {
+        Self::of(amount, MINUTE_US)
+    }
+
+    /// Returns `amount` units per hour.
+    #[must_use]
+    pub const fn per_hour(amount: u32) -> Self {
+        Self::of(amount, HOUR_US)
+    }
+
+    /// Returns `amount` units per 24 hours.
+    #[must_use]
+    pub const fn per_day(amount: u32) -> Self {
+        Self::of(amount, DAY_US)
+    }
+
+    const fn of(amount: u32, window_us: u64) -> Self {
+        Self {
+            // Widening; `u64::from` is not callable in a constant function.
+            amount: amount as u64,
+            window_us,
+        }
+    }
+
+    /// Returns the amount, `N`.
+    #[must_use]
+    pub const fn amount(self) -> u64 {
+        self.amount
+    }
+
+    /// Returns the window, `T`.
+    #[must_use]
+    pub const fn window(self) -> Duration {
+        Duration::from_micros(self.window_us)
+    }
+
+    /// Returns the window in microseconds.
+    #[must_use]
+    pub const fn window_us(self) -> u64 {
+        self.window_us
+    }
+}
+
+/// Writes `N/WINDOW` with the window in the largest unit that divides it, as [`FromStr`] reads it.
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = UNITS
+            .into_iter()
+            .find(|(unit, _)| self.window_us.is_multiple_of(*unit))
+            .unwrap_or((1, "us"));
+        write!(f, "{}/{}{name}", self.amount, self.window_us / unit)
+    }
+}
+
+/// Largest first, so that the first divisor is the shortest way to write a window.
+const UNITS: [(u64, &str); 6] = [
+    (DAY_US, "d"),
+    (HOUR_US, "h"),
+    (MINUTE_US, "m"),
+    (SECOND_US, "s"),
+    (1_000, "ms"),
+    (1, "us"),
+];
+
+impl FromStr for Quota {
+    type Err = LimitError;
+
+    /// Reads `N/WINDOW`, such as `20/1h`; units of a window are `us`, `ms`, `s`, `m`, `h` and `d`.
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let bad = || LimitError::Syntax {
+            text: text.to_owned(),
+            expected: "N/WINDOW, such as 20/1h (units: us ms s m h d)",
+        };
+        let (amount, window) = text.split_once('/').ok_or_else(bad)?;
+        let digits = window.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+        let (count, unit) = window.split_at(digits);
+        let amount: u64 = amount.parse().map_err(|_| bad())?;
+        let count: u64 = count.parse().map_err(|_| bad())?;
+        let (unit, _) = UNITS
+            .into_iter()
+            .find(|(_, name)| *name == unit)
+            .ok_or_else(bad)?;
+        let micros = count.checked_mul(unit).ok_or_else(bad)?;
+        Self::new(amount, Duration::from_micros(micros))
+    }
+}

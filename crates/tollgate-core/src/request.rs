@@ -1,0 +1,242 @@
+//! What a store is asked.
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::algorithm::States;
+use crate::decision::{Decision, INLINE, Receipt};
+use crate::error::{ErrorKind, StoreError};
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::time::Timestamp;
+
+/// The most limits that one request may name.
+pub const MAX_CHECKS: usize = 32;
+
+/// One limit, whom it is counted for, and how much a call costs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<'a> {
+    limit: &'a Limit,
+    key: Key<'a>,
+    cost: u64,
+}
+
+impl<'a> Check<'a> {
+    /// Returns a check of `limit` for `key` at `cost`.
+    ///
+    /// Any cost is legal: zero is always allowed and changes nothing; more than the limit's
+    /// capacity is always denied.
+    #[must_use]
+    pub fn new(limit: &'a Limit, key: impl Into<Key<'a>>, cost: u64) -> Self {
+        Self {
+            limit,
+            key: key.into(),
+            cost,
+        }
+    }
+
+    /// Returns the limit.
+    #[must_use]
+    pub fn limit(&self) -> &'a Limit {
+        self.limit
+    }
+
+    /// Returns whom the limit is counted for.
+    #[must_use]
+    pub fn key(&self) -> Key<'a> {
+        self.key
+    }
+
+    /// Returns how much the call costs this limit.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Returns whether both count in the same state.
+    #[must_use]
+    pub fn shares_state_with(&self, other: &Self) -> bool {
+        self.limit.identity() == other.limit.identity() && self.key == other.key
+    }
+}
+
+/// What a request does with the limits it names.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Operation<'a> {
+    /// Consumes every cost, or nothing.
+    Consume,
+    /// Says what consuming would say, and consumes nothing.
+    Peek,
+    /// Gives back what a decision on the same limits and keys consumed.
+    Refund(&'a Receipt),
+    /// Consumes the same amount of every limit: as much as all allow, at most the least cost.
+    TakeUpTo,
+}
+
+/// One or several checks decided together, all-or-nothing.
+///
+/// # Examples
+///
+/// Three a second and twenty a minute, by address, and five a minute by address and endpoint, in
+/// one decision:
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::algorithm::{FixedWindow, Gcra};
+/// use tollgate_core::{Check, Key, Limit, Quota, Request};
+///
+/// let burst = Limit::new("burst", Gcra::new(Quota::per_second(3))?)?;
+/// let steady = Limit::new("steady", FixedWindow::aligned(Quota::per_minute(20)))?;
+/// let login = Limit::new("login", FixedWindow::aligned(Quota::per_minute(5)))?;
+/// let ip = Key::from("203.0.113.7");
+/// let request = Request::consume(Check::new(&burst, ip, 1))
+///     .and(Check::new(&steady, ip, 1))
+///     .and(Check::new(&login, ip.with_rest("/login"), 1));
+/// assert_eq!(request.checks().len(), 3);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    operation: Operation<'a>,
+    checks: SmallVec<[Check<'a>; INLINE]>,
+    at: Option<Timestamp>,
+}
+
+impl<'a> Request<'a> {
+    /// Returns a request to consume.
+    #[inline]
+    #[must_use]
+    pub fn consume(check: Check<'a>) -> Self {
+        Self::new(Operation::Consume, check)
+    }
+
+    /// Returns a request to look without consuming.
+    #[inline]
+    #[must_use]
+    pub fn peek(check: Check<'a>) -> Self {
+        Self::new(Operation::Peek, check)
+    }
+
+    /// Returns a request to take as much as there is, at most the check's cost.
+    #[inline]
+    #[must_use]
+    pub fn take_up_to(check: Check<'a>) -> Self {
+        Self::new(Operation::TakeUpTo, check)
+    }
+
+    /// Returns a request to give back what `receipt` proves was consumed; the check's cost is ignored.
+    ///
+    /// The checks must name the same limits and keys in the same order as the request that gave
+    /// the receipt.
+    #[must_use]
+    pub fn refund(receipt: &'a Receipt, check: Check<'a>) -> Self {
+        Self::new(Operation::Refund(receipt), check)
+    }
+
+    #[inline]
+    fn new(operation: Operation<'a>, check: Check<'a>) -> Self {
+        Self {
+            operation,
+            checks: smallvec![check],
+            at: None,
+        }
+    }
+
+    /// Returns a request that does `operation` with `checks`.
+    #[must_use]
+    pub fn with_checks(
+        operation: Operation<'a>,
+        checks: impl IntoIterator<Item = Check<'a>>,
+    ) -> Self {
+        Self {
+            operation,
+            checks: checks.into_iter().collect(),
+            at: None,
+        }
+    }
+
+    /// Adds a check, decided together with the others.
+    #[must_use]
+    pub fn and(mut self, check: Check<'a>) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// Sets the instant at which to decide, in place of the store's own clock.
+    ///
+    /// For replays, tests, and stores that cannot tell the time. A key that is used with a
+    /// caller's clock must never be used with the store's: guarantees then hold for neither.
+    /// With callers whose clocks differ by up to `e`, what holds is the quota per `T - 2e`.
+    #[must_use]
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    /// Returns what to do with the checks.
+    #[inline]
+    #[must_use]
+    pub fn operation(&self) -> Operation<'a> {
+        self.operation
+    }
+
+    /// Returns the checks, in the order in which verdicts are given.
+    #[inline]
+    #[must_use]
+    pub fn checks(&self) -> &[Check<'a>] {
+        &self.checks
+    }
+
+    /// Returns the caller's instant, or `None` for the store's clock.
+    #[inline]
+    #[must_use]
+    pub fn caller_time(&self) -> Option<Timestamp> {
+        self.at
+    }
+
+    /// Checks what every store needs of a request; stores call it before anything else.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when one limit
+    /// and key is named twice, or when a receipt has another number of charges.
+    #[inline]
+    pub fn validate(&self) -> Result<(), StoreError> {
+        if self.checks.len() == 1 && !matches!(self.operation, Operation::Refund(_)) {
+            return Ok(());
+        }
+        self.validate_several()
+    }
+
+    fn validate_several(&self) -> Result<(), StoreError> {
+        let malformed = |message: &str| Err(StoreError::new(ErrorKind::Malformed, message));
+        let checks = &self.checks;
+        if checks.is_empty() || checks.len() > MAX_CHECKS {
+            return malformed("a request names 1 to 32 limits: add one, or split the request");
+        }
+        for (index, check) in checks.iter().enumerate() {
+            if checks[..index].iter().any(|c| c.shares_state_with(check)) {
+                return malformed("a request names one limit and key twice: add up the costs");
+            }
+        }
+        match self.operation {
+            Operation::Refund(receipt) if receipt.charges().len() != checks.len() => {
+                malformed("a receipt is refunded on the limits that it was given for, in order")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Decides this request on `states`, one for each check, at `now`.
+    ///
+    /// This is the meaning of a decision: every store must reach the same one. It is pure but for
+    /// `states`, and reads no clock ([`caller_time`](Self::caller_time) is the store's to apply).
+    ///
+    /// # Panics
+    ///
+    /// May panic when `states` holds fewer states than there are checks, or when the request is
+    /// not [valid](Self::validate).
+    pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Decision {
+        self.evaluate(states, now).apply(self, states, now)
+    }
+}

@@ -1,0 +1,109 @@
+//! What a store promises.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::decision::Decision;
+use crate::error::StoreError;
+use crate::request::{Check, Request};
+
+/// Decides requests against shared state, atomically.
+///
+/// Implement this to bring limits to another place; the crate `tollgate-conformance` checks it
+/// with one line. Leases and schedules are separate traits: a store says what it can do by what it
+/// implements. Stores wrap stores, so every method takes `&self` and is cheap to forward.
+///
+/// # Behavior
+///
+/// - A decision MUST be the one that [`Request::decide_on`] reaches on the same states at the same
+///   instant (checked by `agrees_with_the_machine`).
+/// - Concurrent requests MUST behave as if decided one after another (checked by
+///   `admits_exactly_the_bound_under_concurrency`).
+/// - A denied request and a peek MUST change nothing, except that limits which count denials count
+///   the attempt (checked by `denied_calls_change_nothing` and `peek_changes_nothing`).
+/// - A request with [`Request::at`] MUST be decided at that instant, and any other at the store's
+///   own clock. One key MUST NOT be used with both.
+/// - An error MUST NOT be returned for a call that is merely denied.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Decides `request`, all-or-nothing.
+    ///
+    /// # Errors
+    ///
+    /// An [`ErrorKind`](crate::ErrorKind) that says whether anything may have been consumed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it is done, the request may or may not have been counted.
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError>;
+
+    /// Forgets what was consumed of each limit by its key; costs are ignored.
+    ///
+    /// # Errors
+    ///
+    /// An [`ErrorKind`](crate::ErrorKind) that says whether anything may have been forgotten.
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError>;
+
+    /// Returns whether this store can decide `request`, without deciding it.
+    ///
+    /// # Behavior
+    ///
+    /// - Where this is false, [`decide`](Self::decide) MUST fail with
+    ///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); where it is true, it MUST NOT
+    ///   (checked by `says_what_it_supports`).
+    fn supports<'a>(&self, request: &Request<'a>) -> bool;
+}
+
+/// A store that decides in this thread, without waiting for anything.
+pub trait SyncStore: Store {
+    /// Decides `request`, as [`Store::decide`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::decide`].
+    fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError>;
+
+    /// Forgets what was consumed, as [`Store::reset`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::reset`].
+    fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError>;
+}
+
+macro_rules! forward {
+    ($pointer:ty) => {
+        #[deny(clippy::missing_trait_methods)]
+        #[async_trait]
+        impl<S: Store + ?Sized> Store for $pointer {
+            async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+                (**self).decide(request).await
+            }
+
+            async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+                (**self).reset(checks).await
+            }
+
+            fn supports<'a>(&self, request: &Request<'a>) -> bool {
+                (**self).supports(request)
+            }
+        }
+
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: SyncStore + ?Sized> SyncStore for $pointer {
+            #[inline]
+            fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+                (**self).decide_now(request)
+            }
+
+            fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+                (**self).reset_now(checks)
+            }
+        }
+    };
+}
+
+forward!(&S);
+forward!(Arc<S>);
+forward!(Box<S>);
