@@ -1,1 +1,9 @@
-//! To be filled.
+#![doc = include_str!("../README.md")]
+
+mod clock;
+mod composite;
+mod shard;
+mod store;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use store::{Builder, MemoryStore};

@@ -1,0 +1,147 @@
+//! Where a store's time comes from.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tollgate_core::Timestamp;
+
+/// Tells the time.
+pub trait Clock: Send + Sync + 'static {
+    /// Returns the current instant.
+    fn now(&self) -> Timestamp;
+}
+
+/// The system's time when it was made, and the time that has passed since.
+///
+/// It never steps back, and does not follow the system clock's adjustments: what limits within one
+/// process need is even time, not the right time of day. Reading it costs a few nanoseconds.
+#[derive(Clone)]
+pub struct SystemClock {
+    source: quanta::Clock,
+    origin: u64,
+    origin_us: u64,
+}
+
+impl SystemClock {
+    /// Returns a clock that starts at the system's time.
+    ///
+    /// A system clock that is set before 1970 or after 2255 is taken as the nearest of those.
+    #[must_use]
+    pub fn new() -> Self {
+        let source = quanta::Clock::new();
+        let since_epoch = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            origin: source.raw(),
+            source,
+            origin_us: Timestamp::UNIX_EPOCH
+                .saturating_add(since_epoch)
+                .as_micros(),
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        let passed = self.source.delta_as_nanos(self.origin, self.source.raw());
+        Timestamp::saturating_from_micros(self.origin_us + passed / 1_000)
+    }
+}
+
+impl fmt::Debug for SystemClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SystemClock").field(&self.now()).finish()
+    }
+}
+
+/// A clock that moves only when it is told to, for tests. Clones tell the same time.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::algorithm::Gcra;
+/// use tollgate_core::{Limit, Quota, RateLimiter};
+/// use tollgate_memory::{ManualClock, MemoryStore};
+///
+/// let clock = ManualClock::new();
+/// let store = MemoryStore::builder().clock(clock.clone()).build();
+/// let limit = Limit::new("api", Gcra::new(Quota::per_second(1))?)?;
+/// let limiter = RateLimiter::new(store, [limit])?;
+/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert!(limiter.check_now("alice")?.is_denied());
+/// clock.advance(Duration::from_secs(1));
+/// assert!(limiter.check_now("alice")?.is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// Returns a clock that stands at a fixed instant in 2020.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::at(Timestamp::saturating_from_micros(1_600_000_000_000_000))
+    }
+
+    /// Returns a clock that stands at `now`.
+    #[must_use]
+    pub fn at(now: Timestamp) -> Self {
+        Self(Arc::new(AtomicU64::new(now.as_micros())))
+    }
+
+    /// Moves the clock to `now`, forwards or back.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.as_micros(), Ordering::SeqCst);
+    }
+
+    /// Moves the clock forwards by `by`, truncated to microseconds.
+    pub fn advance(&self, by: Duration) {
+        let moved = |micros| {
+            let now = Timestamp::saturating_from_micros(micros);
+            Some(now.saturating_add(by).as_micros())
+        };
+        // The closure never declines, so this always stores.
+        let _ = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::saturating_from_micros(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// The clock of a store, without a virtual call for the usual one.
+pub(crate) enum Source {
+    System(SystemClock),
+    Other(Arc<dyn Clock>),
+}
+
+impl Source {
+    #[inline]
+    pub(crate) fn now(&self) -> Timestamp {
+        match self {
+            Self::System(clock) => clock.now(),
+            Self::Other(clock) => clock.now(),
+        }
+    }
+}

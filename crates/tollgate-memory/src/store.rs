@@ -1,0 +1,409 @@
+//! The store: shards, the bound on keys, and decisions about one key.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use foldhash::quality::RandomState;
+use tollgate_core::algorithm::State;
+use tollgate_core::{
+    Check, Decision, ErrorKind, Operation, Request, Store, StoreError, SyncStore, Timestamp,
+};
+
+use crate::clock::{Clock, Source, SystemClock};
+use crate::shard::{Entry, Shard, Timeline};
+
+/// Keys held unless another number is asked for: about 100 MB of them.
+const DEFAULT_MAX_KEYS: usize = 1_000_000;
+
+/// Shards for each processor: enough that two threads rarely meet, and that growing one is short.
+const SHARDS_PER_PROCESSOR: usize = 32;
+
+/// How many places are looked at, at most, for room for one new key.
+const PLACES_PER_NEW_KEY: usize = 512;
+
+/// Decides in this process, and remembers at most a set number of keys.
+///
+/// Sharded: calls for different keys rarely wait for each other, and no call waits for anything
+/// but a short lock. Nothing is allocated for a key that is already held. States that remember
+/// nothing any more are dropped a few at a time, as calls go by; there is no thread and no pause.
+///
+/// # When it is full
+///
+/// A state that remembers anything is never dropped: that would give its key a fresh limit for
+/// free. A call for a *new* key first looks for states to drop, at up to 512 places; if there is
+/// none among them it fails with [`ErrorKind::Full`], and consumes nothing. Calls for keys that
+/// are held are decided as ever, and so are denials and peeks, which hold nothing.
+///
+/// # Time
+///
+/// Requests are decided at the store's [`Clock`], or at [`Request::at`]. A state kept by a caller's
+/// instants is dropped only when room is needed, judged by the instant of the request that needs it:
+/// so all callers' instants in one store must be of one clock.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::SlidingLog;
+/// use tollgate_core::{Limit, Quota, RateLimiter};
+/// use tollgate_memory::MemoryStore;
+///
+/// let limit = Limit::new("login", SlidingLog::new(Quota::per_minute(5))?)?;
+/// let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
+/// let decision = limiter.check_now("203.0.113.7")?;
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.remaining(), 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MemoryStore {
+    shards: Box<[Padded]>,
+    hasher: RandomState,
+    clock: Source,
+    max_keys: usize,
+    /// How many keys are held, or are about to be.
+    held: AtomicUsize,
+    /// The shard to look at next for room.
+    hand: AtomicUsize,
+}
+
+/// On a cache line of its own, so that neighbours' locks do not slow each other.
+#[derive(Default)]
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+/// Sets up a [`MemoryStore`].
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_memory::MemoryStore;
+///
+/// let store = MemoryStore::builder().max_keys(10_000).build();
+/// assert_eq!(store.max_keys(), 10_000);
+/// ```
+#[derive(Debug)]
+pub struct Builder {
+    max_keys: usize,
+    clock: Option<DebugClock>,
+}
+
+struct DebugClock(Arc<dyn Clock>);
+
+impl fmt::Debug for DebugClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.0.now()).finish()
+    }
+}
+
+impl Builder {
+    /// Sets how many keys are held at most; a key of two limits counts twice. One million unless set.
+    #[must_use]
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// Sets the clock. A [`SystemClock`] unless set.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(DebugClock(Arc::new(clock)));
+        self
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn build(self) -> MemoryStore {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // A small store has few shards, so that looking for room soon looks at all of it.
+        let shards = (processors * SHARDS_PER_PROCESSOR)
+            .min(self.max_keys / 8)
+            .clamp(1, 1 << 16)
+            .next_power_of_two();
+        MemoryStore {
+            shards: (0..shards).map(|_| Padded::default()).collect(),
+            hasher: RandomState::default(),
+            clock: match self.clock {
+                Some(DebugClock(clock)) => Source::Other(clock),
+                None => Source::System(SystemClock::new()),
+            },
+            max_keys: self.max_keys,
+            held: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl MemoryStore {
+    /// Returns a store of at most one million keys, by the system's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// Returns a builder, to set the number of keys and the clock.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            max_keys: DEFAULT_MAX_KEYS,
+            clock: None,
+        }
+    }
+
+    /// Returns how many keys are held at most.
+    #[must_use]
+    pub fn max_keys(&self) -> usize {
+        self.max_keys
+    }
+
+    /// Returns how many keys are held, stale ones that have not been dropped yet included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether no key is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the bytes held for keys and their states; looks at every key.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        (0..self.shards.len())
+            .map(|shard| self.lock(shard).bytes())
+            .sum()
+    }
+
+    /// Drops every state of the store's own clock that remembers nothing any more, and returns how
+    /// many there were. Calls do so by themselves; this is for a store that has gone quiet.
+    pub fn sweep(&self) -> usize {
+        let now = self.clock.now();
+        let drop_all = |shard| self.lock(shard).sweep_all(now);
+        let dropped = (0..self.shards.len()).map(drop_all).sum();
+        self.release(dropped);
+        dropped
+    }
+
+    #[inline]
+    pub(crate) fn now(&self, request: &Request<'_>) -> (Timestamp, Timeline) {
+        match request.caller_time() {
+            Some(now) => (now, Timeline::Caller),
+            None => (self.clock.now(), Timeline::Store),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, check: &Check<'_>) -> u64 {
+        let key = check.key();
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u64(check.limit().identity_hash());
+        hasher.write(key.partition());
+        if !key.rest().is_empty() {
+            hasher.write(key.rest());
+        }
+        hasher.finish()
+    }
+
+    #[inline]
+    pub(crate) fn shard_of(&self, hash: u64) -> usize {
+        // The table takes its tag from the top bits and its place from the low ones.
+        let bits = usize::try_from(hash >> 32 & 0xff_ffff).unwrap_or_default();
+        bits & (self.shards.len() - 1)
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
+        // A panic cannot leave a shard half-changed: machines do not panic, and the table's own
+        // operations are whole. So a poisoned lock is as good as any.
+        self.shards[shard]
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
+        let hash = self.hash(check);
+        let (now, timeline) = self.now(request);
+        let mut shard = self.lock(self.shard_of(hash));
+        let Some(entry) = shard.find_mut(hash, check) else {
+            drop(shard);
+            return self.decide_new(request, check, hash, now, timeline);
+        };
+        entry.adopt(check.limit());
+        let decision = request.decide_on(&mut entry.state, now);
+        if timeline == Timeline::Store {
+            let dropped = shard.sweep_now_and_then(now);
+            self.release(dropped);
+        }
+        Ok(decision)
+    }
+
+    /// Decides about a key that was not held a moment ago.
+    #[cold]
+    fn decide_new(
+        &self,
+        request: &Request<'_>,
+        check: &Check<'_>,
+        hash: u64,
+        now: Timestamp,
+        timeline: Timeline,
+    ) -> Result<Decision, StoreError> {
+        let mut may_make_room = true;
+        loop {
+            let mut shard = self.lock(self.shard_of(hash));
+            if let Some(entry) = shard.find_mut(hash, check) {
+                return Ok(request.decide_on(&mut entry.state, now));
+            }
+            let evaluation = request.evaluate(State::FRESH, now);
+            let mut state = State::default();
+            if !evaluation.writes_to(request, 0) || is_refund(request) {
+                return Ok(evaluation.apply(request, &mut state, now));
+            }
+            refuse_giant(check)?;
+            if self.reserve(1) {
+                let decision = evaluation.apply(request, &mut state, now);
+                shard.insert(Entry::new(check, hash, timeline, state));
+                if timeline == Timeline::Store {
+                    let dropped = shard.sweep_some(now);
+                    self.release(dropped);
+                }
+                return Ok(decision);
+            }
+            drop(shard);
+            self.make_room(&mut may_make_room, 1, now, timeline)?;
+        }
+    }
+
+    /// Counts `keys` more as held, or returns false if that would be too many.
+    pub(crate) fn reserve(&self, keys: usize) -> bool {
+        let add = |held: usize| {
+            let held = held.checked_add(keys)?;
+            (held <= self.max_keys).then_some(held)
+        };
+        self.held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .is_ok()
+    }
+
+    #[inline]
+    pub(crate) fn release(&self, keys: usize) {
+        if keys > 0 {
+            self.held.fetch_sub(keys, Ordering::Relaxed);
+        }
+    }
+
+    /// Drops stale states until there is room for `keys`, if it `may` and can; called with no lock held.
+    pub(crate) fn make_room(
+        &self,
+        may: &mut bool,
+        keys: usize,
+        now: Timestamp,
+        timeline: Timeline,
+    ) -> Result<(), StoreError> {
+        let store = match timeline {
+            Timeline::Caller => self.clock.now(),
+            Timeline::Store => now,
+        };
+        // States kept by callers' instants are judged by one only when a caller has given it.
+        let caller = match timeline {
+            Timeline::Caller => now,
+            Timeline::Store => Timestamp::UNIX_EPOCH,
+        };
+        let mut places = if std::mem::take(may) {
+            PLACES_PER_NEW_KEY
+        } else {
+            0
+        };
+        for _ in 0..self.shards.len() {
+            if places == 0 {
+                break;
+            }
+            let next = self.hand.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+            let mut shard = self.lock(next);
+            let looked_at = places.min(shard.places() + 1);
+            let dropped = shard.sweep_places(places, store, caller);
+            drop(shard);
+            self.release(dropped);
+            places -= looked_at;
+            if self.len() + keys <= self.max_keys {
+                return Ok(());
+            }
+        }
+        Err(StoreError::new(
+            ErrorKind::Full,
+            format!(
+                "the store holds {} keys and all are in use: raise max_keys, or limit by a coarser key",
+                self.max_keys
+            ),
+        ))
+    }
+}
+
+/// Refuses a key whose partition's length does not fit an entry.
+pub(crate) fn refuse_giant(check: &Check<'_>) -> Result<(), StoreError> {
+    if u32::try_from(check.key().partition().len()).is_ok() {
+        return Ok(());
+    }
+    let message = "a key's partition must be shorter than 4 GiB: use a hash of it";
+    Err(StoreError::new(ErrorKind::Malformed, message))
+}
+
+/// Giving back to a key that is not held changes nothing, so nothing is held for it.
+pub(crate) fn is_refund(request: &Request<'_>) -> bool {
+    matches!(request.operation(), Operation::Refund(_))
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("keys", &self.len())
+            .field("max_keys", &self.max_keys)
+            .field("shards", &self.shards.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SyncStore for MemoryStore {
+    #[inline]
+    fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+        request.validate()?;
+        match request.checks() {
+            [check] => self.decide_one(request, check),
+            _ => self.decide_several(request),
+        }
+    }
+
+    fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        for check in checks {
+            let hash = self.hash(check);
+            let removed = self.lock(self.shard_of(hash)).remove(hash, check);
+            self.release(usize::from(removed));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        self.decide_now(request)
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        self.reset_now(checks)
+    }
+
+    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
+        true
+    }
+}
