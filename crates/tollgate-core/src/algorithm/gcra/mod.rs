@@ -183,6 +183,10 @@ impl Machine for Gcra {
         // What has leaked since is the time's, not the caller's, to give back.
         let leaked = now.saturating_sub(at).saturating_mul(self.leak);
         let returned = amount.saturating_mul(self.unit).saturating_sub(leaked);
+        if debt == 0 || returned == 0 {
+            // Nothing is given back, so the clock is not recorded either.
+            return;
+        }
         *state = State {
             debt: debt.saturating_sub(returned),
             at: now,

@@ -12,7 +12,8 @@ const MOST_BUCKETS: u64 = 127;
 ///
 /// A bucket is `D = T / k` long, rounded up. Counting one bucket more than the window holds means
 /// that no half-open span of length `T` ever holds more than `N` admitted units; in exchange a
-/// call counts for `T` to `T + D`, so the sustained rate lies between `N / (T + D)` and `N / T`.
+/// call counts for `k * D` to `(k + 1) * D`, which is `T` to `T + D` where `k` divides `T`, so the
+/// sustained rate lies between `N / ((k + 1) * D)` and `N / T`.
 ///
 /// # Examples
 ///
@@ -210,16 +211,16 @@ impl Machine for SlidingBuckets {
     }
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
-        let bucket = self.bucket(state, now);
-        self.advance(state, bucket);
         let j = at / self.bucket_us;
-        if j > bucket || j + self.buckets < bucket {
+        if j > state.head || j + self.buckets < self.bucket(state, now) {
             return;
         }
-        let slot = self.slot(j);
-        let returned = amount.min(state.counts[slot]);
-        state.counts[slot] -= returned;
-        state.total -= returned;
+        // The head stays where it is: only what is counted moves it.
+        if let Some(count) = state.counts.get_mut(self.slot(j)) {
+            let returned = amount.min(*count);
+            *count -= returned;
+            state.total -= returned;
+        }
     }
 }
 

@@ -225,12 +225,17 @@ impl Machine for SlidingCounter {
             current: view.current,
             previous: view.previous,
         };
-        if at >= view.start {
-            next.current = next.current.saturating_sub(amount);
+        let counter = if at >= view.start {
+            &mut next.current
         } else if at + window_us >= view.start {
-            next.previous = next.previous.saturating_sub(amount);
+            &mut next.previous
+        } else {
+            return;
+        };
+        if *counter > 0 {
+            *counter = counter.saturating_sub(amount);
+            *state = next;
         }
-        *state = next;
     }
 }
 

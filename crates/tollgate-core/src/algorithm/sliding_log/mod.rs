@@ -205,8 +205,14 @@ impl Machine for SlidingLog {
     }
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
-        let gone = state.total_until(self.expired(state.clamp(now)));
-        state.forget_until(gone);
+        // What has left the window is not forgotten here: were the clock to step back, it would
+        // count again.
+        if self
+            .expired(state.clamp(now))
+            .is_some_and(|gone| at <= gone)
+        {
+            return;
+        }
         let Ok(index) = state.entries.binary_search_by_key(&at, |entry| entry.at) else {
             return;
         };
