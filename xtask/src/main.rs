@@ -1,2 +1,7 @@
 //! The commands of the project.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    xtask::run()
+}

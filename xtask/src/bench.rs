@@ -1,0 +1,47 @@
+//! `cargo xtask bench`: the benchmarks of `benches/`.
+
+use clap::Args;
+use xshell::{Shell, cmd};
+
+use crate::Outcome;
+
+/// Which benchmarks to run, and how.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Runs every benchmark once, to see that it works.
+    #[arg(long)]
+    test: bool,
+    /// Passed on to criterion, such as a filter or `--save-baseline NAME`.
+    #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+    rest: Vec<String>,
+}
+
+pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+    let test = arguments.test.then_some("--test");
+    let rest = &arguments.rest;
+    // A glob names the benchmarks only: the library's test harness knows no criterion options.
+    cmd!(
+        shell,
+        "cargo bench --package tollgate-benches --bench * -- {test...} {rest...}"
+    )
+    .run()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: super::Arguments,
+    }
+
+    #[test]
+    fn the_rest_is_passed_on() {
+        let line = Line::parse_from(["bench", "--test", "gcra", "--save-baseline", "before"]);
+        assert!(line.arguments.test);
+        assert_eq!(line.arguments.rest, ["gcra", "--save-baseline", "before"]);
+    }
+}

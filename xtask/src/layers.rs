@@ -1,0 +1,206 @@
+//! `cargo xtask layers`: which crate depends on which, and which must not.
+
+use std::error::Error;
+
+use xshell::{Shell, cmd};
+
+use crate::project::Files;
+use crate::{Outcome, report};
+
+/// What core's manifest may name.
+const CORE_MAY_NAME: [&str; 3] = ["async-trait", "smallvec", "thiserror"];
+/// What core may bring into a program; procedural macros stay in the compiler.
+const CORE_MAY_LINK: [&str; 2] = ["smallvec", "thiserror"];
+/// What nothing may depend on, not even for its tests.
+const TOPMOST: [&str; 3] = ["tollgate-benches", "tollgate-cli", "xtask"];
+
+pub(crate) fn run(shell: &Shell) -> Outcome {
+    let normal = cmd!(
+        shell,
+        "cargo tree --workspace --edges normal,build --depth 1 --prefix depth --no-dedupe --target all --format {FORMAT}"
+    );
+    let dev = cmd!(
+        shell,
+        "cargo tree --workspace --edges dev --depth 1 --prefix depth --no-dedupe --target all --format {FORMAT}"
+    );
+    let linked = cmd!(
+        shell,
+        "cargo tree --package tollgate-core --edges normal,no-proc-macro --prefix depth --no-dedupe --target all --format {FORMAT}"
+    );
+    let mut findings = Layers {
+        normal: edges(&normal.quiet().read()?)?,
+        dev: edges(&dev.quiet().read()?)?,
+        linked_by_core: edges(&linked.quiet().read()?)?,
+    }
+    .findings();
+    findings.extend(misnamed_folders(&Files::read(shell)?));
+    report("layers", &findings)
+}
+
+const FORMAT: &str = " {p}";
+
+/// That the first package's manifest names the second.
+type Edge = (String, String);
+
+/// Who depends on whom.
+#[derive(Debug, Default)]
+struct Layers {
+    normal: Vec<Edge>,
+    dev: Vec<Edge>,
+    linked_by_core: Vec<Edge>,
+}
+
+impl Layers {
+    fn findings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        if !self.normal.iter().any(|(from, _)| from == "tollgate-core") {
+            findings.push("tollgate-core was not seen: nothing was checked".to_owned());
+        }
+        for (from, to) in &self.normal {
+            if let Some(reason) = refusal(from, to) {
+                findings.push(format!("{from} depends on {to}: {reason}"));
+            }
+        }
+        for (from, to) in self.normal.iter().chain(&self.dev) {
+            if TOPMOST.contains(&to.as_str()) {
+                findings.push(format!("{from} depends on {to}: nothing may"));
+            }
+        }
+        for (_, to) in &self.linked_by_core {
+            if !CORE_MAY_LINK.contains(&to.as_str()) {
+                findings.push(format!("tollgate-core brings {to} into every program"));
+            }
+        }
+        findings
+    }
+}
+
+/// Returns why `from` may not depend on `to` outside its tests, if it may not.
+fn refusal(from: &str, to: &str) -> Option<&'static str> {
+    if from == "tollgate-core" && !CORE_MAY_NAME.contains(&to) {
+        return Some("core does no I/O and names no runtime, client or store");
+    }
+    if to == "tollgate-conformance" {
+        return Some("the suite is for tests: name it under dev-dependencies");
+    }
+    if to == "mockall" && from != "tollgate-mock" {
+        return Some("mockall is tollgate-mock's alone");
+    }
+    let is_store = from.starts_with("tollgate-") && !TOPMOST.contains(&from);
+    if is_store && to.starts_with("tollgate-") && to != "tollgate-core" {
+        return Some("of this workspace, a library may depend on tollgate-core only");
+    }
+    None
+}
+
+/// Reads what `cargo tree` prints of packages and their direct dependencies.
+fn edges(tree: &str) -> Result<Vec<Edge>, Box<dyn Error>> {
+    let mut edges = Vec::new();
+    // The packages from the root of a tree down to the line that was read last.
+    let mut path: Vec<&str> = Vec::new();
+    for line in tree.lines().filter(|line| !line.trim().is_empty()) {
+        let mut words = line.split_whitespace();
+        let (Some(depth), Some(name)) = (words.next(), words.next()) else {
+            return Err(format!("cargo tree printed {line:?}").into());
+        };
+        path.truncate(depth.parse()?);
+        if let Some(parent) = path.last() {
+            edges.push(((*parent).to_owned(), name.to_owned()));
+        }
+        path.push(name);
+    }
+    Ok(edges)
+}
+
+/// Returns the crates whose folders have other names than they.
+fn misnamed_folders(files: &Files) -> Vec<String> {
+    let mut findings = Vec::new();
+    for folder in files.folders_in("crates/") {
+        let manifest = files.text(&format!("crates/{folder}/Cargo.toml"));
+        let name = format!("name = \"{folder}\"");
+        if !manifest.is_some_and(|text| text.lines().any(|line| line == name)) {
+            findings.push(format!("crates/{folder} holds no package of that name"));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what is found in a workspace with these edges beside those of core.
+    fn found(normal: &[(&str, &str)], dev: &[(&str, &str)]) -> Vec<String> {
+        let owned = |&(from, to): &(&str, &str)| (from.to_owned(), to.to_owned());
+        let mut layers = Layers {
+            normal: normal.iter().map(owned).collect(),
+            dev: dev.iter().map(owned).collect(),
+            linked_by_core: Vec::new(),
+        };
+        layers
+            .normal
+            .push(("tollgate-core".to_owned(), "smallvec".to_owned()));
+        layers.findings()
+    }
+
+    #[test]
+    fn the_layers_as_meant_are_in_order() {
+        let normal = [
+            ("tollgate-core", "async-trait"),
+            ("tollgate-memory", "tollgate-core"),
+            ("tollgate-mock", "mockall"),
+            ("tollgate-cli", "tollgate-memory"),
+            ("xtask", "tollgate-core"),
+        ];
+        let dev = [
+            ("tollgate-memory", "tollgate-conformance"),
+            ("tollgate-mock", "tollgate-memory"),
+        ];
+        assert_eq!(found(&normal, &dev), [""; 0]);
+    }
+
+    #[test]
+    fn each_forbidden_edge_is_found() {
+        for edge in [
+            ("tollgate-core", "tokio"),
+            ("tollgate-core", "tollgate-memory"),
+            ("tollgate-memory", "tollgate-mock"),
+            ("tollgate-memory", "tollgate-conformance"),
+            ("tollgate-cli", "tollgate-conformance"),
+            ("tollgate-conformance", "tollgate-memory"),
+            ("tollgate-memory", "mockall"),
+            ("xtask", "tollgate-benches"),
+        ] {
+            assert_eq!(found(&[edge], &[]).len(), 1, "{edge:?}");
+        }
+        assert_eq!(found(&[], &[("tollgate-memory", "xtask")]).len(), 1);
+    }
+
+    #[test]
+    fn what_core_links_is_found_at_any_depth() {
+        let tree = "0 tollgate-core v0.1.0 (crates/tollgate-core)\n1 smallvec v1.0.0\n2 libc v0.2.0\n1 thiserror v2.0.0\n";
+        let layers = Layers {
+            normal: edges(tree).unwrap(),
+            linked_by_core: edges(tree).unwrap(),
+            dev: Vec::new(),
+        };
+        assert_eq!(
+            layers.findings(),
+            ["tollgate-core brings libc into every program"]
+        );
+    }
+
+    #[test]
+    fn an_empty_tree_is_found() {
+        assert_eq!(Layers::default().findings().len(), 1);
+        assert!(edges("no depth here").is_err());
+    }
+
+    #[test]
+    fn a_misnamed_folder_is_found() {
+        let good = ("crates/a/Cargo.toml", "[package]\nname = \"a\"\n");
+        let bad = ("crates/b/Cargo.toml", "[package]\nname = \"c\"\n");
+        assert_eq!(misnamed_folders(&Files::of(&[good])), [""; 0]);
+        assert_eq!(misnamed_folders(&Files::of(&[good, bad])).len(), 1);
+    }
+}

@@ -1,0 +1,78 @@
+//! The commands of the project, as a library so that the examples of its documents are tested.
+
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "these commands talk to whoever runs them"
+)]
+
+mod bench;
+mod layers;
+mod lint;
+mod pictures;
+mod project;
+mod test;
+mod tidy;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The commands of the project; all but `pictures` only read.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the benchmarks.
+    Bench(bench::Arguments),
+    /// Checks which crate depends on which.
+    Layers,
+    /// Checks formatting, lints, documentation, layers and tidiness.
+    Lint,
+    /// Draws the pictures of the algorithms.
+    Pictures(pictures::Arguments),
+    /// Runs every test of the workspace, examples in documentation included.
+    Test,
+    /// Checks what no compiler checks: file heads, folders, promises, links.
+    Tidy,
+}
+
+/// Runs the command that the program's arguments name.
+pub fn run() -> ExitCode {
+    let outcome = project::shell().and_then(|shell| match Arguments::parse().command {
+        Command::Bench(arguments) => bench::run(&shell, &arguments),
+        Command::Layers => layers::run(&shell),
+        Command::Lint => lint::run(&shell),
+        Command::Pictures(arguments) => pictures::run(&shell, &arguments),
+        Command::Test => test::run(&shell),
+        Command::Tidy => tidy::run(&shell),
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a command ends in.
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Fails with `findings`, one a line, or says that `what` is in order.
+fn report(what: &str, findings: &[String]) -> Outcome {
+    if findings.is_empty() {
+        println!("{what}: in order");
+        return Ok(());
+    }
+    for finding in findings {
+        println!("{what}: {finding}");
+    }
+    Err(format!("{what}: {} findings", findings.len()).into())
+}

@@ -1,0 +1,82 @@
+//! `cargo xtask lint`: everything that can be checked without running the code.
+
+use xshell::{Shell, cmd};
+
+use crate::project::Files;
+use crate::{Outcome, layers, tidy};
+
+/// Runs every step, so that one run tells everything there is to mend.
+pub(crate) fn run(shell: &Shell) -> Outcome {
+    let mut failed = Vec::new();
+    let mut step = |name: &str, outcome: Outcome| match outcome {
+        Ok(()) => println!("lint: {name}: ok"),
+        Err(error) => {
+            println!("lint: {name}: {error}");
+            failed.push(name.to_owned());
+        }
+    };
+    step("format", format(shell));
+    step("clippy, workspace", clippy_workspace(shell));
+    for name in libraries(&Files::read(shell)?) {
+        step(&format!("clippy, {name}"), clippy_alone(shell, &name));
+    }
+    step("documentation", documentation(shell));
+    step("layers", layers::run(shell));
+    step("tidy", tidy::run(shell));
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("lint: failed: {}", failed.join("; ")).into())
+}
+
+fn format(shell: &Shell) -> Outcome {
+    Ok(cmd!(shell, "cargo fmt --all -- --check").run()?)
+}
+
+fn clippy_workspace(shell: &Shell) -> Outcome {
+    Ok(cmd!(
+        shell,
+        "cargo clippy --workspace --all-targets -- -D warnings"
+    )
+    .run()?)
+}
+
+/// Lints one library by itself: in a build of the workspace a feature that its manifest forgets
+/// may be switched on by another crate.
+fn clippy_alone(shell: &Shell, name: &str) -> Outcome {
+    Ok(cmd!(shell, "cargo clippy --package {name} --lib -- -D warnings").run()?)
+}
+
+fn documentation(shell: &Shell) -> Outcome {
+    Ok(cmd!(
+        shell,
+        "cargo doc --workspace --no-deps --document-private-items"
+    )
+    .env("RUSTDOCFLAGS", "-D warnings")
+    .run()?)
+}
+
+/// Returns the names of the packages in `crates/` that are libraries.
+fn libraries(files: &Files) -> Vec<String> {
+    files
+        .folders_in("crates/")
+        .into_iter()
+        .filter(|name| files.text(&format!("crates/{name}/src/lib.rs")).is_some())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_told_from_programs() {
+        let files = Files::of(&[
+            ("crates/program/src/main.rs", ""),
+            ("crates/library/src/lib.rs", ""),
+            ("benches/src/lib.rs", ""),
+        ]);
+        assert_eq!(libraries(&files), ["library"]);
+    }
+}

@@ -1,0 +1,165 @@
+//! `cargo xtask pictures`: what each algorithm does with the same calls.
+
+mod drawing;
+mod pattern;
+
+use std::error::Error;
+
+use clap::Args;
+use tollgate_core::LimitError;
+use xshell::Shell;
+
+use self::pattern::Run;
+use crate::{Outcome, report};
+
+const FOLDER: &str = "docs/pictures";
+
+/// What one picture shows.
+struct Picture {
+    /// The file's name, without its ending.
+    name: &'static str,
+    title: &'static str,
+    /// The limit as it is written; every quota is 10 per minute.
+    limit: &'static str,
+    /// The most that the algorithm ever admits in a window.
+    bound: i64,
+}
+
+const PICTURES: [Picture; 8] = [
+    Picture {
+        name: "fixed-window",
+        title: "Fixed window, aligned to the clock",
+        limit: "fixed-window:10/1m",
+        bound: 20,
+    },
+    Picture {
+        name: "fixed-window-anchored",
+        title: "Fixed window, anchored at the first call",
+        limit: "fixed-window:10/1m,anchored",
+        bound: 19,
+    },
+    Picture {
+        name: "gcra",
+        title: "GCRA (token bucket)",
+        limit: "gcra:10/1m",
+        bound: 19,
+    },
+    Picture {
+        name: "gcra-burst",
+        title: "GCRA with a smaller burst",
+        limit: "gcra:10/1m,burst=3",
+        bound: 12,
+    },
+    Picture {
+        name: "sliding-buckets",
+        title: "Sliding buckets",
+        limit: "sliding-buckets:10/1m,buckets=6",
+        bound: 10,
+    },
+    Picture {
+        name: "sliding-counter",
+        title: "Sliding counter (approximate)",
+        limit: "sliding-counter:10/1m",
+        bound: 19,
+    },
+    Picture {
+        name: "sliding-log",
+        title: "Sliding log",
+        limit: "sliding-log:10/1m",
+        bound: 10,
+    },
+    Picture {
+        name: "sliding-log-count-denied",
+        title: "Sliding log that counts denied calls",
+        limit: "sliding-log:10/1m,count-denied",
+        bound: 10,
+    },
+];
+
+/// Whether to draw or to compare.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Writes nothing, and fails if a picture would change.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+    if arguments.check {
+        return report("pictures", &outdated(shell)?);
+    }
+    for (path, svg) in drawn()? {
+        shell.write_file(&path, svg)?;
+        println!("drew {path}");
+    }
+    Ok(())
+}
+
+/// Returns the path and text of each picture.
+fn drawn() -> Result<Vec<(String, String)>, LimitError> {
+    let mut pictures = Vec::new();
+    for picture in &PICTURES {
+        let run = Run::of(picture.limit.parse()?)?;
+        let path = format!("{FOLDER}/{}.svg", picture.name);
+        pictures.push((path, drawing::draw(picture, &run)));
+    }
+    Ok(pictures)
+}
+
+/// Returns what is in the folder and would not be drawn, or would be and is not.
+fn outdated(shell: &Shell) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut findings = Vec::new();
+    let drawn = drawn()?;
+    for (path, svg) in &drawn {
+        if shell.read_file(path).ok().as_ref() != Some(svg) {
+            findings.push(format!("{path} is outdated: run `cargo xtask pictures`"));
+        }
+    }
+    for path in shell.read_dir(FOLDER)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let path = format!("{FOLDER}/{name}");
+        if !drawn.iter().any(|(other, _)| *other == path) {
+            findings.push(format!("{path} is drawn by nothing"));
+        }
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project;
+
+    #[test]
+    fn no_run_exceeds_the_bound_it_states() {
+        for picture in &PICTURES {
+            let run = Run::of(picture.limit.parse().unwrap()).unwrap();
+            assert!(run.worst().1 <= picture.bound, "{}", picture.name);
+            assert_eq!(run.algorithm.to_string(), picture.limit);
+        }
+    }
+
+    #[test]
+    fn the_committed_pictures_are_what_would_be_drawn() {
+        assert_eq!(outdated(&project::shell().unwrap()).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_picture_that_is_missing_changed_or_left_over_is_found() {
+        let shell = project::shell().unwrap();
+        let folder = shell.create_temp_dir().unwrap();
+        shell.change_dir(folder.path());
+        for (path, svg) in drawn().unwrap() {
+            shell.write_file(path, svg).unwrap();
+        }
+        assert_eq!(outdated(&shell).unwrap(), [""; 0]);
+        shell
+            .write_file(format!("{FOLDER}/gcra.svg"), "<svg/>")
+            .unwrap();
+        shell
+            .remove_path(format!("{FOLDER}/sliding-log.svg"))
+            .unwrap();
+        shell.write_file(format!("{FOLDER}/old.svg"), "").unwrap();
+        assert_eq!(outdated(&shell).unwrap().len(), 3);
+    }
+}

@@ -1,0 +1,111 @@
+//! The project's folder, and the text of its files.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+
+use xshell::{Shell, cmd};
+
+/// Returns a shell in the project's root folder.
+pub(crate) fn shell() -> Result<Shell, Box<dyn Error>> {
+    let shell = Shell::new()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .ok_or("xtask has no parent folder")?;
+    shell.change_dir(root);
+    Ok(shell)
+}
+
+/// The texts of the project's files, by their paths from its root.
+///
+/// Holds what is committed and what would be: files that are neither there nor ignored are left
+/// out, and so are files that are not text. Checks take it, so that each can be tried on others.
+#[derive(Debug)]
+pub(crate) struct Files(BTreeMap<String, String>);
+
+impl Files {
+    /// Reads the files of the project.
+    pub(crate) fn read(shell: &Shell) -> Result<Self, Box<dyn Error>> {
+        let listed = cmd!(
+            shell,
+            "git ls-files -z --cached --others --exclude-standard"
+        )
+        .quiet()
+        .read()?;
+        let mut files = BTreeMap::new();
+        for path in listed.split('\0').filter(|path| !path.is_empty()) {
+            // Deleted but not yet committed as such.
+            if !shell.path_exists(path) {
+                continue;
+            }
+            if let Ok(text) = String::from_utf8(shell.read_binary_file(path)?) {
+                files.insert(path.to_owned(), text);
+            }
+        }
+        Ok(Self(files))
+    }
+
+    /// Returns files of these paths and texts.
+    #[cfg(test)]
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        let owned = |&(path, text): &(&str, &str)| (path.to_owned(), text.to_owned());
+        Self(files.iter().map(owned).collect())
+    }
+
+    /// Returns every path and text, in order of path.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    /// Returns the paths and texts of the files whose names end in `.extension`.
+    pub(crate) fn ending(&self, extension: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.iter().filter(move |(path, _)| {
+            path.strip_suffix(extension)
+                .is_some_and(|stem| stem.ends_with('.'))
+        })
+    }
+
+    /// Returns the text of the file at `path`.
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
+        self.0.get(path).map(String::as_str)
+    }
+
+    /// Returns the names of the folders right inside `folder`, which ends in `/`, once each.
+    pub(crate) fn folders_in<'a>(&'a self, folder: &'a str) -> Vec<&'a str> {
+        let mut names: Vec<&str> = self
+            .0
+            .keys()
+            .filter_map(|path| path.strip_prefix(folder)?.split_once('/'))
+            .map(|(name, _)| name)
+            .collect();
+        names.dedup();
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_endings_are_told_from_paths() {
+        let files = Files::of(&[
+            ("a/b/x.rs", ""),
+            ("a/b/y.rs", ""),
+            ("a/c.rs", ""),
+            ("rs", ""),
+        ]);
+        assert_eq!(files.folders_in("a/"), ["b"]);
+        let rust: Vec<_> = files.ending("rs").map(|(path, _)| path).collect();
+        assert_eq!(rust, ["a/b/x.rs", "a/b/y.rs", "a/c.rs"]);
+    }
+
+    #[test]
+    fn the_project_reads_itself() {
+        let files = Files::read(&shell().unwrap()).unwrap();
+        assert!(files.text("xtask/src/project.rs").is_some());
+        assert!(files.iter().all(|(path, _)| !path.starts_with("target/")));
+    }
+}

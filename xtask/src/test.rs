@@ -1,0 +1,157 @@
+//! `cargo xtask test`: every test of the workspace, and a count of them at the end.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::ops::AddAssign;
+use std::process::Command;
+
+use xshell::{Shell, cmd};
+
+use crate::Outcome;
+
+pub(crate) fn run(shell: &Shell) -> Outcome {
+    let has_nextest = cmd!(shell, "cargo nextest --version")
+        .quiet()
+        .ignore_stderr()
+        .read()
+        .is_ok();
+    let tests = if has_nextest {
+        cmd!(shell, "cargo nextest run --workspace --no-fail-fast")
+    } else {
+        cmd!(shell, "cargo test --workspace --tests --no-fail-fast")
+    };
+    let examples = cmd!(shell, "cargo test --workspace --doc --no-fail-fast");
+    let mut counts = Counts::default();
+    let mut failed = Vec::new();
+    for (name, command) in [("tests", tests), ("examples", examples)] {
+        println!("$ {command}");
+        let (found, succeeded) = count(command.into())?;
+        counts += found;
+        if !succeeded {
+            failed.push(name);
+        }
+    }
+    println!("{counts}");
+    if counts.passed == 0 {
+        return Err("no test was run".into());
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("failed: {}", failed.join(", ")).into())
+}
+
+/// How many tests ended how.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            passed,
+            failed,
+            skipped,
+        } = self;
+        write!(
+            f,
+            "total: {passed} passed, {failed} failed, {skipped} skipped"
+        )
+    }
+}
+
+/// Runs `command`, shows what it prints, and counts the tests in it.
+fn count(mut command: Command) -> Result<(Counts, bool), Box<dyn Error>> {
+    // One pipe for both: nextest sums up on the error stream, `cargo test` on the other.
+    let (reader, writer) = std::io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    // It holds the writing ends, without which reading would never end.
+    drop(command);
+    let mut counts = Counts::default();
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        counts += counts_in(&line);
+    }
+    Ok((counts, child.wait()?.success()))
+}
+
+/// Returns the counts in `line` if it closes a run, and none otherwise.
+fn counts_in(line: &str) -> Counts {
+    let line = line.trim_start();
+    let mut counts = Counts::default();
+    if !line.starts_with("test result: ") && !line.starts_with("Summary [") {
+        return counts;
+    }
+    let words: Vec<&str> = line
+        .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':' | '.'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    for pair in words.windows(2) {
+        let Ok(number) = pair[0].parse::<u64>() else {
+            continue;
+        };
+        match pair[1] {
+            "passed" => counts.passed += number,
+            "failed" | "timed" => counts.failed += number,
+            "ignored" | "skipped" => counts.skipped += number,
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_are_counted() {
+        let counts = |passed, failed, skipped| Counts {
+            passed,
+            failed,
+            skipped,
+        };
+        for (line, expected) in [
+            (
+                "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.03s",
+                counts(12, 0, 1),
+            ),
+            (
+                "     Summary [   0.123s] 120 tests run: 118 passed (1 slow), 1 failed, 1 timed out, 3 skipped",
+                counts(118, 2, 3),
+            ),
+            ("test tests::it_passed ... ok", counts(0, 0, 0)),
+            ("I wrote 3 passed", counts(0, 0, 0)),
+        ] {
+            assert_eq!(counts_in(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_command_prints_is_counted_and_its_end_is_told() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            count(command).unwrap()
+        };
+        let (counts, succeeded) =
+            shell("echo 'Summary [ 1s] 2 tests run: 2 passed, 0 skipped' >&2; exit 3");
+        assert_eq!((counts.passed, succeeded), (2, false));
+        let (counts, succeeded) = shell("echo nothing");
+        assert_eq!((counts, succeeded), (Counts::default(), true));
+    }
+}

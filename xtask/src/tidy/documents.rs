@@ -1,0 +1,112 @@
+//! Documents lead somewhere, and name every crate.
+
+use crate::project::Files;
+
+/// Where every crate is named.
+const LISTS_OF_CRATES: [&str; 2] = ["README.md", "docs/architecture.md"];
+
+/// Returns the links that lead nowhere and the crates that a list leaves out.
+pub(super) fn findings(files: &Files) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, text) in files.ending("md") {
+        for target in links(text) {
+            let resolved = resolve(path, target);
+            if !exists(files, &resolved) {
+                findings.push(format!("{path} links to {target}, which is not there"));
+            }
+        }
+    }
+    for list in LISTS_OF_CRATES {
+        let text = files.text(list).unwrap_or_default();
+        for name in files.folders_in("crates/") {
+            if !text.contains(name) {
+                findings.push(format!("{list} does not name {name}"));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns the targets of the links in `markdown` that lead to other files of the project.
+fn links(markdown: &str) -> Vec<&str> {
+    let mut targets = Vec::new();
+    let mut in_code = false;
+    for line in markdown.lines() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        for rest in line.split("](").skip(1) {
+            let target = rest.split([')', '#']).next().unwrap_or_default();
+            // A name without a dot or slash is an item of the crate, which rustdoc checks.
+            let is_path = target.contains(['.', '/']) && !target.contains("::");
+            if is_path && !target.contains("://") {
+                targets.push(target);
+            }
+        }
+    }
+    targets
+}
+
+/// Returns `target`, which is relative to the folder of `path`, as a path from the root.
+fn resolve(path: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Returns whether there is a file or folder at `path`.
+fn exists(files: &Files, path: &str) -> bool {
+    let folder = format!("{path}/");
+    files.text(path).is_some() || files.iter().any(|(other, _)| other.starts_with(&folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_found() {
+        let documents = |link: &str| {
+            let text = format!("See [here]({link}).\n\n```\nfn f() [0](no/code)\n```\n");
+            findings(&Files::of(&[("docs/a.md", &text), ("docs/b.md", "B\n")]))
+        };
+        for good in [
+            "b.md",
+            "b.md#part",
+            "../docs/b.md",
+            "../docs/",
+            "https://example.org/c.md",
+            "crate::Thing",
+        ] {
+            assert_eq!(documents(good), [""; 0], "{good}");
+        }
+        for bad in ["c.md", "../b.md", "docs/b.md"] {
+            assert_eq!(documents(bad).len(), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_crate_that_is_not_listed_is_found() {
+        let manifest = ("crates/tollgate-x/Cargo.toml", "");
+        let listed = [
+            manifest,
+            ("README.md", "`tollgate-x`"),
+            ("docs/architecture.md", "`tollgate-x`"),
+        ];
+        assert_eq!(findings(&Files::of(&listed)), [""; 0]);
+        assert_eq!(findings(&Files::of(&listed[..2])).len(), 1);
+        assert_eq!(findings(&Files::of(&listed[..1])).len(), 2);
+    }
+}

@@ -1,0 +1,40 @@
+//! Every file of code begins by saying what it is.
+
+use crate::project::Files;
+
+/// Returns the Rust files that begin otherwise.
+///
+/// A crate whose documentation is its README says so in the first line instead.
+pub(super) fn findings(files: &Files) -> Vec<String> {
+    files
+        .ending("rs")
+        .filter(|(_, text)| {
+            let says = text
+                .strip_prefix("//!")
+                .is_some_and(|rest| !rest.lines().next().unwrap_or_default().trim().is_empty());
+            !says && !text.starts_with("#![doc = include_str!(")
+        })
+        .map(|(path, _)| format!("{path} does not begin with a sentence after `//!`"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_asked_of_rust_files_only() {
+        let good = Files::of(&[
+            ("a.rs", "//! What it is.\n"),
+            ("b.rs", "#![doc = include_str!(\"../README.md\")]\n"),
+            ("c.md", "# Title\n"),
+        ]);
+        assert_eq!(findings(&good), [""; 0]);
+        let bad = Files::of(&[
+            ("a.rs", "use std::fmt;\n//! Too late.\n"),
+            ("b.rs", "//!\n"),
+            ("c.rs", ""),
+        ]);
+        assert_eq!(findings(&bad).len(), 3);
+    }
+}

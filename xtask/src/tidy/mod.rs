@@ -1,0 +1,44 @@
+//! `cargo xtask tidy`: what no compiler checks.
+
+mod documents;
+mod folders;
+mod heads;
+mod manifests;
+mod promises;
+mod top_level;
+mod words;
+
+use xshell::Shell;
+
+use crate::project::Files;
+use crate::{Outcome, report};
+
+pub(crate) fn run(shell: &Shell) -> Outcome {
+    report("tidy", &findings(&Files::read(shell)?))
+}
+
+fn findings(files: &Files) -> Vec<String> {
+    [
+        top_level::findings,
+        heads::findings,
+        folders::findings,
+        manifests::findings,
+        promises::findings,
+        words::findings,
+        documents::findings,
+    ]
+    .into_iter()
+    .flat_map(|check| check(files))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::project;
+
+    #[test]
+    fn the_project_is_tidy() {
+        let files = project::Files::read(&project::shell().unwrap()).unwrap();
+        assert_eq!(super::findings(&files), [""; 0]);
+    }
+}
