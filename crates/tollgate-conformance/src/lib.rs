@@ -1,1 +1,28 @@
-//! To be filled.
+#![doc = include_str!("../README.md")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed promise")]
+
+pub mod families;
+mod harness;
+mod history;
+mod list;
+mod machine;
+mod plan;
+pub mod promises;
+mod session;
+
+pub use harness::{Harness, fresh_key};
+pub use plan::Plan;
+
+/// Runs a promise to its end, on a runtime of several threads.
+///
+/// # Panics
+///
+/// When the promise is broken, or the runtime cannot be started.
+pub fn block_on(promise: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(promise);
+}

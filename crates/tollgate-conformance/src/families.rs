@@ -1,0 +1,89 @@
+//! The limits each promise is checked on, one family for each algorithm.
+
+use tollgate_core::Limit;
+
+/// Token buckets: full and small bursts, rates that are no whole number of microseconds apart.
+#[must_use]
+pub fn gcra() -> Vec<Limit> {
+    family(&[
+        "gcra:5/1s",
+        "gcra:4/1s,burst=1",
+        "gcra:7/1300ms,burst=3",
+        "gcra:7/3us,burst=20",
+        "gcra:1000000/1d,burst=10",
+    ])
+}
+
+/// Fixed windows: aligned and anchored, with and without counting denied calls.
+#[must_use]
+pub fn fixed_window() -> Vec<Limit> {
+    family(&[
+        "fixed-window:5/1m",
+        "fixed-window:5/1m,anchored",
+        "fixed-window:3/1s,count-denied",
+        "fixed-window:4/7ms,anchored,count-denied",
+        "fixed-window:2/3us",
+        "fixed-window:1000/1h,anchored",
+    ])
+}
+
+/// Sliding buckets: from one bucket to the most there may be, dividing the window and not.
+#[must_use]
+pub fn sliding_buckets() -> Vec<Limit> {
+    family(&[
+        "sliding-buckets:5/1s,buckets=1",
+        "sliding-buckets:20/1h,buckets=12",
+        "sliding-buckets:7/1300ms,buckets=127",
+        "sliding-buckets:3/10us,buckets=3",
+    ])
+}
+
+/// Sliding counters: small, odd, and one so large that its window is counted in coarser steps.
+#[must_use]
+pub fn sliding_counter() -> Vec<Limit> {
+    family(&[
+        "sliding-counter:5/1m",
+        "sliding-counter:1/1s",
+        "sliding-counter:7/1300ms",
+        "sliding-counter:3/10us",
+        "sliding-counter:1000000/1d",
+    ])
+}
+
+/// Sliding logs: with and without counting denied calls, from one entry to many.
+#[must_use]
+pub fn sliding_log() -> Vec<Limit> {
+    family(&[
+        "sliding-log:5/1m",
+        "sliding-log:1/1s",
+        "sliding-log:3/1s,count-denied",
+        "sliding-log:100/1300ms",
+        "sliding-log:3/10us",
+    ])
+}
+
+/// One or two limits of every algorithm, to be decided together.
+#[must_use]
+pub fn mixed() -> Vec<Limit> {
+    family(&[
+        "gcra:5/1s,burst=3",
+        "fixed-window:20/1m",
+        "sliding-log:4/1s",
+        "sliding-counter:10/2s",
+        "sliding-buckets:8/1s,buckets=4",
+        "fixed-window:6/1s,anchored,count-denied",
+        "sliding-log:9/3s,count-denied",
+    ])
+}
+
+fn family(algorithms: &[&str]) -> Vec<Limit> {
+    let limits = algorithms.iter().enumerate().map(|(index, text)| {
+        let limit = format!("conformance-{index}");
+        Limit::new(
+            &limit,
+            text.parse::<tollgate_core::algorithm::Algorithm>().unwrap(),
+        )
+        .unwrap()
+    });
+    limits.collect()
+}

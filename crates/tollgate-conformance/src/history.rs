@@ -1,0 +1,187 @@
+//! Random histories: what is asked, of which limits and keys, and how time passes between.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::strategy::Union;
+use tollgate_core::{Limit, Timestamp};
+
+/// The longest history.
+pub(crate) const LONGEST: usize = 40;
+
+/// What is done at one moment of a history.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) time: Move,
+    pub(crate) act: Act,
+    pub(crate) asked: Vec<Asked>,
+}
+
+/// How time passes before a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Move {
+    Forward(u64),
+    Back(u64),
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Consume,
+    Peek,
+    TakeUpTo,
+    /// Gives back the receipt at this index of those not given back yet, counted round.
+    Refund(usize),
+    Reset,
+}
+
+/// A check by the indexes of its limit and key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) limit: usize,
+    pub(crate) key: usize,
+    pub(crate) cost: u64,
+}
+
+/// Which acts histories hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acts {
+    pub(crate) refunds: bool,
+    pub(crate) resets: bool,
+    pub(crate) back: bool,
+}
+
+impl Acts {
+    /// Everything.
+    pub(crate) const ALL: Self = Self {
+        refunds: true,
+        resets: true,
+        back: true,
+    };
+    /// What consumes or looks, with a clock that may step back.
+    pub(crate) const CALLS: Self = Self {
+        refunds: false,
+        resets: false,
+        back: true,
+    };
+    /// What consumes or looks, with a clock that only goes forward.
+    pub(crate) const FORWARD: Self = Self {
+        refunds: false,
+        resets: false,
+        back: false,
+    };
+}
+
+/// Returns where histories of `limit` begin: mostly at a realistic instant near a boundary of its
+/// window, and now and then at either end of time.
+pub(crate) fn starts(limit: &Limit) -> impl Strategy<Value = Timestamp> + use<> {
+    let window_us = limit.algorithm().quota().window_us();
+    let realistic = 1_780_000_000_000_000;
+    let boundary = realistic - realistic % window_us;
+    let from_end = (1..=4 * window_us).prop_map(|us| Timestamp::MAX.as_micros() - us);
+    prop_oneof![
+        2 => Just(boundary),
+        1 => Just(boundary + window_us - 1),
+        4 => (0..window_us).prop_map(move |us| boundary + us),
+        1 => 0..=window_us,
+        1 => from_end,
+    ]
+    .prop_map(Timestamp::saturating_from_micros)
+}
+
+/// Returns the spans that pass between calls of `limit`, the boundaries of its window above all.
+pub(crate) fn moves(limit: &Limit, back: bool) -> impl Strategy<Value = Move> + use<> {
+    let quota = limit.algorithm().quota();
+    let (window_us, each_us) = (quota.window_us(), quota.window_us() / quota.amount().max(1));
+    let forward = prop_oneof![
+        8 => Just(0),
+        3 => Just(1),
+        2 => Just(each_us),
+        1 => Just(each_us + 1),
+        2 => 0..=each_us,
+        4 => 0..=window_us,
+        1 => Just(window_us - 1),
+        1 => Just(window_us),
+        1 => Just(window_us + 1),
+        1 => window_us..=2 * window_us + 1,
+        1 => Just(10 * window_us),
+    ]
+    .prop_map(Move::Forward);
+    let backward = prop_oneof![Just(1), 1..=each_us.max(1), 1..=2 * window_us].prop_map(Move::Back);
+    prop_oneof![
+        12 => forward,
+        u32::from(back) => backward,
+    ]
+}
+
+/// Returns costs around the bounds of `limit`.
+pub(crate) fn costs(limit: &Limit) -> impl Strategy<Value = u64> + use<> {
+    let capacity = limit.algorithm().capacity();
+    prop_oneof![
+        8 => Just(1),
+        1 => Just(0),
+        2 => Just(2),
+        3 => 0..=capacity,
+        1 => Just(capacity / 2),
+        1 => Just(capacity.saturating_sub(1)),
+        1 => Just(capacity),
+        1 => Just(capacity + 1),
+        1 => Just(u64::MAX),
+    ]
+}
+
+fn acts(acts: Acts) -> impl Strategy<Value = Act> {
+    prop_oneof![
+        12 => Just(Act::Consume),
+        2 => Just(Act::Peek),
+        2 => Just(Act::TakeUpTo),
+        3 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Refund),
+        u32::from(acts.resets) => Just(Act::Reset),
+    ]
+}
+
+/// Returns histories of calls of one limit by `keys` keys.
+pub(crate) fn histories(
+    limit: &Limit,
+    keys: usize,
+    kind: Acts,
+) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let asked = (0..keys, costs(limit)).prop_map(|(key, cost)| {
+        vec![Asked {
+            limit: 0,
+            key,
+            cost,
+        }]
+    });
+    let step = (moves(limit, kind.back), acts(kind), asked).prop_map(|(time, act, asked)| Step {
+        time,
+        act,
+        asked,
+    });
+    vec(step, 0..=LONGEST)
+}
+
+/// Returns histories of calls that name one to five of `limits` together, each for one of `keys`
+/// keys, and none twice.
+pub(crate) fn composites(
+    limits: &[Limit],
+    keys: usize,
+    kind: Acts,
+) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let moves = Union::new(limits.iter().map(|limit| moves(limit, kind.back).boxed()));
+    let places: Vec<_> = (0..limits.len())
+        .flat_map(|limit| (0..keys).map(move |key| (limit, key)))
+        .collect();
+    let costs: Vec<_> = limits.iter().map(|limit| costs(limit).boxed()).collect();
+    let asked = proptest::sample::subsequence(places, 1..=5)
+        .prop_shuffle()
+        .prop_flat_map(move |places| {
+            let asked = places.into_iter().map(|(limit, key)| {
+                // Most calls cost little, or composites would nearly always be denied.
+                let cost = prop_oneof![4 => 0..=2u64, 1 => costs[limit].clone()];
+                cost.prop_map(move |cost| Asked { limit, key, cost })
+            });
+            asked.collect::<Vec<_>>()
+        });
+    let step = (moves, acts(kind), asked).prop_map(|(time, act, asked)| Step { time, act, asked });
+    vec(step, 0..=LONGEST)
+}

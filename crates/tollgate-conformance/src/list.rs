@@ -1,0 +1,59 @@
+//! The list of promises, and the line that makes tests of them.
+
+/// Makes one `#[test]` for each promise of the suite, on the stores of a [`Harness`](crate::Harness).
+///
+/// Write it once, in a file of its own under `tests/`, with an expression of the harness; the
+/// tests are called `conformance::ALGORITHM::PROMISE`. Seeds of failing histories are kept beside
+/// that file, in `FILE-STEM.regressions`, to be committed and tried first in later runs.
+///
+/// # Examples
+///
+/// See the [crate](crate).
+#[macro_export]
+macro_rules! conformance {
+    ($harness:expr $(,)?) => {
+        mod conformance {
+            fn harness() -> impl $crate::Harness {
+                #[allow(unused_imports, reason = "the harness may be named in full")]
+                use super::*;
+                $harness
+            }
+
+            $crate::__promises!();
+        }
+    };
+}
+
+/// The one list of promises; calls `$each!` with every module and its cases.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __promises {
+    () => {
+        $crate::__promises! {
+            algorithms [fixed_window gcra sliding_buckets sliding_counter sliding_log]
+            all [
+                agrees_with_the_machine,
+            ]
+        }
+    };
+    (algorithms [$($algorithm:ident)*] all $all:tt) => {
+        $($crate::__promises! { @module $algorithm $all })*
+    };
+    (@module $module:ident [$($promise:ident,)*]) => {
+        mod $module {
+            $(
+                #[test]
+                fn $promise() {
+                    let case = concat!(stringify!($module), ".", stringify!($promise));
+                    let plan = $crate::Plan::new($crate::families::$module()).keeping_failures(
+                        env!("CARGO_MANIFEST_DIR"),
+                        file!(),
+                        case,
+                    );
+                    let harness = super::harness();
+                    $crate::block_on($crate::promises::$promise(&harness, &plan));
+                }
+            )*
+        }
+    };
+}

@@ -1,0 +1,59 @@
+//! The first oracle: the pure state machines of the core, one state for each limit and key.
+
+use std::collections::HashMap;
+
+use tollgate_core::algorithm::State;
+use tollgate_core::{Check, Decision, Limit, Request, Timestamp};
+
+/// What a store must be indistinguishable from.
+#[derive(Debug, Default)]
+pub(crate) struct Machine {
+    states: HashMap<Place, (Limit, State)>,
+}
+
+/// A limit's identity and a key's two parts.
+type Place = (String, Vec<u8>, Vec<u8>);
+
+impl Machine {
+    /// Decides `request` at `now`.
+    pub(crate) fn decide(&mut self, request: &Request<'_>, now: Timestamp) -> Decision {
+        let checks = request.checks();
+        let held = |check: &Check<'_>| self.states.get(&place(check)).map(|(_, s)| s.clone());
+        let mut states: Vec<_> = checks.iter().map(|c| held(c).unwrap_or_default()).collect();
+        let evaluation = request.evaluate(&states[..], now);
+        let written: Vec<_> = (0..checks.len())
+            .map(|index| evaluation.writes_to(request, index))
+            .collect();
+        let decision = request.decide_on(&mut states[..], now);
+        for ((check, state), written) in checks.iter().zip(states).zip(written) {
+            if written {
+                let limit = check.limit().clone();
+                self.states.insert(place(check), (limit, state));
+            }
+        }
+        decision
+    }
+
+    /// Forgets what was consumed.
+    pub(crate) fn reset(&mut self, checks: &[Check<'_>]) {
+        for check in checks {
+            self.states.remove(&place(check));
+        }
+    }
+
+    /// Returns whether some state remembers nothing at `now`.
+    ///
+    /// A store may have dropped it, which is unobservable only while the clock does not step back.
+    pub(crate) fn may_have_dropped(&self, now: Timestamp) -> bool {
+        let mut states = self.states.values();
+        states.any(|(limit, state)| state.is_fresh(limit, now))
+    }
+}
+
+fn place(check: &Check<'_>) -> Place {
+    (
+        check.limit().identity().to_owned(),
+        check.key().partition().to_vec(),
+        check.key().rest().to_vec(),
+    )
+}

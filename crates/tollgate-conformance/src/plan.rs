@@ -1,0 +1,135 @@
+//! What a promise is checked on: which limits, how many histories, and where failures are kept.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{
+    Config, FileFailurePersistence, TestCaseResult, TestError, TestRunner,
+};
+use tokio::runtime::Handle;
+use tollgate_core::Limit;
+
+/// The variable that says how many histories each promise is checked on.
+const CASES: &str = "TOLLGATE_CONFORMANCE_CASES";
+const DEFAULT_CASES: u32 = 64;
+
+/// Which limits a promise is checked on, on how many histories, and where failures are kept.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    limits: Vec<Limit>,
+    histories: u32,
+    regressions: Option<&'static str>,
+}
+
+impl Plan {
+    /// Returns a plan for `limits` that keeps no failures.
+    ///
+    /// The number of histories is `TOLLGATE_CONFORMANCE_CASES`, or 64.
+    #[must_use]
+    pub fn new(limits: Vec<Limit>) -> Self {
+        let cases = std::env::var(CASES).ok();
+        Self {
+            limits,
+            histories: cases
+                .and_then(|cases| cases.parse().ok())
+                .unwrap_or(DEFAULT_CASES),
+            regressions: None,
+        }
+    }
+
+    /// Keeps the seeds of failing histories of `case` beside the test, to be committed.
+    ///
+    /// They are in the folder of `file`, `FILE-STEM.regressions/CASE.txt`, and are tried first in
+    /// every later run. `manifest_dir` and `file` are those of the test's crate, where cargo says
+    /// paths relative to a workspace that may be any of the crate's ancestors.
+    #[must_use]
+    pub fn keeping_failures(mut self, manifest_dir: &str, file: &str, case: &str) -> Self {
+        let test = Path::new(manifest_dir)
+            .ancestors()
+            .map(|ancestor| ancestor.join(file))
+            .find(|path| path.exists());
+        self.regressions = test.and_then(|test| {
+            let folder = test.with_extension("regressions");
+            let path = folder.join(format!("{case}.txt")).into_os_string();
+            // One short path for each test of the process.
+            path.into_string().ok().map(|path| &*path.leak())
+        });
+        self
+    }
+
+    /// Returns the limits.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// Checks `test` on each limit and values of the strategy that `values` returns for it.
+    ///
+    /// # Panics
+    ///
+    /// When a value fails, with the least one that does.
+    pub(crate) fn check_each<S: Strategy>(
+        &self,
+        values: impl Fn(&Limit) -> S,
+        test: impl AsyncFn(&Limit, S::Value) -> TestCaseResult,
+    ) {
+        let limits = u32::try_from(self.limits.len()).unwrap().max(1);
+        for limit in &self.limits {
+            let share = self.histories.div_ceil(limits);
+            self.run(&limit.to_string(), share, &values(limit), async |value| {
+                test(limit, value).await
+            });
+        }
+    }
+
+    /// Checks `test` on values of `strategy`.
+    ///
+    /// # Panics
+    ///
+    /// When a value fails, with the least one that does.
+    pub(crate) fn check<S: Strategy>(
+        &self,
+        strategy: &S,
+        test: impl AsyncFn(S::Value) -> TestCaseResult,
+    ) {
+        let subject: Vec<_> = self.limits.iter().map(Limit::to_string).collect();
+        self.run(&subject.join(", "), self.histories, strategy, test);
+    }
+
+    fn run<S: Strategy>(
+        &self,
+        subject: &str,
+        histories: u32,
+        strategy: &S,
+        test: impl AsyncFn(S::Value) -> TestCaseResult,
+    ) {
+        let persistence = self
+            .regressions
+            .map(|path| Box::new(FileFailurePersistence::Direct(path)) as Box<_>);
+        let mut runner = TestRunner::new(Config {
+            cases: histories,
+            failure_persistence: persistence,
+            // A store on a server answers slowly, and a history is short to begin with.
+            max_shrink_time: 20_000,
+            ..Config::default()
+        });
+        let result = tokio::task::block_in_place(|| {
+            runner.run(strategy, |value| Handle::current().block_on(test(value)))
+        });
+        match result {
+            Ok(()) => {}
+            Err(TestError::Fail(reason, value)) => {
+                panic!(
+                    "{subject}: {reason}\nthe least that fails: {}",
+                    shown(&value)
+                )
+            }
+            Err(TestError::Abort(reason)) => panic!("{subject}: gave up: {reason}"),
+        }
+    }
+}
+
+fn shown(value: &impl Debug) -> String {
+    format!("{value:?}")
+}

@@ -1,0 +1,5 @@
+//! The promises: one function each, named after what it promises.
+
+mod agreement;
+
+pub use agreement::agrees_with_the_machine;

@@ -1,0 +1,78 @@
+//! The simplest store that keeps every promise: a map behind a lock.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use tollgate_conformance::Harness;
+use tollgate_core::algorithm::State;
+use tollgate_core::{Check, Decision, Request, Store, StoreError, Timestamp};
+
+/// A limit's identity and a key's two parts.
+pub(crate) type Place = (String, Vec<u8>, Vec<u8>);
+
+pub(crate) struct Reference;
+
+impl Harness for Reference {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(ReferenceStore::default())
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct ReferenceStore {
+    states: Mutex<HashMap<Place, State>>,
+}
+
+#[async_trait]
+impl Store for ReferenceStore {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        request.validate()?;
+        let mut held = self.states.lock().unwrap();
+        let now = match request.caller_time() {
+            Some(now) => now,
+            None => now(),
+        };
+        let checks = request.checks();
+        let mut states: Vec<State> = checks
+            .iter()
+            .map(|check| held.get(&place(check)).cloned().unwrap_or_default())
+            .collect();
+        let evaluation = request.evaluate(&states[..], now);
+        let written: Vec<_> = (0..checks.len())
+            .map(|index| evaluation.writes_to(request, index))
+            .collect();
+        let decision = evaluation.apply(request, &mut states[..], now);
+        for ((check, state), written) in checks.iter().zip(states).zip(written) {
+            if written {
+                held.insert(place(check), state);
+            }
+        }
+        Ok(decision)
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        let mut held = self.states.lock().unwrap();
+        for check in checks {
+            held.remove(&place(check));
+        }
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
+        true
+    }
+}
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp::try_from(SystemTime::now()).unwrap()
+}
+
+pub(crate) fn place(check: &Check<'_>) -> Place {
+    (
+        check.limit().identity().to_owned(),
+        check.key().partition().to_vec(),
+        check.key().rest().to_vec(),
+    )
+}
