@@ -76,3 +76,16 @@ fn report(what: &str, findings: &[String]) -> Outcome {
     }
     Err(format!("{what}: {} findings", findings.len()).into())
 }
+
+/// The documents whose examples are compiled and run.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../docs/algorithms.md")]
+    struct Algorithms;
+
+    #[doc = include_str!("../../docs/architecture.md")]
+    struct Architecture;
+}
