@@ -71,13 +71,18 @@ impl Acts {
     };
 }
 
+/// Where a history begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start(pub(crate) Timestamp);
+
 /// Returns where histories of `limit` begin: mostly at a realistic instant near a boundary of its
 /// window, and now and then at either end of time.
-pub(crate) fn starts(limit: &Limit) -> impl Strategy<Value = Timestamp> + use<> {
+pub(crate) fn starts(limit: &Limit) -> impl Strategy<Value = Start> + use<> {
     let window_us = limit.algorithm().quota().window_us();
     let realistic = 1_780_000_000_000_000;
     let boundary = realistic - realistic % window_us;
-    let from_end = (1..=4 * window_us).prop_map(|us| Timestamp::MAX.as_micros() - us);
+    let from_end = (0..=window_us.saturating_mul(4))
+        .prop_map(|us| Timestamp::MAX.as_micros().saturating_sub(us));
     prop_oneof![
         2 => Just(boundary),
         1 => Just(boundary + window_us - 1),
@@ -85,7 +90,7 @@ pub(crate) fn starts(limit: &Limit) -> impl Strategy<Value = Timestamp> + use<> 
         1 => 0..=window_us,
         1 => from_end,
     ]
-    .prop_map(Timestamp::saturating_from_micros)
+    .prop_map(|micros| Start(Timestamp::saturating_from_micros(micros)))
 }
 
 /// Returns the spans that pass between calls of `limit`, the boundaries of its window above all.

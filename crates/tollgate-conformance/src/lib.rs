@@ -6,8 +6,10 @@ mod harness;
 mod history;
 mod list;
 mod machine;
+mod naive;
 mod plan;
 pub mod promises;
+mod scene;
 mod session;
 
 pub use harness::{Harness, fresh_key};

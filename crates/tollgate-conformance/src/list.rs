@@ -32,6 +32,7 @@ macro_rules! __promises {
         $crate::__promises! {
             algorithms [fixed_window gcra sliding_buckets sliding_counter sliding_log]
             all [
+                agrees_with_the_definition,
                 agrees_with_the_machine,
             ]
         }

@@ -1,14 +1,13 @@
 //! What a promise is checked on: which limits, how many histories, and where failures are kept.
 
-use std::fmt::Debug;
 use std::path::Path;
 
 use proptest::strategy::Strategy;
-use proptest::test_runner::{
-    Config, FileFailurePersistence, TestCaseResult, TestError, TestRunner,
-};
+use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
 use tokio::runtime::Handle;
 use tollgate_core::Limit;
+
+use crate::session::{Outcome, Stop};
 
 /// The variable that says how many histories each promise is checked on.
 const CASES: &str = "TOLLGATE_CONFORMANCE_CASES";
@@ -72,7 +71,7 @@ impl Plan {
     pub(crate) fn check_each<S: Strategy>(
         &self,
         values: impl Fn(&Limit) -> S,
-        test: impl AsyncFn(&Limit, S::Value) -> TestCaseResult,
+        test: impl AsyncFn(&Limit, S::Value) -> Outcome,
     ) {
         let limits = u32::try_from(self.limits.len()).unwrap().max(1);
         for limit in &self.limits {
@@ -88,11 +87,7 @@ impl Plan {
     /// # Panics
     ///
     /// When a value fails, with the least one that does.
-    pub(crate) fn check<S: Strategy>(
-        &self,
-        strategy: &S,
-        test: impl AsyncFn(S::Value) -> TestCaseResult,
-    ) {
+    pub(crate) fn check<S: Strategy>(&self, strategy: &S, test: impl AsyncFn(S::Value) -> Outcome) {
         let subject: Vec<_> = self.limits.iter().map(Limit::to_string).collect();
         self.run(&subject.join(", "), self.histories, strategy, test);
     }
@@ -102,7 +97,7 @@ impl Plan {
         subject: &str,
         histories: u32,
         strategy: &S,
-        test: impl AsyncFn(S::Value) -> TestCaseResult,
+        test: impl AsyncFn(S::Value) -> Outcome,
     ) {
         let persistence = self
             .regressions
@@ -115,21 +110,19 @@ impl Plan {
             ..Config::default()
         });
         let result = tokio::task::block_in_place(|| {
-            runner.run(strategy, |value| Handle::current().block_on(test(value)))
+            runner.run(strategy, |value| {
+                match Handle::current().block_on(test(value)) {
+                    Ok(()) | Err(Stop::Moot) => Ok(()),
+                    Err(Stop::Broken(what)) => Err(TestCaseError::fail(what)),
+                }
+            })
         });
         match result {
             Ok(()) => {}
             Err(TestError::Fail(reason, value)) => {
-                panic!(
-                    "{subject}: {reason}\nthe least that fails: {}",
-                    shown(&value)
-                )
+                panic!("{subject}: {reason}\nthe least that fails: {value:?}");
             }
             Err(TestError::Abort(reason)) => panic!("{subject}: gave up: {reason}"),
         }
     }
-}
-
-fn shown(value: &impl Debug) -> String {
-    format!("{value:?}")
 }

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use proptest::test_runner::{TestCaseError, TestCaseResult};
 use tollgate_core::{
     Check, Decision, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp,
 };
@@ -11,6 +10,18 @@ use tollgate_core::{
 use crate::harness::{Harness, OwnedKey};
 use crate::history::{Act, Asked, Move, Step};
 use crate::machine::Machine;
+
+/// Why a history was not played to its end.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The promise is broken.
+    Broken(String),
+    /// The store does not support what the history needs, or time cannot pass as it needs.
+    Moot,
+}
+
+/// What came of a history.
+pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
 /// A conversation with one store at the caller's instants.
 pub(crate) struct Session {
@@ -22,6 +33,15 @@ pub(crate) struct Session {
     latest: Timestamp,
     transcript: String,
     receipts: Vec<(Vec<Asked>, Receipt)>,
+}
+
+/// Returns nothing where there was nothing to do.
+pub(crate) fn unless_moot<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::Moot) => Ok(None),
+        Err(broken) => Err(broken),
+    }
 }
 
 /// What the store and the pure machines answered.
@@ -43,20 +63,18 @@ impl Session {
         }
     }
 
-    /// Returns whether the clock could go on by `micros`, which it cannot near the end of time.
-    pub(crate) fn can_wait(&self, micros: u64) -> bool {
-        self.now
-            .as_micros()
-            .checked_add(micros)
-            .is_some_and(|then| then <= Timestamp::MAX.as_micros())
-    }
-
-    /// Lets `micros` pass.
-    pub(crate) fn wait(&mut self, micros: u64) {
+    /// Lets exactly `micros` pass, or says that it cannot.
+    pub(crate) fn wait(&mut self, micros: u64) -> Outcome {
+        let then = self.now.as_micros().saturating_add(micros);
         self.travel(Move::Forward(micros));
+        if self.now.as_micros() == then {
+            Ok(())
+        } else {
+            Err(Stop::Moot)
+        }
     }
 
-    /// Moves the clock.
+    /// Moves the clock as far as it goes.
     pub(crate) fn travel(&mut self, time: Move) {
         let now = self.now.as_micros();
         self.now = Timestamp::saturating_from_micros(match time {
@@ -78,7 +96,7 @@ impl Session {
         limits: &[Limit],
         keys: &[OwnedKey],
         step: &Step,
-    ) -> Result<Option<Answers>, TestCaseError> {
+    ) -> Outcome<Option<Answers>> {
         self.travel(step.time);
         let operation = match step.act {
             Act::Consume => Operation::Consume,
@@ -92,19 +110,18 @@ impl Session {
                 let (asked, receipt) = self.receipts.swap_remove(index);
                 let checks = checks(limits, keys, &asked);
                 let request = Request::with_checks(Operation::Refund(&receipt), checks);
-                return self.ask(&request).await;
+                return unless_moot(self.ask(&request).await);
             }
             Act::Reset => {
-                self.reset(&checks(limits, keys, &step.asked)).await?;
+                let checks = checks(limits, keys, &step.asked);
+                unless_moot(self.reset(&checks).await)?;
                 return Ok(None);
             }
         };
         let request = Request::with_checks(operation, checks(limits, keys, &step.asked));
-        let answers = self.ask(&request).await?;
-        if let Some(receipt) = answers
-            .as_ref()
-            .and_then(|a| a.store.clone().into_receipt())
-        {
+        let answers = unless_moot(self.ask(&request).await)?;
+        let decision = answers.as_ref().map(|answers| answers.store.clone());
+        if let Some(receipt) = decision.and_then(Decision::into_receipt) {
             self.receipts.push((step.asked.clone(), receipt));
         }
         Ok(answers)
@@ -116,19 +133,16 @@ impl Session {
         limits: &[Limit],
         keys: &[OwnedKey],
         history: &[Step],
-    ) -> TestCaseResult {
+    ) -> Outcome {
         for step in history {
             self.step(limits, keys, step).await?;
         }
         Ok(())
     }
 
-    /// Asks the store and the machines at the present instant; `None` where the store does not
+    /// Asks the store and the machines at the present instant; moot where the store does not
     /// support the request, and says so.
-    pub(crate) async fn ask(
-        &mut self,
-        request: &Request<'_>,
-    ) -> Result<Option<Answers>, TestCaseError> {
+    pub(crate) async fn ask(&mut self, request: &Request<'_>) -> Outcome<Answers> {
         let request = request.clone().at(self.now);
         let supported = self.store.supports(&request);
         let answer = self.store.decide(&request).await;
@@ -140,7 +154,9 @@ impl Session {
                     shown(&request)
                 )));
             }
-            Err(error) if !supported && error.kind() == ErrorKind::Unsupported => return Ok(None),
+            Err(error) if !supported && error.kind() == ErrorKind::Unsupported => {
+                return Err(Stop::Moot);
+            }
             Err(error) => {
                 let request = shown(&request);
                 return Err(self.failure(&format!("{request} failed: {error:?}")));
@@ -154,22 +170,19 @@ impl Session {
             shown(&request),
             told(&store)
         );
-        Ok(Some(Answers { store, machine }))
+        Ok(Answers { store, machine })
     }
 
     /// Asks as [`ask`](Self::ask) does, for what the store says.
-    pub(crate) async fn decide(
-        &mut self,
-        request: &Request<'_>,
-    ) -> Result<Option<Decision>, TestCaseError> {
-        Ok(self.ask(request).await?.map(|answers| answers.store))
+    pub(crate) async fn decide(&mut self, request: &Request<'_>) -> Outcome<Decision> {
+        Ok(self.ask(request).await?.store)
     }
 
     /// Forgets what was consumed.
-    pub(crate) async fn reset(&mut self, checks: &[Check<'_>]) -> TestCaseResult {
+    pub(crate) async fn reset(&mut self, checks: &[Check<'_>]) -> Outcome {
         match self.store.reset(checks).await {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Err(Stop::Moot),
             Err(error) => return Err(self.failure(&format!("reset failed: {error:?}"))),
         }
         self.machine.reset(checks);
@@ -178,13 +191,13 @@ impl Session {
     }
 
     /// Returns a failure with what was said so far.
-    pub(crate) fn failure(&self, what: &str) -> TestCaseError {
+    pub(crate) fn failure(&self, what: &str) -> Stop {
         let at = self.now.as_micros();
-        TestCaseError::fail(format!("at {at}: {what}\nso far:\n{}", self.transcript))
+        Stop::Broken(format!("at {at}: {what}\nso far:\n{}", self.transcript))
     }
 
     /// Fails with `what` unless `holds`.
-    pub(crate) fn ensure(&self, holds: bool, what: impl FnOnce() -> String) -> TestCaseResult {
+    pub(crate) fn ensure(&self, holds: bool, what: impl FnOnce() -> String) -> Outcome {
         if holds {
             Ok(())
         } else {

@@ -1,9 +1,11 @@
 //! Promises that a store decides as the pure machines, and as the algorithms are defined.
 
-use crate::harness::{Harness, OwnedKey};
-use crate::history::{Acts, histories, starts};
+use crate::harness::Harness;
+use crate::history::{Act, Acts, histories, starts};
+use crate::naive::{Answer, Naive};
 use crate::plan::Plan;
-use crate::session::{Session, told};
+use crate::scene::Scene;
+use crate::session::told;
 
 /// Every decision is the one that the pure machine reaches on the same history.
 ///
@@ -16,15 +18,55 @@ pub async fn agrees_with_the_machine(harness: &impl Harness, plan: &Plan) {
     plan.check_each(
         |limit| (starts(limit), histories(limit, 2, Acts::ALL)),
         async |limit, (start, history)| {
-            let mut session = Session::open(harness, start).await;
-            let keys = [OwnedKey::fresh("alice"), OwnedKey::fresh("bob")];
+            let mut scene = Scene::open(harness, limit, start).await;
             for step in &history {
                 let limits = std::slice::from_ref(limit);
-                let Some(answers) = session.step(limits, &keys, step).await? else {
+                let answers = scene.session.step(limits, &scene.keys, step).await?;
+                if let Some(answers) = answers {
+                    scene.session.ensure(answers.store == answers.machine, || {
+                        format!("the machine says\n  {}", told(&answers.machine))
+                    })?;
+                }
+            }
+            Ok(())
+        },
+    );
+}
+
+/// Every decision is the one that the algorithm's definition gives, from the list of what was counted.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn agrees_with_the_definition(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| (starts(limit), histories(limit, 1, Acts::CALLS)),
+        async |limit, (start, history)| {
+            let Some(mut naive) = Naive::of(limit) else {
+                return Ok(());
+            };
+            let mut scene = Scene::open(harness, limit, start).await;
+            for step in &history {
+                let Some(decision) = scene.step(step).await? else {
                     continue;
                 };
-                session.ensure(answers.store == answers.machine, || {
-                    format!("the machine says\n  {}", told(&answers.machine))
+                let (now, cost) = (scene.session.now.as_micros(), step.asked[0].cost);
+                let defined = match step.act {
+                    Act::Consume => naive.consume(now, cost),
+                    Act::Peek => naive.peek(now, cost),
+                    Act::TakeUpTo => naive.take_up_to(now, cost),
+                    Act::Refund(_) | Act::Reset => continue,
+                };
+                let verdict = decision.verdicts()[0];
+                let answer = Answer {
+                    allowed: decision.is_allowed(),
+                    charged: verdict.charged().into(),
+                    remaining: verdict.remaining().into(),
+                    retry_after: verdict.retry_after().as_micros().map(u128::from),
+                    reset_after: verdict.reset_after().as_micros(),
+                };
+                scene.session.ensure(answer == defined, || {
+                    format!("the definition says\n  {defined:?}, not\n  {answer:?}")
                 })?;
             }
             Ok(())

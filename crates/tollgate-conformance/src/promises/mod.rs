@@ -2,4 +2,4 @@
 
 mod agreement;
 
-pub use agreement::agrees_with_the_machine;
+pub use agreement::{agrees_with_the_definition, agrees_with_the_machine};

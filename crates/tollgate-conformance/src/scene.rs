@@ -1,0 +1,122 @@
+//! One limit, two keys, and the instant at which a promise is put to the test.
+
+use tollgate_core::{Check, Decision, Limit, Receipt, Request, Verdict};
+
+use crate::harness::{Harness, OwnedKey};
+use crate::history::{Asked, Move, Start, Step};
+use crate::session::{Outcome, Session};
+
+/// The key that most promises are tested on.
+pub(crate) const ALICE: usize = 0;
+/// The key that is compared with it.
+pub(crate) const BOB: usize = 1;
+
+/// One limit and two keys on one store.
+pub(crate) struct Scene<'l> {
+    pub(crate) session: Session,
+    pub(crate) limit: &'l Limit,
+    pub(crate) keys: [OwnedKey; 2],
+}
+
+impl<'l> Scene<'l> {
+    /// Returns two keys that nothing was consumed for.
+    pub(crate) async fn open(harness: &impl Harness, limit: &'l Limit, start: Start) -> Self {
+        Self {
+            session: Session::open(harness, start.0).await,
+            limit,
+            keys: [OwnedKey::fresh("alice"), OwnedKey::fresh("bob")],
+        }
+    }
+
+    /// Does a step for each key that it names.
+    pub(crate) async fn step(&mut self, step: &Step) -> Outcome<Option<Decision>> {
+        let limits = std::slice::from_ref(self.limit);
+        let answers = self.session.step(limits, &self.keys, step).await?;
+        Ok(answers.map(|answers| answers.store))
+    }
+
+    /// Does a whole history.
+    pub(crate) async fn play(&mut self, history: &[Step]) -> Outcome {
+        for step in history {
+            self.step(step).await?;
+        }
+        Ok(())
+    }
+
+    /// Does a history for both keys at the same instants, and fails unless they are told the same.
+    pub(crate) async fn play_twins(&mut self, history: &[Step]) -> Outcome {
+        for step in history {
+            let alice = self.step(&for_key(step, step.time, ALICE)).await?;
+            let bob = self.step(&for_key(step, Move::Forward(0), BOB)).await?;
+            self.alike(alice.as_ref(), bob.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Fails unless both keys were told the same.
+    pub(crate) fn alike(&self, alice: Option<&Decision>, bob: Option<&Decision>) -> Outcome {
+        self.session.ensure(alice == bob, || {
+            "the keys alice and bob were told different things".to_owned()
+        })
+    }
+
+    /// Fails unless both keys look the same, to a call of `cost` too.
+    pub(crate) async fn look_alike(&mut self, cost: u64) -> Outcome {
+        let alice = self.peek(ALICE, cost).await?;
+        let bob = self.peek(BOB, cost).await?;
+        self.session.ensure(alice == bob, || {
+            "the keys alice and bob look different".to_owned()
+        })
+    }
+
+    pub(crate) fn check(&self, key: usize, cost: u64) -> Check<'_> {
+        Check::new(self.limit, self.keys[key].key(), cost)
+    }
+
+    /// Consumes `cost`.
+    pub(crate) async fn consume(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
+        let request = Request::consume(Check::new(self.limit, self.keys[key].key(), cost));
+        Ok(self.session.decide(&request).await?.verdicts()[0])
+    }
+
+    /// Looks at what consuming `cost` would say.
+    pub(crate) async fn peek(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
+        let request = Request::peek(Check::new(self.limit, self.keys[key].key(), cost));
+        Ok(self.session.decide(&request).await?.verdicts()[0])
+    }
+
+    /// Takes as much as there is, at most `most`.
+    pub(crate) async fn take(&mut self, key: usize, most: u64) -> Outcome<Verdict> {
+        let request = Request::take_up_to(Check::new(self.limit, self.keys[key].key(), most));
+        Ok(self.session.decide(&request).await?.verdicts()[0])
+    }
+
+    /// Consumes `cost` and returns what is needed to give it back, if it was admitted.
+    pub(crate) async fn acquire(&mut self, key: usize, cost: u64) -> Outcome<Option<Receipt>> {
+        let request = Request::consume(Check::new(self.limit, self.keys[key].key(), cost));
+        Ok(self.session.decide(&request).await?.into_receipt())
+    }
+
+    /// Gives back what was consumed.
+    pub(crate) async fn refund(&mut self, key: usize, receipt: &Receipt) -> Outcome<Verdict> {
+        let check = Check::new(self.limit, self.keys[key].key(), 0);
+        let request = Request::refund(receipt, check);
+        Ok(self.session.decide(&request).await?.verdicts()[0])
+    }
+
+    /// Forgets what was consumed.
+    pub(crate) async fn reset(&mut self, key: usize) -> Outcome {
+        let check = Check::new(self.limit, self.keys[key].key(), 0);
+        self.session.reset(&[check]).await
+    }
+}
+
+/// Returns `step` done for `key`.
+fn for_key(step: &Step, time: Move, key: usize) -> Step {
+    let asked = step.asked.iter().map(|asked| Asked { key, ..*asked });
+    Step {
+        time,
+        act: step.act,
+        asked: asked.collect(),
+    }
+}
