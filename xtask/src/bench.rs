@@ -43,5 +43,8 @@ mod tests {
         let line = Line::parse_from(["bench", "--test", "gcra", "--save-baseline", "before"]);
         assert!(line.arguments.test);
         assert_eq!(line.arguments.rest, ["gcra", "--save-baseline", "before"]);
+        let line = Line::parse_from(["bench", "--baseline", "before"]);
+        assert!(!line.arguments.test);
+        assert_eq!(line.arguments.rest, ["--baseline", "before"]);
     }
 }

@@ -1,11 +1,13 @@
-//! Documents lead somewhere, and name every crate.
+//! Documents lead somewhere, and leave no crate, algorithm or picture out.
 
 use crate::project::Files;
 
+/// Where every algorithm and picture is shown.
+const ALGORITHMS: &str = "docs/algorithms.md";
 /// Where every crate is named.
 const LISTS_OF_CRATES: [&str; 2] = ["README.md", "docs/architecture.md"];
 
-/// Returns the links that lead nowhere and the crates that a list leaves out.
+/// Returns the links that lead nowhere, and what a document that lists all of a kind leaves out.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let mut findings = Vec::new();
     for (path, text) in files.ending("md") {
@@ -22,6 +24,18 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
             if !text.contains(name) {
                 findings.push(format!("{list} does not name {name}"));
             }
+        }
+    }
+    let algorithms = files.text(ALGORITHMS).unwrap_or_default();
+    let shown: Vec<String> = links(algorithms)
+        .into_iter()
+        .map(|target| resolve(ALGORITHMS, target))
+        .collect();
+    for (path, _) in files.iter() {
+        let picture = path.starts_with("docs/pictures/");
+        let definition = path.starts_with(super::folders::ALGORITHMS) && path.ends_with(".md");
+        if (picture || definition) && !shown.iter().any(|target| target == path) {
+            findings.push(format!("{ALGORITHMS} does not link to {path}"));
         }
     }
     findings
@@ -108,5 +122,25 @@ mod tests {
         assert_eq!(findings(&Files::of(&listed)), [""; 0]);
         assert_eq!(findings(&Files::of(&listed[..2])).len(), 1);
         assert_eq!(findings(&Files::of(&listed[..1])).len(), 2);
+    }
+
+    #[test]
+    fn an_algorithm_or_picture_that_is_not_shown_is_found() {
+        let definition = "crates/tollgate-core/src/algorithm/gcra/README.md";
+        let listed = [
+            (definition, "#"),
+            ("docs/pictures/gcra.svg", "<svg/>"),
+            ("docs/algorithms.md", "![G](pictures/gcra.svg)"),
+            ("README.md", "tollgate-core"),
+            ("docs/architecture.md", "tollgate-core"),
+        ];
+        assert_eq!(
+            findings(&Files::of(&listed)),
+            [format!("docs/algorithms.md does not link to {definition}")]
+        );
+        let text = format!("[G](../{definition}) ![G](pictures/gcra.svg)");
+        let mut all = listed;
+        all[2].1 = &text;
+        assert_eq!(findings(&Files::of(&all)), [""; 0]);
     }
 }

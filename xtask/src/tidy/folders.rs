@@ -2,7 +2,8 @@
 
 use crate::project::Files;
 
-const ALGORITHMS: &str = "crates/tollgate-core/src/algorithm/";
+/// Where the folders of the algorithms are.
+pub(super) const ALGORITHMS: &str = "crates/tollgate-core/src/algorithm/";
 const COMPLETE: [&str; 3] = ["README.md", "mod.rs", "tests.rs"];
 
 /// Returns what the folders of the algorithms lack.
