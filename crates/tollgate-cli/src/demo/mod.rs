@@ -1,0 +1,156 @@
+//! `tollgate demo`: every algorithm on a day of traffic that needs no file and no server.
+
+mod traffic;
+
+use tollgate_core::algorithm::{Algorithm, Gcra};
+use tollgate_core::{LimitError, Quota};
+
+use self::traffic::ABUSER;
+use crate::cli::DemoOptions;
+use crate::compare::{Comparison, Outcome};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::replay::decide;
+use crate::report::{Report, Timeline};
+use crate::summary::{Summary, Tally};
+use crate::text::{Grouped, Share, Table, Times};
+use crate::trace::Trace;
+
+/// Runs the command.
+pub(crate) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure> {
+    let bad = |source: LimitError| Failure::Quota {
+        quota: options.quota.clone(),
+        source,
+    };
+    let quota: Quota = options.quota.parse().map_err(bad)?;
+    let trace = traffic::day()?;
+    let is_abuser = |&index: &usize| trace.key(index) == ABUSER.as_bytes();
+    let abuser = (0..trace.keys()).find(is_abuser);
+    let comparison = Comparison::new(&trace, quota, abuser)?;
+    let text = tell(&trace, abuser, &comparison);
+    let mut written = Ok(());
+    if let Some(path) = &options.report {
+        let bucket = Gcra::new(quota).map_err(bad)?;
+        written = write_report(&trace, bucket.into(), comparison, path);
+    }
+    output.answer(&text)?;
+    written
+}
+
+/// Returns the table and what to read from it.
+fn tell(trace: &Trace, abuser: Option<usize>, comparison: &Comparison) -> String {
+    let requests = count(trace.events().len());
+    let is_abusive = |key: usize| abuser == Some(key);
+    let abusive = trace.events().iter().filter(|e| is_abusive(e.key.index()));
+    let abusive = count(abusive.count());
+    let quota = comparison.quota;
+    let mut text = format!(
+        "A day of traffic: {} requests of {} clients. One, {ABUSER}, is abusive: {} requests ({}),\n\
+         up to {} within one window. Every algorithm counts {quota} for each client:\n\n",
+        Grouped(requests),
+        Grouped(count(trace.keys())),
+        Grouped(abusive),
+        Share(abusive, requests),
+        Grouped(comparison.demand),
+    );
+    let header = [
+        "LIMIT",
+        "ADMITTED",
+        "DENIED",
+        "ABUSER ADMITTED",
+        "OTHERS DENIED",
+        "WORST WINDOW",
+        "VERDICT",
+    ];
+    let others_denied = |outcome: &Outcome| {
+        let abuser_denied = abusive - outcome.watched_allowed;
+        outcome.denied - abuser_denied
+    };
+    let exact = comparison
+        .rows
+        .iter()
+        .filter_map(|row| row.outcome.as_ref().ok());
+    let fewest = exact
+        .filter(|outcome| outcome.worst <= quota.amount())
+        .map(others_denied)
+        .min();
+    let mut table = Table::new(&header, 6);
+    for row in &comparison.rows {
+        let mut cells = vec![row.limit.clone()];
+        match &row.outcome {
+            Ok(outcome) => {
+                let others = others_denied(outcome);
+                cells.extend([
+                    Grouped(outcome.allowed).to_string(),
+                    Grouped(outcome.denied).to_string(),
+                    Grouped(outcome.watched_allowed).to_string(),
+                    Grouped(others).to_string(),
+                    format!(
+                        "{} ({}x)",
+                        outcome.worst,
+                        Times(outcome.worst, quota.amount())
+                    ),
+                    verdict(quota, outcome, others, fewest).to_owned(),
+                ]);
+            }
+            Err(error) => {
+                cells.extend(vec!["-".to_owned(); 5]);
+                cells.push(error.to_string());
+            }
+        }
+        table.row(cells);
+    }
+    text += &table.to_string();
+    text += "\nWORST WINDOW: the most requests of one client admitted within any window of the quota's length.\n\
+             Where the quota must hold, choose one that is never over it; where clients send bursts, one that\n\
+             denies few of the others. Try your own log: tollgate replay access.log --limit sliding-log:";
+    text += &format!("{quota}\n");
+    text
+}
+
+/// Returns what to think of an algorithm; `fewest` is how few of the others' requests one that
+/// keeps to the quota denies.
+fn verdict(quota: Quota, outcome: &Outcome, others: u64, fewest: Option<u64>) -> &'static str {
+    let amount = quota.amount();
+    if outcome.worst.saturating_mul(2) > amount.saturating_mul(3) {
+        "far over the quota"
+    } else if outcome.worst > amount {
+        "over the quota"
+    } else if fewest.is_some_and(|fewest| others > fewest.saturating_mul(2)) {
+        "never over, but hard on bursts"
+    } else {
+        "never over"
+    }
+}
+
+fn write_report(
+    trace: &Trace,
+    algorithm: Algorithm,
+    comparison: Comparison,
+    path: &std::path::Path,
+) -> Result<(), Failure> {
+    let mut tally = Tally::new(trace, &[algorithm]);
+    let mut timeline = Timeline::new(trace);
+    decide(trace, &[algorithm], |event, decision| {
+        tally.count(event, decision);
+        timeline.count(event, decision);
+    })?;
+    let name = |index: usize| String::from_utf8_lossy(trace.key(index)).into_owned();
+    let summary = Summary::new(tally, trace, 0, TOP, name);
+    let report = Report {
+        title: "A day with an abusive client".to_owned(),
+        source: "synthetic traffic".to_owned(),
+        key: "client".to_owned(),
+        summary: &summary,
+        timeline: &timeline,
+        comparisons: vec![comparison],
+    };
+    report.write(path)
+}
+
+/// How many clients the report shows.
+const TOP: usize = 10;
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

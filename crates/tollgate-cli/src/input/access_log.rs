@@ -1,0 +1,168 @@
+//! Apache and nginx access logs: common format, and combined, which begins the same way.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+use super::instant::LogClock;
+use super::record::{Record, Skip, path_of_request};
+
+/// The length of `[17/May/2015:10:05:03 +0000] `.
+const TIME: usize = 29;
+
+/// Reads lines such as `203.0.113.7 - alice [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17`.
+pub(crate) struct AccessLog {
+    clock: LogClock,
+}
+
+impl AccessLog {
+    pub(crate) fn new() -> Self {
+        Self {
+            clock: LogClock::new(),
+        }
+    }
+
+    /// Returns what `line` says. What follows the size is not looked at: browsers write what they
+    /// like there, also quotes that never close.
+    #[inline]
+    pub(crate) fn parse<'a>(&mut self, line: &'a [u8]) -> Result<Record<'a>, Skip> {
+        let (ip, rest) = word(line).ok_or_else(|| {
+            if line.trim_ascii().is_empty() {
+                Skip::Blank
+            } else {
+                Skip::NoAddress
+            }
+        })?;
+        let (_ident, rest) = word(rest).ok_or(Skip::NoTime)?;
+        let (user, rest) = user_and_time(rest).ok_or(Skip::NoTime)?;
+        let (time, rest) = rest.split_first_chunk::<TIME>().ok_or(Skip::NoTime)?;
+        let [b'[', stamp @ .., b']', b' '] = time else {
+            return Err(Skip::NoTime);
+        };
+        let at = self.clock.read(stamp)?;
+        let (request, rest) = quoted(rest).ok_or(Skip::NoRequest)?;
+        if !is_status_and_size(rest) {
+            return Err(Skip::NoStatus);
+        }
+        Ok(Record {
+            at,
+            ip: Cow::Borrowed(ip),
+            user: Cow::Borrowed(user),
+            path: Cow::Borrowed(path_of_request(request)),
+        })
+    }
+}
+
+/// Returns what precedes the first space, which must be something, and what follows it.
+#[inline]
+fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    match memchr(b' ', text)? {
+        0 => None,
+        end => Some((&text[..end], &text[end + 1..])),
+    }
+}
+
+/// Returns the user and the text from `[` on; the names of users may hold spaces.
+#[inline]
+fn user_and_time(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut from = 0;
+    loop {
+        let bracket = from + memchr(b'[', text.get(from..)?)?;
+        if bracket >= 2 && text[bracket - 1] == b' ' {
+            return Some((&text[..bracket - 1], &text[bracket..]));
+        }
+        from = bracket + 1;
+    }
+}
+
+/// Returns what is between quotes at the start, and what follows them and a space.
+#[inline]
+fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_prefix(b"\"")?;
+    let mut from = 0;
+    loop {
+        let found = from + memchr2(b'"', b'\\', text.get(from..)?)?;
+        if text[found] == b'"' {
+            return Some((&text[..found], text[found + 1..].strip_prefix(b" ")?));
+        }
+        // The next character is escaped, and may be a quote.
+        from = found + 2;
+    }
+}
+
+/// Returns whether `text` starts with a status of three digits and a size, which may be `-`.
+#[inline]
+fn is_status_and_size(text: &[u8]) -> bool {
+    let [a, b, c, b' ', size @ ..] = text else {
+        return false;
+    };
+    let size = match memchr(b' ', size) {
+        Some(end) => &size[..end],
+        None => size,
+    };
+    [a, b, c].into_iter().all(u8::is_ascii_digit)
+        && (size == b"-" || (!size.is_empty() && size.iter().all(u8::is_ascii_digit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<(String, String, String, u64), Skip> {
+        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        AccessLog::new().parse(line.as_bytes()).map(|record| {
+            let seconds = record.at.as_micros() / 1_000_000;
+            (
+                text(&record.ip),
+                text(&record.user),
+                text(&record.path),
+                seconds,
+            )
+        })
+    }
+
+    #[test]
+    fn common_and_combined_lines_are_read() {
+        let common = r#"10.0.0.1 - bob [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 -"#;
+        let expected = ("10.0.0.1".into(), "bob".into(), "/a".into(), 1_431_857_103);
+        assert_eq!(parse(common), Ok(expected));
+        assert_eq!(
+            parse(&format!(r#"{common} "-" "agent "with quotes"#)),
+            parse(common)
+        );
+    }
+
+    #[test]
+    fn users_have_spaces_and_requests_have_quotes() {
+        let line = r#"h - a [b] c [17/May/2015:03:05:03 -0700] "GET /\"x\" HTTP/1.1" 404 0"#;
+        let read = parse(line);
+        // The first bracket after a space opens the time, so this name is not one.
+        assert_eq!(read, Err(Skip::NoTime));
+        let line = line.replace(" [b]", "");
+        let expected = ("h".into(), "a c".into(), r#"/\"x\""#.into(), 1_431_857_103);
+        assert_eq!(parse(&line), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let time = "h - - [17/May/2015:10:05:03 +0000]";
+        assert_eq!(parse(""), Err(Skip::Blank));
+        assert_eq!(parse("  "), Err(Skip::Blank));
+        assert_eq!(parse("garbage"), Err(Skip::NoAddress));
+        assert_eq!(parse("one two three"), Err(Skip::NoTime));
+        assert_eq!(parse("h - - [17/May/2015]"), Err(Skip::NoTime));
+        assert_eq!(parse(time), Err(Skip::NoTime));
+        assert_eq!(parse(&format!("{time} \"GET / HT")), Err(Skip::NoRequest));
+        assert_eq!(parse(&format!("{time} \"GET \\")), Err(Skip::NoRequest));
+        assert_eq!(parse(&format!("{time} \"GET /\"")), Err(Skip::NoRequest));
+        assert_eq!(parse(&format!("{time} \"GET /\" 200")), Err(Skip::NoStatus));
+        assert_eq!(
+            parse(&format!("{time} \"GET /\" 2x0 1")),
+            Err(Skip::NoStatus)
+        );
+        assert_eq!(
+            parse(&format!("{time} \"GET /\" 200 ")),
+            Err(Skip::NoStatus)
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! Instants as logs write them.
+
+use tollgate_core::Timestamp;
+
+use super::record::Skip;
+
+const SECOND_US: u64 = 1_000_000;
+
+/// Reads times such as `17/May/2015:10:05:03 +0000`, and remembers the last minute it read.
+pub(crate) struct LogClock {
+    /// Day, hour and minute: `17/May/2015:10:05`.
+    minute: [u8; MINUTE],
+    zone: [u8; ZONE],
+    /// The start of that minute in seconds since the Unix epoch.
+    start: i64,
+}
+
+const MINUTE: usize = 17;
+const ZONE: usize = 5;
+const STAMP: usize = MINUTE + 4 + ZONE;
+
+impl LogClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            minute: [0; MINUTE],
+            zone: [0; ZONE],
+            start: 0,
+        }
+    }
+
+    /// Returns the instant that `stamp` names.
+    #[inline]
+    pub(crate) fn read(&mut self, stamp: &[u8; STAMP]) -> Result<Timestamp, Skip> {
+        let [minute @ .., b':', s1, s2, b' ', z0, z1, z2, z3, z4] = stamp else {
+            return Err(Skip::NoTime);
+        };
+        let zone = [*z0, *z1, *z2, *z3, *z4];
+        if *minute != self.minute || zone != self.zone {
+            self.start = start_of(minute, &zone).ok_or(Skip::NoTime)?;
+            self.minute = *minute;
+            self.zone = zone;
+        }
+        // A leap second is the first second of the next minute.
+        let second = number(&[*s1, *s2])
+            .filter(|&s| s <= 60)
+            .ok_or(Skip::NoTime)?;
+        u64::try_from(self.start + second)
+            .ok()
+            .and_then(|seconds| seconds.checked_mul(SECOND_US))
+            .and_then(|micros| Timestamp::from_micros(micros).ok())
+            .ok_or(Skip::NoSuchInstant)
+    }
+}
+
+/// Returns the start of a minute such as `17/May/2015:10:05` in `zone`.
+fn start_of(minute: &[u8; MINUTE], zone: &[u8; ZONE]) -> Option<i64> {
+    let [
+        d1,
+        d2,
+        b'/',
+        m1,
+        m2,
+        m3,
+        b'/',
+        y1,
+        y2,
+        y3,
+        y4,
+        b':',
+        h1,
+        h2,
+        b':',
+        i1,
+        i2,
+    ] = *minute
+    else {
+        return None;
+    };
+    let month = 1 + MONTHS.iter().position(|name| **name == [m1, m2, m3])?;
+    let year = number(&[y1, y2, y3, y4])?;
+    let day = number(&[d1, d2])?;
+    let hour = number(&[h1, h2]).filter(|&hour| hour < 24)?;
+    let minute = number(&[i1, i2]).filter(|&minute| minute < 60)?;
+    let [sign, zh1, zh2, zm1, zm2] = *zone;
+    let zone_hour = number(&[zh1, zh2]).filter(|&hour| hour < 24)?;
+    let zone_minute = number(&[zm1, zm2]).filter(|&minute| minute < 60)?;
+    let east = match sign {
+        b'+' => 60 * (60 * zone_hour + zone_minute),
+        b'-' => -60 * (60 * zone_hour + zone_minute),
+        _ => return None,
+    };
+    let date = jiff::civil::Date::new(
+        i16::try_from(year).ok()?,
+        i8::try_from(month).ok()?,
+        i8::try_from(day).ok()?,
+    );
+    let midnight = date.ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(midnight.timestamp().as_second() + 60 * (60 * hour + minute) - east)
+}
+
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+
+/// Returns the number that a few `digits` write.
+#[inline]
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |value, digit| {
+        digit
+            .is_ascii_digit()
+            .then(|| 10 * value + i64::from(digit - b'0'))
+    })
+}
+
+/// Reads a time in any of the ways of JSON logs.
+///
+/// A number is seconds since the Unix epoch, or milliseconds, microseconds or nanoseconds if it
+/// would otherwise name a year after 5000.
+pub(crate) fn read_any(text: &str) -> Result<Timestamp, Skip> {
+    let text = text.trim();
+    if let Some(unix) = read_unix(text) {
+        return unix.ok_or(Skip::NoSuchInstant);
+    }
+    if let Ok(stamp) = text.as_bytes().try_into()
+        && let Ok(at) = LogClock::new().read(stamp)
+    {
+        return Ok(at);
+    }
+    let instant: jiff::Timestamp = text.parse().map_err(|_| Skip::UnknownTime)?;
+    u64::try_from(instant.as_microsecond())
+        .ok()
+        .and_then(|micros| Timestamp::from_micros(micros).ok())
+        .ok_or(Skip::NoSuchInstant)
+}
+
+/// Returns `None` if `text` is not a number, and `Some(None)` if it is none that names an instant.
+fn read_unix(text: &str) -> Option<Option<Timestamp>> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    let Ok(whole) = whole.parse::<u64>() else {
+        return Some(None);
+    };
+    // How many digits of the fraction are whole microseconds.
+    let digits = match whole {
+        0..100_000_000_000 => 6,
+        100_000_000_000..100_000_000_000_000 => 3,
+        100_000_000_000_000..100_000_000_000_000_000 => 0,
+        _ => return Some(at(whole / 1_000)),
+    };
+    let mut micros = Some(whole);
+    for place in 0..digits {
+        let digit = fraction.as_bytes().get(place).map_or(0, |b| b - b'0');
+        micros = micros
+            .and_then(|micros| micros.checked_mul(10))
+            .and_then(|micros| micros.checked_add(u64::from(digit)));
+    }
+    Some(micros.and_then(at))
+}
+
+fn at(micros: u64) -> Option<Timestamp> {
+    Timestamp::from_micros(micros).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(text: &str) -> Result<u64, Skip> {
+        let stamp = text.as_bytes().try_into().map_err(|_| Skip::NoTime)?;
+        LogClock::new().read(stamp).map(Timestamp::as_micros)
+    }
+
+    fn any(text: &str) -> Result<u64, Skip> {
+        read_any(text).map(Timestamp::as_micros)
+    }
+
+    const MAY: u64 = 1_431_857_103_000_000;
+
+    #[test]
+    fn log_times_have_zones() {
+        assert_eq!(log("17/May/2015:10:05:03 +0000"), Ok(MAY));
+        assert_eq!(log("17/May/2015:03:05:03 -0700"), Ok(MAY));
+        assert_eq!(log("17/May/2015:15:35:03 +0530"), Ok(MAY));
+        assert_eq!(log("01/Jan/1970:00:00:00 +0000"), Ok(0));
+        assert_eq!(
+            log("29/Feb/2016:23:59:60 +0000"),
+            log("01/Mar/2016:00:00:00 +0000")
+        );
+    }
+
+    #[test]
+    fn impossible_times_are_refused() {
+        for text in [
+            "29/Feb/2015:10:05:03 +0000",
+            "17/Mai/2015:10:05:03 +0000",
+            "17/May/2015:24:05:03 +0000",
+            "17/May/2015:10:60:03 +0000",
+            "17/May/2015:10:05:61 +0000",
+            "17/May/2015:10:05:03 00000",
+            "17/May/2015:10:05:0x +0000",
+            "17-May-2015:10:05:03 +0000",
+        ] {
+            assert_eq!(log(text), Err(Skip::NoTime), "{text}");
+        }
+        assert_eq!(log("31/Dec/1969:23:59:59 +0000"), Err(Skip::NoSuchInstant));
+        assert_eq!(log("17/May/9999:10:05:03 +0000"), Err(Skip::NoSuchInstant));
+    }
+
+    #[test]
+    fn the_remembered_minute_changes_nothing() {
+        let mut clock = LogClock::new();
+        for text in [
+            b"17/May/2015:10:05:03 +0000",
+            b"17/May/2015:10:05:04 +0000",
+            b"17/May/2015:10:05:04 +0100",
+            b"17/May/2015:10:06:04 +0100",
+            b"18/May/2015:10:06:04 +0100",
+        ] {
+            assert_eq!(clock.read(text), LogClock::new().read(text));
+        }
+        // A minute that was refused is refused again.
+        assert!(clock.read(b"99/May/2015:10:06:04 +0100").is_err());
+        assert!(clock.read(b"99/May/2015:10:06:04 +0100").is_err());
+    }
+
+    #[test]
+    fn numbers_are_seconds_or_finer() {
+        assert_eq!(any("1431857103"), Ok(MAY));
+        assert_eq!(any("1431857103.25"), Ok(MAY + 250_000));
+        assert_eq!(any("1431857103.123456789"), Ok(MAY + 123_456));
+        assert_eq!(any("1431857103000"), Ok(MAY));
+        assert_eq!(any("1431857103000.5"), Ok(MAY + 500));
+        assert_eq!(any("1431857103000000"), Ok(MAY));
+        assert_eq!(any("1431857103000000000"), Ok(MAY));
+        assert_eq!(any("99999999999999999999999"), Err(Skip::NoSuchInstant));
+        assert_eq!(any("99999999999"), Err(Skip::NoSuchInstant));
+        assert_eq!(any("-5"), Err(Skip::UnknownTime));
+        assert_eq!(any("."), Err(Skip::UnknownTime));
+        assert_eq!(any(""), Err(Skip::UnknownTime));
+    }
+
+    #[test]
+    fn texts_are_rfc_3339_or_as_in_access_logs() {
+        assert_eq!(any("2015-05-17T10:05:03Z"), Ok(MAY));
+        assert_eq!(any("2015-05-17T12:05:03.25+02:00"), Ok(MAY + 250_000));
+        assert_eq!(any("17/May/2015:10:05:03 +0000"), Ok(MAY));
+        assert_eq!(any("1969-12-31T23:59:59Z"), Err(Skip::NoSuchInstant));
+        assert_eq!(any("yesterday"), Err(Skip::UnknownTime));
+    }
+}

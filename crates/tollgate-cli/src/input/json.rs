@@ -1,0 +1,202 @@
+//! JSON lines: one object on each line, with fields called as the command line says.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::instant;
+use super::record::{Record, Skip, path_of_field};
+use crate::cli::FieldNames;
+use crate::key::{KeyParts, Part};
+
+const FIELDS: usize = 4;
+const TIME: usize = 0;
+const IP: usize = 1;
+const USER: usize = 2;
+const PATH: usize = 3;
+
+/// Reads objects such as `{"time": 1431857103, "ip": "203.0.113.7"}`.
+pub(crate) struct JsonLines<'n> {
+    /// The names of the fields, `None` for those that the key does not need.
+    names: [Option<&'n str>; FIELDS],
+}
+
+impl<'n> JsonLines<'n> {
+    pub(crate) fn new(names: &'n FieldNames, key: &KeyParts) -> Self {
+        let needed = |part, name: &'n str| key.contains(part).then_some(name);
+        Self {
+            names: [
+                Some(&names.time_field),
+                needed(Part::Ip, &names.ip_field),
+                needed(Part::User, &names.user_field),
+                needed(Part::Path, &names.path_field),
+            ],
+        }
+    }
+
+    /// Returns what `line` says.
+    pub(crate) fn parse<'a>(&self, line: &'a [u8]) -> Result<Record<'a>, Skip> {
+        let mut found = [None; FIELDS];
+        let fields = Fields {
+            names: self.names,
+            found: &mut found,
+        };
+        let mut reader = serde_json::Deserializer::from_slice(line);
+        if fields.deserialize(&mut reader).is_err() || reader.end().is_err() {
+            let is_blank = line.trim_ascii().is_empty();
+            return Err(if is_blank { Skip::Blank } else { Skip::NotJson });
+        }
+        let time = found[TIME].and_then(text).ok_or(Skip::NoTimeField)?;
+        let part = |index: usize, skip: Skip| match (self.names[index], found[index]) {
+            (None, _) => Ok(Cow::Borrowed("")),
+            (Some(_), value) => value.and_then(text).ok_or(skip),
+        };
+        let ip = part(IP, Skip::NoIpField)?;
+        let path = part(PATH, Skip::NoPathField)?;
+        Ok(Record {
+            at: instant::read_any(&time)?,
+            ip: bytes(ip),
+            user: found[USER].and_then(text).map_or(NOBODY, bytes),
+            path: match path {
+                Cow::Borrowed(path) => Cow::Borrowed(path_of_field(path.as_bytes())),
+                Cow::Owned(path) => Cow::Owned(path_of_field(path.as_bytes()).to_vec()),
+            },
+        })
+    }
+}
+
+/// What access logs write where nobody is named.
+const NOBODY: Cow<'_, [u8]> = Cow::Borrowed(b"-");
+
+fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// Returns the text of a string or number; anything else is as good as absent.
+fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let json = raw.get();
+    match json.as_bytes().first()? {
+        b'"' => {
+            let inner = json.get(1..json.len() - 1)?;
+            if inner.contains('\\') {
+                serde_json::from_str(json).ok().map(Cow::Owned)
+            } else {
+                Some(Cow::Borrowed(inner))
+            }
+        }
+        b'-' | b'0'..=b'9' => Some(Cow::Borrowed(json)),
+        _ => None,
+    }
+}
+
+/// Picks the fields called `names` from an object, and from the objects in it for dotted names.
+struct Fields<'f, 'n, 'a> {
+    names: [Option<&'n str>; FIELDS],
+    found: &'f mut [Option<&'a RawValue>; FIELDS],
+}
+
+impl<'a> DeserializeSeed<'a> for Fields<'_, '_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Fields<'_, '_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(Name(name)) = map.next_key()? {
+            let is_named = |wanted: Option<&str>| wanted == Some(&*name);
+            if self.names.into_iter().any(is_named) {
+                let value = map.next_value()?;
+                for (wanted, found) in self.names.into_iter().zip(&mut *self.found) {
+                    if is_named(wanted) {
+                        *found = Some(value);
+                    }
+                }
+                continue;
+            }
+            let inner = self
+                .names
+                .map(|wanted| wanted?.strip_prefix(&*name)?.strip_prefix('.'));
+            if inner.iter().any(Option::is_some) {
+                let value: &RawValue = map.next_value()?;
+                let fields = Fields {
+                    names: inner,
+                    found: self.found,
+                };
+                // What is not an object has no such field.
+                let _ = fields.deserialize(&mut serde_json::Deserializer::from_str(value.get()));
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a field, borrowed where it can be.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str, time: &str, ip: &str) -> Result<[String; 3], Skip> {
+        let names = FieldNames {
+            time_field: time.to_owned(),
+            ip_field: ip.to_owned(),
+            user_field: "user".to_owned(),
+            path_field: "path".to_owned(),
+        };
+        let key = "ip+user+path".parse().unwrap();
+        let record = JsonLines::new(&names, &key).parse(line.as_bytes())?;
+        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        Ok([text(&record.ip), text(&record.user), text(&record.path)])
+    }
+
+    #[test]
+    fn fields_are_found_by_name() {
+        let line =
+            r#"{"x": [1, {"ip": 2}], "time": 1, "ip": "a\u0020b", "path": "/p?q", "user": 7}"#;
+        let expected = ["a b", "7", "/p"].map(str::to_owned);
+        assert_eq!(parse(line, "time", "ip"), Ok(expected));
+    }
+
+    #[test]
+    fn dotted_names_reach_inside() {
+        let line =
+            r#"{"request": {"ip": "i", "user": "no"}, "ts": {"at": 1}, "path": "/", "user": null}"#;
+        let expected = ["i", "-", "/"].map(str::to_owned);
+        assert_eq!(parse(line, "ts.at", "request.ip"), Ok(expected));
+        let flat = r#"{"request.ip": "i", "time": 1, "path": "/"}"#;
+        assert!(parse(flat, "time", "request.ip").is_ok());
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let parse = |line| parse(line, "time", "ip");
+        assert_eq!(parse(""), Err(Skip::Blank));
+        assert_eq!(parse("[]"), Err(Skip::NotJson));
+        assert_eq!(parse("{\"time\": 1"), Err(Skip::NotJson));
+        assert_eq!(parse("{} {}"), Err(Skip::NotJson));
+        assert_eq!(parse("{}"), Err(Skip::NoTimeField));
+        assert_eq!(parse(r#"{"time": true}"#), Err(Skip::NoTimeField));
+        assert_eq!(parse(r#"{"time": 1}"#), Err(Skip::NoIpField));
+        assert_eq!(parse(r#"{"time": 1, "ip": "i"}"#), Err(Skip::NoPathField));
+        let bad = r#"{"time": "now", "ip": "i", "path": "/"}"#;
+        assert_eq!(parse(bad), Err(Skip::UnknownTime));
+    }
+}

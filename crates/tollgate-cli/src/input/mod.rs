@@ -1,0 +1,171 @@
+//! Reading logs into a trace.
+
+mod access_log;
+mod instant;
+mod json;
+mod lines;
+mod record;
+mod source;
+
+pub(crate) use record::{Record, Skip};
+
+use std::path::{Path, PathBuf};
+
+use self::access_log::AccessLog;
+use self::json::JsonLines;
+use self::lines::Line;
+use self::source::Source;
+use crate::cli::{FieldNames, Format};
+use crate::failure::Failure;
+use crate::key::KeyParts;
+use crate::progress::Progress;
+use crate::trace::Trace;
+
+/// How many skipped lines are shown.
+const SHOWN: usize = 5;
+
+/// The requests of some logs, in order of time.
+pub(crate) struct Input {
+    pub(crate) trace: Trace,
+    pub(crate) skipped: Skipped,
+}
+
+/// The lines that are not requests.
+#[derive(Default)]
+pub(crate) struct Skipped {
+    pub(crate) count: u64,
+    /// The first of them: `FILE:LINE: REASON`.
+    pub(crate) first: Vec<String>,
+}
+
+impl Input {
+    /// Reads `files` and sorts their requests by time.
+    pub(crate) fn read(
+        files: &[PathBuf],
+        key: &KeyParts,
+        format: Format,
+        names: &FieldNames,
+        progress: &Progress,
+    ) -> Result<Self, Failure> {
+        let mut input = Self {
+            trace: Trace::default(),
+            skipped: Skipped::default(),
+        };
+        let sources = files
+            .iter()
+            .map(|path| Source::open(path))
+            .collect::<Result<Vec<_>, _>>()?;
+        progress.start_reading(sources.iter().map(Source::bytes).sum());
+        let mut parser = Parser {
+            access_log: AccessLog::new(),
+            json: JsonLines::new(names, key),
+            format,
+        };
+        for source in sources {
+            input.read_one(source, key, &mut parser, progress)?;
+        }
+        if input.trace.events().is_empty() {
+            let files: Vec<_> = files
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            return Err(Failure::Empty {
+                files: files.join(", "),
+                skipped: input.skipped.count,
+            });
+        }
+        progress.say("sorting");
+        input.trace.sort();
+        Ok(input)
+    }
+
+    fn read_one(
+        &mut self,
+        source: Source<'_>,
+        key: &KeyParts,
+        parser: &mut Parser<'_>,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let path = source.path();
+        let mut number = 0;
+        let mut buffer = Vec::new();
+        let mut reader = source
+            .reader(progress)
+            .map_err(|error| unreadable(path, error))?;
+        lines::for_each(
+            &mut reader,
+            |error| unreadable(path, error),
+            |line| {
+                number += 1;
+                match parser.parse(line) {
+                    Ok(record) => self.trace.push(record.at, key.of(&record, &mut buffer))?,
+                    Err(skip) => self.skipped.add(path, number, skip),
+                }
+                Ok(())
+            },
+        )
+    }
+}
+
+impl Skipped {
+    #[cold]
+    fn add(&mut self, path: &Path, line: u64, reason: Skip) {
+        self.count += 1;
+        if self.first.len() < SHOWN {
+            self.first
+                .push(format!("{}:{line}: {reason}", path.display()));
+        }
+    }
+
+    /// Returns what to tell of the skipped lines, empty if there are none.
+    pub(crate) fn remark(&self) -> String {
+        if self.count == 0 {
+            return String::new();
+        }
+        let lines = if self.count == 1 { "line" } else { "lines" };
+        let mut text = format!("tollgate: {} {lines} skipped\n", self.count);
+        for line in &self.first {
+            text.push_str("  ");
+            text.push_str(line);
+            text.push('\n');
+        }
+        let shown = u64::try_from(self.first.len()).unwrap_or(u64::MAX);
+        if self.count > shown {
+            text.push_str(&format!("  and {} more\n", self.count - shown));
+        }
+        text
+    }
+}
+
+struct Parser<'n> {
+    access_log: AccessLog,
+    json: JsonLines<'n>,
+    format: Format,
+}
+
+impl Parser<'_> {
+    #[inline]
+    fn parse<'a>(&mut self, line: Line<'a>) -> Result<Record<'a>, Skip> {
+        let Line::Whole(line) = line else {
+            return Err(Skip::TooLong);
+        };
+        let is_json = match self.format {
+            // No host name starts with a brace, and every JSON object does.
+            Format::Auto => line.trim_ascii_start().first() == Some(&b'{'),
+            Format::AccessLog => false,
+            Format::Json => true,
+        };
+        if is_json {
+            self.json.parse(line)
+        } else {
+            self.access_log.parse(line)
+        }
+    }
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> Failure {
+    Failure::Read {
+        path: path.to_owned(),
+        source,
+    }
+}

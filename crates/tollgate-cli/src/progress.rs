@@ -1,0 +1,70 @@
+//! How far long work has come, for people who watch.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Input that is read in less than this time is not worth a bar.
+const LONG: u64 = 64 * 1024 * 1024;
+
+/// A progress bar on standard error, or nothing.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Returns progress that is shown if somebody `is_watching`.
+    pub(crate) fn new(is_watching: bool) -> Self {
+        let bar = || ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        Self {
+            bar: is_watching.then(bar),
+        }
+    }
+
+    /// Shows the reading of `bytes`, if they are many.
+    pub(crate) fn start_reading(&self, bytes: u64) {
+        let Some(bar) = self.bar.as_ref().filter(|_| bytes >= LONG) else {
+            return;
+        };
+        bar.set_length(bytes);
+        if let Ok(style) = ProgressStyle::with_template(
+            "{msg:9} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+        ) {
+            bar.set_style(style);
+        }
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.set_message("reading");
+    }
+
+    /// Shows that `bytes` more have been read.
+    #[inline]
+    pub(crate) fn advance(&self, bytes: usize) {
+        if let Some(bar) = &self.bar {
+            bar.inc(u64::try_from(bytes).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Shows what is being done now that everything is read.
+    pub(crate) fn say(&self, what: &'static str) {
+        if let Some(bar) = self.bar.as_ref().filter(|bar| !bar.is_hidden()) {
+            if let Ok(style) = ProgressStyle::with_template("{msg:9} {spinner} {elapsed}") {
+                bar.set_style(style);
+            }
+            bar.set_message(what);
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
+    }
+
+    /// Removes the bar, before anything else is written.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

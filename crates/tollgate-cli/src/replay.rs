@@ -1,0 +1,129 @@
+//! `tollgate replay`: real requests through limits, each at its own time.
+
+use std::path::PathBuf;
+
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::{Decision, Limit, LimitError, Operation, RateLimiter, SyncStore};
+use tollgate_memory::MemoryStore;
+
+use crate::cli::ReplayOptions;
+use crate::compare::Comparison;
+use crate::failure::Failure;
+use crate::input::Input;
+use crate::key::KeyParts;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::report::{Report, Timeline};
+use crate::summary::{Summary, Tally};
+use crate::trace::{Event, Trace};
+
+/// Runs the command.
+pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
+    // What is wrong with the command line is said before a long log is read.
+    let key: KeyParts = options.key.parse()?;
+    let algorithms = algorithms(&options.limits)?;
+    limiter((), &algorithms)?;
+
+    let progress = Progress::new(output.is_watched());
+    let input = Input::read(
+        &options.files,
+        &key,
+        options.format,
+        &options.fields,
+        &progress,
+    )?;
+    let trace = &input.trace;
+
+    progress.say("deciding");
+    let mut tally = Tally::new(trace, &algorithms);
+    let mut timeline = Timeline::new(trace);
+    if options.report.is_some() {
+        decide(trace, &algorithms, |event, decision| {
+            tally.count(event, decision);
+            timeline.count(event, decision);
+        })?;
+    } else {
+        decide(trace, &algorithms, |event, decision| {
+            tally.count(event, decision);
+        })?;
+    }
+    let name = |index: usize| key.readable(trace.key(index));
+    let summary = Summary::new(tally, trace, input.skipped.count, options.top, name);
+
+    let mut written = Ok(());
+    if let Some(path) = &options.report {
+        progress.say("comparing");
+        let report = Report {
+            title: "Replay of an access log".to_owned(),
+            source: names(&options.files),
+            key: key.to_string(),
+            comparisons: Comparison::of_each_quota(trace, &algorithms)?,
+            summary: &summary,
+            timeline: &timeline,
+        };
+        written = report.write(path);
+    }
+    progress.finish();
+    output.remark(&input.skipped.remark());
+    output.answer(&if options.json {
+        summary.to_json()
+    } else {
+        summary.to_text(&key.to_string())
+    })?;
+    written
+}
+
+fn names(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    names.join(", ")
+}
+
+/// Reads the limits of the command line.
+fn algorithms(texts: &[String]) -> Result<Vec<Algorithm>, Failure> {
+    let mut algorithms = Vec::with_capacity(texts.len());
+    for text in texts {
+        let algorithm: Algorithm = text.parse().map_err(|source: LimitError| {
+            let limit = text.clone();
+            Failure::Limit { limit, source }
+        })?;
+        if algorithms.contains(&algorithm) {
+            let limit = algorithm.to_string();
+            return Err(Failure::LimitTwice { limit });
+        }
+        algorithms.push(algorithm);
+    }
+    Ok(algorithms)
+}
+
+/// Returns a limiter that decides by all of `algorithms` at once.
+fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Failure> {
+    let named = |(index, &algorithm)| Limit::new(&format!("limit-{}", index + 1), algorithm);
+    let limits: Result<Vec<_>, _> = algorithms.iter().enumerate().map(named).collect();
+    limits
+        .and_then(|limits| RateLimiter::new(store, limits))
+        .map_err(Failure::Limits)
+}
+
+/// Decides every request of `trace` at its own time, in order, on a fresh store, and shows each
+/// decision to `see`.
+pub(crate) fn decide(
+    trace: &Trace,
+    algorithms: &[Algorithm],
+    mut see: impl FnMut(&Event, &Decision),
+) -> Result<(), Failure> {
+    // Room for every key of every limit: a replay is about limits, not about a full store.
+    let most = trace.keys().saturating_mul(algorithms.len()).max(1);
+    let store = MemoryStore::builder().max_keys(most).build();
+    let limiter = limiter(store, algorithms)?;
+    for event in trace.events() {
+        let key = event.key.to_bytes();
+        let request = limiter
+            .request(Operation::Consume, &key[..], 1)
+            .at(event.at);
+        see(event, &limiter.store().decide_now(&request)?);
+    }
+    Ok(())
+}

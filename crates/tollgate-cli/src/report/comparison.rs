@@ -1,0 +1,173 @@
+//! All algorithms at one quota, side by side.
+
+use std::fmt::{self, Write};
+
+use super::legend;
+use super::svg::{self, Escaped, Length, Scale, UNIT};
+use crate::compare::{Comparison, Outcome, Row};
+use crate::text::{Grouped, Share, Times};
+
+const WIDTH: u64 = 1_000;
+const LEFT: u64 = 250;
+/// Each of the two charts, with the numbers beside its bars.
+const PANEL: u64 = 270;
+const NUMBERS: u64 = 90;
+const ROW: u64 = 28;
+const BAR: u64 = 16;
+const TOP: u64 = 26;
+const BOTTOM: u64 = 26;
+
+/// Writes the section of a report.
+pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
+    let quota = comparison.quota;
+    writeln!(
+        f,
+        "<section><h2>All algorithms at {quota}</h2>\n\
+         <p>Each alone, on the same requests. Worst window: the most requests of one key that were \
+         admitted within any span as long as the quota's window. Without a limit it is \
+         <b>{}</b>; an exact limit keeps it at or below <b>{}</b>.</p>",
+        Grouped(comparison.demand),
+        Grouped(quota.amount()),
+    )?;
+    legend(f)?;
+    chart(f, comparison, requests)?;
+    table(f, comparison, requests)?;
+    f.write_str("</section>\n")
+}
+
+fn chart(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
+    let amount = comparison.quota.amount();
+    let outcomes = || {
+        comparison
+            .rows
+            .iter()
+            .filter_map(|row| row.outcome.as_ref().ok())
+    };
+    let worst = outcomes().map(|outcome| outcome.worst).max().unwrap_or(0);
+    let rows = u64::try_from(comparison.rows.len()).unwrap_or(0) * ROW;
+    let right = LEFT + PANEL + NUMBERS;
+    let counts = Scale::new(requests, PANEL);
+    let windows = Scale::new(worst.max(amount.saturating_add(amount / 4)), PANEL);
+
+    svg::open(
+        f,
+        WIDTH,
+        TOP + rows + BOTTOM,
+        "Requests admitted and denied, and the worst window, by algorithm",
+    )?;
+    for (left, scale, title) in [
+        (LEFT, counts, "requests admitted and denied"),
+        (right, windows, "worst window (requests)"),
+    ] {
+        writeln!(
+            f,
+            "<text class=\"title\" x=\"{left}\" y=\"14\">{title}</text>"
+        )?;
+        for value in scale.ticks() {
+            let x = Length(left * UNIT + scale.length(value).0);
+            writeln!(
+                f,
+                "<line class=\"grid\" x1=\"{x}\" x2=\"{x}\" y1=\"{TOP}\" y2=\"{}\"/>\
+                 <text class=\"mean\" x=\"{x}\" y=\"{}\">{}</text>",
+                TOP + rows,
+                TOP + rows + 16,
+                Grouped(value),
+            )?;
+        }
+    }
+    for (index, row) in (0_u64..).zip(&comparison.rows) {
+        let top = TOP + index * ROW;
+        let middle = top + ROW / 2;
+        writeln!(
+            f,
+            "<text class=\"key end mid\" x=\"{}\" y=\"{middle}\">{}</text>",
+            LEFT - 10,
+            Escaped(&row.limit),
+        )?;
+        let Ok(outcome) = &row.outcome else {
+            let x = LEFT + 8;
+            writeln!(
+                f,
+                "<text class=\"mid soft\" x=\"{x}\" y=\"{middle}\">not possible</text>"
+            )?;
+            continue;
+        };
+        let [y, height] = [Length((top + (ROW - BAR) / 2) * UNIT), Length(BAR * UNIT)];
+        let (admitted, all) = (counts.length(outcome.allowed), counts.length(requests));
+        let x = Length(LEFT * UNIT);
+        svg::bar(f, "a", [x, y, admitted, height])?;
+        let x = Length(x.0 + admitted.0);
+        svg::bar(f, "d", [x, y, Length(all.0 - admitted.0), height])?;
+        let x = Length((LEFT + 6) * UNIT + all.0);
+        let share = Share(outcome.denied, requests).to_string();
+        writeln!(
+            f,
+            "<text class=\"mid soft\" x=\"{x}\" y=\"{middle}\">-{}</text>",
+            Escaped(&share)
+        )?;
+
+        let width = windows.length(outcome.worst);
+        let class = if outcome.worst > amount {
+            "over"
+        } else {
+            "within"
+        };
+        svg::bar(f, class, [Length(right * UNIT), y, width, height])?;
+        let x = Length((right + 6) * UNIT + width.0);
+        writeln!(
+            f,
+            "<text class=\"mid\" x=\"{x}\" y=\"{middle}\">{}</text>",
+            Grouped(outcome.worst)
+        )?;
+    }
+    let x = Length(right * UNIT + windows.length(amount).0);
+    writeln!(
+        f,
+        "<line class=\"mark\" x1=\"{x}\" x2=\"{x}\" y1=\"{}\" y2=\"{}\"/></svg>\n\
+         <p class=\"legend\"><i class=\"within\"></i> within the quota \
+         <i class=\"over\"></i> over it <i class=\"mark\"></i> the quota, {}</p>",
+        TOP - 4,
+        TOP + rows,
+        Grouped(amount),
+    )
+}
+
+fn table(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
+    f.write_str(
+        "<table><thead><tr><th>Algorithm</th><th class=\"n\">Admitted</th>\
+         <th class=\"n\">Denied</th><th class=\"n\">Share</th><th class=\"n\">Keys denied</th>\
+         <th class=\"n\">Worst window</th><th class=\"n\">Times quota</th>\
+         <th class=\"n\">Promised at most</th></tr></thead><tbody>\n",
+    )?;
+    for row in &comparison.rows {
+        write!(f, "<tr><td><code>{}</code></td>", Escaped(&row.limit))?;
+        match &row.outcome {
+            Ok(outcome) => numbers(f, row, outcome, comparison.quota.amount(), requests)?,
+            Err(error) => write!(f, "<td colspan=\"7\">{}</td>", Escaped(&error.to_string()))?,
+        }
+        f.write_str("</tr>\n")?;
+    }
+    f.write_str("</tbody></table>\n")
+}
+
+fn numbers(
+    f: &mut impl Write,
+    row: &Row,
+    outcome: &Outcome,
+    amount: u64,
+    requests: u64,
+) -> fmt::Result {
+    let cells = [
+        Grouped(outcome.allowed).to_string(),
+        Grouped(outcome.denied).to_string(),
+        Share(outcome.denied, requests).to_string(),
+        Grouped(outcome.denied_keys).to_string(),
+        Grouped(outcome.worst).to_string(),
+        Times(outcome.worst, amount).to_string(),
+        Grouped(row.bound).to_string(),
+    ];
+    for cell in cells {
+        write!(f, "<td class=\"n\">{}</td>", Escaped(&cell))?;
+    }
+    Ok(())
+}

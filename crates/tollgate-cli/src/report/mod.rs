@@ -1,0 +1,145 @@
+//! The HTML report: one file that needs nothing else, not even a network.
+
+mod comparison;
+mod keys;
+mod svg;
+mod timeline;
+
+pub(crate) use timeline::Timeline;
+
+use std::fmt::{self, Write};
+use std::fs;
+use std::path::Path;
+
+use self::svg::Escaped;
+use crate::compare::Comparison;
+use crate::failure::Failure;
+use crate::summary::Summary;
+use crate::text::{Grouped, Share, utc_second};
+
+const STYLE: &str = include_str!("style.css");
+
+/// Everything a report shows.
+pub(crate) struct Report<'r> {
+    pub(crate) title: String,
+    /// Where the requests are from.
+    pub(crate) source: String,
+    /// What they are counted by.
+    pub(crate) key: String,
+    pub(crate) summary: &'r Summary,
+    pub(crate) timeline: &'r Timeline,
+    pub(crate) comparisons: Vec<Comparison>,
+}
+
+impl Report<'_> {
+    /// Writes the report to `path`.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        fs::write(path, self.to_string()).map_err(|source| Failure::Report {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last) = self.summary.span;
+        writeln!(
+            f,
+            "<header><h1>{}</h1><p class=\"sub\">{} · counted by <b>{}</b> · {} to {} UTC</p></header>",
+            Escaped(&self.title),
+            Escaped(&self.source),
+            Escaped(&self.key),
+            utc_second(first),
+            utc_second(last),
+        )
+    }
+
+    fn tiles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let summary = self.summary;
+        let share = |part| Share(part, summary.requests).to_string();
+        f.write_str("<ul class=\"tiles\">\n")?;
+        tile(f, "", summary.requests, "requests", "")?;
+        tile(
+            f,
+            "admitted",
+            summary.allowed,
+            "admitted",
+            &share(summary.allowed),
+        )?;
+        tile(
+            f,
+            "denied",
+            summary.denied,
+            "denied",
+            &share(summary.denied),
+        )?;
+        let denied = format!("{} of them denied", Grouped(summary.denied_keys));
+        tile(f, "", summary.keys, "keys", &denied)?;
+        tile(f, "", summary.skipped_lines, "lines skipped", "")?;
+        f.write_str("</ul>\n")
+    }
+
+    fn limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<section><h2>Limits</h2>\n")?;
+        if self.summary.limits.len() > 1 {
+            f.write_str(
+                "<p>All of them decide together: a request is admitted only if each of them \
+                 allows it, and a denied request consumes nothing. A request that several \
+                 refused counts for each.</p>\n",
+            )?;
+        }
+        f.write_str(
+            "<table><thead><tr><th>Limit</th><th class=\"n\">Refused</th>\
+             <th class=\"n\">Share</th></tr></thead><tbody>\n",
+        )?;
+        for limit in &self.summary.limits {
+            writeln!(
+                f,
+                "<tr><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+                Escaped(&limit.limit),
+                Grouped(limit.refused),
+                Escaped(&Share(limit.refused, self.summary.requests).to_string()),
+            )?;
+        }
+        f.write_str("</tbody></table></section>\n")
+    }
+}
+
+/// Writes the whole page.
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{} - tollgate</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n",
+            Escaped(&self.title),
+        )?;
+        self.head(f)?;
+        self.tiles(f)?;
+        self.limits(f)?;
+        self.timeline.chart(f)?;
+        keys::chart(f, self.summary)?;
+        for comparison in &self.comparisons {
+            comparison::section(f, comparison, self.summary.requests)?;
+        }
+        f.write_str(
+            "<footer>Every request was decided at its own time, in order of time, by the same \
+             state machines that decide live traffic. Written by tollgate.</footer>\n\
+             </main></body></html>\n",
+        )
+    }
+}
+
+fn tile(f: &mut impl Write, class: &str, number: u64, name: &str, more: &str) -> fmt::Result {
+    writeln!(
+        f,
+        "<li class=\"{class}\"><b>{}</b> {name}<small>{}</small></li>",
+        Grouped(number),
+        Escaped(more),
+    )
+}
+
+/// Writes what the two colours mean.
+fn legend(f: &mut impl Write) -> fmt::Result {
+    f.write_str("<p class=\"legend\"><i class=\"a\"></i> admitted <i class=\"d\"></i> denied</p>\n")
+}

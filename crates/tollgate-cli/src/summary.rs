@@ -1,0 +1,194 @@
+//! What the limits did: counted, as JSON, and as tables.
+
+use serde::Serialize;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::{Decision, Timestamp};
+
+use crate::text::{Grouped, Share, Table, utc_second};
+use crate::trace::{Event, Trace};
+
+/// Counts decisions as they are reached.
+pub(crate) struct Tally {
+    denied: u64,
+    limits: Vec<LimitCount>,
+    /// By the number of the key.
+    keys: Vec<KeyCount>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct KeyCount {
+    requests: u64,
+    denied: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(trace: &Trace, algorithms: &[Algorithm]) -> Self {
+        let limit = |algorithm: &Algorithm| LimitCount {
+            limit: algorithm.to_string(),
+            refused: 0,
+        };
+        Self {
+            denied: 0,
+            limits: algorithms.iter().map(limit).collect(),
+            keys: vec![KeyCount::default(); trace.keys()],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, event: &Event, decision: &Decision) {
+        let key = &mut self.keys[event.key.index()];
+        key.requests += 1;
+        if decision.is_allowed() {
+            return;
+        }
+        key.denied += 1;
+        self.denied += 1;
+        for (limit, verdict) in self.limits.iter_mut().zip(decision.verdicts()) {
+            limit.refused += u64::from(!verdict.is_allowed());
+        }
+    }
+}
+
+/// What the limits did to a log.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) requests: u64,
+    pub(crate) skipped_lines: u64,
+    pub(crate) keys: u64,
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    pub(crate) limits: Vec<LimitCount>,
+    pub(crate) top_denied: Vec<DeniedKey>,
+    #[serde(skip)]
+    pub(crate) denied_keys: u64,
+    #[serde(skip)]
+    pub(crate) span: (Timestamp, Timestamp),
+}
+
+/// How many requests a limit refused by itself, whatever the others said.
+#[derive(Debug, Serialize)]
+pub(crate) struct LimitCount {
+    pub(crate) limit: String,
+    pub(crate) refused: u64,
+}
+
+/// A key and how often it was denied.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeniedKey {
+    pub(crate) key: String,
+    pub(crate) denied: u64,
+    #[serde(skip)]
+    pub(crate) requests: u64,
+}
+
+impl Summary {
+    /// Sums up `tally`, with the `top` keys that were denied most, called as `name` says.
+    pub(crate) fn new(
+        tally: Tally,
+        trace: &Trace,
+        skipped_lines: u64,
+        top: usize,
+        name: impl Fn(usize) -> String,
+    ) -> Self {
+        let requests = u64::try_from(trace.events().len()).unwrap_or(u64::MAX);
+        let mut denied: Vec<(usize, KeyCount)> = (0..)
+            .zip(tally.keys)
+            .filter(|(_, count)| count.denied > 0)
+            .collect();
+        let denied_keys = u64::try_from(denied.len()).unwrap_or(u64::MAX);
+        keep_most_denied(&mut denied, top);
+        let mut top_denied: Vec<_> = denied
+            .into_iter()
+            .map(|(index, count)| DeniedKey {
+                key: name(index),
+                denied: count.denied,
+                requests: count.requests,
+            })
+            .collect();
+        top_denied.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.key.cmp(&b.key)));
+        top_denied.truncate(top);
+        Self {
+            requests,
+            skipped_lines,
+            keys: u64::try_from(trace.keys()).unwrap_or(u64::MAX),
+            allowed: requests - tally.denied,
+            denied: tally.denied,
+            limits: tally.limits,
+            top_denied,
+            denied_keys,
+            span: trace.span(),
+        }
+    }
+
+    /// Returns one JSON object on one line.
+    pub(crate) fn to_json(&self) -> String {
+        // Not reached: a summary holds text and numbers only, which JSON can always write.
+        let json = serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned());
+        json + "\n"
+    }
+
+    /// Returns the tables.
+    pub(crate) fn to_text(&self, key: &str) -> String {
+        let keys = if self.keys == 1 { "key" } else { "keys" };
+        let mut text = format!(
+            "{} requests of {} {keys} ({key}), {} to {} UTC\n\n",
+            Grouped(self.requests),
+            Grouped(self.keys),
+            utc_second(self.span.0),
+            utc_second(self.span.1),
+        );
+        let share = |part| {
+            [
+                Grouped(part).to_string(),
+                Share(part, self.requests).to_string(),
+            ]
+        };
+        let line = |name: &str, part| {
+            let [count, share] = share(part);
+            [name.to_owned(), count, share]
+        };
+        let mut table = Table::new(&["DECISION", "REQUESTS", "SHARE"], 3);
+        table.row(line("allowed", self.allowed));
+        table.row(line("denied", self.denied));
+        text += &format!("{table}\n");
+        let mut table = Table::new(&["LIMIT", "REFUSED", "SHARE"], 3);
+        for limit in &self.limits {
+            table.row(line(&limit.limit, limit.refused));
+        }
+        text += &table.to_string();
+        if self.limits.len() > 1 {
+            text += "(a request that several limits refused counts for each of them)\n";
+        }
+        if !self.top_denied.is_empty() {
+            let mut table = Table::new(&["MOST DENIED", "DENIED", "OF", "SHARE"], 4);
+            for key in &self.top_denied {
+                table.row([
+                    key.key.clone(),
+                    Grouped(key.denied).to_string(),
+                    Grouped(key.requests).to_string(),
+                    Share(key.denied, key.requests).to_string(),
+                ]);
+            }
+            text += &format!("\n{table}");
+            let shown = u64::try_from(self.top_denied.len()).unwrap_or(u64::MAX);
+            if self.denied_keys > shown {
+                let more = Grouped(self.denied_keys - shown);
+                text += &format!("(and {more} more; --top shows as many as you like)\n");
+            }
+        }
+        text
+    }
+}
+
+/// Keeps the `top` most denied keys and those denied as often as the last of them, which are then
+/// told apart by name: only these few need a name.
+fn keep_most_denied(denied: &mut Vec<(usize, KeyCount)>, top: usize) {
+    if top == 0 {
+        denied.clear();
+    } else if denied.len() > top {
+        let by_count = |a: &(usize, KeyCount), b: &(usize, KeyCount)| b.1.denied.cmp(&a.1.denied);
+        let (_, last, _) = denied.select_nth_unstable_by(top - 1, by_count);
+        let least = last.1.denied;
+        denied.retain(|(_, count)| count.denied >= least);
+    }
+}

@@ -1,0 +1,150 @@
+//! Numbers and tables as people read them.
+
+use std::fmt;
+
+use jiff::Timestamp as Instant;
+use tollgate_core::Timestamp;
+
+/// A number with its thousands apart: `1,234,567`.
+pub(crate) struct Grouped(pub(crate) u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
+/// A part of a whole in percent, with one decimal: `12.5 %`.
+pub(crate) struct Share(pub(crate) u64, pub(crate) u64);
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(part, whole) = *self;
+        let text = match per_mille(part, whole) {
+            // What is not nothing is not shown as nothing, nor as all what is not all.
+            0 if part > 0 => "<0.1 %".to_owned(),
+            1_000 if part < whole => ">99.9 %".to_owned(),
+            tenths => format!("{}.{} %", tenths / 10, tenths % 10),
+        };
+        f.pad(&text)
+    }
+}
+
+/// Returns `part` of `whole` in tenths of a percent, rounded to the nearest.
+fn per_mille(part: u64, whole: u64) -> u128 {
+    let whole = u128::from(whole.max(1));
+    (u128::from(part) * 2_000 + whole) / (2 * whole)
+}
+
+/// How many times one number another is, with two decimals: `1.97`.
+pub(crate) struct Times(pub(crate) u64, pub(crate) u64);
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(part, whole) = *self;
+        if whole == 0 {
+            return f.pad("-");
+        }
+        // Rounded up: a bound that was passed is never shown as kept.
+        let hundredths = (u128::from(part) * 100).div_ceil(u128::from(whole));
+        f.pad(&format!("{}.{:02}", hundredths / 100, hundredths % 100))
+    }
+}
+
+/// Writes an instant by `format`, in UTC.
+pub(crate) fn utc(at: Timestamp, format: &str) -> String {
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    match Instant::from_microsecond(micros) {
+        Ok(instant) => instant.strftime(format).to_string(),
+        // Not reached: jiff's instants end in the year 9999, ours in 2255.
+        Err(_) => format!("{micros} us"),
+    }
+}
+
+/// Writes an instant to the second.
+pub(crate) fn utc_second(at: Timestamp) -> String {
+    utc(at, "%-d %b %Y %H:%M:%S")
+}
+
+/// Rows of cells, printed in columns: the first to the left, the others to the right.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+    /// Columns from this one on are to the left again.
+    remarks: usize,
+}
+
+impl Table {
+    /// Returns a table with `header`, whose columns from `remarks` on hold text.
+    pub(crate) fn new(header: &[&str], remarks: usize) -> Self {
+        Self {
+            rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()],
+            remarks,
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
+        self.rows.push(cells.into());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let length = |cell: &String| cell.chars().count();
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(length).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                if column == 0 || column >= self.remarks {
+                    line.push_str(&format!("{cell:<width$}  "));
+                } else {
+                    line.push_str(&format!("{cell:>width$}  "));
+                }
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(Grouped(0).to_string(), "0");
+        assert_eq!(Grouped(999).to_string(), "999");
+        assert_eq!(Grouped(1_000).to_string(), "1,000");
+        assert_eq!(Grouped(u64::MAX).to_string(), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn shares_are_honest() {
+        assert_eq!(Share(1, 3).to_string(), "33.3 %");
+        assert_eq!(Share(0, 0).to_string(), "0.0 %");
+        assert_eq!(Share(1, 100_000).to_string(), "<0.1 %");
+        assert_eq!(Share(99_999, 100_000).to_string(), ">99.9 %");
+        assert_eq!(Share(u64::MAX, u64::MAX).to_string(), "100.0 %");
+        assert_eq!(Times(1_001, 1_000).to_string(), "1.01");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["A", "N", "WHY"], 2);
+        table.row(["long".to_owned(), "10".to_owned(), "because".to_owned()]);
+        assert_eq!(table.to_string(), "A      N  WHY\nlong  10  because\n");
+    }
+}
