@@ -139,6 +139,8 @@ impl Machine for FixedWindow {
 
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
+        // A clock that steps back counts at the start of the window it stepped out of.
+        let now = now.max(state.start);
         if self.used(state, now).0 == 0 {
             *state = State {
                 start: self.start(now),
@@ -146,11 +148,11 @@ impl Machine for FixedWindow {
                 at_start: 0,
             };
         }
-        // A clock that steps back counts at the start of the window it stepped out of.
-        let now = now.max(state.start);
         let add = |count: u64| count.saturating_add(cost).min(MAX_EXACT);
+        // A place that is kept is kept until the window ends, or the call would free it.
+        let keeps_place = state.kept > 0 && state.at_start == 0;
         state.kept = add(state.kept);
-        if now == state.start {
+        if now == state.start && !keeps_place {
             state.at_start = add(state.at_start);
         }
         now

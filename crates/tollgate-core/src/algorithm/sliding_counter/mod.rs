@@ -96,6 +96,7 @@ impl SlidingCounter {
         let bounded = |count: u64| count.min(self.quota.amount());
         let (current, previous) = (bounded(state.current), bounded(state.previous));
         if current == 0 && previous == 0 {
+            let now = now.max(state.start);
             let into = now % window_us;
             return View {
                 start: now - into,

@@ -46,6 +46,8 @@ pub(crate) struct State {
     entries: VecDeque<Entry>,
     /// The running total before the first entry.
     before: u64,
+    /// The last instant recorded, even if what was recorded then has been given back.
+    latest: u64,
 }
 
 /// What was consumed at one instant.
@@ -97,7 +99,7 @@ impl State {
 
     /// Returns `now`, or the last instant recorded if that is later.
     fn clamp(&self, now: u64) -> u64 {
-        self.entries.back().map_or(now, |last| now.max(last.at))
+        now.max(self.latest)
     }
 
     /// Returns the running total of everything that has left the window.
@@ -188,6 +190,7 @@ impl Machine for SlidingLog {
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         let at = state.clamp(now);
+        state.latest = at;
         let amount = self.quota.amount();
         let gone = state.total_until(self.expired(at));
         // Of an attempt too large to be admitted, no more counts than fills the window.
@@ -205,8 +208,6 @@ impl Machine for SlidingLog {
     }
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
-        // What has left the window is not forgotten here: were the clock to step back, it would
-        // count again.
         if self
             .expired(state.clamp(now))
             .is_some_and(|gone| at <= gone)
