@@ -74,7 +74,7 @@ fn report(what: &str, findings: &[String]) -> Outcome {
     for finding in findings {
         println!("{what}: {finding}");
     }
-    Err(format!("{what}: {} findings", findings.len()).into())
+    Err(format!("{} to mend", findings.len()).into())
 }
 
 /// The documents whose examples are compiled and run.

@@ -26,7 +26,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(format!("lint: failed: {}", failed.join("; ")).into())
+    Err(format!("failed: {}", failed.join("; ")).into())
 }
 
 fn format(shell: &Shell) -> Outcome {
