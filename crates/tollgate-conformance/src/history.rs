@@ -19,8 +19,10 @@ pub(crate) struct Step {
 /// How time passes before a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move {
-    Forward(u64),
     Back(u64),
+    Forward(u64),
+    /// At the very instant of the step before.
+    Stay,
 }
 
 /// What a step does.
@@ -55,6 +57,12 @@ impl Acts {
     pub(crate) const ALL: Self = Self {
         refunds: true,
         resets: true,
+        back: true,
+    };
+    /// What consumes, looks or gives back, with a clock that may step back.
+    pub(crate) const REFUNDS: Self = Self {
+        refunds: true,
+        resets: false,
         back: true,
     };
     /// What consumes or looks, with a clock that may step back.

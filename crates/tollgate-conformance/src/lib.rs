@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed promise")]
 
+mod bound;
 pub mod families;
 mod harness;
 mod history;

@@ -32,8 +32,26 @@ macro_rules! __promises {
         $crate::__promises! {
             algorithms [fixed_window gcra sliding_buckets sliding_counter sliding_log]
             all [
+                a_clock_that_steps_back_admits_no_more,
+                a_cost_is_as_many_unit_calls,
+                a_late_refund_gives_nothing,
+                a_refund_at_once_undoes,
+                absence_is_as_never_seen,
                 agrees_with_the_definition,
                 agrees_with_the_machine,
+                allows_exactly_what_remains,
+                denied_calls_change_nothing,
+                keys_are_independent,
+                never_over_admits,
+                peek_changes_nothing,
+                reaches_its_bound,
+                reset_after_is_exact,
+                reset_forgets_everything,
+                retry_after_is_exact,
+                smaller_costs_wait_no_longer,
+                takes_exactly_the_cost,
+                takes_what_unit_calls_would,
+                time_only_gives_back,
             ]
         }
     };

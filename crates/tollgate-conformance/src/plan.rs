@@ -105,6 +105,7 @@ impl Plan {
         let mut runner = TestRunner::new(Config {
             cases: histories,
             failure_persistence: persistence,
+            max_shrink_iters: 10_000,
             // A store on a server answers slowly, and a history is short to begin with.
             max_shrink_time: 20_000,
             ..Config::default()

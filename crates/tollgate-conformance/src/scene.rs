@@ -47,7 +47,7 @@ impl<'l> Scene<'l> {
     pub(crate) async fn play_twins(&mut self, history: &[Step]) -> Outcome {
         for step in history {
             let alice = self.step(&for_key(step, step.time, ALICE)).await?;
-            let bob = self.step(&for_key(step, Move::Forward(0), BOB)).await?;
+            let bob = self.step(&for_key(step, Move::Stay, BOB)).await?;
             self.alike(alice.as_ref(), bob.as_ref())?;
         }
         Ok(())
@@ -67,10 +67,6 @@ impl<'l> Scene<'l> {
         self.session.ensure(alice == bob, || {
             "the keys alice and bob look different".to_owned()
         })
-    }
-
-    pub(crate) fn check(&self, key: usize, cost: u64) -> Check<'_> {
-        Check::new(self.limit, self.keys[key].key(), cost)
     }
 
     /// Consumes `cost`.

@@ -80,6 +80,7 @@ impl Session {
         self.now = Timestamp::saturating_from_micros(match time {
             Move::Forward(micros) => now.saturating_add(micros),
             Move::Back(micros) => now.saturating_sub(micros),
+            Move::Stay => return,
         });
         self.latest = self.latest.max(self.now);
         // What a store may have dropped at the latest instant would be missed at an earlier one.

@@ -1,0 +1,117 @@
+//! Promises that what is forgotten is as what never was.
+
+use crate::harness::Harness;
+use crate::history::{Acts, costs, histories, moves, starts};
+use crate::plan::Plan;
+use crate::scene::{ALICE, BOB, Scene};
+
+/// After `reset_after` a key is as one never seen, however long ago that was.
+///
+/// So a store may drop it then, and no answer tells whether it did.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn absence_is_as_never_seen(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let before = histories(limit, 1, Acts::FORWARD);
+            let after = histories(limit, 1, Acts::CALLS);
+            (starts(limit), before, moves(limit, false), after)
+        },
+        async |limit, (start, before, later, after)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play(&before).await?;
+            let reset_after = scene.peek(ALICE, 0).await?.reset_after();
+            let micros = u64::try_from(reset_after.as_micros()).unwrap();
+            scene.session.wait(micros)?;
+            scene.session.travel(later);
+            scene.play_twins(&after).await
+        },
+    );
+}
+
+/// A reset forgets all that was consumed, at any instant.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn reset_forgets_everything(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let before = histories(limit, 1, Acts::CALLS);
+            let after = histories(limit, 1, Acts::CALLS);
+            (starts(limit), before, after)
+        },
+        async |limit, (start, before, after)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play(&before).await?;
+            scene.reset(ALICE).await?;
+            let seen = scene.peek(ALICE, 0).await?;
+            let capacity = limit.algorithm().capacity();
+            scene.session.ensure(
+                seen.remaining() == capacity && seen.reset_after().is_zero(),
+                || "something is remembered after a reset".to_owned(),
+            )?;
+            scene.play_twins(&after).await
+        },
+    );
+}
+
+/// What is refunded at once was never taken.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn a_refund_at_once_undoes(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let before = histories(limit, 1, Acts::FORWARD);
+            let after = histories(limit, 1, Acts::FORWARD);
+            (starts(limit), before, costs(limit), after)
+        },
+        async |limit, (start, before, cost, after)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play_twins(&before).await?;
+            let left = scene.peek(ALICE, 0).await?.remaining();
+            if let Some(receipt) = scene.acquire(ALICE, cost.min(left)).await? {
+                let verdict = scene.refund(ALICE, &receipt).await?;
+                scene.session.ensure(
+                    verdict.remaining() == left && verdict.charged() == 0,
+                    || format!("{left} remained before what was refunded"),
+                )?;
+            }
+            scene.look_alike(1).await?;
+            scene.play_twins(&after).await
+        },
+    );
+}
+
+/// What time has given back is not given back again by a refund.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn a_late_refund_gives_nothing(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let after = histories(limit, 1, Acts::FORWARD);
+            (starts(limit), 1..=limit.algorithm().capacity(), after)
+        },
+        async |limit, (start, cost, after)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            let Some(receipt) = scene.acquire(ALICE, cost).await? else {
+                return Err(scene.session.failure("a fresh key was refused"));
+            };
+            let reset_after = scene.peek(ALICE, 0).await?.reset_after();
+            let micros = u64::try_from(reset_after.as_micros()).unwrap();
+            scene.session.wait(micros)?;
+            // Both consume the same again, and only one of them refunds what is gone.
+            scene.consume(ALICE, cost).await?;
+            scene.consume(BOB, cost).await?;
+            scene.refund(ALICE, &receipt).await?;
+            scene.look_alike(1).await?;
+            scene.play_twins(&after).await
+        },
+    );
+}

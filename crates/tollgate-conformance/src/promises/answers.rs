@@ -1,0 +1,160 @@
+//! Promises about what an answer says: what is left, and whom it admits.
+
+use proptest::strategy::Strategy;
+use tollgate_core::Wait;
+
+use crate::harness::Harness;
+use crate::history::{Acts, costs, histories, moves, starts};
+use crate::plan::Plan;
+use crate::scene::{ALICE, Scene};
+
+/// A call is allowed exactly if its cost is at most what a peek says is remaining.
+///
+/// Its wait is zero exactly if it is allowed, and never exactly if it exceeds the capacity.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn allows_exactly_what_remains(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let history = histories(limit, 1, Acts::ALL);
+            (starts(limit), history, costs(limit))
+        },
+        async |limit, (start, history, cost)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play(&history).await?;
+            let left = scene.peek(ALICE, 0).await?;
+            let remaining = left.remaining();
+            let capacity = limit.algorithm().capacity();
+            scene.session.ensure(
+                left.is_allowed() && left.limit() == capacity && remaining <= capacity,
+                || format!("a peek of a limit of {capacity} is wrong"),
+            )?;
+            let beside = [remaining.saturating_add(1), remaining, cost];
+            for cost in beside {
+                let seen = scene.peek(ALICE, cost).await?;
+                let expected = cost <= remaining;
+                let wait = seen.retry_after();
+                scene.session.ensure(
+                    seen.is_allowed() == expected
+                        && wait.is_zero() == expected
+                        && wait.is_never() == (cost > capacity),
+                    || format!("{remaining} of {capacity} remain, and that is no answer to {cost}"),
+                )?;
+            }
+            let consumed = scene.consume(ALICE, cost).await?;
+            scene
+                .session
+                .ensure(consumed.is_allowed() == (cost <= remaining), || {
+                    format!("{remaining} remained, and that is no answer to {cost}")
+                })
+        },
+    );
+}
+
+/// What is allowed takes exactly its cost from what remains, and what is denied is charged nothing.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn takes_exactly_the_cost(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let history = histories(limit, 1, Acts::CALLS);
+            (starts(limit), history, costs(limit))
+        },
+        async |limit, (start, history, cost)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play(&history).await?;
+            let before = scene.peek(ALICE, 0).await?.remaining();
+            let verdict = scene.consume(ALICE, cost).await?;
+            let charged = if verdict.is_allowed() { cost } else { 0 };
+            scene.session.ensure(verdict.charged() == charged, || {
+                format!("charged other than {charged}")
+            })?;
+            let after = scene.peek(ALICE, 0).await?.remaining();
+            if !verdict.is_allowed() && limit.algorithm().counts_denied() {
+                return Ok(());
+            }
+            let expected = before.saturating_sub(charged);
+            scene
+                .session
+                .ensure(after == expected && verdict.remaining() == expected, || {
+                    format!("{before} remained, {charged} was taken, so {expected} should remain")
+                })
+        },
+    );
+}
+
+/// Who would be admitted at a cost is admitted at any smaller one, and waits no longer for it.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn smaller_costs_wait_no_longer(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let history = histories(limit, 1, Acts::ALL);
+            let costs = proptest::collection::vec(costs(limit), 2..=8).prop_map(|mut costs| {
+                costs.sort_unstable();
+                costs
+            });
+            (starts(limit), history, costs)
+        },
+        async |limit, (start, history, costs)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play(&history).await?;
+            let mut least = Wait::ZERO;
+            for cost in costs {
+                let wait = scene.peek(ALICE, cost).await?.retry_after();
+                scene.session.ensure(wait >= least, || {
+                    format!("a smaller cost waits {least}, {cost} only {wait}")
+                })?;
+                least = wait;
+            }
+            Ok(())
+        },
+    );
+}
+
+/// While nobody calls, what remains never falls and what is remembered never lasts longer.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn time_only_gives_back(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let history = histories(limit, 1, Acts::ALL);
+            let moves = proptest::collection::vec(moves(limit, false), 1..=10);
+            (starts(limit), history, moves)
+        },
+        async |limit, (start, history, moves)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play(&history).await?;
+            let mut before = scene.peek(ALICE, 0).await?;
+            let mut fresh_at = scene.session.now.saturating_add(before.reset_after());
+            for time in moves {
+                scene.session.travel(time);
+                let after = scene.peek(ALICE, 0).await?;
+                let now = scene.session.now;
+                scene
+                    .session
+                    .ensure(after.remaining() >= before.remaining(), || {
+                        format!("{} remained before", before.remaining())
+                    })?;
+                let expected = fresh_at.saturating_duration_since(now);
+                // Where waits reach past the end of time, their ends cannot be compared.
+                if fresh_at < tollgate_core::Timestamp::MAX {
+                    scene.session.ensure(after.reset_after() == expected, || {
+                        format!("it was to be as new in {expected:?}")
+                    })?;
+                }
+                fresh_at = now.saturating_add(after.reset_after());
+                before = after;
+            }
+            Ok(())
+        },
+    );
+}

@@ -1,0 +1,126 @@
+//! Promises about how much is admitted in any span of time.
+
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::{Limit, Timestamp};
+
+use crate::bound::{Admitted, bound, most_within};
+use crate::harness::Harness;
+use crate::history::{Act, Acts, Start, histories, starts};
+use crate::plan::Plan;
+use crate::scene::{ALICE, Scene};
+use crate::session::Outcome;
+
+/// No half-open span of any length ever holds more than the algorithm's bound.
+///
+/// Counting what was admitted and not given back, with refunds and a clock that steps back.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn never_over_admits(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| (starts(limit), histories(limit, 1, Acts::REFUNDS)),
+        async |limit, (start, history)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            let mut kept: Vec<Admitted> = Vec::new();
+            let mut held: Vec<usize> = Vec::new();
+            for step in &history {
+                if let (Act::Refund(index), false) = (step.act, held.is_empty()) {
+                    // The session gives back the same one of those not given back yet.
+                    let place = held.swap_remove(index % held.len());
+                    kept[place].amount = 0;
+                }
+                let Some(decision) = scene.step(step).await? else {
+                    continue;
+                };
+                let verdict = decision.verdicts()[0];
+                if verdict.charged() > 0 {
+                    held.push(kept.len());
+                    kept.push(Admitted::by(&verdict));
+                }
+            }
+            let window_us = limit.algorithm().quota().window_us();
+            for span in [1, window_us / 2, window_us, window_us * 3] {
+                let (most, bound) = (most_within(&kept, span), bound(limit, span));
+                scene.session.ensure(most <= bound, || {
+                    format!("{most} were kept within {span} us, where at most {bound} may be")
+                })?;
+            }
+            Ok(())
+        },
+    );
+}
+
+/// Some history admits as much as the bound: a store that is too strict fails.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn reaches_its_bound(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |_| 0..4_u64,
+        async |limit, windows| {
+            let window_us = limit.algorithm().quota().window_us();
+            let boundary = 1_780_000_000_000_000 / window_us * window_us + windows * window_us;
+            let start = Start(Timestamp::from_micros(boundary).unwrap());
+            let mut scene = Scene::open(harness, limit, start).await;
+            let (admitted, span) = greedily(&mut scene, limit).await?;
+            let (most, bound) = (most_within(&admitted, span), bound(limit, span));
+            // Tokens that come several in a microsecond are not taken one by one.
+            let quota = limit.algorithm().quota();
+            let slack = u128::from(quota.amount() / window_us);
+            scene.session.ensure(most + slack >= bound, || {
+                format!("only {most} were admitted within {span} us, where {bound} may be")
+            })
+        },
+    );
+}
+
+/// Asks so as to be admitted as much as possible in a span, whose length is returned too.
+async fn greedily(scene: &mut Scene<'_>, limit: &Limit) -> Outcome<(Vec<Admitted>, u64)> {
+    let quota = limit.algorithm().quota();
+    let window_us = quota.window_us();
+    let mut admitted = Vec::new();
+    match limit.algorithm() {
+        Algorithm::Gcra(_) => {
+            // Ten tokens more than the burst, each as soon as it is there.
+            take_all(scene, &mut admitted).await?;
+            for _ in 0..10 {
+                let wait = scene.peek(ALICE, 1).await?.retry_after();
+                scene.session.wait(wait.as_micros().unwrap_or(0))?;
+                take_all(scene, &mut admitted).await?;
+            }
+            let (first, last) = (&admitted[0], &admitted[admitted.len() - 1]);
+            let span = last.at.saturating_duration_since(first.at);
+            let span = u64::try_from(span.as_micros()).unwrap() + 1;
+            return Ok((admitted, span));
+        }
+        Algorithm::FixedWindow(machine) if machine.is_anchored() => {
+            admitted.push(Admitted::by(&scene.consume(ALICE, 1).await?));
+            scene.session.wait(window_us - 1)?;
+            take_all(scene, &mut admitted).await?;
+            scene.session.wait(1)?;
+            take_all(scene, &mut admitted).await?;
+        }
+        Algorithm::FixedWindow(_) => {
+            scene.session.wait(window_us - 1)?;
+            take_all(scene, &mut admitted).await?;
+            scene.session.wait(1)?;
+            take_all(scene, &mut admitted).await?;
+        }
+        Algorithm::SlidingCounter(_) => {
+            scene.session.wait(window_us - 1)?;
+            take_all(scene, &mut admitted).await?;
+            scene.session.wait(window_us - 1)?;
+            take_all(scene, &mut admitted).await?;
+        }
+        _ => take_all(scene, &mut admitted).await?,
+    }
+    Ok((admitted, window_us))
+}
+
+async fn take_all(scene: &mut Scene<'_>, admitted: &mut Vec<Admitted>) -> Outcome {
+    let left = scene.peek(ALICE, 0).await?.remaining();
+    admitted.push(Admitted::by(&scene.consume(ALICE, left).await?));
+    Ok(())
+}

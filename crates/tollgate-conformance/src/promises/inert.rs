@@ -1,0 +1,119 @@
+//! Promises that what consumes nothing changes nothing.
+
+use proptest::collection::vec;
+
+use crate::harness::Harness;
+use crate::history::{Acts, LONGEST, Move, costs, histories, starts};
+use crate::plan::Plan;
+use crate::scene::{ALICE, BOB, Scene};
+
+/// A peek changes nothing: a key that is looked at between calls is told what its twin is told.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn peek_changes_nothing(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let history = histories(limit, 1, Acts::CALLS);
+            (starts(limit), history, vec(costs(limit), LONGEST))
+        },
+        async |limit, (start, history, costs)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            for (step, cost) in history.iter().zip(costs) {
+                scene.session.travel(step.time);
+                let once = scene.peek(BOB, cost).await?;
+                let twice = scene.peek(BOB, cost).await?;
+                scene
+                    .session
+                    .ensure(once == twice, || "a second peek differs".to_owned())?;
+                let mut step = step.clone();
+                step.time = Move::Stay;
+                scene.play_twins(&[step]).await?;
+            }
+            scene.look_alike(1).await
+        },
+    );
+}
+
+/// A denied call changes nothing: a key with denied calls in between is told what its twin is told.
+///
+/// Except where the limit counts denied calls: there each attempt counts as if it were admitted.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let history = histories(limit, 1, Acts::CALLS);
+            (starts(limit), history, vec(costs(limit), LONGEST))
+        },
+        async |limit, (start, history, costs)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            let counts = limit.algorithm().counts_denied();
+            for (step, cost) in history.iter().zip(costs) {
+                scene.session.travel(step.time);
+                let before = scene.peek(BOB, 0).await?;
+                let too_much = cost.max(before.remaining().saturating_add(1));
+                let denied = scene.consume(BOB, too_much).await?;
+                let after = scene.peek(BOB, 0).await?;
+                scene.session.ensure(
+                    !denied.is_allowed() && denied.charged() == 0 && (counts || before == after),
+                    || format!("{too_much} was too much, and something changed"),
+                )?;
+                if counts {
+                    scene.session.ensure(after.remaining() == 0, || {
+                        "the attempt was more than remained, and did not count".to_owned()
+                    })?;
+                }
+                let mut step = step.clone();
+                step.time = Move::Stay;
+                if counts {
+                    scene.step(&step).await?;
+                } else {
+                    scene.play_twins(&[step]).await?;
+                }
+            }
+            if counts {
+                return Ok(());
+            }
+            scene.look_alike(1).await
+        },
+    );
+}
+
+/// Two keys are counted apart, and a reset of one leaves the other as it is.
+///
+/// A key among others is told what its twin is told that has the store to itself.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn keys_are_independent(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| (starts(limit), histories(limit, 2, Acts::FORWARD)),
+        async |limit, (start, history)| {
+            let mut crowded = Scene::open(harness, limit, start).await;
+            let mut alone = Scene::open(harness, limit, start).await;
+            for step in &history {
+                let among = crowded.step(step).await?;
+                if step.asked[0].key == BOB {
+                    alone.session.travel(step.time);
+                    if among.as_ref().is_some_and(|among| among.is_denied()) {
+                        crowded.reset(BOB).await?;
+                    }
+                    continue;
+                }
+                let apart = alone.step(step).await?;
+                crowded.session.ensure(among == apart, || {
+                    format!("alone on a store, the key was told\n  {apart:?}")
+                })?;
+            }
+            let (among, apart) = (crowded.peek(ALICE, 1).await?, alone.peek(ALICE, 1).await?);
+            crowded.session.ensure(among == apart, || {
+                format!("alone on a store, the key looks\n  {apart:?}")
+            })
+        },
+    );
+}

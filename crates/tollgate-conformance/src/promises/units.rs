@@ -1,0 +1,87 @@
+//! Promises that a cost is as many calls of one unit.
+
+use crate::harness::Harness;
+use crate::history::{Acts, costs, histories, moves, starts};
+use crate::plan::Plan;
+use crate::scene::{ALICE, BOB, Scene};
+
+/// More unit calls than this are not made one by one.
+const MOST_UNITS: u64 = 30;
+
+/// One call of cost `n` leaves what `n` calls of cost 1 leave at the same instant.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn a_cost_is_as_many_unit_calls(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let history = histories(limit, 1, Acts::CALLS);
+            (starts(limit), history, costs(limit), moves(limit, false))
+        },
+        async |limit, (start, history, cost, later)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play_twins(&history).await?;
+            let left = scene.peek(ALICE, 0).await?.remaining();
+            let cost = cost.min(left).min(MOST_UNITS);
+            let whole = scene.consume(ALICE, cost).await?;
+            let mut units = whole.is_allowed();
+            for _ in 0..cost {
+                units &= scene.consume(BOB, 1).await?.is_allowed();
+            }
+            scene
+                .session
+                .ensure(units, || format!("{left} remained, so {cost} fit"))?;
+            scene.look_alike(1).await?;
+            scene.session.travel(later);
+            scene.look_alike(cost).await
+        },
+    );
+}
+
+/// Taking up to `m` takes what `m` calls of cost 1, one after another, would be admitted.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn takes_what_unit_calls_would(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let history = histories(limit, 1, Acts::CALLS);
+            (starts(limit), history, costs(limit), moves(limit, false))
+        },
+        async |limit, (start, history, most, later)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play_twins(&history).await?;
+            let left = scene.peek(ALICE, 0).await?.remaining();
+            let most = if left > MOST_UNITS {
+                most.min(MOST_UNITS)
+            } else {
+                most
+            };
+            let taken = scene.take(ALICE, most).await?;
+            let expected = most.min(left);
+            scene.session.ensure(
+                taken.charged() == expected && taken.is_allowed() == (expected > 0 || most == 0),
+                || format!("{left} remained, so {expected} of {most} were to be taken"),
+            )?;
+            let mut units = 0;
+            for _ in 0..expected {
+                units += scene.consume(BOB, 1).await?.charged();
+            }
+            scene
+                .session
+                .ensure(units == expected, || format!("{units} unit calls fit"))?;
+            if expected == 0 && most > 0 {
+                // Limits that count denied calls count this one as a call of one unit.
+                let denied = scene.consume(BOB, 1).await?;
+                scene.session.ensure(denied == taken, || {
+                    "taking where nothing is left is not as a call of one unit".to_owned()
+                })?;
+            }
+            scene.look_alike(1).await?;
+            scene.session.travel(later);
+            scene.look_alike(1).await
+        },
+    );
+}

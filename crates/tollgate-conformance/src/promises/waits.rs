@@ -1,0 +1,132 @@
+//! Promises about waits: exact to the microsecond, however the clock behaves.
+
+use proptest::strategy::Strategy;
+use tollgate_core::Limit;
+
+use crate::harness::Harness;
+use crate::history::{Acts, Move, Start, Step, histories, starts};
+use crate::plan::Plan;
+use crate::scene::{ALICE, BOB, Scene};
+use crate::session::Outcome;
+
+/// A denied call is allowed after exactly its `retry_after`, and at every instant before it is not.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn retry_after_is_exact(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| denials(limit, Acts::ALL),
+        async |limit, (start, history, cost, part)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play(&history).await?;
+            waits_exactly(&mut scene, cost, part).await
+        },
+    );
+}
+
+/// With a clock that has stepped back, waits are from its reading, and nothing more is admitted.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn a_clock_that_steps_back_admits_no_more(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| (denials(limit, Acts::FORWARD), 1..=1_000_000_u64),
+        async |limit, ((start, history, cost, part), back)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play_twins(&history).await?;
+            let (late_alice, late_bob) = (scene.peek(ALICE, 0).await?, scene.peek(BOB, 0).await?);
+            scene.session.travel(Move::Back(back));
+            let early = scene.take(ALICE, u64::MAX).await?;
+            scene
+                .session
+                .ensure(early.charged() <= late_alice.remaining(), || {
+                    "more than before the clock stepped back".to_owned()
+                })?;
+            let early = scene.peek(BOB, 0).await?;
+            scene
+                .session
+                .ensure(early.remaining() <= late_bob.remaining(), || {
+                    "more than before the clock stepped back".to_owned()
+                })?;
+            waits_exactly(&mut scene, cost, part).await
+        },
+    );
+}
+
+/// What is consumed is remembered until exactly `reset_after`, and not after.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn reset_after_is_exact(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| (starts(limit), histories(limit, 1, Acts::ALL)),
+        async |limit, (start, history)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            scene.play(&history).await?;
+            let capacity = limit.algorithm().capacity();
+            let seen = scene.peek(ALICE, 0).await?;
+            if !seen.reset_after().is_zero() {
+                let wait = u64::try_from(seen.reset_after().as_micros()).unwrap();
+                scene.session.wait(wait - 1)?;
+                let before = scene.peek(ALICE, 0).await?;
+                scene.session.ensure(before.remaining() < capacity, || {
+                    "as new, one microsecond too early".to_owned()
+                })?;
+                scene.session.wait(1)?;
+            }
+            let after = scene.peek(ALICE, 0).await?;
+            scene.session.ensure(
+                after.remaining() == capacity && after.reset_after().is_zero(),
+                || "not as new after its reset_after".to_owned(),
+            )
+        },
+    );
+}
+
+type Denial = (Start, Vec<Step>, u64, u64);
+
+/// Returns histories, the cost of a call that may be denied, and a fraction of its wait in millionths.
+fn denials(limit: &Limit, acts: Acts) -> impl Strategy<Value = Denial> + use<> {
+    let costs = 1..=limit.algorithm().capacity();
+    let history = histories(limit, 1, acts);
+    (starts(limit), history, costs, 0..1_000_000_u64)
+}
+
+/// Spends what is left, and waits for `cost`.
+async fn waits_exactly(scene: &mut Scene<'_>, cost: u64, part: u64) -> Outcome {
+    let mut denied = scene.consume(ALICE, cost).await?;
+    // At most two calls of any size leave no room for a third of the same.
+    for _ in 0..2 {
+        if !denied.is_allowed() {
+            break;
+        }
+        let left = denied.remaining();
+        scene.consume(ALICE, left).await?;
+        denied = scene.consume(ALICE, cost).await?;
+    }
+    let Some(wait) = denied.retry_after().as_micros().filter(|&wait| wait > 0) else {
+        return Err(scene.session.failure("neither allowed nor given a wait"));
+    };
+    let earlier = u64::try_from(u128::from(wait - 1) * u128::from(part) / 1_000_000).unwrap();
+    for step in [earlier, wait - 1 - earlier] {
+        scene.session.wait(step)?;
+        let counts = scene.limit.algorithm().counts_denied();
+        let seen = scene.peek(ALICE, cost).await?;
+        let denied =
+            !seen.is_allowed() && (counts || !scene.consume(ALICE, cost).await?.is_allowed());
+        scene.session.ensure(denied, || {
+            format!("allowed before its wait of {wait} us was over")
+        })?;
+    }
+    scene.session.wait(1)?;
+    let seen = scene.peek(ALICE, cost).await?;
+    let consumed = scene.consume(ALICE, cost).await?;
+    scene
+        .session
+        .ensure(seen.is_allowed() && consumed.is_allowed(), || {
+            format!("denied after its wait of {wait} us")
+        })
+}
