@@ -91,9 +91,9 @@ fn count(mut command: Command) -> Result<(Counts, bool), Box<dyn Error>> {
 
 /// Returns the counts in `line` if it closes a run, and none otherwise.
 fn counts_in(line: &str) -> Counts {
-    let line = line.trim_start();
     let mut counts = Counts::default();
-    if !line.starts_with("test result: ") && !line.starts_with("Summary [") {
+    // Indented, the first is what nextest repeats of a test that failed.
+    if !line.starts_with("test result: ") && !line.trim_start().starts_with("Summary [") {
         return counts;
     }
     let words: Vec<&str> = line
@@ -135,6 +135,10 @@ mod tests {
                 counts(118, 2, 3),
             ),
             ("test tests::it_passed ... ok", counts(0, 0, 0)),
+            (
+                "    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured",
+                counts(0, 0, 0),
+            ),
             ("I wrote 3 passed", counts(0, 0, 0)),
         ] {
             assert_eq!(counts_in(line), expected, "{line}");
