@@ -35,48 +35,73 @@ pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64
     f.write_str("</section>\n")
 }
 
+/// The two charts: how much is admitted, and how much of it at the worst.
+struct Panels {
+    requests: u64,
+    amount: u64,
+    counts: Scale,
+    windows: Scale,
+}
+
+/// Where the second chart begins.
+const SECOND: u64 = LEFT + PANEL + NUMBERS;
+
 fn chart(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
     let amount = comparison.quota.amount();
-    let outcomes = || {
-        comparison
-            .rows
-            .iter()
-            .filter_map(|row| row.outcome.as_ref().ok())
+    let outcomes = comparison.rows.iter().flat_map(|row| &row.outcome);
+    let worst = outcomes.map(|outcome| outcome.worst).max().unwrap_or(0);
+    let panels = Panels {
+        requests,
+        amount,
+        counts: Scale::new(requests, PANEL),
+        // The mark of the quota needs room, also where nothing comes near it.
+        windows: Scale::new(worst.max(amount.saturating_add(amount / 4)), PANEL),
     };
-    let worst = outcomes().map(|outcome| outcome.worst).max().unwrap_or(0);
-    let rows = u64::try_from(comparison.rows.len()).unwrap_or(0) * ROW;
-    let right = LEFT + PANEL + NUMBERS;
-    let counts = Scale::new(requests, PANEL);
-    let windows = Scale::new(worst.max(amount.saturating_add(amount / 4)), PANEL);
-
-    svg::open(
+    let bottom = TOP + u64::try_from(comparison.rows.len()).unwrap_or(0) * ROW;
+    let label = "Requests admitted and denied, and the worst window, by algorithm";
+    svg::open(f, WIDTH, bottom + BOTTOM, label)?;
+    axis(
         f,
-        WIDTH,
-        TOP + rows + BOTTOM,
-        "Requests admitted and denied, and the worst window, by algorithm",
+        LEFT,
+        bottom,
+        panels.counts,
+        "requests admitted and denied",
     )?;
-    for (left, scale, title) in [
-        (LEFT, counts, "requests admitted and denied"),
-        (right, windows, "worst window (requests)"),
-    ] {
+    axis(f, SECOND, bottom, panels.windows, "worst window (requests)")?;
+    for (index, row) in (0..).zip(&comparison.rows) {
+        panels.row(f, TOP + index * ROW, row)?;
+    }
+    let x = panels.mark();
+    writeln!(
+        f,
+        "<line class=\"mark\" x1=\"{x}\" x2=\"{x}\" y1=\"{}\" y2=\"{bottom}\"/></svg>\n\
+         <p class=\"legend\"><i class=\"within\"></i> within the quota \
+         <i class=\"over\"></i> over it <i class=\"mark\"></i> the quota, {}</p>",
+        TOP - 4,
+        Grouped(amount),
+    )
+}
+
+fn axis(f: &mut impl Write, left: u64, bottom: u64, scale: Scale, title: &str) -> fmt::Result {
+    writeln!(
+        f,
+        "<text class=\"title\" x=\"{left}\" y=\"14\">{title}</text>"
+    )?;
+    for value in scale.ticks() {
+        let x = Length(left * UNIT + scale.length(value).0);
         writeln!(
             f,
-            "<text class=\"title\" x=\"{left}\" y=\"14\">{title}</text>"
+            "<line class=\"grid\" x1=\"{x}\" x2=\"{x}\" y1=\"{TOP}\" y2=\"{bottom}\"/>\
+             <text class=\"mean\" x=\"{x}\" y=\"{}\">{}</text>",
+            bottom + 16,
+            Grouped(value),
         )?;
-        for value in scale.ticks() {
-            let x = Length(left * UNIT + scale.length(value).0);
-            writeln!(
-                f,
-                "<line class=\"grid\" x1=\"{x}\" x2=\"{x}\" y1=\"{TOP}\" y2=\"{}\"/>\
-                 <text class=\"mean\" x=\"{x}\" y=\"{}\">{}</text>",
-                TOP + rows,
-                TOP + rows + 16,
-                Grouped(value),
-            )?;
-        }
     }
-    for (index, row) in (0_u64..).zip(&comparison.rows) {
-        let top = TOP + index * ROW;
+    Ok(())
+}
+
+impl Panels {
+    fn row(&self, f: &mut impl Write, top: u64, row: &Row) -> fmt::Result {
         let middle = top + ROW / 2;
         writeln!(
             f,
@@ -86,50 +111,48 @@ fn chart(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Res
         )?;
         let Ok(outcome) = &row.outcome else {
             let x = LEFT + 8;
-            writeln!(
+            return writeln!(
                 f,
                 "<text class=\"mid soft\" x=\"{x}\" y=\"{middle}\">not possible</text>"
-            )?;
-            continue;
+            );
         };
         let [y, height] = [Length((top + (ROW - BAR) / 2) * UNIT), Length(BAR * UNIT)];
-        let (admitted, all) = (counts.length(outcome.allowed), counts.length(requests));
+        let (admitted, all) = (
+            self.counts.length(outcome.allowed),
+            self.counts.length(self.requests),
+        );
         let x = Length(LEFT * UNIT);
         svg::bar(f, "a", [x, y, admitted, height])?;
         let x = Length(x.0 + admitted.0);
         svg::bar(f, "d", [x, y, Length(all.0 - admitted.0), height])?;
         let x = Length((LEFT + 6) * UNIT + all.0);
-        let share = Share(outcome.denied, requests).to_string();
+        let share = Share(outcome.denied, self.requests).to_string();
         writeln!(
             f,
-            "<text class=\"mid soft\" x=\"{x}\" y=\"{middle}\">-{}</text>",
+            "<text class=\"mid soft\" x=\"{x}\" y=\"{middle}\">{} denied</text>",
             Escaped(&share)
         )?;
 
-        let width = windows.length(outcome.worst);
-        let class = if outcome.worst > amount {
-            "over"
-        } else {
-            "within"
-        };
-        svg::bar(f, class, [Length(right * UNIT), y, width, height])?;
-        let x = Length((right + 6) * UNIT + width.0);
+        let width = self.windows.length(outcome.worst);
+        let is_over = outcome.worst > self.amount;
+        let class = if is_over { "over" } else { "within" };
+        svg::bar(f, class, [Length(SECOND * UNIT), y, width, height])?;
+        // A number beside the mark, not under it.
+        let end = SECOND * UNIT + width.0;
+        let mark = self.mark().0;
+        let is_near = (end..end + 40 * UNIT).contains(&mark);
+        let x = Length(6 * UNIT + if is_near { mark } else { end });
         writeln!(
             f,
             "<text class=\"mid\" x=\"{x}\" y=\"{middle}\">{}</text>",
             Grouped(outcome.worst)
-        )?;
+        )
     }
-    let x = Length(right * UNIT + windows.length(amount).0);
-    writeln!(
-        f,
-        "<line class=\"mark\" x1=\"{x}\" x2=\"{x}\" y1=\"{}\" y2=\"{}\"/></svg>\n\
-         <p class=\"legend\"><i class=\"within\"></i> within the quota \
-         <i class=\"over\"></i> over it <i class=\"mark\"></i> the quota, {}</p>",
-        TOP - 4,
-        TOP + rows,
-        Grouped(amount),
-    )
+
+    /// Returns where the quota is marked.
+    fn mark(&self) -> Length {
+        Length(SECOND * UNIT + self.windows.length(self.amount).0)
+    }
 }
 
 fn table(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
