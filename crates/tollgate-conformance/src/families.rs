@@ -64,7 +64,7 @@ pub fn sliding_log() -> Vec<Limit> {
 
 /// One or two limits of every algorithm, to be decided together.
 #[must_use]
-pub fn mixed() -> Vec<Limit> {
+pub fn composite() -> Vec<Limit> {
     family(&[
         "gcra:5/1s,burst=3",
         "fixed-window:20/1m",
@@ -73,6 +73,18 @@ pub fn mixed() -> Vec<Limit> {
         "sliding-buckets:8/1s,buckets=4",
         "fixed-window:6/1s,anchored,count-denied",
         "sliding-log:9/3s,count-denied",
+    ])
+}
+
+/// One limit of each algorithm, for what does not depend on it.
+#[must_use]
+pub fn store() -> Vec<Limit> {
+    family(&[
+        "gcra:5/1s",
+        "fixed-window:5/1m",
+        "sliding-log:5/1m",
+        "sliding-counter:5/1m",
+        "sliding-buckets:5/1m,buckets=4",
     ])
 }
 

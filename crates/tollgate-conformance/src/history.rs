@@ -71,6 +71,12 @@ impl Acts {
         resets: false,
         back: true,
     };
+    /// What consumes, looks or gives back, with a clock that only goes forward.
+    pub(crate) const FORWARD_REFUNDS: Self = Self {
+        refunds: true,
+        resets: false,
+        back: false,
+    };
     /// What consumes or looks, with a clock that only goes forward.
     pub(crate) const FORWARD: Self = Self {
         refunds: false,

@@ -30,17 +30,22 @@ macro_rules! conformance {
 macro_rules! __promises {
     () => {
         $crate::__promises! {
-            algorithms [fixed_window gcra sliding_buckets sliding_counter sliding_log]
-            all [
+            @each [fixed_window gcra sliding_buckets sliding_counter sliding_log]
+            [
+                a_changed_limit_applies_at_once,
                 a_clock_that_steps_back_admits_no_more,
                 a_cost_is_as_many_unit_calls,
                 a_late_refund_gives_nothing,
                 a_refund_at_once_undoes,
                 absence_is_as_never_seen,
+                admits_exactly_the_bound_under_concurrency,
                 agrees_with_the_definition,
                 agrees_with_the_machine,
                 allows_exactly_what_remains,
+                concurrent_calls_have_an_order,
                 denied_calls_change_nothing,
+                extremes_are_exact,
+                keeps_its_rate_in_real_time,
                 keys_are_independent,
                 never_over_admits,
                 peek_changes_nothing,
@@ -52,11 +57,30 @@ macro_rules! __promises {
                 takes_exactly_the_cost,
                 takes_what_unit_calls_would,
                 time_only_gives_back,
+                zero_denies_everything,
+            ]
+        }
+        $crate::__promises! {
+            @each [composite]
+            [
+                composites_agree_with_the_machine,
+                crossing_requests_do_not_deadlock,
+                is_all_or_nothing,
+                waits_for_the_slowest_limit,
+            ]
+        }
+        $crate::__promises! {
+            @each [store]
+            [
+                decides_at_the_given_instant,
+                malformed_requests_change_nothing,
+                says_what_it_supports,
+                tells_apart_what_looks_alike,
             ]
         }
     };
-    (algorithms [$($algorithm:ident)*] all $all:tt) => {
-        $($crate::__promises! { @module $algorithm $all })*
+    (@each [$($module:ident)*] $promises:tt) => {
+        $($crate::__promises! { @module $module $promises })*
     };
     (@module $module:ident [$($promise:ident,)*]) => {
         mod $module {

@@ -57,6 +57,13 @@ impl Plan {
         self
     }
 
+    /// Returns the same plan for other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Vec<Limit>) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {

@@ -4,7 +4,11 @@ mod absence;
 mod agreement;
 mod answers;
 mod bounds;
+mod change;
+mod composite;
+mod concurrency;
 mod inert;
+mod store;
 mod units;
 mod waits;
 
@@ -18,7 +22,20 @@ pub use answers::{
     time_only_gives_back,
 };
 pub use bounds::{never_over_admits, reaches_its_bound};
+pub use change::{a_changed_limit_applies_at_once, extremes_are_exact, zero_denies_everything};
+pub use composite::{
+    composites_agree_with_the_machine, crossing_requests_do_not_deadlock, is_all_or_nothing,
+    waits_for_the_slowest_limit,
+};
+pub use concurrency::{
+    admits_exactly_the_bound_under_concurrency, concurrent_calls_have_an_order,
+    keeps_its_rate_in_real_time,
+};
 pub use inert::{denied_calls_change_nothing, keys_are_independent, peek_changes_nothing};
+pub use store::{
+    decides_at_the_given_instant, malformed_requests_change_nothing, says_what_it_supports,
+    tells_apart_what_looks_alike,
+};
 pub use units::{a_cost_is_as_many_unit_calls, takes_what_unit_calls_would};
 pub use waits::{
     a_clock_that_steps_back_admits_no_more, reset_after_is_exact, retry_after_is_exact,

@@ -1,0 +1,197 @@
+//! Promises about limits that change while they are in use, and limits at the ends of what can be.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tollgate_core::algorithm::{
+    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
+};
+use tollgate_core::{Limit, MAX_EXACT, Quota};
+
+use crate::harness::{Harness, OwnedKey};
+use crate::history::{Acts, Start, histories, starts};
+use crate::plan::Plan;
+use crate::scene::{ALICE, Scene};
+use crate::session::{Session, told};
+
+/// A changed limit applies at once to what was counted before: as the machine, and never below zero.
+///
+/// The limit's amount and window change at random while it is in use.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let steps = histories(limit, 1, Acts::FORWARD_REFUNDS);
+            (
+                starts(limit),
+                steps,
+                vec(0..4_usize, crate::history::LONGEST),
+            )
+        },
+        async |limit, (start, mut history, versions)| {
+            let limits = [limit.clone(), changed(limit, 2, 1), changed(limit, 1, 2), {
+                changed(&changed(limit, 1, 3), 1, 1)
+            }];
+            let mut session = Session::open(harness, start.0).await;
+            let keys = [OwnedKey::fresh("alice")];
+            for (step, version) in history.iter_mut().zip(versions) {
+                step.asked[0].limit = version;
+                session.travel(step.time);
+                // What one version has forgotten, another might have counted; a store need not.
+                if session.machine.may_have_dropped(session.now) {
+                    for limit in &limits {
+                        let check = tollgate_core::Check::new(limit, keys[0].key(), 0);
+                        session.reset(&[check]).await?;
+                    }
+                }
+                step.time = crate::history::Move::Stay;
+                let Some(answers) = session.step(&limits, &keys, step).await? else {
+                    continue;
+                };
+                let verdict = answers.store.verdicts()[0];
+                session.ensure(verdict.remaining() <= verdict.limit(), || {
+                    "more remains than there ever may".to_owned()
+                })?;
+                session.ensure(answers.store == answers.machine, || {
+                    format!("the machine says\n  {}", told(&answers.machine))
+                })?;
+            }
+            Ok(())
+        },
+    );
+}
+
+/// A limit of zero denies everything that costs anything, for ever.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn zero_denies_everything(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| {
+            let zero = limit_of(limit, with_quota(limit.algorithm(), 0, 1_000_000, 0));
+            (starts(&zero), histories(&zero, 1, Acts::CALLS))
+        },
+        async |limit, (start, history)| {
+            let zero = limit_of(limit, with_quota(limit.algorithm(), 0, 1_000_000, 0));
+            let mut scene = Scene::open(harness, &zero, start).await;
+            scene.play(&history).await?;
+            for cost in [1, u64::MAX] {
+                let denied = scene.consume(ALICE, cost).await?;
+                scene.session.ensure(
+                    !denied.is_allowed()
+                        && denied.retry_after().is_never()
+                        && (denied.limit(), denied.remaining(), denied.charged()) == (0, 0, 0),
+                    || format!("a limit of zero is to deny {cost} for ever"),
+                )?;
+            }
+            let nothing = scene.consume(ALICE, 0).await?;
+            scene.session.ensure(nothing.is_allowed(), || {
+                "what costs nothing is always allowed".to_owned()
+            })
+        },
+    );
+}
+
+/// At the largest amounts, windows, costs and instants, nothing wraps, rounds or panics.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn extremes_are_exact(harness: &impl Harness, plan: &Plan) {
+    let mut extremes: Vec<Limit> = Vec::new();
+    for limit in plan.limits() {
+        for (amount, window_us) in [
+            (MAX_EXACT, MAX_EXACT),
+            (MAX_EXACT, 1),
+            (1, MAX_EXACT),
+            (100_000, MAX_EXACT - 1),
+            (MAX_EXACT / 1_000, 1_000),
+            (1, 1),
+        ] {
+            // Those that cannot be are refused by their constructors.
+            let extreme = with_quota(limit.algorithm(), amount, window_us, amount);
+            extremes.extend(extreme.and_then(|machine| Limit::new("extreme", machine).ok()));
+        }
+    }
+    let plan = plan.clone().with_limits(extremes);
+    plan.check_each(
+        |limit| (starts(limit), histories(limit, 2, Acts::REFUNDS)),
+        async |limit, (start, history): (Start, _)| {
+            let mut scene = Scene::open(harness, limit, start).await;
+            for step in &history {
+                let limits = std::slice::from_ref(limit);
+                let answers = scene.session.step(limits, &scene.keys, step).await?;
+                if let Some(answers) = answers {
+                    scene.session.ensure(answers.store == answers.machine, || {
+                        format!("the machine says\n  {}", told(&answers.machine))
+                    })?;
+                }
+            }
+            Ok(())
+        },
+    );
+}
+
+/// Returns `limit` with `times` its amount, and its window divided by `part`.
+fn changed(limit: &Limit, times: u64, part: u64) -> Limit {
+    let quota = limit.algorithm().quota();
+    let amount = if times > 1 {
+        quota.amount() * times
+    } else {
+        quota.amount() / part
+    };
+    let window_us = (quota.window_us() / part).max(1);
+    let burst = (limit.algorithm().capacity() * times / part).max(1);
+    limit_of(
+        limit,
+        with_quota(limit.algorithm(), amount.max(1), window_us, burst),
+    )
+}
+
+fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
+    Limit::new(limit.name(), algorithm.unwrap_or(*limit.algorithm())).unwrap()
+}
+
+/// Returns `algorithm` with another quota, if there is one.
+pub(crate) fn with_quota(
+    algorithm: &Algorithm,
+    amount: u64,
+    window_us: u64,
+    burst: u64,
+) -> Option<Algorithm> {
+    let quota = Quota::new(amount, Duration::from_micros(window_us)).ok()?;
+    let counts_denied = algorithm.counts_denied();
+    match algorithm {
+        Algorithm::FixedWindow(machine) => {
+            let machine = if machine.is_anchored() {
+                FixedWindow::anchored(quota)
+            } else {
+                FixedWindow::aligned(quota)
+            };
+            Some(if counts_denied {
+                machine.count_denied().into()
+            } else {
+                machine.into()
+            })
+        }
+        Algorithm::Gcra(_) => Gcra::with_burst(quota, burst).ok().map(Into::into),
+        Algorithm::SlidingBuckets(machine) => SlidingBuckets::new(quota, machine.buckets())
+            .ok()
+            .map(Into::into),
+        Algorithm::SlidingCounter(_) => SlidingCounter::new(quota).ok().map(Into::into),
+        Algorithm::SlidingLog(_) => {
+            let machine = SlidingLog::new(quota).ok()?;
+            Some(if counts_denied {
+                machine.count_denied().into()
+            } else {
+                machine.into()
+            })
+        }
+        _ => None,
+    }
+}

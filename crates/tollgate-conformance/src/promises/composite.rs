@@ -1,0 +1,200 @@
+//! Promises about several limits decided together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tollgate_core::{Check, Decision, Limit, Operation, Request};
+
+use super::concurrency::wall_clock;
+use crate::harness::{Harness, OwnedKey, fresh_key};
+use crate::history::{Act, Acts, Asked, composites, costs, moves, starts};
+use crate::plan::Plan;
+use crate::session::{Outcome, Session, checks, told};
+
+/// The keys of one partition, which every store can decide together.
+fn keys() -> [OwnedKey; 2] {
+    let partition = fresh_key("tenant");
+    [
+        OwnedKey::of(partition.clone(), "/a"),
+        OwnedKey::of(partition, "/b"),
+    ]
+}
+
+/// Every decision on several limits is the one that the pure machines reach, all-or-nothing.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn composites_agree_with_the_machine(harness: &impl Harness, plan: &Plan) {
+    let limits = plan.limits();
+    let history = composites(limits, 2, Acts::ALL);
+    plan.check(&(starts(&limits[0]), history), async |(start, history)| {
+        let mut session = Session::open(harness, start.0).await;
+        let keys = keys();
+        for step in &history {
+            let Some(answers) = session.step(limits, &keys, step).await? else {
+                continue;
+            };
+            session.ensure(answers.store == answers.machine, || {
+                format!("the machines say\n  {}", told(&answers.machine))
+            })?;
+        }
+        Ok(())
+    });
+}
+
+/// Where one limit denies, none is charged: each is as it was, and with it what the others allow.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
+    let limits = plan.limits();
+    let history = composites(limits, 2, Acts::CALLS);
+    plan.check(&(starts(&limits[0]), history), async |(start, history)| {
+        let mut session = Session::open(harness, start.0).await;
+        let keys = keys();
+        for step in &history {
+            session.travel(step.time);
+            let mut before = Vec::new();
+            for asked in &step.asked {
+                before.push(look(&mut session, limits, &keys, asked).await?);
+            }
+            let mut step = step.clone();
+            step.time = crate::history::Move::Stay;
+            let Some(answers) = session.step(limits, &keys, &step).await? else {
+                continue;
+            };
+            for (index, asked) in step.asked.iter().enumerate() {
+                let after = look(&mut session, limits, &keys, asked).await?;
+                let verdict = answers.store.verdicts()[index];
+                let counts = limits[asked.limit].algorithm().counts_denied();
+                let charged = match step.act {
+                    Act::Consume if answers.store.is_allowed() => asked.cost,
+                    Act::TakeUpTo => answers.store.granted(),
+                    _ => 0,
+                };
+                session.ensure(
+                    verdict.charged() == charged
+                        && (after.remaining() == before[index].remaining() - charged || counts)
+                        && (charged > 0 || counts || after == before[index]),
+                    || format!("check {index} is to be charged {charged}"),
+                )?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A denied request waits as long as its slowest limit, and then is allowed; an allowed one leaves
+/// the least that any of its limits does; the order in which they are named is irrelevant.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
+    let limits = plan.limits();
+    let history = composites(limits, 2, Acts::CALLS);
+    let all: Vec<_> = limits.iter().map(|limit| costs(limit)).collect();
+    plan.check(
+        &(starts(&limits[0]), history, all, moves(&limits[0], false)),
+        async |(start, history, costs, later)| {
+            let mut session = Session::open(harness, start.0).await;
+            let keys = keys();
+            session.play(limits, &keys, &history).await?;
+            session.travel(later);
+            let mut asked: Vec<_> = (0..limits.len())
+                .map(|limit| Asked {
+                    limit,
+                    key: limit % 2,
+                    cost: costs[limit].min(limits[limit].algorithm().capacity()),
+                })
+                .collect();
+            let seen = peek(&mut session, limits, &keys, &asked).await?;
+            asked.reverse();
+            let reversed = peek(&mut session, limits, &keys, &asked).await?;
+            session.ensure(
+                seen.verdicts().iter().eq(reversed.verdicts().iter().rev()),
+                || "the other way round, the limits say something else".to_owned(),
+            )?;
+            let waits = seen.verdicts().iter().map(|verdict| verdict.retry_after());
+            let slowest = waits.max().unwrap_or_default();
+            session.ensure(
+                seen.retry_after() == slowest && seen.is_allowed() == slowest.is_zero(),
+                || format!("the slowest limit waits {slowest}"),
+            )?;
+            let Some(wait) = slowest.as_micros().filter(|&wait| wait > 0) else {
+                return Ok(());
+            };
+            session.wait(wait - 1)?;
+            let early = peek(&mut session, limits, &keys, &asked).await?;
+            session.wait(1)?;
+            let late = peek(&mut session, limits, &keys, &asked).await?;
+            session.ensure(early.is_denied() && late.is_allowed(), || {
+                format!("not allowed after exactly {wait} us")
+            })
+        },
+    );
+}
+
+/// Requests that name the same limits in opposite orders all end, and admit exactly what fits.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn crossing_requests_do_not_deadlock(harness: &impl Harness, plan: &Plan) {
+    const CALLS: usize = 200;
+    let store = harness.store().await;
+    let [a, b] = keys();
+    let now = wall_clock();
+    let limit = plan.limits()[0].clone();
+    let probe = Request::consume(Check::new(&limit, a.key(), 1))
+        .and(Check::new(&limit, b.key(), 1))
+        .at(now);
+    if !store.supports(&probe) {
+        return;
+    }
+    let mut callers = JoinSet::new();
+    for call in 0..CALLS {
+        let (store, limit) = (Arc::clone(&store), limit.clone());
+        let (first, second) = if call % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        let (first, second) = (first.clone(), second.clone());
+        callers.spawn(async move {
+            let request = Request::consume(Check::new(&limit, first.key(), 1))
+                .and(Check::new(&limit, second.key(), 1))
+                .at(now);
+            let decision = store.decide(&request).await;
+            let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
+            u64::from(decision.is_allowed())
+        });
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(30), callers.join_all()).await;
+    let admitted = ended.map(|admitted| admitted.into_iter().sum::<u64>());
+    let capacity = limit.algorithm().capacity();
+    assert!(
+        admitted == Ok(capacity),
+        "{limit}: of requests that cross, {admitted:?} were admitted, where {capacity} fit"
+    );
+}
+
+async fn peek(
+    session: &mut Session,
+    limits: &[Limit],
+    keys: &[OwnedKey],
+    asked: &[Asked],
+) -> Outcome<Decision> {
+    let request = Request::with_checks(Operation::Peek, checks(limits, keys, asked));
+    session.decide(&request).await
+}
+
+/// Looks at one limit by itself.
+async fn look(
+    session: &mut Session,
+    limits: &[Limit],
+    keys: &[OwnedKey],
+    asked: &Asked,
+) -> Outcome<Decision> {
+    let check = Check::new(&limits[asked.limit], keys[asked.key].key(), 0);
+    session.decide(&Request::peek(check)).await
+}

@@ -1,0 +1,233 @@
+//! Promises about many callers at once, on several threads.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::{Check, Decision, Limit, Request, Store, Timestamp};
+
+use super::change::with_quota;
+use crate::bound::{Admitted, bound, most_within};
+use crate::harness::{Harness, OwnedKey};
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::session::told;
+
+/// How many callers there are at once.
+const CALLERS: u64 = 32;
+/// How often each race is run: a lost update is a matter of luck.
+const ROUNDS: usize = 8;
+
+/// Of many more calls than fit, all at one instant and all at once, exactly those that fit are admitted.
+///
+/// And they are told what the same calls one after another would be told.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, plan: &Plan) {
+    for limit in supported(harness, plan).await {
+        let amount = limit.algorithm().capacity().min(CALLERS / 4);
+        let limit = resized(&limit, amount, limit.algorithm().quota().window_us());
+        for _ in 0..ROUNDS {
+            let store = harness.store().await;
+            let key = OwnedKey::fresh("alice");
+            let now = wall_clock();
+            let costs = vec![1; usize::try_from(CALLERS).unwrap()];
+            let mut told_all = at_once(&store, &limit, &key, &costs, now).await;
+            let admitted = told_all
+                .iter()
+                .filter(|(_, said)| said.is_allowed())
+                .count();
+            let capacity = limit.algorithm().capacity();
+            assert!(
+                u64::try_from(admitted).unwrap() == capacity,
+                "{limit}: {admitted} of {CALLERS} concurrent calls were admitted, where {capacity} fit"
+            );
+            let mut machine = Machine::default();
+            let mut serial: Vec<_> = costs
+                .iter()
+                .map(|&cost| machine.decide(&consume(&limit, &key, cost), now))
+                .collect();
+            serial.sort_unstable_by_key(told);
+            told_all.sort_unstable_by_key(|(_, said)| told(said));
+            for (expected, (_, said)) in serial.iter().zip(&told_all) {
+                assert!(
+                    expected == said,
+                    "{limit}: one after another, none would have been told\n  {}",
+                    told(said)
+                );
+            }
+        }
+    }
+}
+
+/// Concurrent calls of different costs are told what they would be in some order, one after another.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn concurrent_calls_have_an_order(harness: &impl Harness, plan: &Plan) {
+    let costs: Vec<u64> = (0..CALLERS).map(|caller| 1 + caller % 5).collect();
+    for limit in supported(harness, plan).await {
+        if limit.algorithm().counts_denied() {
+            // What was denied would have a place in the order too, that its answer does not tell.
+            continue;
+        }
+        let limit = resized(&limit, CALLERS / 2, limit.algorithm().quota().window_us());
+        for _ in 0..ROUNDS {
+            let store = harness.store().await;
+            let key = OwnedKey::fresh("alice");
+            let now = wall_clock();
+            let mut said = at_once(&store, &limit, &key, &costs, now).await;
+            // At one instant what remains only falls, and so says the order of those admitted.
+            said.sort_unstable_by_key(|(_, said)| std::cmp::Reverse(said.remaining()));
+            let (admitted, denied): (Vec<_>, Vec<_>) =
+                said.into_iter().partition(|(_, said)| said.is_allowed());
+            let mut machine = Machine::default();
+            // What would be said of each denied call before, between and after those admitted.
+            let mut explained = vec![false; denied.len()];
+            let explain = |machine: &mut Machine, explained: &mut Vec<bool>| {
+                for ((cost, said), explained) in denied.iter().zip(explained) {
+                    let request = Request::peek(Check::new(&limit, key.key(), *cost));
+                    *explained |= machine.decide(&request, now) == *said;
+                }
+            };
+            explain(&mut machine, &mut explained);
+            for (cost, said) in &admitted {
+                let expected = machine.decide(&consume(&limit, &key, *cost), now);
+                assert!(
+                    expected == *said,
+                    "{limit}: in order of what remained, a call of {cost} was told\n  {}\nand is to be told\n  {}",
+                    told(said),
+                    told(&expected)
+                );
+                explain(&mut machine, &mut explained);
+            }
+            for ((cost, said), explained) in denied.iter().zip(explained) {
+                assert!(
+                    explained,
+                    "{limit}: in no order would a call of {cost} be told\n  {}",
+                    told(said)
+                );
+            }
+        }
+    }
+}
+
+/// By the store's own clock and under more demand than fits, no span holds more than the bound, and
+/// at least half of what should be admitted is.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
+    const AMOUNT: u64 = 20;
+    const WINDOW: Duration = Duration::from_millis(80);
+    const WINDOWS: u32 = 5;
+    let mut runs = Vec::new();
+    for limit in supported(harness, plan).await {
+        let window_us = u64::try_from(WINDOW.as_micros()).unwrap();
+        let limit = resized(&limit, AMOUNT, window_us);
+        let store = harness.store().await;
+        if store.supports(&consume(&limit, &OwnedKey::fresh("alice"), 1)) {
+            runs.push((limit, store, OwnedKey::fresh("alice")));
+        }
+    }
+    let until = Instant::now() + WINDOW * WINDOWS;
+    let mut callers = JoinSet::new();
+    for (index, (limit, store, key)) in runs.iter().enumerate() {
+        for _ in 0..CALLERS / 4 {
+            let (limit, store, key) = (limit.clone(), Arc::clone(store), key.clone());
+            callers.spawn(async move {
+                let mut admitted = Vec::new();
+                while Instant::now() < until {
+                    let decision = store.decide(&consume(&limit, &key, 1)).await;
+                    let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
+                    admitted.push((index, Admitted::by(&decision.verdicts()[0])));
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                admitted
+            });
+        }
+    }
+    let calls: Vec<_> = callers.join_all().await.into_iter().flatten().collect();
+    for (index, (limit, ..)) in runs.iter().enumerate() {
+        let of_this = calls
+            .iter()
+            .filter(|(of, call)| *of == index && call.amount > 0);
+        let admitted: Vec<_> = of_this.map(|(_, call)| *call).collect();
+        let window_us = limit.algorithm().quota().window_us();
+        for span in [window_us / 4, window_us, window_us * 2] {
+            let (most, bound) = (most_within(&admitted, span), bound(limit, span));
+            assert!(
+                most <= bound,
+                "{limit}: {most} were admitted within {span} us, where at most {bound} may be"
+            );
+        }
+        // A log that counts denied calls locks out who keeps on calling.
+        let locks = limit.algorithm().counts_denied()
+            && matches!(limit.algorithm(), Algorithm::SlidingLog(_));
+        let capacity = limit.algorithm().capacity();
+        let least = if locks {
+            capacity
+        } else {
+            capacity.max(AMOUNT * u64::from(WINDOWS) / 2)
+        };
+        let total: u64 = admitted.iter().map(|call| call.amount).sum();
+        assert!(
+            total >= least,
+            "{limit}: only {total} were admitted in {WINDOWS} windows, where at least {least} should be"
+        );
+    }
+}
+
+/// Returns the limits that the store decides at all.
+async fn supported(harness: &impl Harness, plan: &Plan) -> Vec<Limit> {
+    let store = harness.store().await;
+    let key = OwnedKey::fresh("alice");
+    let supports = |limit: &&Limit| store.supports(&consume(limit, &key, 1).at(wall_clock()));
+    plan.limits().iter().filter(supports).cloned().collect()
+}
+
+/// Returns `limit` with another amount and window; a burst of one stays so.
+fn resized(limit: &Limit, amount: u64, window_us: u64) -> Limit {
+    let burst = limit.algorithm().capacity().min(amount);
+    let algorithm = with_quota(limit.algorithm(), amount, window_us, burst);
+    Limit::new(limit.name(), algorithm.unwrap_or(*limit.algorithm())).unwrap()
+}
+
+fn consume<'a>(limit: &'a Limit, key: &'a OwnedKey, cost: u64) -> Request<'a> {
+    Request::consume(Check::new(limit, key.key(), cost))
+}
+
+/// Makes a call of each cost at `now`, all at once, and returns what each was told.
+async fn at_once(
+    store: &Arc<dyn Store>,
+    limit: &Limit,
+    key: &OwnedKey,
+    costs: &[u64],
+    now: Timestamp,
+) -> Vec<(u64, Decision)> {
+    let start = Arc::new(Barrier::new(costs.len()));
+    let mut callers = JoinSet::new();
+    for &cost in costs {
+        let (limit, store, key) = (limit.clone(), Arc::clone(store), key.clone());
+        let start = Arc::clone(&start);
+        callers.spawn(async move {
+            start.wait().await;
+            let decision = store.decide(&consume(&limit, &key, cost).at(now)).await;
+            (
+                cost,
+                decision.unwrap_or_else(|error| panic!("{limit}: {error:?}")),
+            )
+        });
+    }
+    callers.join_all().await
+}
+
+pub(crate) fn wall_clock() -> Timestamp {
+    Timestamp::try_from(SystemTime::now()).unwrap()
+}

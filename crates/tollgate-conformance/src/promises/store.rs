@@ -1,0 +1,239 @@
+//! Promises of a store as a whole, whatever it counts.
+
+use std::time::Duration;
+
+use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Store, Timestamp};
+
+use super::concurrency::wall_clock;
+use crate::families;
+use crate::harness::{Harness, OwnedKey, fresh_key};
+use crate::plan::Plan;
+
+/// A request that a store says it supports is decided; any other fails, and says that it is not.
+///
+/// Every algorithm, every operation, with the caller's time and the store's own; and a store that
+/// supports nothing at all keeps no promise.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn says_what_it_supports(harness: &impl Harness, _plan: &Plan) {
+    let store = harness.store().await;
+    let mut supported = 0;
+    let all = [
+        families::fixed_window(),
+        families::gcra(),
+        families::sliding_buckets(),
+        families::sliding_counter(),
+        families::sliding_log(),
+    ];
+    for limit in all.iter().flatten() {
+        for at in [None, Some(wall_clock())] {
+            let key = OwnedKey::fresh("alice");
+            let check = Check::new(limit, key.key(), 1);
+            let receipt = match ask(&store, Request::consume(check), at).await {
+                Some(decision) => decision.into_receipt(),
+                None => continue,
+            };
+            supported += 1;
+            ask(&store, Request::peek(check), at).await;
+            ask(&store, Request::take_up_to(check), at).await;
+            let receipt = receipt.unwrap_or_else(|| panic!("{limit}: a fresh key was refused"));
+            ask(&store, Request::refund(&receipt, check), at).await;
+        }
+    }
+    let limits = families::composite();
+    let (near, far) = (OwnedKey::fresh("near"), OwnedKey::fresh("far"));
+    for at in [None, Some(wall_clock())] {
+        let together = Request::consume(Check::new(&limits[0], near.key(), 1));
+        ask(
+            &store,
+            together.clone().and(Check::new(&limits[1], near.key(), 1)),
+            at,
+        )
+        .await;
+        ask(
+            &store,
+            together.and(Check::new(&limits[1], far.key(), 1)),
+            at,
+        )
+        .await;
+    }
+    assert!(supported > 0, "the store supports nothing");
+}
+
+/// A request that no store could decide is refused as malformed, and changes nothing.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Plan) {
+    let store = harness.store().await;
+    let limits = plan.limits();
+    let keys = [OwnedKey::fresh("alice"), OwnedKey::fresh("bob")];
+    let at = Some(wall_clock());
+    for limit in limits {
+        let check = Check::new(limit, keys[0].key(), 1);
+        let other = Check::new(limit, keys[1].key(), 1);
+        let Some(first) = ask(&store, Request::consume(check), at).await else {
+            continue;
+        };
+        let receipt = first.into_receipt().unwrap();
+        let before = ask(&store, Request::peek(check), at).await;
+        let many: Vec<_> = (0..33).map(|_| OwnedKey::fresh("many")).collect();
+        let malformed = [
+            Request::with_checks(Operation::Consume, []),
+            Request::consume(check).and(check),
+            Request::take_up_to(check).and(other).and(check),
+            Request::refund(&receipt, check).and(other),
+            Request::with_checks(Operation::Refund(&receipt), []),
+            Request::with_checks(
+                Operation::Consume,
+                many.iter().map(|key| Check::new(limit, key.key(), 1)),
+            ),
+        ];
+        for request in malformed {
+            let answer = store.decide(&request.clone().at(at.unwrap())).await;
+            let kind = answer.as_ref().err().map(|error| error.kind());
+            assert!(
+                kind == Some(ErrorKind::Malformed),
+                "{limit}: {request:?} is malformed, and was answered {answer:?}"
+            );
+        }
+        let after = ask(&store, Request::peek(check), at).await;
+        assert!(
+            before == after,
+            "{limit}: a malformed request changed something"
+        );
+        let untouched = ask(&store, Request::peek(other), at).await;
+        let capacity = limit.algorithm().capacity();
+        assert!(
+            untouched.is_none_or(|seen| seen.remaining() == capacity),
+            "{limit}: a malformed request was charged"
+        );
+    }
+}
+
+/// Keys that look alike are different keys, and so are limits of other names and algorithms.
+///
+/// Separators, braces, bytes that are no text, empty parts, and bytes moved from one part to the other.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn tells_apart_what_looks_alike(harness: &impl Harness, plan: &Plan) {
+    let store = harness.store().await;
+    let base = fresh_key("k");
+    let at = Some(wall_clock());
+    let part = |suffix: &[u8]| [base.as_bytes(), suffix].concat();
+    let long = |last: u8| [part(&[b'x'; 2_000]), vec![last]].concat();
+    let keys = [
+        OwnedKey::of(part(b""), ""),
+        OwnedKey::of("", part(b"")),
+        OwnedKey::of(part(b":"), "x"),
+        OwnedKey::of(part(b""), ":x"),
+        OwnedKey::of(part(b":x"), ""),
+        OwnedKey::of(part(b"{a}"), ""),
+        OwnedKey::of(part(b""), "{a}"),
+        OwnedKey::of(part(b"}"), "{a}"),
+        OwnedKey::of(part(b"a"), ""),
+        OwnedKey::of(part(b"A"), ""),
+        OwnedKey::of(part(b" "), ""),
+        OwnedKey::of(part(b"\0"), ""),
+        OwnedKey::of(part(b""), "\0"),
+        OwnedKey::of(part(b"\r\n"), ""),
+        OwnedKey::of(part(b"%00"), ""),
+        OwnedKey::of(part(b"\\x00"), ""),
+        OwnedKey::of(part(b"\xff"), ""),
+        OwnedKey::of(part(b"\xfe"), ""),
+        OwnedKey::of(part("\u{e9}".as_bytes()), ""),
+        OwnedKey::of(part("e\u{301}".as_bytes()), ""),
+        OwnedKey::of(long(b'1'), ""),
+        OwnedKey::of(long(b'2'), ""),
+    ];
+    let mut alike: Vec<Limit> = plan.limits().to_vec();
+    for name in ["a", "A", "a.b", "a-b", "a_b", "a.", "a-0"] {
+        alike.push(Limit::new(name, *plan.limits()[0].algorithm()).unwrap());
+        alike.push(Limit::new(name, *plan.limits()[1].algorithm()).unwrap());
+    }
+    // Each limit is exhausted for all keys before it, and is to be untouched for the next.
+    for limit in &alike {
+        let capacity = limit.algorithm().capacity();
+        for key in &keys {
+            let check = Check::new(limit, key.key(), capacity);
+            let answer = ask(&store, Request::consume(check), at).await;
+            assert!(
+                answer.is_none_or(|decision| decision.is_allowed()),
+                "{limit}: the key {}|{} was taken for another",
+                key.partition.escape_ascii(),
+                key.rest.escape_ascii()
+            );
+        }
+    }
+}
+
+/// A request with the caller's instant is decided at it, and any other by a clock that goes on.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn decides_at_the_given_instant(harness: &impl Harness, plan: &Plan) {
+    let store = harness.store().await;
+    let now = wall_clock();
+    let year = Duration::from_secs(365 * 24 * 60 * 60);
+    let last = Timestamp::from_micros(now.as_micros() - 31_536_000_000_000).unwrap();
+    for limit in plan.limits() {
+        for at in [
+            Timestamp::UNIX_EPOCH,
+            last,
+            now,
+            now.saturating_add(year),
+            Timestamp::MAX,
+        ] {
+            let key = OwnedKey::fresh("alice");
+            let check = Check::new(limit, key.key(), 1);
+            let Some(decision) = ask(&store, Request::consume(check), Some(at)).await else {
+                continue;
+            };
+            let decided_at = decision.verdicts()[0].decided_at();
+            assert!(
+                decided_at == at,
+                "{limit}: asked at {at:?}, and decided at {decided_at:?}"
+            );
+        }
+        let key = OwnedKey::fresh("alice");
+        let check = Check::new(limit, key.key(), 0);
+        let mut decided = Vec::new();
+        for _ in 0..2 {
+            if let Some(decision) = ask(&store, Request::consume(check), None).await {
+                decided.push(decision.verdicts()[0].decided_at());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        if let [first, second] = decided[..] {
+            let passed = second.saturating_duration_since(first);
+            assert!(
+                (Duration::from_millis(10)..Duration::from_secs(60)).contains(&passed),
+                "{limit}: 20 ms passed, by the store's clock {passed:?}"
+            );
+        }
+    }
+}
+
+/// Decides `request` at `at`; `None` where the store does not support it, and says so.
+async fn ask(
+    store: &impl Store,
+    request: Request<'_>,
+    at: Option<Timestamp>,
+) -> Option<tollgate_core::Decision> {
+    let request = match at {
+        Some(now) => request.at(now),
+        None => request,
+    };
+    let supported = store.supports(&request);
+    match store.decide(&request).await {
+        Ok(decision) if supported => Some(decision),
+        Err(error) if !supported && error.kind() == ErrorKind::Unsupported => None,
+        answer => panic!("{request:?} is supported: {supported}, and was answered {answer:?}"),
+    }
+}
