@@ -1,4 +1,5 @@
-//! Every promise that names the case which checks it, names one that exists.
+//! Every promise that names the case which checks it, names one that exists, and the suite knows
+//! every algorithm.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ const CHECKED_IN: &str = "crates/tollgate-conformance/src/";
 /// What a promise of the `Store` trait ends in, before the names of cases.
 const MARK: &str = "(checked by";
 
-/// Returns the names of cases that nothing defines.
+/// Returns the names of cases, and of families of limits, that nothing defines.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let cases: BTreeSet<&str> = files
         .ending("rs")
@@ -32,6 +33,11 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
     }
     if promised == 0 {
         findings.push(format!("{PROMISED_IN} names no case"));
+    }
+    for algorithm in files.folders_in(super::folders::ALGORITHMS) {
+        if !cases.contains(algorithm) {
+            findings.push(format!("{CHECKED_IN} defines no family `{algorithm}`"));
+        }
     }
     findings
 }
@@ -97,6 +103,25 @@ mod tests {
             "fn holds() {}\nfn holds_too() {}\n",
         );
         assert_eq!(findings(&Files::of(&[store, elsewhere])).len(), 2);
+    }
+
+    #[test]
+    fn an_algorithm_that_the_suite_leaves_out_is_found() {
+        let store = ("crates/tollgate-core/src/store.rs", PROMISE);
+        let machine = ("crates/tollgate-core/src/algorithm/gcra/mod.rs", "");
+        let cases = (
+            "crates/tollgate-conformance/src/cases.rs",
+            "fn holds() {}\nfn holds_too() {}\n",
+        );
+        let family = (
+            "crates/tollgate-conformance/src/families.rs",
+            "pub fn gcra() -> Vec<Limit> {}\n",
+        );
+        assert_eq!(
+            findings(&Files::of(&[store, machine, cases, family])),
+            [""; 0]
+        );
+        assert_eq!(findings(&Files::of(&[store, machine, cases])).len(), 1);
     }
 
     #[test]
