@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
+use crate::few::Few;
 use crate::time::{Timestamp, Wait};
-
-/// Members that a request or decision holds without allocating.
-pub(crate) const INLINE: usize = 2;
 
 /// What one limit says of a call.
 ///
@@ -97,7 +93,7 @@ impl Verdict {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Decision {
     pub(crate) allowed: bool,
-    pub(crate) verdicts: SmallVec<[Verdict; INLINE]>,
+    pub(crate) verdicts: Few<Verdict>,
 }
 
 impl Decision {
@@ -196,7 +192,7 @@ impl Decision {
     /// Returns what is needed to give back what was consumed, or `None` if nothing was.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
-        let charges: SmallVec<[Charge; INLINE]> = self
+        let charges: Few<Charge> = self
             .verdicts
             .iter()
             .map(|verdict| Charge {
@@ -211,10 +207,21 @@ impl Decision {
     }
 }
 
+/// The decision that one limit alone comes to.
+impl From<Verdict> for Decision {
+    #[inline]
+    fn from(verdict: Verdict) -> Self {
+        Self {
+            allowed: verdict.allowed,
+            verdicts: Few::One(verdict),
+        }
+    }
+}
+
 /// Proof of what a decision consumed, and the right to return it once.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Receipt {
-    charges: SmallVec<[Charge; INLINE]>,
+    charges: Few<Charge>,
 }
 
 impl Receipt {

@@ -1,9 +1,8 @@
 //! The two phases of a decision: what each limit says, then what is recorded.
 
-use smallvec::SmallVec;
-
 use crate::algorithm::{State, States};
-use crate::decision::{Decision, INLINE, Verdict};
+use crate::decision::{Decision, Verdict};
+use crate::few::Few;
 use crate::request::{Check, Operation, Request};
 use crate::time::{Timestamp, Wait};
 
@@ -16,7 +15,7 @@ pub struct Evaluation {
     allowed: bool,
     /// What each check is to be charged if the request is allowed.
     grant: Grant,
-    waits: SmallVec<[Wait; INLINE]>,
+    waits: Few<Wait>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,15 +51,14 @@ impl<'a> Request<'a> {
         now: Timestamp,
         grant: Grant,
     ) -> Evaluation {
-        let mut waits = SmallVec::new();
-        let mut allowed = true;
-        for (index, check) in self.checks().iter().enumerate() {
-            let wait = wait(check, states.state(index), now, check.cost());
-            allowed &= wait.is_zero();
-            waits.push(wait);
-        }
+        let waits: Few<Wait> = self
+            .checks()
+            .iter()
+            .enumerate()
+            .map(|(index, check)| wait(check, states.state(index), now, check.cost()))
+            .collect();
         Evaluation {
-            allowed,
+            allowed: waits.iter().all(|wait| wait.is_zero()),
             grant,
             waits,
         }
@@ -125,45 +123,62 @@ impl Evaluation {
     /// changed only where [`writes_to`](Self::writes_to) says so.
     #[inline]
     pub fn apply(
-        mut self,
+        self,
         request: &Request<'_>,
         states: &mut (impl States + ?Sized),
         now: Timestamp,
     ) -> Decision {
-        let mut verdicts = SmallVec::new();
-        for (index, check) in request.checks().iter().enumerate() {
-            let writes = self.writes_to(request, index);
-            let wait = self.waits[index];
-            let mut verdict = if !writes {
-                self.verdict(check, states.state(index), now, now, 0)
-            } else if let Operation::Refund(receipt) = request.operation() {
-                let (state, charge) = (states.state_mut(index), receipt.charges()[index]);
-                let algorithm = check.limit().algorithm();
-                algorithm.refund(state, now, charge.at(), charge.amount());
-                self.verdict(check, state, now, now, 0)
-            } else {
-                let state = states.state_mut(index);
-                let charge = if self.allowed {
-                    self.charge(check)
-                } else {
-                    self.attempt(check)
-                };
-                let at = check.limit().algorithm().commit(state, now, charge);
-                if !self.allowed {
-                    // The attempt that was just counted is one more to wait for.
-                    self.waits[index] = crate::evaluation::wait(check, state, now, charge);
-                }
-                let charged = if self.allowed { charge } else { 0 };
-                self.verdict(check, state, now, at, charged)
-            };
-            verdict.retry_after = self.waits[index];
-            verdict.allowed = wait.is_zero();
-            verdicts.push(verdict);
-        }
+        let verdicts = (0..request.checks().len())
+            .map(|index| self.record(request, states, now, index))
+            .collect();
         Decision {
             allowed: self.allowed,
             verdicts,
         }
+    }
+
+    /// Records what was decided in the state of the check at `index`.
+    fn record(
+        &self,
+        request: &Request<'_>,
+        states: &mut (impl States + ?Sized),
+        now: Timestamp,
+        index: usize,
+    ) -> Verdict {
+        let check = &request.checks()[index];
+        let algorithm = check.limit().algorithm();
+        let wait = self.waits[index];
+        let mut verdict = Verdict {
+            allowed: wait.is_zero(),
+            limit: algorithm.capacity(),
+            remaining: 0,
+            retry_after: wait,
+            reset_after: Wait::ZERO,
+            charged: 0,
+            at: now,
+        };
+        let state = if self.writes_to(request, index) {
+            let state = states.state_mut(index);
+            if let Operation::Refund(receipt) = request.operation() {
+                let charge = receipt.charges()[index];
+                algorithm.refund(state, now, charge.at(), charge.amount());
+            } else if self.allowed {
+                verdict.charged = self.charge(check);
+                verdict.at = algorithm.commit(state, now, verdict.charged);
+            } else {
+                let attempt = self.attempt(check);
+                verdict.at = algorithm.commit(state, now, attempt);
+                // The attempt that was just counted is one more to wait for.
+                verdict.retry_after = algorithm.wait(state, now, attempt);
+            }
+            &*state
+        } else {
+            states.state(index)
+        };
+        let status = algorithm.status(state, now);
+        verdict.remaining = status.remaining;
+        verdict.reset_after = status.reset_after;
+        verdict
     }
 
     #[inline]
@@ -180,28 +195,6 @@ impl Evaluation {
         match self.grant {
             Grant::Each(_) => 1,
             Grant::Costs | Grant::Nothing => check.cost(),
-        }
-    }
-
-    #[inline]
-    fn verdict(
-        &self,
-        check: &Check<'_>,
-        state: &State,
-        now: Timestamp,
-        at: Timestamp,
-        charged: u64,
-    ) -> Verdict {
-        let algorithm = check.limit().algorithm();
-        let status = algorithm.status(state, now);
-        Verdict {
-            allowed: true,
-            limit: algorithm.capacity(),
-            remaining: status.remaining,
-            retry_after: Wait::ZERO,
-            reset_after: status.reset_after,
-            charged,
-            at,
         }
     }
 }

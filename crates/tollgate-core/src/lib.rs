@@ -4,6 +4,7 @@ pub mod algorithm;
 mod decision;
 mod error;
 mod evaluation;
+mod few;
 mod key;
 mod limit;
 mod limiter;

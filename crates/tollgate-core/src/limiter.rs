@@ -1,5 +1,9 @@
 //! What users hold: a store and the limits they ask it about.
 
+use std::slice;
+
+use smallvec::SmallVec;
+
 use crate::decision::{Decision, Receipt};
 use crate::error::{LimitError, StoreError};
 use crate::key::Key;
@@ -7,6 +11,9 @@ use crate::limit::Limit;
 use crate::request::{Check, MAX_CHECKS, Operation, Request};
 use crate::store::{Store, SyncStore};
 use crate::time::Timestamp;
+
+/// Limits that are asked about without allocating.
+const INLINE: usize = 4;
 
 /// Limits how often something may happen for a key: one or several limits on one store.
 ///
@@ -80,7 +87,6 @@ impl<S> RateLimiter<S> {
 
     /// Returns the request that does `operation` at `cost` for `key`, to be given a time or
     /// further checks.
-    #[inline]
     #[must_use]
     pub fn request<'a>(
         &'a self,
@@ -88,8 +94,7 @@ impl<S> RateLimiter<S> {
         key: impl Into<Key<'a>>,
         cost: u64,
     ) -> Request<'a> {
-        let key = key.into();
-        Request::with_checks(operation, self.checks(key, cost))
+        Request::with_checks(operation, self.checks(key.into(), cost))
     }
 
     #[inline]
@@ -101,8 +106,26 @@ impl<S> RateLimiter<S> {
 }
 
 macro_rules! calls {
-    ([$($asynch:tt)*] $decide:ident $reset:ident [$($wait:tt)*]:
+    ([$($asynch:tt)*] $ask:ident $decide:ident $reset:ident [$($wait:tt)*]:
      $check:ident $check_n:ident $check_at:ident $peek:ident $take_up_to:ident $refund:ident $forget:ident) => {
+        /// Asks the store about every limit.
+        #[inline]
+        $($asynch)* fn $ask(&self, operation: Operation<'_>, key: Key<'_>, cost: u64, at: Option<Timestamp>) -> Result<Decision, StoreError> {
+            let first = Check::new(&self.limits[0], key, cost);
+            let mut several = SmallVec::<[Check<'_>; INLINE]>::new();
+            let checks = if let [_] = &*self.limits {
+                slice::from_ref(&first)
+            } else {
+                several.extend(self.checks(key, cost));
+                &*several
+            };
+            let mut request = Request::of(operation, checks);
+            if let Some(now) = at {
+                request = request.at(now);
+            }
+            self.store.$decide(&request)$($wait)*
+        }
+
         /// Decides a call of cost 1 for `key`.
         ///
         /// # Errors
@@ -110,8 +133,7 @@ macro_rules! calls {
         /// Those of the store; that the call is denied is not one of them.
         #[inline]
         pub $($asynch)* fn $check<'a>(&'a self, key: impl Into<Key<'a>> + Send) -> Result<Decision, StoreError> {
-            let request = self.request(Operation::Consume, key, 1);
-            self.store.$decide(&request)$($wait)*
+            self.$ask(Operation::Consume, key.into(), 1, None)$($wait)*
         }
 
         /// Decides a call of `cost` for `key`: all of it, or nothing.
@@ -123,8 +145,7 @@ macro_rules! calls {
         /// Those of the store.
         #[inline]
         pub $($asynch)* fn $check_n<'a>(&'a self, key: impl Into<Key<'a>> + Send, cost: u64) -> Result<Decision, StoreError> {
-            let request = self.request(Operation::Consume, key, cost);
-            self.store.$decide(&request)$($wait)*
+            self.$ask(Operation::Consume, key.into(), cost, None)$($wait)*
         }
 
         /// Decides a call of `cost` for `key` at the caller's instant `now`; see [`Request::at`].
@@ -134,8 +155,7 @@ macro_rules! calls {
         /// Those of the store.
         #[inline]
         pub $($asynch)* fn $check_at<'a>(&'a self, key: impl Into<Key<'a>> + Send, cost: u64, now: Timestamp) -> Result<Decision, StoreError> {
-            let request = self.request(Operation::Consume, key, cost).at(now);
-            self.store.$decide(&request)$($wait)*
+            self.$ask(Operation::Consume, key.into(), cost, Some(now))$($wait)*
         }
 
         /// Says what is left for `key`, and consumes nothing.
@@ -144,8 +164,7 @@ macro_rules! calls {
         ///
         /// Those of the store.
         pub $($asynch)* fn $peek<'a>(&'a self, key: impl Into<Key<'a>> + Send) -> Result<Decision, StoreError> {
-            let request = self.request(Operation::Peek, key, 0);
-            self.store.$decide(&request)$($wait)*
+            self.$ask(Operation::Peek, key.into(), 0, None)$($wait)*
         }
 
         /// Takes as much as there is for `key`, at most `most`; [`Decision::granted`] says how much.
@@ -156,8 +175,7 @@ macro_rules! calls {
         ///
         /// Those of the store.
         pub $($asynch)* fn $take_up_to<'a>(&'a self, key: impl Into<Key<'a>> + Send, most: u64) -> Result<Decision, StoreError> {
-            let request = self.request(Operation::TakeUpTo, key, most);
-            self.store.$decide(&request)$($wait)*
+            self.$ask(Operation::TakeUpTo, key.into(), most, None)$($wait)*
         }
 
         /// Gives back what `receipt` proves was consumed for `key`, as far as it is still counted.
@@ -169,8 +187,7 @@ macro_rules! calls {
         ///
         /// Those of the store.
         pub $($asynch)* fn $refund<'a>(&'a self, key: impl Into<Key<'a>> + Send, receipt: Receipt) -> Result<Decision, StoreError> {
-            let request = Request::with_checks(Operation::Refund(&receipt), self.checks(key.into(), 0));
-            self.store.$decide(&request)$($wait)*
+            self.$ask(Operation::Refund(&receipt), key.into(), 0, None)$($wait)*
         }
 
         /// Forgets what was consumed for `key`.
@@ -186,10 +203,10 @@ macro_rules! calls {
 }
 
 impl<S: Store> RateLimiter<S> {
-    calls!([async] decide reset [.await]: check check_n check_at peek take_up_to refund reset);
+    calls!([async] ask decide reset [.await]: check check_n check_at peek take_up_to refund reset);
 }
 
 /// The same calls from code that does not wait.
 impl<S: SyncStore> RateLimiter<S> {
-    calls!([] decide_now reset_now []: check_now check_n_now check_at_now peek_now take_up_to_now refund_now reset_now);
+    calls!([] ask_now decide_now reset_now []: check_now check_n_now check_at_now peek_now take_up_to_now refund_now reset_now);
 }

@@ -1,9 +1,9 @@
 //! What a store is asked.
 
-use smallvec::{SmallVec, smallvec};
+use std::slice;
 
-use crate::algorithm::States;
-use crate::decision::{Decision, INLINE, Receipt};
+use crate::algorithm::{State, States};
+use crate::decision::{Decision, Receipt, Verdict};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::Limit;
@@ -98,8 +98,16 @@ pub enum Operation<'a> {
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     operation: Operation<'a>,
-    checks: SmallVec<[Check<'a>; INLINE]>,
+    checks: Checks<'a>,
     at: Option<Timestamp>,
+}
+
+/// A list that nearly always is one check, and of which several may be borrowed.
+#[derive(Clone, Debug)]
+enum Checks<'a> {
+    One(Check<'a>),
+    Borrowed(&'a [Check<'a>]),
+    Owned(Vec<Check<'a>>),
 }
 
 impl<'a> Request<'a> {
@@ -133,11 +141,22 @@ impl<'a> Request<'a> {
         Self::new(Operation::Refund(receipt), check)
     }
 
+    /// Returns a request that does `operation` with all of `checks`, without copying them.
     #[inline]
-    fn new(operation: Operation<'a>, check: Check<'a>) -> Self {
+    #[must_use]
+    pub const fn of(operation: Operation<'a>, checks: &'a [Check<'a>]) -> Self {
         Self {
             operation,
-            checks: smallvec![check],
+            checks: Checks::Borrowed(checks),
+            at: None,
+        }
+    }
+
+    #[inline]
+    const fn new(operation: Operation<'a>, check: Check<'a>) -> Self {
+        Self {
+            operation,
+            checks: Checks::One(check),
             at: None,
         }
     }
@@ -150,16 +169,24 @@ impl<'a> Request<'a> {
     ) -> Self {
         Self {
             operation,
-            checks: checks.into_iter().collect(),
+            checks: Checks::Owned(checks.into_iter().collect()),
             at: None,
         }
     }
 
     /// Adds a check, decided together with the others.
     #[must_use]
-    pub fn and(mut self, check: Check<'a>) -> Self {
-        self.checks.push(check);
-        self
+    pub fn and(self, check: Check<'a>) -> Self {
+        let mut checks = match self.checks {
+            Checks::One(first) => vec![first],
+            Checks::Borrowed(checks) => checks.to_vec(),
+            Checks::Owned(checks) => checks,
+        };
+        checks.push(check);
+        Self {
+            checks: Checks::Owned(checks),
+            ..self
+        }
     }
 
     /// Sets the instant at which to decide, in place of the store's own clock.
@@ -184,7 +211,11 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn checks(&self) -> &[Check<'a>] {
-        &self.checks
+        match &self.checks {
+            Checks::One(check) => slice::from_ref(check),
+            Checks::Borrowed(checks) => checks,
+            Checks::Owned(checks) => checks,
+        }
     }
 
     /// Returns the caller's instant, or `None` for the store's clock.
@@ -202,7 +233,7 @@ impl<'a> Request<'a> {
     /// and key is named twice, or when a receipt has another number of charges.
     #[inline]
     pub fn validate(&self) -> Result<(), StoreError> {
-        if self.checks.len() == 1 && !matches!(self.operation, Operation::Refund(_)) {
+        if self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_)) {
             return Ok(());
         }
         self.validate_several()
@@ -210,7 +241,7 @@ impl<'a> Request<'a> {
 
     fn validate_several(&self) -> Result<(), StoreError> {
         let malformed = |message: &str| Err(StoreError::new(ErrorKind::Malformed, message));
-        let checks = &self.checks;
+        let checks = self.checks();
         if checks.is_empty() || checks.len() > MAX_CHECKS {
             return malformed("a request names 1 to 32 limits: add one, or split the request");
         }
@@ -236,7 +267,30 @@ impl<'a> Request<'a> {
     ///
     /// May panic when `states` holds fewer states than there are checks, or when the request is
     /// not [valid](Self::validate).
+    #[inline]
     pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Decision {
-        self.evaluate(states, now).apply(self, states, now)
+        match self.decide_alone(now, || states.state_mut(0)) {
+            Some(verdict) => verdict.into(),
+            None => self.evaluate(states, now).apply(self, states, now),
+        }
+    }
+
+    /// Decides a request to consume of one limit, in one step; `None` if this is another request.
+    ///
+    /// What nearly every call is, as [`decide_on`](Self::decide_on) would decide it, for stores
+    /// that hold a lock while they do. `state` is called only if there is a decision.
+    #[inline(always)]
+    pub fn decide_alone<'s>(
+        &self,
+        now: Timestamp,
+        state: impl FnOnce() -> &'s mut State,
+    ) -> Option<Verdict> {
+        match (self.checks(), self.operation) {
+            ([check], Operation::Consume) if check.cost > 0 => {
+                let algorithm = check.limit.algorithm();
+                Some(algorithm.decide(state(), now, check.cost))
+            }
+            _ => None,
+        }
     }
 }

@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::{State, States};
 use tollgate_core::{Decision, Request, StoreError};
 
+use crate::probe::Probe;
 use crate::shard::{Entry, Shard, Timeline};
-use crate::store::{MemoryStore, is_refund, refuse_giant};
+use crate::store::{MemoryStore, is_refund};
 
 /// Checks that are decided without allocating.
 const INLINE: usize = 4;
@@ -15,12 +16,14 @@ const INLINE: usize = 4;
 /// The shards of a request, locked.
 struct Locked<'s, 'r, 'k> {
     request: &'r Request<'k>,
+    /// What to search for, for each check.
+    probes: &'r [Probe<'r, 'k>],
     timeline: Timeline,
     /// Each shard once, in order of its number: every thread locks in that order, so no two
     /// threads can each hold what the other waits for.
-    shards: SmallVec<[(usize, MutexGuard<'s, Shard>); INLINE]>,
-    /// For each check its hash, and which of `shards` it is in.
-    places: SmallVec<[(u64, usize); INLINE]>,
+    shards: SmallVec<[MutexGuard<'s, Shard>; INLINE]>,
+    /// In which of `shards` each check is.
+    places: SmallVec<[usize; INLINE]>,
     /// What is given back to a key that is not held.
     scratch: State,
 }
@@ -28,9 +31,14 @@ struct Locked<'s, 'r, 'k> {
 impl MemoryStore {
     pub(crate) fn decide_several(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
         let (now, timeline) = self.now(request);
+        let probes = request
+            .checks()
+            .iter()
+            .map(|check| self.probe(check))
+            .collect::<Result<SmallVec<[_; INLINE]>, _>>()?;
         let mut may_make_room = true;
         loop {
-            let mut locked = self.lock_all(request, timeline);
+            let mut locked = self.lock_all(request, &probes, timeline);
             let evaluation = request.evaluate(&locked, now);
             let new_keys = if is_refund(request) {
                 0
@@ -40,13 +48,10 @@ impl MemoryStore {
                     .filter(|&index| locked.entry(index).is_none())
                     .count()
             };
-            for check in request.checks() {
-                refuse_giant(check)?;
-            }
             if new_keys == 0 || self.reserve(new_keys) {
                 let decision = evaluation.apply(request, &mut locked, now);
                 if timeline == Timeline::Store {
-                    for (_, shard) in &mut locked.shards {
+                    for shard in &mut locked.shards {
                         self.release(shard.sweep_now_and_then(now));
                     }
                 }
@@ -60,33 +65,21 @@ impl MemoryStore {
     fn lock_all<'s, 'r, 'k>(
         &'s self,
         request: &'r Request<'k>,
+        probes: &'r [Probe<'r, 'k>],
         timeline: Timeline,
     ) -> Locked<'s, 'r, 'k> {
-        let hashes: SmallVec<[u64; INLINE]> = request
-            .checks()
-            .iter()
-            .map(|check| self.hash(check))
-            .collect();
-        let mut numbers: SmallVec<[usize; INLINE]> =
-            hashes.iter().map(|&hash| self.shard_of(hash)).collect();
+        let number = |probe: &Probe<'_, '_>| self.shard_of(probe.hash);
+        let mut numbers: SmallVec<[usize; INLINE]> = probes.iter().map(number).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let places = hashes
-            .iter()
-            .map(|&hash| {
-                let number = self.shard_of(hash);
-                // Every number is there: the list was made of them.
-                (hash, numbers.partition_point(|&other| other < number))
-            })
-            .collect();
+        // Every number is there: the list was made of them.
+        let place = |probe| numbers.partition_point(|&other| other < number(probe));
         Locked {
+            places: probes.iter().map(place).collect(),
+            shards: numbers.iter().map(|&number| self.lock(number)).collect(),
             request,
+            probes,
             timeline,
-            shards: numbers
-                .into_iter()
-                .map(|number| (number, self.lock(number)))
-                .collect(),
-            places,
             scratch: State::default(),
         }
     }
@@ -94,10 +87,7 @@ impl MemoryStore {
 
 impl Locked<'_, '_, '_> {
     fn entry(&self, index: usize) -> Option<&Entry> {
-        let (hash, shard) = self.places[index];
-        self.shards[shard]
-            .1
-            .find(hash, &self.request.checks()[index])
+        self.shards[self.places[index]].find(&self.probes[index])
     }
 }
 
@@ -111,11 +101,8 @@ impl States for Locked<'_, '_, '_> {
             self.scratch = State::default();
             return &mut self.scratch;
         }
-        let check = &self.request.checks()[index];
-        let (hash, shard) = self.places[index];
-        let entry = self.shards[shard]
-            .1
-            .find_or_insert(hash, check, self.timeline);
+        let shard = &mut self.shards[self.places[index]];
+        let entry = shard.find_or_insert(&self.probes[index], self.timeline);
         &mut entry.state
     }
 }

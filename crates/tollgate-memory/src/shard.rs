@@ -2,9 +2,10 @@
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
-use smallvec::SmallVec;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Limit, Timestamp};
+use tollgate_core::{Limit, Timestamp};
+
+use crate::probe::{Probe, StoredKey};
 
 /// One call in this many looks for stale entries.
 const CALLS_PER_SWEEP: u32 = 16;
@@ -29,12 +30,10 @@ pub(crate) struct Shard {
 pub(crate) struct Entry {
     /// The limit that last looked at this state, by which it is judged stale.
     limit: Limit,
-    /// The key's partition followed by its rest; most keys fit without an allocation.
-    key: SmallVec<[u8; 16]>,
-    partition_len: u32,
-    timeline: Timeline,
+    key: StoredKey,
     pub(crate) state: State,
     hash: u64,
+    timeline: Timeline,
 }
 
 /// Whose clock a state is kept by.
@@ -45,31 +44,21 @@ pub(crate) enum Timeline {
 }
 
 impl Entry {
-    pub(crate) fn new(check: &Check<'_>, hash: u64, timeline: Timeline, state: State) -> Self {
-        let (partition, rest) = (check.key().partition(), check.key().rest());
-        let mut key = SmallVec::with_capacity(partition.len() + rest.len());
-        key.extend_from_slice(partition);
-        key.extend_from_slice(rest);
+    pub(crate) fn new(probe: &Probe<'_, '_>, timeline: Timeline, state: State) -> Self {
         Self {
-            limit: check.limit().clone(),
-            key,
-            // Longer ones are refused before an entry is made for them.
-            partition_len: u32::try_from(partition.len()).unwrap_or(u32::MAX),
-            timeline,
+            limit: probe.check.limit().clone(),
+            key: StoredKey::new(probe),
             state,
-            hash,
+            hash: probe.hash,
+            timeline,
         }
     }
 
     #[inline]
-    fn is_of(&self, check: &Check<'_>) -> bool {
-        let (partition, rest) = (check.key().partition(), check.key().rest());
-        self.key.len() == partition.len() + rest.len()
-            && u32::try_from(partition.len()) == Ok(self.partition_len)
-            && self.key.starts_with(partition)
-            && self.key.ends_with(rest)
-            && (self.limit.is_same(check.limit())
-                || self.limit.identity() == check.limit().identity())
+    fn is_of(&self, probe: &Probe<'_, '_>) -> bool {
+        let limit = probe.check.limit();
+        self.key.is(probe)
+            && (self.limit.is_same(limit) || self.limit.identity() == limit.identity())
     }
 
     /// Makes the entry be judged by `limit`, which may have changed since.
@@ -82,13 +71,13 @@ impl Entry {
 }
 
 impl Shard {
-    pub(crate) fn find(&self, hash: u64, check: &Check<'_>) -> Option<&Entry> {
-        self.table.find(hash, |entry| entry.is_of(check))
+    pub(crate) fn find(&self, probe: &Probe<'_, '_>) -> Option<&Entry> {
+        self.table.find(probe.hash, |entry| entry.is_of(probe))
     }
 
     #[inline]
-    pub(crate) fn find_mut(&mut self, hash: u64, check: &Check<'_>) -> Option<&mut Entry> {
-        self.table.find_mut(hash, |entry| entry.is_of(check))
+    pub(crate) fn find_mut(&mut self, probe: &Probe<'_, '_>) -> Option<&mut Entry> {
+        self.table.find_mut(probe.hash, |entry| entry.is_of(probe))
     }
 
     /// Inserts an entry that is not there yet.
@@ -97,30 +86,31 @@ impl Shard {
         self.table.insert_unique(hash, entry, |entry| entry.hash);
     }
 
-    /// Returns the entry of `check`, to be judged by its limit; a fresh one if there was none.
+    /// Returns the entry of `probe`, to be judged by its limit; a fresh one if there was none.
     pub(crate) fn find_or_insert(
         &mut self,
-        hash: u64,
-        check: &Check<'_>,
+        probe: &Probe<'_, '_>,
         timeline: Timeline,
     ) -> &mut Entry {
         let place = self
             .table
-            .entry(hash, |entry| entry.is_of(check), |entry| entry.hash);
+            .entry(probe.hash, |entry| entry.is_of(probe), |entry| entry.hash);
         let entry = match place {
             Place::Occupied(place) => place.into_mut(),
             Place::Vacant(place) => {
-                let entry = Entry::new(check, hash, timeline, State::default());
+                let entry = Entry::new(probe, timeline, State::default());
                 place.insert(entry).into_mut()
             }
         };
-        entry.adopt(check.limit());
+        entry.adopt(probe.check.limit());
         entry
     }
 
-    /// Removes the entry of `check`, and returns whether there was one.
-    pub(crate) fn remove(&mut self, hash: u64, check: &Check<'_>) -> bool {
-        let found = self.table.find_entry(hash, |entry| entry.is_of(check));
+    /// Removes the entry of `probe`, and returns whether there was one.
+    pub(crate) fn remove(&mut self, probe: &Probe<'_, '_>) -> bool {
+        let found = self
+            .table
+            .find_entry(probe.hash, |entry| entry.is_of(probe));
         found.map(|entry| entry.remove()).is_ok()
     }
 
@@ -200,14 +190,7 @@ impl Shard {
 
     /// Returns the bytes held for entries, those allocated beside the table included.
     pub(crate) fn bytes(&self) -> usize {
-        let beside = |entry: &Entry| {
-            let key = if entry.key.spilled() {
-                entry.key.capacity()
-            } else {
-                0
-            };
-            key + entry.state.heap_bytes()
-        };
+        let beside = |entry: &Entry| entry.key.heap_bytes() + entry.state.heap_bytes();
         self.table.allocation_size() + self.table.iter().map(beside).sum::<usize>()
     }
 }

@@ -1,18 +1,18 @@
 //! The store: shards, the bound on keys, and decisions about one key.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use foldhash::quality::RandomState;
+use foldhash::fast::RandomState;
 use tollgate_core::algorithm::State;
 use tollgate_core::{
     Check, Decision, ErrorKind, Operation, Request, Store, StoreError, SyncStore, Timestamp,
 };
 
 use crate::clock::{Clock, Source, SystemClock};
+use crate::probe::Probe;
 use crate::shard::{Entry, Shard, Timeline};
 
 /// Keys held unless another number is asked for: about 100 MB of them.
@@ -196,15 +196,8 @@ impl MemoryStore {
     }
 
     #[inline]
-    pub(crate) fn hash(&self, check: &Check<'_>) -> u64 {
-        let key = check.key();
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write_u64(check.limit().identity_hash());
-        hasher.write(key.partition());
-        if !key.rest().is_empty() {
-            hasher.write(key.rest());
-        }
-        hasher.finish()
+    pub(crate) fn probe<'r, 'k>(&self, check: &'r Check<'k>) -> Result<Probe<'r, 'k>, StoreError> {
+        Probe::new(check, &self.hasher)
     }
 
     #[inline]
@@ -226,20 +219,24 @@ impl MemoryStore {
 
     #[inline]
     fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
-        let hash = self.hash(check);
+        let probe = self.probe(check)?;
         let (now, timeline) = self.now(request);
-        let mut shard = self.lock(self.shard_of(hash));
-        let Some(entry) = shard.find_mut(hash, check) else {
+        let mut shard = self.lock(self.shard_of(probe.hash));
+        let Some(entry) = shard.find_mut(&probe) else {
             drop(shard);
-            return self.decide_new(request, check, hash, now, timeline);
+            return self.decide_new(request, &probe, now, timeline);
         };
         entry.adopt(check.limit());
-        let decision = request.decide_on(&mut entry.state, now);
+        let Some(verdict) = request.decide_alone(now, || &mut entry.state) else {
+            return Ok(request.decide_on(&mut entry.state, now));
+        };
         if timeline == Timeline::Store {
             let dropped = shard.sweep_now_and_then(now);
             self.release(dropped);
         }
-        Ok(decision)
+        drop(shard);
+        // Written where the caller wants it, with the lock released.
+        Ok(verdict.into())
     }
 
     /// Decides about a key that was not held a moment ago.
@@ -247,15 +244,15 @@ impl MemoryStore {
     fn decide_new(
         &self,
         request: &Request<'_>,
-        check: &Check<'_>,
-        hash: u64,
+        probe: &Probe<'_, '_>,
         now: Timestamp,
         timeline: Timeline,
     ) -> Result<Decision, StoreError> {
         let mut may_make_room = true;
         loop {
-            let mut shard = self.lock(self.shard_of(hash));
-            if let Some(entry) = shard.find_mut(hash, check) {
+            let mut shard = self.lock(self.shard_of(probe.hash));
+            if let Some(entry) = shard.find_mut(probe) {
+                entry.adopt(probe.check.limit());
                 return Ok(request.decide_on(&mut entry.state, now));
             }
             let evaluation = request.evaluate(State::FRESH, now);
@@ -263,10 +260,9 @@ impl MemoryStore {
             if !evaluation.writes_to(request, 0) || is_refund(request) {
                 return Ok(evaluation.apply(request, &mut state, now));
             }
-            refuse_giant(check)?;
             if self.reserve(1) {
                 let decision = evaluation.apply(request, &mut state, now);
-                shard.insert(Entry::new(check, hash, timeline, state));
+                shard.insert(Entry::new(probe, timeline, state));
                 if timeline == Timeline::Store {
                     let dropped = shard.sweep_some(now);
                     self.release(dropped);
@@ -343,15 +339,6 @@ impl MemoryStore {
     }
 }
 
-/// Refuses a key whose partition's length does not fit an entry.
-pub(crate) fn refuse_giant(check: &Check<'_>) -> Result<(), StoreError> {
-    if u32::try_from(check.key().partition().len()).is_ok() {
-        return Ok(());
-    }
-    let message = "a key's partition must be shorter than 4 GiB: use a hash of it";
-    Err(StoreError::new(ErrorKind::Malformed, message))
-}
-
 /// Giving back to a key that is not held changes nothing, so nothing is held for it.
 pub(crate) fn is_refund(request: &Request<'_>) -> bool {
     matches!(request.operation(), Operation::Refund(_))
@@ -385,8 +372,8 @@ impl SyncStore for MemoryStore {
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         for check in checks {
-            let hash = self.hash(check);
-            let removed = self.lock(self.shard_of(hash)).remove(hash, check);
+            let probe = self.probe(check)?;
+            let removed = self.lock(self.shard_of(probe.hash)).remove(&probe);
             self.release(usize::from(removed));
         }
         Ok(())

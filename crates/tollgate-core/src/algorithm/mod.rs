@@ -18,6 +18,7 @@ pub use sliding_buckets::SlidingBuckets;
 pub use sliding_counter::SlidingCounter;
 pub use sliding_log::SlidingLog;
 
+use crate::decision::Verdict;
 use crate::quota::Quota;
 use crate::time::{Timestamp, Wait};
 
@@ -156,6 +157,15 @@ pub(crate) struct Status {
     pub(crate) reset_after: Wait,
 }
 
+/// What a call about one limit alone comes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) wait: Wait,
+    pub(crate) allowed: bool,
+    pub(crate) at: u64,
+    pub(crate) status: Status,
+}
+
 /// A pure state machine: the meaning of one algorithm.
 ///
 /// Machines take the clock's reading as it is. Each clamps it to the last instant that its state
@@ -193,6 +203,29 @@ pub(crate) trait Machine: Copy {
     /// Returns whether denied calls are recorded too.
     fn counts_denied(&self) -> bool {
         false
+    }
+
+    /// Decides a call of `cost`, from 1 to the capacity, in one step: waits, records and looks.
+    ///
+    /// A machine that would compute the same thing in each of the three may do it once.
+    #[inline(always)]
+    fn decide(&self, state: &mut Self::State, now: u64, cost: u64) -> Outcome {
+        let mut wait = self.wait(state, now, cost);
+        let allowed = wait.is_zero();
+        let mut at = now;
+        if allowed {
+            at = self.commit(state, now, cost);
+        } else if self.counts_denied() {
+            at = self.commit(state, now, cost);
+            // The attempt that was just counted is one more to wait for.
+            wait = self.wait(state, now, cost);
+        }
+        Outcome {
+            wait,
+            allowed,
+            at,
+            status: self.status(state, now),
+        }
     }
 }
 
@@ -241,6 +274,13 @@ impl Algorithm {
     #[inline]
     pub(crate) fn commit(&self, state: &mut State, now: Timestamp, cost: u64) -> Timestamp {
         with_machine!(self, machine => commit(machine, state, now, cost))
+    }
+
+    /// Decides a call about this limit alone, in one step.
+    // Always inlined: a verdict that is returned through memory costs as much as reaching it.
+    #[inline(always)]
+    pub(crate) fn decide(&self, state: &mut State, now: Timestamp, cost: u64) -> Verdict {
+        with_machine!(self, machine => decide(machine, state, now, cost))
     }
 
     pub(crate) fn refund(&self, state: &mut State, now: Timestamp, at: Timestamp, amount: u64) {
@@ -293,6 +333,37 @@ fn commit<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
     }
     let at = machine.commit(open(machine, state), now.as_micros(), cost);
     Timestamp::saturating_from_micros(at)
+}
+
+/// What a request with one check comes to, without the generality of several.
+#[inline(always)]
+fn decide<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64) -> Verdict {
+    let (limit, micros) = (machine.capacity(), now.as_micros());
+    let state = open(machine, state);
+    let outcome = if cost > limit {
+        let at = if machine.counts_denied() {
+            machine.commit(state, micros, cost)
+        } else {
+            micros
+        };
+        Outcome {
+            wait: Wait::NEVER,
+            allowed: false,
+            at,
+            status: machine.status(state, micros),
+        }
+    } else {
+        machine.decide(state, micros, cost)
+    };
+    Verdict {
+        allowed: outcome.allowed,
+        limit,
+        remaining: outcome.status.remaining,
+        retry_after: outcome.wait,
+        reset_after: outcome.status.reset_after,
+        charged: if outcome.allowed { cost } else { 0 },
+        at: Timestamp::saturating_from_micros(outcome.at),
+    }
 }
 
 /// Takes the machine so that its type need not be named.

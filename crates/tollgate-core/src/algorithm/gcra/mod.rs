@@ -1,6 +1,6 @@
 //! GCRA: an exact rational token bucket with a burst.
 
-use super::{Machine, Status, state_of};
+use super::{Machine, Outcome, Status, state_of};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -128,6 +128,22 @@ impl Gcra {
     }
 }
 
+impl Gcra {
+    /// Returns what `debt` leaves, when the clock is `back` behind the last instant seen.
+    #[inline]
+    fn status_of(&self, debt: u64, back: u64) -> Status {
+        let reset_us = if debt > 0 {
+            self.drain_us(debt) + back
+        } else {
+            0
+        };
+        Status {
+            remaining: self.full.saturating_sub(debt) / self.unit,
+            reset_after: Wait::from_micros(reset_us),
+        }
+    }
+}
+
 impl Machine for Gcra {
     type State = State;
 
@@ -156,15 +172,7 @@ impl Machine for Gcra {
     #[inline]
     fn status(&self, state: &State, now: u64) -> Status {
         let (debt, at) = self.leaked(state, now);
-        let reset_us = if debt > 0 {
-            self.drain_us(debt) + (at - now)
-        } else {
-            0
-        };
-        Status {
-            remaining: self.full.saturating_sub(debt) / self.unit,
-            reset_after: Wait::from_micros(reset_us),
-        }
+        self.status_of(debt, at - now)
     }
 
     #[inline]
@@ -192,6 +200,33 @@ impl Machine for Gcra {
             at: now,
             unit: self.unit,
         };
+    }
+
+    /// The same as the three steps, with the debt leaked once.
+    #[inline(always)]
+    fn decide(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
+        let (debt, at) = self.leaked(state, now);
+        let charge = cost * self.unit;
+        let room = self.full - charge;
+        let allowed = debt <= room;
+        let (wait, debt) = if allowed {
+            let debt = debt + charge;
+            *state = State {
+                debt,
+                at,
+                unit: self.unit,
+            };
+            (Wait::ZERO, debt)
+        } else {
+            let wait = self.drain_us(debt - room) + (at - now);
+            (Wait::from_micros(wait), debt)
+        };
+        Outcome {
+            wait,
+            allowed,
+            at: if allowed { at } else { now },
+            status: self.status_of(debt, at - now),
+        }
     }
 }
 
