@@ -1,0 +1,55 @@
+//! The demonstration.
+
+use std::fs;
+
+use crate::program::{scratch, stdout, tollgate};
+
+#[test]
+fn a_demo_says_the_same_every_time() {
+    let run = || {
+        let report = scratch("demo.html");
+        let output = tollgate()
+            .args(["demo", "--report", &*report])
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        (stdout(&output), fs::read_to_string(&*report).unwrap())
+    };
+    let first = run();
+    assert_eq!(first, run());
+    assert!(first.1.contains("<svg"));
+}
+
+#[test]
+fn a_demo_compares_every_algorithm() {
+    let text = stdout(&tollgate().arg("demo").output().unwrap());
+    for row in [
+        "fixed-window:60/1m ",
+        "fixed-window:60/1m,anchored ",
+        "sliding-counter:60/1m ",
+        "sliding-log:60/1m ",
+        "sliding-buckets:60/1m,buckets=12 ",
+        "gcra:60/1m ",
+        "gcra:60/1m,burst=1 ",
+    ] {
+        assert!(text.contains(&format!("\n{row}")), "{row}");
+    }
+    let is_verdict = |limit: &str, verdict: &str| {
+        let line = text.lines().find(|line| line.starts_with(limit)).unwrap();
+        assert!(line.ends_with(verdict), "{line}");
+    };
+    is_verdict("sliding-log:60/1m", "  never over");
+    is_verdict("fixed-window:60/1m ", "  far over the quota");
+}
+
+#[test]
+fn a_demo_takes_any_quota() {
+    for quota in ["1/1d", "0/1s", "100000/7us", "5/1h"] {
+        let output = tollgate()
+            .args(["demo", "--quota", quota])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{quota}");
+        assert!(stdout(&output).contains(quota));
+    }
+}

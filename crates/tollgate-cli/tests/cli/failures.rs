@@ -1,0 +1,138 @@
+//! What goes wrong is said in one line that tells what to do, with exit status 2.
+
+use std::process::{Output, Stdio};
+
+use crate::program::{SAMPLE, file, replay, scratch, stderr, tollgate};
+
+fn fails(output: &Output, hints: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("tollgate: "), "{text}");
+    for hint in hints {
+        assert!(text.contains(hint), "no {hint:?} in {text}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read() {
+    let missing = scratch("missing.log");
+    fails(
+        &replay(&[&missing, "--limit", "gcra:5/1m"]),
+        &["missing.log", "readable"],
+    );
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    fails(
+        &replay(&[SAMPLE, folder, "--limit", "gcra:5/1m"]),
+        &[folder, "directory"],
+    );
+}
+
+#[test]
+fn a_log_without_requests() {
+    for (name, content) in [
+        ("empty.log", &b""[..]),
+        ("noise.log", b"\xff\xfe\n\0\n\n{}\n"),
+    ] {
+        let path = file(name, content);
+        let output = replay(&[&path, "--json", "--limit", "gcra:5/1m"]);
+        fails(&output, &[name, "no request found", "--format"]);
+    }
+}
+
+#[test]
+fn limits_that_cannot_be() {
+    for (limit, hint) in [
+        ("gcra:5", "N/WINDOW"),
+        ("gcra:5/0s", "window"),
+        ("gcra:5/1week", "units"),
+        ("gcra:0/1m,burst=3", "never refill"),
+        ("gcra:9007199254740991/7us", "amount"),
+        ("sliding-buckets:5/1m,buckets=0", "1 to 127"),
+        ("sliding-buckets:5/1m", "expected"),
+        ("sliding-log:999999999/1m", "too large"),
+        ("fixed-window:5/1m,anchored,anchored", "expected"),
+        ("leaky:5/1m", "gcra"),
+        ("", "expected"),
+    ] {
+        fails(
+            &replay(&[SAMPLE, "--limit", limit]),
+            &["--limit", limit, hint],
+        );
+    }
+}
+
+#[test]
+fn a_limit_given_twice() {
+    let output = replay(&[
+        SAMPLE,
+        "--limit",
+        "gcra:5/1m",
+        "--limit",
+        "gcra:5/60s,burst=5",
+    ]);
+    fails(&output, &["gcra:5/1m", "twice", "remove"]);
+}
+
+#[test]
+fn too_many_limits() {
+    let limits: Vec<String> = (1..=33).map(|n| format!("--limit=gcra:{n}/1m")).collect();
+    let arguments: Vec<&str> = [SAMPLE]
+        .into_iter()
+        .chain(limits.iter().map(String::as_str))
+        .collect();
+    fails(&replay(&arguments), &["33", "32"]);
+}
+
+#[test]
+fn keys_that_cannot_be() {
+    for key in ["agent", "", "ip+", "ip+ip", "IP", "ip path"] {
+        fails(
+            &replay(&[SAMPLE, "--key", key, "--limit", "gcra:5/1m"]),
+            &["--key", "ip+path"],
+        );
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written() {
+    let report = format!("{}/report.html", &*scratch("nowhere"));
+    let output = replay(&[SAMPLE, "--limit", "gcra:5/1m", "--report", &report]);
+    assert_eq!(output.status.code(), Some(2));
+    // What was found out is not lost with it.
+    assert!(!output.stdout.is_empty());
+    assert!(stderr(&output).contains("report.html"));
+}
+
+#[test]
+fn quotas_of_the_demo_that_cannot_be() {
+    let output = tollgate()
+        .args(["demo", "--quota", "5/x"])
+        .output()
+        .unwrap();
+    fails(&output, &["--quota", "N/WINDOW"]);
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense() {
+    for arguments in [&["replay"][..], &["replay", SAMPLE], &["play"], &[]] {
+        let output = tollgate().args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let mut child = tollgate()
+        .args(["replay", SAMPLE, "--limit", "gcra:1/1d", "--top", "100000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(stderr(&output), "");
+}

@@ -1,0 +1,11 @@
+//! The program as its users run it.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod demo;
+mod failures;
+mod formats;
+mod naive;
+mod program;
+mod replay;
+mod report;

@@ -1,0 +1,78 @@
+//! Runs the program and reads what it says.
+
+use std::fs;
+use std::ops::Deref;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+/// A thousand real lines.
+pub(crate) const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/access.log");
+
+/// Ten thousand, where they are at hand.
+pub(crate) const FULL: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../../shared/data/access.log"
+);
+
+/// Returns the program, to be given arguments.
+pub(crate) fn tollgate() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A path of its own, whose file is removed in the end.
+pub(crate) struct Scratch(String);
+
+impl Deref for Scratch {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It may never have been made.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Returns a path whose name ends in `name`, where there is no file yet.
+pub(crate) fn scratch(name: &str) -> Scratch {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    fs::create_dir_all(folder).unwrap();
+    Scratch(format!("{folder}/{}-{count}-{name}", std::process::id()))
+}
+
+/// Returns a file with `content`, whose name ends in `name`.
+pub(crate) fn file(name: &str, content: impl AsRef<[u8]>) -> Scratch {
+    let path = scratch(name);
+    fs::write(&*path, content).unwrap();
+    path
+}
+
+/// Runs `tollgate replay` with `arguments`.
+pub(crate) fn replay(arguments: &[&str]) -> Output {
+    tollgate().arg("replay").args(arguments).output().unwrap()
+}
+
+/// Runs `tollgate replay --json` with `arguments` and returns the one object that it prints.
+pub(crate) fn replay_json(arguments: &[&str]) -> Value {
+    let output = replay(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}

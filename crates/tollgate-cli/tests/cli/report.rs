@@ -1,0 +1,102 @@
+//! The HTML report.
+
+use std::fs;
+
+use crate::program::{SAMPLE, file, replay, scratch, stderr};
+
+fn report(arguments: &[&str]) -> String {
+    let path = scratch("report.html");
+    let output = replay(&[arguments, &["--report", &path]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    fs::read_to_string(&*path).unwrap()
+}
+
+#[test]
+fn a_report_needs_nothing_else() {
+    let html = report(&[
+        SAMPLE,
+        "--limit",
+        "gcra:5/1m",
+        "--limit",
+        "fixed-window:30/1h",
+    ]);
+    for outside in [
+        "http:", "https:", "//", "src=", "href=", "url(", "@import", "<link", "<script", "<iframe",
+    ] {
+        assert!(!html.replace(SAMPLE, "").contains(outside), "{outside}");
+    }
+    assert!(html.starts_with("<!DOCTYPE html>"));
+}
+
+#[test]
+fn a_report_shows_time_keys_and_every_algorithm() {
+    let html = report(&[
+        SAMPLE,
+        "--limit",
+        "gcra:5/1m",
+        "--limit",
+        "fixed-window:30/1h",
+    ]);
+    for part in [
+        "Admitted and denied over time",
+        "Keys most limited",
+        "All algorithms at 5/1m",
+        "All algorithms at 30/1h",
+        "sliding-buckets:5/1m,buckets=12",
+        "sliding-counter:30/1h",
+        "requests per 5 minutes",
+        "time (UTC)",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    for (open, close) in [
+        ("<svg", "</svg>"),
+        ("<g>", "</g>"),
+        ("<tr>", "</tr>"),
+        ("<text", "</text>"),
+    ] {
+        assert_eq!(
+            html.matches(open).count(),
+            html.matches(close).count(),
+            "{open}"
+        );
+    }
+}
+
+#[test]
+fn what_clients_send_is_shown_and_never_run() {
+    let line = "<b>&'\"</b> - - [17/May/2015:10:05:03 +0000] \"GET /<script>alert(1)</script> HTTP/1.1\" 200 1\n";
+    let log = file("<i>evil.log", line.repeat(3));
+    let html = report(&[&log, "--key", "ip+path", "--limit", "gcra:1/1m"]);
+    assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    assert!(html.contains("&lt;b&gt;&amp;&#39;&quot;&lt;/b&gt;"));
+    for markup in ["<script", "<b>&", "<i>evil"] {
+        assert!(!html.contains(markup), "{markup}");
+    }
+}
+
+#[test]
+fn exact_limits_are_shown_to_keep_to_the_quota() {
+    let html = report(&[SAMPLE, "--limit", "sliding-log:2/1m"]);
+    let row = |limit: &str| {
+        // The last table is the one that compares.
+        let start = html.rfind(&format!("<td><code>{limit}</code>")).unwrap();
+        let row = &html[start..start + html[start..].find("</tr>").unwrap()];
+        let cells = row.split("<td class=\"n\">").skip(1);
+        cells
+            .map(|cell| cell.split("</td>").next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    // Worst window, times the quota, and what is promised.
+    assert_eq!(row("sliding-log:2/1m")[4..], ["2", "1.00", "2"]);
+    assert_eq!(row("gcra:2/1m")[6], "3");
+    assert_eq!(row("fixed-window:2/1m")[6], "4");
+}
+
+#[test]
+fn a_quota_that_an_algorithm_cannot_count_is_said_so() {
+    let html = report(&[SAMPLE, "--limit", "fixed-window:999983/1d"]);
+    assert!(html.contains("not possible"));
+    let html = report(&[SAMPLE, "--limit", "fixed-window:0/1d"]);
+    assert!(html.contains("never refill"));
+}
