@@ -1,7 +1,7 @@
 //! Promises about what an answer says: what is left, and whom it admits.
 
 use proptest::strategy::Strategy;
-use tollgate_core::Wait;
+use tollgate_core::{Timestamp, Wait};
 
 use crate::harness::Harness;
 use crate::history::{Acts, costs, histories, moves, starts};
@@ -146,7 +146,7 @@ pub async fn time_only_gives_back(harness: &impl Harness, plan: &Plan) {
                     })?;
                 let expected = fresh_at.saturating_duration_since(now);
                 // Where waits reach past the end of time, their ends cannot be compared.
-                if fresh_at < tollgate_core::Timestamp::MAX {
+                if fresh_at < Timestamp::MAX {
                     scene.session.ensure(after.reset_after() == expected, || {
                         format!("it was to be as new in {expected:?}")
                     })?;

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use proptest::collection::vec;
-use proptest::prelude::*;
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
-use tollgate_core::{Limit, MAX_EXACT, Quota};
+use tollgate_core::{Check, Limit, MAX_EXACT, Quota};
 
 use crate::harness::{Harness, OwnedKey};
-use crate::history::{Acts, Start, histories, starts};
+use crate::history::{Acts, LONGEST, Move, histories, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
 use crate::session::{Session, told};
@@ -26,16 +25,15 @@ pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan
     plan.check_each(
         |limit| {
             let steps = histories(limit, 1, Acts::FORWARD_REFUNDS);
-            (
-                starts(limit),
-                steps,
-                vec(0..4_usize, crate::history::LONGEST),
-            )
+            (starts(limit), steps, vec(0..4_usize, LONGEST))
         },
         async |limit, (start, mut history, versions)| {
-            let limits = [limit.clone(), changed(limit, 2, 1), changed(limit, 1, 2), {
-                changed(&changed(limit, 1, 3), 1, 1)
-            }];
+            let limits = [
+                limit.clone(),
+                changed(limit, 2, 1),
+                changed(limit, 1, 2),
+                changed(limit, 1, 3),
+            ];
             let mut session = Session::open(harness, start.0).await;
             let keys = [OwnedKey::fresh("alice")];
             for (step, version) in history.iter_mut().zip(versions) {
@@ -44,11 +42,11 @@ pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan
                 // What one version has forgotten, another might have counted; a store need not.
                 if session.machine.may_have_dropped(session.now) {
                     for limit in &limits {
-                        let check = tollgate_core::Check::new(limit, keys[0].key(), 0);
+                        let check = Check::new(limit, keys[0].key(), 0);
                         session.reset(&[check]).await?;
                     }
                 }
-                step.time = crate::history::Move::Stay;
+                step.time = Move::Stay;
                 let Some(answers) = session.step(&limits, &keys, step).await? else {
                     continue;
                 };
@@ -121,7 +119,7 @@ pub async fn extremes_are_exact(harness: &impl Harness, plan: &Plan) {
     let plan = plan.clone().with_limits(extremes);
     plan.check_each(
         |limit| (starts(limit), histories(limit, 2, Acts::REFUNDS)),
-        async |limit, (start, history): (Start, _)| {
+        async |limit, (start, history)| {
             let mut scene = Scene::open(harness, limit, start).await;
             for step in &history {
                 let limits = std::slice::from_ref(limit);
@@ -154,7 +152,11 @@ fn changed(limit: &Limit, times: u64, part: u64) -> Limit {
 }
 
 fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
-    Limit::new(limit.name(), algorithm.unwrap_or(*limit.algorithm())).unwrap()
+    Limit::new(
+        limit.name(),
+        algorithm.unwrap_or_else(|| *limit.algorithm()),
+    )
+    .unwrap()
 }
 
 /// Returns `algorithm` with another quota, if there is one.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tollgate_core::{Check, Decision, Limit, Operation, Request};
 
 use super::concurrency::wall_clock;
 use crate::harness::{Harness, OwnedKey, fresh_key};
-use crate::history::{Act, Acts, Asked, composites, costs, moves, starts};
+use crate::history::{Act, Acts, Asked, Move, composites, costs, starts};
 use crate::plan::Plan;
 use crate::session::{Outcome, Session, checks, told};
 
@@ -62,7 +63,7 @@ pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
                 before.push(look(&mut session, limits, &keys, asked).await?);
             }
             let mut step = step.clone();
-            step.time = crate::history::Move::Stay;
+            step.time = Move::Stay;
             let Some(answers) = session.step(limits, &keys, &step).await? else {
                 continue;
             };
@@ -95,15 +96,17 @@ pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
 /// When the promise is broken.
 pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
     let limits = plan.limits();
-    let history = composites(limits, 2, Acts::CALLS);
-    let all: Vec<_> = limits.iter().map(|limit| costs(limit)).collect();
+    let history = composites(limits, 2, Acts::FORWARD);
+    let costs: Vec<_> = limits
+        .iter()
+        .map(|limit| prop_oneof![costs(limit), Just(limit.algorithm().capacity())])
+        .collect();
     plan.check(
-        &(starts(&limits[0]), history, all, moves(&limits[0], false)),
-        async |(start, history, costs, later)| {
+        &(starts(&limits[0]), history, costs),
+        async |(start, history, costs)| {
             let mut session = Session::open(harness, start.0).await;
             let keys = keys();
             session.play(limits, &keys, &history).await?;
-            session.travel(later);
             let mut asked: Vec<_> = (0..limits.len())
                 .map(|limit| Asked {
                     limit,
@@ -111,6 +114,11 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
                     cost: costs[limit].min(limits[limit].algorithm().capacity()),
                 })
                 .collect();
+            // Something of each is spent, so that who asks for all of it waits.
+            for one in &asked {
+                let check = Check::new(&limits[one.limit], keys[one.key].key(), 1);
+                session.decide(&Request::consume(check)).await?;
+            }
             let seen = peek(&mut session, limits, &keys, &asked).await?;
             asked.reverse();
             let reversed = peek(&mut session, limits, &keys, &asked).await?;
@@ -130,10 +138,13 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
             session.wait(wait - 1)?;
             let early = peek(&mut session, limits, &keys, &asked).await?;
             session.wait(1)?;
-            let late = peek(&mut session, limits, &keys, &asked).await?;
-            session.ensure(early.is_denied() && late.is_allowed(), || {
-                format!("not allowed after exactly {wait} us")
-            })
+            let request = Request::with_checks(Operation::Consume, checks(limits, &keys, &asked));
+            let late = session.decide(&request).await?;
+            let charged = late.verdicts().iter().map(|verdict| verdict.charged());
+            session.ensure(
+                early.is_denied() && charged.eq(asked.iter().map(|asked| asked.cost)),
+                || format!("not allowed after exactly {wait} us"),
+            )
         },
     );
 }

@@ -196,7 +196,11 @@ async fn supported(harness: &impl Harness, plan: &Plan) -> Vec<Limit> {
 fn resized(limit: &Limit, amount: u64, window_us: u64) -> Limit {
     let burst = limit.algorithm().capacity().min(amount);
     let algorithm = with_quota(limit.algorithm(), amount, window_us, burst);
-    Limit::new(limit.name(), algorithm.unwrap_or(*limit.algorithm())).unwrap()
+    Limit::new(
+        limit.name(),
+        algorithm.unwrap_or_else(|| *limit.algorithm()),
+    )
+    .unwrap()
 }
 
 fn consume<'a>(limit: &'a Limit, key: &'a OwnedKey, cost: u64) -> Request<'a> {

@@ -1,5 +1,7 @@
 //! The simplest store that keeps every promise: a map behind a lock.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -10,7 +12,7 @@ use tollgate_core::algorithm::State;
 use tollgate_core::{Check, Decision, Request, Store, StoreError, Timestamp};
 
 /// A limit's identity and a key's two parts.
-pub(crate) type Place = (String, Vec<u8>, Vec<u8>);
+type Place = (String, Vec<u8>, Vec<u8>);
 
 pub(crate) struct Reference;
 
@@ -32,7 +34,7 @@ impl Store for ReferenceStore {
         let mut held = self.states.lock().unwrap();
         let now = match request.caller_time() {
             Some(now) => now,
-            None => now(),
+            None => Timestamp::try_from(SystemTime::now()).unwrap(),
         };
         let checks = request.checks();
         let mut states: Vec<State> = checks
@@ -65,11 +67,7 @@ impl Store for ReferenceStore {
     }
 }
 
-pub(crate) fn now() -> Timestamp {
-    Timestamp::try_from(SystemTime::now()).unwrap()
-}
-
-pub(crate) fn place(check: &Check<'_>) -> Place {
+fn place(check: &Check<'_>) -> Place {
     (
         check.limit().identity().to_owned(),
         check.key().partition().to_vec(),

@@ -1,0 +1,109 @@
+//! Each way of breaking a store is caught by the case that promises the contrary.
+
+mod store;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use store::{BrokenStore, Fault};
+use tollgate_conformance::{Harness, Plan, block_on, families, promises};
+use tollgate_core::Store;
+
+struct Broken(Fault);
+
+impl Harness for Broken {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(BrokenStore::new(self.0))
+    }
+}
+
+/// Makes a test that each of the cases catches the fault.
+macro_rules! caught {
+    ($($test:ident: $fault:ident by $($family:ident::$promise:ident)+;)*) => {$(
+        #[test]
+        fn $test() {
+            $(
+                let plan = Plan::new(families::$family());
+                let harness = Broken(Fault::$fault);
+                let run = || block_on(promises::$promise(&harness, &plan));
+                let outcome = catch_unwind(AssertUnwindSafe(run));
+                let case = concat!(stringify!($family), "::", stringify!($promise));
+                assert!(outcome.is_err(), "{case} did not catch {:?}", Fault::$fault);
+            )+
+        }
+    )*};
+}
+
+caught! {
+    accepting_malformed_requests: AcceptsMalformed by
+        store::malformed_requests_change_nothing;
+    admitting_everything: AdmitsEverything by
+        gcra::never_over_admits
+        sliding_log::admits_exactly_the_bound_under_concurrency
+        fixed_window::keeps_its_rate_in_real_time;
+    admitting_one_more: AdmitsOneMore by
+        fixed_window::never_over_admits
+        gcra::never_over_admits
+        sliding_buckets::never_over_admits
+        sliding_counter::never_over_admits
+        sliding_log::never_over_admits
+        sliding_log::agrees_with_the_definition;
+    admitting_one_less: AdmitsOneLess by
+        fixed_window::reaches_its_bound
+        gcra::reaches_its_bound
+        sliding_counter::reaches_its_bound
+        sliding_log::reaches_its_bound;
+    charging_part_of_a_composite: ChargesWhoAllows by
+        composite::is_all_or_nothing
+        composite::composites_agree_with_the_machine;
+    claiming_too_much: ClaimsTooMuch by
+        store::says_what_it_supports;
+    counting_by_its_own_clock: IgnoresCallerTime by
+        store::decides_at_the_given_instant
+        gcra::agrees_with_the_machine;
+    counting_from_a_stepped_clock: ForgetsWhenTheClockStepsBack by
+        sliding_log::a_clock_that_steps_back_admits_no_more
+        gcra::agrees_with_the_definition;
+    denied_calls_that_consume: ConsumesWhenDenied by
+        gcra::denied_calls_change_nothing
+        sliding_log::denied_calls_change_nothing
+        fixed_window::agrees_with_the_machine;
+    denying_everything: DeniesEverything by
+        gcra::reaches_its_bound
+        fixed_window::keeps_its_rate_in_real_time
+        sliding_log::admits_exactly_the_bound_under_concurrency;
+    failing_on_huge_costs: FailsOnHugeCosts by
+        fixed_window::allows_exactly_what_remains
+        gcra::extremes_are_exact;
+    forgetting_to_reset: IgnoresResets by
+        gcra::reset_forgets_everything;
+    ignoring_the_cost: IgnoresCost by
+        gcra::a_cost_is_as_many_unit_calls
+        fixed_window::takes_exactly_the_cost
+        sliding_log::allows_exactly_what_remains;
+    joining_the_parts_of_keys: JoinsKeys by
+        store::tells_apart_what_looks_alike;
+    keeping_no_names_apart: IgnoresNames by
+        store::tells_apart_what_looks_alike;
+    losing_updates: LosesUpdates by
+        gcra::admits_exactly_the_bound_under_concurrency
+        gcra::concurrent_calls_have_an_order
+        sliding_log::keeps_its_rate_in_real_time
+        composite::crossing_requests_do_not_deadlock;
+    panicking_on_huge_costs: PanicsOnHugeCosts by
+        sliding_counter::allows_exactly_what_remains;
+    peeks_that_consume: ConsumesWhenPeeked by
+        gcra::peek_changes_nothing
+        sliding_buckets::peek_changes_nothing;
+    refunding_twice: RefundsTwice by
+        gcra::agrees_with_the_machine
+        fixed_window::a_refund_at_once_undoes
+        gcra::a_refund_at_once_undoes;
+    supporting_nothing: SupportsNothing by
+        store::says_what_it_supports;
+    waiting_one_microsecond_too_little: WaitsTooLittle by
+        fixed_window::retry_after_is_exact
+        gcra::retry_after_is_exact
+        sliding_log::agrees_with_the_definition
+        composite::waits_for_the_slowest_limit;
+}
