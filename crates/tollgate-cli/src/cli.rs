@@ -48,7 +48,7 @@ pub(crate) struct ReplayOptions {
     /// A limit, as ALGORITHM:N/WINDOW[,option=value...]; repeat it for several at once
     ///
     /// Several limits are one decision: a request is allowed only if each of them allows it, and a
-    /// denied request consumes nothing of any.
+    /// denied request consumes nothing, except of limits with count-denied.
     #[arg(long = "limit", required = true, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
 
@@ -98,7 +98,7 @@ pub(crate) struct FieldNames {
 pub(crate) enum Format {
     /// JSON for lines that start with `{`, otherwise common or combined
     Auto,
-    /// Apache and nginx; common and combined begin alike, and what follows is not needed
+    /// Apache and nginx, also called `common`: both begin alike, and the rest is not needed
     #[value(name = "combined", alias = "common")]
     AccessLog,
     /// One JSON object on each line

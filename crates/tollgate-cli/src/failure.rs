@@ -12,9 +12,9 @@ pub(crate) const EXIT_STATUS: u8 = 2;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(
-        "no request found in {files} ({skipped} lines skipped): give an access log in common, combined or JSON lines format, see --format"
+        "no request found in {files}{skipped}: give an access log in common, combined or JSON lines format, see --format"
     )]
-    Empty { files: String, skipped: u64 },
+    Empty { files: String, skipped: String },
     #[error("--key {key}: {reason}; join ip, user and path with +, such as ip+path")]
     Key { key: String, reason: String },
     #[error("--limit {limit}: {source}")]

@@ -71,7 +71,7 @@ impl Input {
                 .collect();
             return Err(Failure::Empty {
                 files: files.join(", "),
-                skipped: input.skipped.count,
+                skipped: input.skipped.hint(),
             });
         }
         progress.say("sorting");
@@ -115,6 +115,12 @@ impl Skipped {
             self.first
                 .push(format!("{}:{line}: {reason}", path.display()));
         }
+    }
+
+    /// Returns the first reason in brackets, empty if there is none.
+    fn hint(&self) -> String {
+        let hint = |first| format!(" ({} lines skipped, the first {first})", self.count);
+        self.first.first().map(hint).unwrap_or_default()
     }
 
     /// Returns what to tell of the skipped lines, empty if there are none.

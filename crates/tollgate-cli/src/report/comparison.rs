@@ -10,8 +10,8 @@ use crate::text::{Grouped, Share, Times};
 const WIDTH: u64 = 1_000;
 const LEFT: u64 = 250;
 /// Each of the two charts, with the numbers beside its bars.
-const PANEL: u64 = 270;
-const NUMBERS: u64 = 90;
+const PANEL: u64 = 250;
+const NUMBERS: u64 = 115;
 const ROW: u64 = 28;
 const BAR: u64 = 16;
 const TOP: u64 = 26;
@@ -55,7 +55,7 @@ fn chart(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Res
         amount,
         counts: Scale::new(requests, PANEL),
         // The mark of the quota needs room, also where nothing comes near it.
-        windows: Scale::new(worst.max(amount.saturating_add(amount / 4)), PANEL),
+        windows: Scale::new(worst.max(amount.saturating_add(amount / 4 + 1)), PANEL),
     };
     let bottom = TOP + u64::try_from(comparison.rows.len()).unwrap_or(0) * ROW;
     let label = "Requests admitted and denied, and the worst window, by algorithm";
@@ -159,8 +159,8 @@ fn table(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Res
     f.write_str(
         "<table><thead><tr><th>Algorithm</th><th class=\"n\">Admitted</th>\
          <th class=\"n\">Denied</th><th class=\"n\">Share</th><th class=\"n\">Keys denied</th>\
-         <th class=\"n\">Worst window</th><th class=\"n\">Times quota</th>\
-         <th class=\"n\">Promised at most</th></tr></thead><tbody>\n",
+         <th class=\"n\">Worst window</th><th class=\"n\">x quota</th>\
+         <th class=\"n\">Its bound</th></tr></thead><tbody>\n",
     )?;
     for row in &comparison.rows {
         write!(f, "<tr><td><code>{}</code></td>", Escaped(&row.limit))?;

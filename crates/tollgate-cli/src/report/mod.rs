@@ -83,8 +83,8 @@ impl Report<'_> {
         if self.summary.limits.len() > 1 {
             f.write_str(
                 "<p>All of them decide together: a request is admitted only if each of them \
-                 allows it, and a denied request consumes nothing. A request that several \
-                 refused counts for each.</p>\n",
+                 allows it, and a denied request consumes nothing, except of limits that count \
+                 denials. A request that several refused counts for each.</p>\n",
             )?;
         }
         f.write_str(

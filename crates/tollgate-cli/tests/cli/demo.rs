@@ -21,6 +21,16 @@ fn a_demo_says_the_same_every_time() {
 }
 
 #[test]
+fn the_manual_shows_what_the_demo_prints() {
+    let manual = include_str!("../../README.md");
+    let text = stdout(&tollgate().arg("demo").output().unwrap());
+    assert!(
+        manual.contains(&format!("$ tollgate demo\n{text}```")),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_demo_compares_every_algorithm() {
     let text = stdout(&tollgate().arg("demo").output().unwrap());
     for row in [

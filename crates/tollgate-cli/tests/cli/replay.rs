@@ -283,3 +283,16 @@ fn the_tables_say_what_the_json_says() {
         );
     }
 }
+
+#[test]
+fn the_manual_shows_what_a_replay_prints() {
+    if !Path::new(FULL).exists() {
+        return;
+    }
+    let manual = include_str!("../../README.md");
+    let limits = ["--limit", "gcra:5/1m", "--limit", "fixed-window:30/1h"];
+    for options in [&["--key", "ip"][..], &["--top", "2", "--json"]] {
+        let text = stdout(&replay(&[&[FULL], options, &limits[..]].concat()));
+        assert!(manual.contains(&format!("\n{text}```")), "{text}");
+    }
+}
