@@ -57,6 +57,13 @@ impl Plan {
         self
     }
 
+    /// Returns the same plan with another number of histories.
+    #[must_use]
+    pub fn with_histories(mut self, histories: u32) -> Self {
+        self.histories = histories;
+        self
+    }
+
     /// Returns the same plan for other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Vec<Limit>) -> Self {

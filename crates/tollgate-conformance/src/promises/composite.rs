@@ -13,6 +13,10 @@ use crate::history::{Act, Acts, Asked, Move, composites, costs, starts};
 use crate::plan::Plan;
 use crate::session::{Outcome, Session, checks, told};
 
+/// How many requests cross, and how often.
+const CALLS: usize = 100;
+const ROUNDS: usize = 4;
+
 /// The keys of one partition, which every store can decide together.
 fn keys() -> [OwnedKey; 2] {
     let partition = fresh_key("tenant");
@@ -155,13 +159,18 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn crossing_requests_do_not_deadlock(harness: &impl Harness, plan: &Plan) {
-    const CALLS: usize = 200;
+    let limit = plan.limits()[0].clone();
+    for _ in 0..ROUNDS {
+        cross(harness, &limit).await;
+    }
+}
+
+async fn cross(harness: &impl Harness, limit: &Limit) {
     let store = harness.store().await;
     let [a, b] = keys();
     let now = wall_clock();
-    let limit = plan.limits()[0].clone();
-    let probe = Request::consume(Check::new(&limit, a.key(), 1))
-        .and(Check::new(&limit, b.key(), 1))
+    let probe = Request::consume(Check::new(limit, a.key(), 1))
+        .and(Check::new(limit, b.key(), 1))
         .at(now);
     if !store.supports(&probe) {
         return;

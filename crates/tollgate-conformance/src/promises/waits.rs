@@ -36,6 +36,9 @@ pub async fn a_clock_that_steps_back_admits_no_more(harness: &impl Harness, plan
         async |limit, ((start, history, cost, part), back)| {
             let mut scene = Scene::open(harness, limit, start).await;
             scene.play_twins(&history).await?;
+            // What is remembered now keeps the clock from having been anywhere else since.
+            scene.consume(ALICE, 1).await?;
+            scene.consume(BOB, 1).await?;
             let (late_alice, late_bob) = (scene.peek(ALICE, 0).await?, scene.peek(BOB, 0).await?);
             scene.session.travel(Move::Back(back));
             let early = scene.take(ALICE, u64::MAX).await?;

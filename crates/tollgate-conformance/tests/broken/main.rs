@@ -1,12 +1,14 @@
 //! Each way of breaking a store is caught by the case that promises the contrary.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod store;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use store::{BrokenStore, Fault};
-use tollgate_conformance::{Harness, Plan, block_on, families, promises};
+use tollgate_conformance::{Harness, Plan, block_on, families, fresh_key, promises};
 use tollgate_core::Store;
 
 struct Broken(Fault);
@@ -15,6 +17,31 @@ impl Harness for Broken {
     async fn store(&self) -> Arc<dyn Store> {
         Arc::new(BrokenStore::new(self.0))
     }
+}
+
+#[test]
+fn failures_are_kept_and_tried_first() {
+    let folder = std::env::temp_dir().join(fresh_key("conformance"));
+    std::fs::create_dir_all(folder.join("tests")).unwrap();
+    std::fs::write(folder.join("tests/backend.rs"), "").unwrap();
+    let plan = Plan::new(families::gcra())
+        .with_histories(0)
+        .keeping_failures(
+            folder.to_str().unwrap(),
+            "tests/backend.rs",
+            "gcra.agrees_with_the_machine",
+        );
+    let fails = |plan: &Plan| {
+        let harness = Broken(Fault::IgnoresCost);
+        let run = || block_on(promises::agrees_with_the_machine(&harness, plan));
+        catch_unwind(AssertUnwindSafe(run)).is_err()
+    };
+    assert!(!fails(&plan), "no history was to be tried");
+    assert!(fails(&plan.clone().with_histories(64)));
+    let kept = folder.join("tests/backend.regressions/gcra.agrees_with_the_machine.txt");
+    assert!(std::fs::read_to_string(kept).unwrap().contains("\ncc "));
+    assert!(fails(&plan), "what was kept is tried before new histories");
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 /// Makes a test that each of the cases catches the fault.
