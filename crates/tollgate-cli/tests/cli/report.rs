@@ -11,6 +11,17 @@ fn report(arguments: &[&str]) -> String {
     fs::read_to_string(&*path).unwrap()
 }
 
+/// Returns the numbers beside `limit` in the table that compares.
+fn row(html: &str, limit: &str) -> Vec<String> {
+    // The last of the tables.
+    let start = html.rfind(&format!("<td><code>{limit}</code>")).unwrap();
+    let row = &html[start..start + html[start..].find("</tr>").unwrap()];
+    row.split("<td class=\"n\">")
+        .skip(1)
+        .map(|cell| cell.split("</td>").next().unwrap().to_owned())
+        .collect()
+}
+
 #[test]
 fn a_report_needs_nothing_else() {
     let html = report(&[
@@ -78,19 +89,22 @@ fn what_clients_send_is_shown_and_never_run() {
 #[test]
 fn exact_limits_are_shown_to_keep_to_the_quota() {
     let html = report(&[SAMPLE, "--limit", "sliding-log:2/1m"]);
-    let row = |limit: &str| {
-        // The last table is the one that compares.
-        let start = html.rfind(&format!("<td><code>{limit}</code>")).unwrap();
-        let row = &html[start..start + html[start..].find("</tr>").unwrap()];
-        let cells = row.split("<td class=\"n\">").skip(1);
-        cells
-            .map(|cell| cell.split("</td>").next().unwrap().to_owned())
-            .collect::<Vec<_>>()
-    };
     // Worst window, times the quota, and what is promised.
-    assert_eq!(row("sliding-log:2/1m")[4..], ["2", "1.00", "2"]);
-    assert_eq!(row("gcra:2/1m")[6], "3");
-    assert_eq!(row("fixed-window:2/1m")[6], "4");
+    assert_eq!(row(&html, "sliding-log:2/1m")[4..], ["2", "1.00", "2"]);
+    assert_eq!(row(&html, "gcra:2/1m")[6], "3");
+    assert_eq!(row(&html, "fixed-window:2/1m")[6], "4");
+}
+
+#[test]
+fn requests_a_whole_window_apart_are_never_in_one() {
+    let line =
+        |time: &str| format!("a - - [17/May/2015:10:{time} +0000] \"GET / HTTP/1.1\" 200 1\n");
+    // The first and the last are a minute apart, the two between them a second.
+    let log = [line("05:00"), line("05:30"), line("05:31"), line("06:00")].concat();
+    let html = report(&[&file("apart.log", log), "--limit", "sliding-log:9/1m"]);
+    assert!(html.contains("Without a limit it is <b>3</b>"));
+    assert_eq!(row(&html, "sliding-log:9/1m")[4], "3");
+    assert_eq!(row(&html, "gcra:9/1m,burst=1")[4], "2");
 }
 
 #[test]
