@@ -10,7 +10,7 @@ use tollgate_core::{Key, Store};
 ///
 /// # Examples
 ///
-/// See the [crate](crate) for a whole one.
+/// See the [crate] for a whole one.
 pub trait Harness: Send + Sync {
     /// Returns a store that shares no key with any other.
     ///

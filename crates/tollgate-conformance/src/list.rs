@@ -8,7 +8,7 @@
 ///
 /// # Examples
 ///
-/// See the [crate](crate).
+/// See the [crate].
 #[macro_export]
 macro_rules! conformance {
     ($harness:expr $(,)?) => {
