@@ -276,7 +276,13 @@ fn search_with_refunds(algorithm: Algorithm, window: u64, ticks: u64) -> u64 {
         let mut next = Vec::new();
         let mut reached_now: Vec<_> = std::mem::take(&mut reached)
             .into_iter()
-            .map(|(state, kept)| (settled(&limit, state, tick), kept, 0))
+            .map(|(state, mut kept)| {
+                // A call that is out of every window to come, and whose refund changes nothing.
+                kept.retain(|&(at, cost)| {
+                    at + window > tick || refunded(&limit, &state, tick, (at, cost)).is_some()
+                });
+                (settled(&limit, state, tick), kept, 0)
+            })
             .collect();
         while let Some((state, kept, denials)) = reached_now.pop() {
             if !seen.insert((identity(&state), kept.clone(), denials)) {
@@ -297,12 +303,10 @@ fn search_with_refunds(algorithm: Algorithm, window: u64, ticks: u64) -> u64 {
             }
             for index in 0..kept.len() {
                 let mut kept = kept.clone();
-                let (at, cost) = kept.remove(index);
-                let mut returned = state.clone();
-                let receipt = receipt(&limit, at, cost);
-                let check = Check::new(&limit, "key", 0);
-                Request::refund(&receipt, check).decide_on(&mut returned, time(tick));
-                reached_now.push((returned, kept, denials));
+                let call = kept.remove(index);
+                if let Some(returned) = refunded(&limit, &state, tick, call) {
+                    reached_now.push((returned, kept, denials));
+                }
             }
             // What is kept now may still be given back, so it is counted when it no longer is.
             most = most.max(most_in_a_window(&kept, window));
@@ -311,6 +315,14 @@ fn search_with_refunds(algorithm: Algorithm, window: u64, ticks: u64) -> u64 {
         reached = next;
     }
     most
+}
+
+/// Returns `state` after the refund of a call at an instant and cost, if that changes anything.
+fn refunded(limit: &Limit, state: &State, tick: u64, (at, cost): (u64, u64)) -> Option<State> {
+    let mut returned = state.clone();
+    let receipt = receipt(limit, at, cost);
+    Request::refund(&receipt, Check::new(limit, "key", 0)).decide_on(&mut returned, time(tick));
+    (identity(&returned) != identity(state)).then_some(returned)
 }
 
 /// Returns the most units of `kept` in any half-open span of `window` ticks.
