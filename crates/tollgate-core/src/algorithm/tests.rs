@@ -1,1 +1,167 @@
-//! x
+//! What all algorithms have in common, and how they are written.
+
+use super::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State};
+use crate::quota::Quota;
+use crate::request::{Check, Request};
+use crate::time::{Timestamp, Wait};
+use crate::{Limit, LimitError};
+
+fn all() -> Vec<Algorithm> {
+    let quota = Quota::per_minute(4);
+    vec![
+        FixedWindow::aligned(quota).into(),
+        FixedWindow::aligned(quota).count_denied().into(),
+        FixedWindow::anchored(quota).into(),
+        FixedWindow::anchored(quota).count_denied().into(),
+        Gcra::new(quota).unwrap().into(),
+        Gcra::with_burst(quota, 3).unwrap().into(),
+        SlidingBuckets::new(quota, 12).unwrap().into(),
+        SlidingCounter::new(quota).unwrap().into(),
+        SlidingLog::new(quota).unwrap().into(),
+        SlidingLog::new(quota).unwrap().count_denied().into(),
+    ]
+}
+
+#[test]
+fn every_algorithm_is_read_as_it_is_written() {
+    for algorithm in all() {
+        let text = algorithm.to_string();
+        assert_eq!(text.parse(), Ok(algorithm), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_an_algorithm_is_rejected() {
+    for text in [
+        "",
+        "gcra",
+        "gcra:",
+        "gcra:5",
+        "gcra:5/1w",
+        "gcra:5/1m,",
+        "gcra:5/1m,burst",
+        "gcra:5/1m,burst=x",
+        "gcra:5/1m,burst=2,burst=3",
+        "gcra:5/1m,anchored",
+        "fixed-window:5/1m,anchored,anchored",
+        "fixed-window:5/1m,anchored=1",
+        "sliding-buckets:5/1m",
+        "sliding-counter:5/1m,count-denied",
+        "sliding-log:5/1m,buckets=3",
+        "leaky:5/1m",
+    ] {
+        let read = text.parse::<Algorithm>();
+        assert!(
+            matches!(read, Err(LimitError::Syntax { .. })),
+            "{text}: {read:?}"
+        );
+    }
+    let none = "sliding-buckets:5/1m,buckets=0".parse::<Algorithm>();
+    assert_eq!(none, Err(LimitError::BadBuckets { buckets: 0 }));
+}
+
+#[test]
+fn only_limits_whose_states_mean_the_same_share_an_identity() {
+    let identity = |text: &str| {
+        let algorithm: Algorithm = text.parse().unwrap();
+        Limit::new("x", algorithm).unwrap().identity().to_owned()
+    };
+    for (one, other, shared) in [
+        ("gcra:5/1m", "gcra:9/1h,burst=2", true),
+        ("sliding-log:5/1m", "sliding-log:9/1h,count-denied", true),
+        ("fixed-window:5/1m", "fixed-window:9/1m,count-denied", true),
+        ("fixed-window:5/1m", "fixed-window:5/1h", false),
+        ("fixed-window:5/1m", "fixed-window:5/1m,anchored", false),
+        ("sliding-counter:5/1m", "sliding-counter:9/1m", true),
+        ("sliding-counter:5/1m", "sliding-counter:5/1h", false),
+        (
+            "sliding-buckets:5/1m,buckets=6",
+            "sliding-buckets:9/1m,buckets=6",
+            true,
+        ),
+        (
+            "sliding-buckets:5/1m,buckets=6",
+            "sliding-buckets:5/1m,buckets=5",
+            false,
+        ),
+        ("sliding-counter:5/1m", "fixed-window:5/1m", false),
+    ] {
+        assert_eq!(
+            identity(one) == identity(other),
+            shared,
+            "{one} and {other}"
+        );
+    }
+}
+
+#[test]
+fn a_call_that_costs_nothing_makes_no_state() {
+    let now = Timestamp::UNIX_EPOCH;
+    for algorithm in all() {
+        let mut state = State::default();
+        assert_eq!(algorithm.wait(&state, now, 0), Wait::ZERO);
+        assert_eq!(algorithm.commit(&mut state, now, 0), now);
+        assert_eq!(format!("{state:?}"), format!("{:?}", State::FRESH));
+        assert_eq!(state.heap_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_state_of_another_algorithm_is_no_state() {
+    let now = Timestamp::from_micros(1_000).unwrap();
+    for from in all() {
+        for to in all() {
+            let mut state = State::default();
+            from.commit(&mut state, now, from.capacity());
+            if std::mem::discriminant(&from) == std::mem::discriminant(&to) {
+                continue;
+            }
+            assert_eq!(to.status(&state, now).remaining, to.capacity());
+            assert_eq!(to.wait(&state, now, to.capacity()), Wait::ZERO);
+            to.commit(&mut state, now, to.capacity());
+            assert_eq!(to.status(&state, now).remaining, 0, "{from} to {to}");
+        }
+    }
+}
+
+#[test]
+fn every_attempt_counts_whoever_refused_it() {
+    let now = Timestamp::from_micros(1_000).unwrap();
+    for counting in all().into_iter().filter(Algorithm::counts_denied) {
+        let counting = Limit::new("counting", counting).unwrap();
+        let never = Limit::new("never", FixedWindow::aligned(Quota::per_minute(0))).unwrap();
+        let mut states = [State::default(), State::default()];
+        for left in [3, 2, 1, 0, 0] {
+            let request =
+                Request::consume(Check::new(&counting, "k", 1)).and(Check::new(&never, "k", 1));
+            let decision = request.decide_on(&mut states, now);
+            assert!(decision.is_denied());
+            assert_eq!(decision.verdicts()[0].remaining(), left, "{counting}");
+            assert_eq!(decision.verdicts()[0].charged(), 0, "{counting}");
+        }
+        // A peek is no attempt.
+        let mut fresh = State::default();
+        let peek = Request::peek(Check::new(&counting, "k", 9)).decide_on(&mut fresh, now);
+        assert!(peek.is_denied());
+        assert!(fresh.is_fresh(&counting, now));
+    }
+}
+
+#[test]
+fn one_limit_alone_and_beside_one_that_allows_all_say_the_same() {
+    let ample = Limit::new("ample", FixedWindow::aligned(Quota::per_minute(1_000))).unwrap();
+    for algorithm in all() {
+        let limit = Limit::new("limit", algorithm).unwrap();
+        let (mut alone, mut beside) = (State::default(), [State::default(), State::default()]);
+        for step in 0..40u64 {
+            let now = Timestamp::from_micros(step * 7_000_003).unwrap();
+            for cost in [step % 3, 1, 0, 5] {
+                let check = Check::new(&limit, "k", cost);
+                let one = Request::consume(check).decide_on(&mut alone, now);
+                let two = Request::consume(check).and(Check::new(&ample, "k", 1));
+                let two = two.decide_on(&mut beside, now);
+                assert_eq!(one.verdicts()[0], two.verdicts()[0], "{limit} at {now:?}");
+            }
+        }
+    }
+}

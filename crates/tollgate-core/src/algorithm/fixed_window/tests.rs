@@ -1,1 +1,162 @@
-//! Placeholder.
+//! What fixed windows promise, at the edges.
+
+use std::time::Duration;
+
+use super::super::Machine;
+use super::{FixedWindow, State};
+use crate::quota::Quota;
+use crate::time::MAX_EXACT;
+
+const T: u64 = 100;
+
+fn quota(amount: u64) -> Quota {
+    Quota::new(amount, Duration::from_micros(T)).unwrap()
+}
+
+fn wait(machine: &FixedWindow, state: &State, now: u64, cost: u64) -> Option<u64> {
+    machine.wait(state, now, cost).as_micros()
+}
+
+/// What remains and how long until all does.
+fn status(machine: &FixedWindow, state: &State, now: u64) -> (u64, Option<u64>) {
+    let status = machine.status(state, now);
+    (status.remaining, status.reset_after.as_micros())
+}
+
+fn used(machine: &FixedWindow, calls: &[(u64, u64)]) -> State {
+    let mut state = State::default();
+    for &(now, cost) in calls {
+        machine.commit(&mut state, now, cost);
+    }
+    state
+}
+
+#[test]
+fn aligned_windows_end_at_multiples() {
+    let machine = FixedWindow::aligned(quota(2));
+    let state = used(&machine, &[(250, 2)]);
+    assert_eq!(state.start, 200);
+    assert_eq!(
+        [250, 299].map(|now| wait(&machine, &state, now, 1)),
+        [Some(50), Some(1)]
+    );
+    assert_eq!(
+        [300, 301].map(|now| wait(&machine, &state, now, 2)),
+        [Some(0); 2]
+    );
+    assert_eq!(status(&machine, &state, 299), (0, Some(1)));
+    assert_eq!(status(&machine, &state, 300), (2, Some(0)));
+}
+
+#[test]
+fn anchored_windows_end_a_window_after_their_first_call() {
+    let machine = FixedWindow::anchored(quota(2));
+    let state = used(&machine, &[(250, 1), (340, 1)]);
+    assert_eq!(state.start, 250);
+    let waits = [T - 1, T, T + 1].map(|into| wait(&machine, &state, 250 + into, 1));
+    assert_eq!(waits, [Some(1), Some(0), Some(0)]);
+    assert_eq!(status(&machine, &state, 340), (0, Some(10)));
+}
+
+#[test]
+fn two_windows_meet_in_any_span_at_most() {
+    let aligned = FixedWindow::aligned(quota(2));
+    let state = used(&aligned, &[(99, 2)]);
+    assert_eq!(wait(&aligned, &state, 100, 2), Some(0));
+    let anchored = FixedWindow::anchored(quota(2));
+    let state = used(&anchored, &[(1, 1), (99, 1)]);
+    assert_eq!(wait(&anchored, &state, 100, 1), Some(1));
+    assert_eq!(wait(&anchored, &state, 101, 2), Some(0));
+}
+
+#[test]
+fn denied_calls_count_when_asked_to() {
+    let machine = FixedWindow::aligned(quota(2)).count_denied();
+    assert!(machine.counts_denied());
+    let mut state = used(&machine, &[(10, 2), (20, 1), (30, u64::MAX)]);
+    assert_eq!(status(&machine, &state, 30), (0, Some(70)));
+    // Giving back what was admitted leaves the attempts.
+    machine.refund(&mut state, 40, 10, 2);
+    assert_eq!(status(&machine, &state, 40), (0, Some(60)));
+    assert_eq!(state.kept, MAX_EXACT - 2);
+    assert_eq!(wait(&machine, &state, 100, 2), Some(0));
+}
+
+#[test]
+fn a_refund_counts_only_in_its_own_window() {
+    let machine = FixedWindow::aligned(quota(5));
+    let held = used(&machine, &[(99, 2), (100, 3)]);
+    for (now, at, remaining) in [(150, 99, 2), (150, 100, 4), (150, 199, 4), (150, 200, 2)] {
+        let mut state = held;
+        machine.refund(&mut state, now, at, 2);
+        assert_eq!(machine.status(&state, now).remaining, remaining, "of {at}");
+    }
+    let mut ended = held;
+    machine.refund(&mut ended, 200, 100, 3);
+    assert_eq!(ended, held);
+}
+
+#[test]
+fn an_anchored_window_keeps_the_place_of_a_first_call_given_back() {
+    let machine = FixedWindow::anchored(quota(3));
+    let mut state = used(&machine, &[(0, 1), (50, 1)]);
+    machine.refund(&mut state, 60, 0, 1);
+    assert_eq!(status(&machine, &state, 60), (1, Some(40)));
+    // So that from 50 to 150 no more than five are kept: two here, three in the next window.
+    assert_eq!(wait(&machine, &state, 60, 2), Some(40));
+    // A clock that steps back to the start does not free it.
+    machine.commit(&mut state, 0, 1);
+    assert_eq!(status(&machine, &state, 60), (0, Some(40)));
+}
+
+#[test]
+fn an_anchored_window_that_is_all_given_back_is_no_window() {
+    let machine = FixedWindow::anchored(quota(3));
+    let mut state = used(&machine, &[(0, 1), (50, 1)]);
+    machine.refund(&mut state, 60, 0, 1);
+    machine.refund(&mut state, 60, 50, 1);
+    assert_eq!(status(&machine, &state, 60), (3, Some(0)));
+    machine.commit(&mut state, 70, 3);
+    assert_eq!(status(&machine, &state, 70), (0, Some(T)));
+}
+
+#[test]
+fn a_clock_that_steps_back_stays_in_the_last_window() {
+    for machine in [
+        FixedWindow::aligned(quota(2)),
+        FixedWindow::anchored(quota(2)),
+    ] {
+        let mut state = used(&machine, &[(500, 1)]);
+        assert_eq!(machine.commit(&mut state, 100, 1), 500);
+        assert_eq!(status(&machine, &state, 100), (0, Some(500)));
+        assert_eq!(wait(&machine, &state, 100, 1), Some(500));
+        // Also when nothing is left of it.
+        machine.refund(&mut state, 100, 500, 2);
+        assert_eq!(status(&machine, &state, 100), (2, Some(0)));
+        assert_eq!(machine.commit(&mut state, 100, 1), 500);
+    }
+}
+
+#[test]
+fn a_lowered_amount_leaves_nothing_rather_than_less() {
+    let state = used(&FixedWindow::aligned(quota(5)), &[(10, 5)]);
+    let lowered = FixedWindow::aligned(quota(3));
+    assert_eq!(status(&lowered, &state, 10), (0, Some(90)));
+    assert_eq!(wait(&lowered, &state, 10, 3), Some(90));
+    assert_eq!(
+        wait(&FixedWindow::aligned(quota(6)), &state, 10, 1),
+        Some(0)
+    );
+}
+
+#[test]
+fn the_last_window_of_all_does_not_wrap() {
+    let longest = Quota::new(MAX_EXACT, Duration::from_micros(MAX_EXACT)).unwrap();
+    for machine in [
+        FixedWindow::aligned(longest),
+        FixedWindow::anchored(longest),
+    ] {
+        let state = used(&machine, &[(MAX_EXACT, MAX_EXACT)]);
+        assert_eq!(wait(&machine, &state, 0, 1), Some(state.start + MAX_EXACT));
+    }
+}

@@ -1,1 +1,193 @@
-//! Placeholder.
+//! What GCRA promises, at the edges.
+
+use std::time::Duration;
+
+use super::super::{Machine, Status};
+use super::{Gcra, State};
+use crate::error::LimitError;
+use crate::quota::Quota;
+use crate::time::{MAX_EXACT, Wait};
+
+/// Three per four microseconds: a token every `4/3`.
+fn uneven(burst: u64) -> Gcra {
+    Gcra::with_burst(Quota::new(3, Duration::from_micros(4)).unwrap(), burst).unwrap()
+}
+
+fn wait(machine: &Gcra, state: &State, now: u64, cost: u64) -> Option<u64> {
+    machine.wait(state, now, cost).as_micros()
+}
+
+fn used(machine: &Gcra, now: u64, cost: u64) -> State {
+    let mut state = State::default();
+    machine.commit(&mut state, now, cost);
+    state
+}
+
+#[test]
+fn a_rate_is_kept_as_a_fraction_in_lowest_terms() {
+    let day = Gcra::new(Quota::per_day(1_000_000)).unwrap();
+    assert_eq!((day.leak, day.unit, day.full), (1, 86_400, 86_400_000_000));
+    let uneven = uneven(2);
+    assert_eq!((uneven.leak, uneven.unit, uneven.full), (3, 4, 8));
+}
+
+#[test]
+fn tokens_return_at_the_exact_rate() {
+    let machine = uneven(3);
+    let state = used(&machine, 10, 3);
+    // Tokens are due 4/3, 8/3 and 12/3 microseconds on: at the next whole one.
+    assert_eq!(
+        [1, 2, 3].map(|cost| wait(&machine, &state, 10, cost)),
+        [2, 3, 4].map(Some)
+    );
+    let remaining = |now| machine.status(&state, now).remaining;
+    assert_eq!([10, 11, 12, 13, 14].map(remaining), [0, 0, 1, 2, 3]);
+}
+
+#[test]
+fn a_burst_of_one_spaces_calls_strictly() {
+    let machine = Gcra::with_burst(Quota::per_second(4), 1).unwrap();
+    let state = used(&machine, 0, 1);
+    assert_eq!(wait(&machine, &state, 249_999, 1), Some(1));
+    assert_eq!(wait(&machine, &state, 250_000, 1), Some(0));
+    assert_eq!(wait(&machine, &state, 250_001, 1), Some(0));
+}
+
+#[test]
+fn a_wait_is_exact_at_both_ends() {
+    let machine = Gcra::new(Quota::per_minute(5)).unwrap();
+    let state = used(&machine, 0, 5);
+    for (cost, due) in [(1, 12_000_000), (2, 24_000_000), (5, 60_000_000)] {
+        assert_eq!(wait(&machine, &state, 0, cost), Some(due));
+        assert_eq!(wait(&machine, &state, due - 1, cost), Some(1));
+        assert_eq!(wait(&machine, &state, due, cost), Some(0));
+    }
+}
+
+#[test]
+fn a_reset_is_when_the_last_of_the_debt_has_drained() {
+    let machine = uneven(3);
+    let state = used(&machine, 10, 2);
+    let reset = |now| machine.status(&state, now).reset_after.as_micros();
+    assert_eq!([10, 11, 12, 13].map(reset), [3, 2, 1, 0].map(Some));
+}
+
+#[test]
+fn a_clock_that_steps_back_leaks_nothing_and_adds_to_waits() {
+    let machine = Gcra::new(Quota::per_minute(5)).unwrap();
+    let mut state = used(&machine, 100_000_000, 5);
+    assert_eq!(wait(&machine, &state, 100_000_000, 1), Some(12_000_000));
+    assert_eq!(wait(&machine, &state, 40_000_000, 1), Some(72_000_000));
+    let Status {
+        remaining,
+        reset_after,
+    } = machine.status(&state, 40_000_000);
+    assert_eq!(
+        (remaining, reset_after),
+        (0, Wait::from_micros(120_000_000))
+    );
+    machine.refund(&mut state, 40_000_000, 100_000_000, 1);
+    assert_eq!(machine.commit(&mut state, 40_000_000, 1), 100_000_000);
+}
+
+#[test]
+fn a_clock_that_jumps_forward_refills_no_more_than_the_burst() {
+    let machine = uneven(2);
+    let state = used(&machine, 0, 2);
+    assert_eq!(machine.status(&state, MAX_EXACT).remaining, 2);
+    assert_eq!(wait(&machine, &state, MAX_EXACT, 2), Some(0));
+}
+
+#[test]
+fn a_refund_returns_what_has_not_leaked() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
+    let debt_after = |now| {
+        let mut state = used(&machine, 0, 3);
+        machine.refund(&mut state, now, 0, 2);
+        state.debt
+    };
+    assert_eq!(debt_after(0), 1_000_000);
+    // Half a second has leaked from all three and is not returned again.
+    assert_eq!(debt_after(500_000), 1_000_000);
+    assert_eq!(debt_after(1_999_999), 1_000_000);
+    assert_eq!(debt_after(2_500_000), 3_000_000);
+}
+
+#[test]
+fn a_refund_of_nothing_changes_nothing() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
+    let mut fresh = State::default();
+    machine.refund(&mut fresh, 100, 0, 2);
+    assert_eq!(fresh, State::default());
+    let held = used(&machine, 0, 3);
+    let mut state = held;
+    machine.refund(&mut state, 2_000_000, 0, 2);
+    assert_eq!(state, held);
+}
+
+#[test]
+fn a_debt_keeps_its_tokens_under_another_rate_and_rounds_up() {
+    let (from, to) = (
+        uneven(3),
+        Gcra::with_burst(Quota::per_second(1), 3).unwrap(),
+    );
+    let mut state = used(&from, 0, 2);
+    // Two tokens of four units each are two of a million.
+    assert_eq!(wait(&to, &state, 0, 1), Some(0));
+    assert_eq!(wait(&to, &state, 0, 2), Some(1_000_000));
+    state.debt = 5;
+    assert_eq!(
+        to.status(&state, 0).reset_after.as_micros(),
+        Some(1_250_000)
+    );
+    let thirds = State {
+        debt: 1,
+        at: 0,
+        unit: 3,
+    };
+    assert_eq!(to.status(&thirds, 0).reset_after.as_micros(), Some(333_334));
+}
+
+#[test]
+fn a_debt_that_exceeds_a_lowered_burst_leaves_nothing() {
+    let (from, to) = (uneven(9), uneven(1));
+    let state = used(&from, 0, 9);
+    assert_eq!(to.status(&state, 0).remaining, 0);
+    // Nine tokens are twelve microseconds; but one may come as soon as there is room for it.
+    assert_eq!(wait(&to, &state, 0, 1), Some(12));
+}
+
+#[test]
+fn the_largest_debts_neither_wrap_nor_forgive() {
+    let quota = Quota::new(1, Duration::from_micros(MAX_EXACT)).unwrap();
+    let machine = Gcra::with_burst(quota, 1).unwrap();
+    let state = used(&machine, MAX_EXACT, 1);
+    assert_eq!(wait(&machine, &state, 0, 1), Some(2 * MAX_EXACT));
+    let coarse = State {
+        debt: MAX_EXACT,
+        at: 0,
+        unit: 1,
+    };
+    assert_eq!(machine.status(&coarse, 0).remaining, 0);
+    assert_eq!(wait(&machine, &coarse, 0, 1), Some(MAX_EXACT));
+}
+
+#[test]
+fn a_bucket_that_cannot_be_exact_is_rejected() {
+    let coprime = Quota::new(MAX_EXACT, Duration::from_micros(MAX_EXACT - 1)).unwrap();
+    let most = MAX_EXACT / (MAX_EXACT - 1);
+    assert_eq!(
+        Gcra::new(coprime),
+        Err(LimitError::AmountTooLarge {
+            amount: MAX_EXACT,
+            most
+        })
+    );
+    assert!(Gcra::with_burst(coprime, most).is_ok());
+    let nothing = Quota::per_second(0);
+    assert_eq!(
+        Gcra::with_burst(nothing, 1),
+        Err(LimitError::NeverRefills { burst: 1 })
+    );
+    assert!(Gcra::new(nothing).is_ok());
+}
