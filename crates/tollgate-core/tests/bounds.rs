@@ -4,6 +4,8 @@
 //! where refunds are searched, give back any call it has kept. What can be reached is followed
 //! from one tick to the next as a set, so that histories which come to the same are followed once.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::collections::HashSet;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Property tests of the machines: agreement with naive definitions, and what is promised of all.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod agreement;
 mod composites;
 mod extremes;
