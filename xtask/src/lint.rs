@@ -36,7 +36,7 @@ fn format(shell: &Shell) -> Outcome {
 fn clippy_workspace(shell: &Shell) -> Outcome {
     Ok(cmd!(
         shell,
-        "cargo clippy --workspace --all-targets -- -D warnings"
+        "cargo clippy --workspace --all-targets --keep-going -- -D warnings"
     )
     .run()?)
 }
@@ -50,7 +50,7 @@ fn clippy_alone(shell: &Shell, name: &str) -> Outcome {
 fn documentation(shell: &Shell) -> Outcome {
     Ok(cmd!(
         shell,
-        "cargo doc --workspace --no-deps --document-private-items"
+        "cargo doc --workspace --no-deps --document-private-items --keep-going"
     )
     .env("RUSTDOCFLAGS", "-D warnings")
     .run()?)
