@@ -179,6 +179,33 @@ pub(crate) fn histories(
     vec(step, 0..=LONGEST)
 }
 
+/// Returns histories that take all they can around the boundaries of windows, and give much back.
+pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let window_us = limit.algorithm().quota().window_us();
+    let time = prop_oneof![
+        6 => Just(Move::Forward(0)),
+        2 => Just(Move::Forward(1)),
+        2 => Just(Move::Forward(window_us - 1)),
+        1 => Just(Move::Forward(window_us)),
+        2 => moves(limit, true),
+    ];
+    let act = prop_oneof![
+        3 => Just((Act::Consume, 1)),
+        3 => Just((Act::TakeUpTo, u64::MAX)),
+        3 => (0..LONGEST).prop_map(|index| (Act::Refund(index), 0)),
+    ];
+    let step = (time, act).prop_map(|(time, (act, cost))| Step {
+        time,
+        act,
+        asked: vec![Asked {
+            limit: 0,
+            key: 0,
+            cost,
+        }],
+    });
+    vec(step, 0..=LONGEST)
+}
+
 /// Returns histories of calls that name one to five of `limits` together, each for one of `keys`
 /// keys, and none twice.
 pub(crate) fn composites(

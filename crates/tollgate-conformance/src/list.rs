@@ -50,6 +50,7 @@ macro_rules! __promises {
                 never_over_admits,
                 peek_changes_nothing,
                 reaches_its_bound,
+                refunds_keep_the_bound,
                 reset_after_is_exact,
                 reset_forgets_everything,
                 retry_after_is_exact,

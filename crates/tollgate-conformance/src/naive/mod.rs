@@ -16,6 +16,8 @@ use definitions::{Definition, Event};
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
     pub(crate) charged: u128,
+    /// When it was counted; nothing where it was not.
+    pub(crate) counted_at: Option<u128>,
     pub(crate) remaining: u128,
     /// `None` for never.
     pub(crate) retry_after: Option<u128>,
@@ -87,11 +89,41 @@ impl Naive {
         self.consume(now, left.min(most).max(u64::from(most > 0)))
     }
 
+    /// Returns whether giving back is to forget what was counted, and no more than that.
+    ///
+    /// It is not for a bucket, which has leaked since; for an anchored window, whose first call
+    /// holds its place; and for a log of attempts, which remembers only the newest of them.
+    pub(crate) fn forgets_refunds(&self) -> bool {
+        match self.definition {
+            Definition::Anchored { .. } | Definition::Bucket { .. } => false,
+            Definition::Log { .. } => !self.counts_denied,
+            Definition::Aligned { .. }
+            | Definition::Buckets { .. }
+            | Definition::Counter { .. } => true,
+        }
+    }
+
+    /// Returns how many events were counted, so that one can be given back.
+    pub(crate) fn counted(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Gives back the event at `index`.
+    pub(crate) fn refund(&mut self, now: u64, index: usize) -> Answer {
+        self.events[index].amount = 0;
+        self.answer(u128::from(now), 0, true, 0)
+    }
+
     fn answer(&self, now: u128, charged: u128, allowed: bool, cost: u128) -> Answer {
         let capacity = self.definition.capacity();
         Answer {
             allowed,
             charged,
+            counted_at: self
+                .events
+                .last()
+                .filter(|_| charged > 0)
+                .map(|event| event.at),
             remaining: self.remaining(now),
             retry_after: match (allowed, cost <= capacity) {
                 (true, _) => Some(0),

@@ -1,11 +1,13 @@
 //! Promises that a store decides as the pure machines, and as the algorithms are defined.
 
+use tollgate_core::Limit;
+
 use crate::harness::Harness;
-use crate::history::{Act, Acts, histories, starts};
+use crate::history::{Act, Acts, Start, Step, histories, starts};
 use crate::naive::{Answer, Naive};
 use crate::plan::Plan;
 use crate::scene::Scene;
-use crate::session::told;
+use crate::session::{Outcome, told};
 
 /// Every decision is the one that the pure machine reaches on the same history.
 ///
@@ -39,37 +41,60 @@ pub async fn agrees_with_the_machine(harness: &impl Harness, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn agrees_with_the_definition(harness: &impl Harness, plan: &Plan) {
-    plan.check_each(
-        |limit| (starts(limit), histories(limit, 1, Acts::CALLS)),
-        async |limit, (start, history)| {
-            let Some(mut naive) = Naive::of(limit) else {
-                return Ok(());
-            };
-            let mut scene = Scene::open(harness, limit, start).await;
-            for step in &history {
-                let Some(decision) = scene.step(step).await? else {
-                    continue;
-                };
-                let (now, cost) = (scene.session.now.as_micros(), step.asked[0].cost);
-                let defined = match step.act {
-                    Act::Consume => naive.consume(now, cost),
-                    Act::Peek => naive.peek(now, cost),
-                    Act::TakeUpTo => naive.take_up_to(now, cost),
-                    Act::Refund(_) | Act::Reset => continue,
-                };
-                let verdict = decision.verdicts()[0];
-                let answer = Answer {
-                    allowed: decision.is_allowed(),
-                    charged: verdict.charged().into(),
-                    remaining: verdict.remaining().into(),
-                    retry_after: verdict.retry_after().as_micros().map(u128::from),
-                    reset_after: verdict.reset_after().as_micros(),
-                };
-                scene.session.ensure(answer == defined, || {
-                    format!("the definition says\n  {defined:?}, not\n  {answer:?}")
-                })?;
-            }
-            Ok(())
-        },
-    );
+    // With refunds the clock goes forward: what is given back no longer says where it has been.
+    for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS] {
+        plan.check_each(
+            |limit| (starts(limit), histories(limit, 1, kind)),
+            async |limit, (start, history)| follows(harness, limit, start, &history, kind).await,
+        );
+    }
+}
+
+async fn follows(
+    harness: &impl Harness,
+    limit: &Limit,
+    start: Start,
+    history: &[Step],
+    kind: Acts,
+) -> Outcome {
+    let Some(mut naive) = Naive::of(limit).filter(|n| !kind.refunds || n.forgets_refunds()) else {
+        return Ok(());
+    };
+    let mut scene = Scene::open(harness, limit, start).await;
+    let mut held: Vec<usize> = Vec::new();
+    for step in history {
+        let refunded = match step.act {
+            // The session gives back the same one of those not given back yet.
+            Act::Refund(index) if !held.is_empty() => Some(held.swap_remove(index % held.len())),
+            _ => None,
+        };
+        let Some(decision) = scene.step(step).await? else {
+            continue;
+        };
+        let (now, cost) = (scene.session.now.as_micros(), step.asked[0].cost);
+        let defined = match (step.act, refunded) {
+            (Act::Consume, _) => naive.consume(now, cost),
+            (Act::Peek, _) => naive.peek(now, cost),
+            (Act::TakeUpTo, _) => naive.take_up_to(now, cost),
+            (Act::Refund(_), Some(index)) => naive.refund(now, index),
+            _ => continue,
+        };
+        let verdict = decision.verdicts()[0];
+        let charged = verdict.charged() > 0;
+        if charged {
+            held.push(naive.counted() - 1);
+        }
+        let answer = Answer {
+            allowed: decision.is_allowed(),
+            charged: verdict.charged().into(),
+            counted_at: charged.then(|| verdict.decided_at().as_micros().into()),
+            remaining: verdict.remaining().into(),
+            retry_after: verdict.retry_after().as_micros().map(u128::from),
+            reset_after: verdict.reset_after().as_micros(),
+        };
+        scene.session.ensure(answer == defined, || {
+            format!("the definition says\n  {defined:?}, not\n  {answer:?}")
+        })?;
+    }
+    Ok(())
 }

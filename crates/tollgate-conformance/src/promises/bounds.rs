@@ -5,7 +5,7 @@ use tollgate_core::{Limit, Timestamp};
 
 use crate::bound::{Admitted, bound, most_within};
 use crate::harness::Harness;
-use crate::history::{Act, Acts, Start, histories, starts};
+use crate::history::{Act, Acts, Start, Step, assaults, histories, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
 use crate::session::Outcome;
@@ -20,35 +20,56 @@ use crate::session::Outcome;
 pub async fn never_over_admits(harness: &impl Harness, plan: &Plan) {
     plan.check_each(
         |limit| (starts(limit), histories(limit, 1, Acts::REFUNDS)),
-        async |limit, (start, history)| {
-            let mut scene = Scene::open(harness, limit, start).await;
-            let mut kept: Vec<Admitted> = Vec::new();
-            let mut held: Vec<usize> = Vec::new();
-            for step in &history {
-                if let (Act::Refund(index), false) = (step.act, held.is_empty()) {
-                    // The session gives back the same one of those not given back yet.
-                    let place = held.swap_remove(index % held.len());
-                    kept[place].amount = 0;
-                }
-                let Some(decision) = scene.step(step).await? else {
-                    continue;
-                };
-                let verdict = decision.verdicts()[0];
-                if verdict.charged() > 0 {
-                    held.push(kept.len());
-                    kept.push(Admitted::by(&verdict));
-                }
-            }
-            let window_us = limit.algorithm().quota().window_us();
-            for span in [1, window_us / 2, window_us, window_us * 3] {
-                let (most, bound) = (most_within(&kept, span), bound(limit, span));
-                scene.session.ensure(most <= bound, || {
-                    format!("{most} were kept within {span} us, where at most {bound} may be")
-                })?;
-            }
-            Ok(())
-        },
+        async |limit, (start, history)| keeps_within(harness, limit, start, &history).await,
     );
+}
+
+/// Giving back never makes room for more to be kept than the bound: not by taking all there is
+/// around the boundaries of windows either, and giving it back at the worst of times.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn refunds_keep_the_bound(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| (starts(limit), assaults(limit)),
+        async |limit, (start, history)| keeps_within(harness, limit, start, &history).await,
+    );
+}
+
+/// Fails if what was admitted and not given back is ever more than the bound.
+async fn keeps_within(
+    harness: &impl Harness,
+    limit: &Limit,
+    start: Start,
+    history: &[Step],
+) -> Outcome {
+    let mut scene = Scene::open(harness, limit, start).await;
+    let mut kept: Vec<Admitted> = Vec::new();
+    let mut held: Vec<usize> = Vec::new();
+    for step in history {
+        if let (Act::Refund(index), false) = (step.act, held.is_empty()) {
+            // The session gives back the same one of those not given back yet.
+            let place = held.swap_remove(index % held.len());
+            kept[place].amount = 0;
+        }
+        let Some(decision) = scene.step(step).await? else {
+            continue;
+        };
+        let verdict = decision.verdicts()[0];
+        if verdict.charged() > 0 {
+            held.push(kept.len());
+            kept.push(Admitted::by(&verdict));
+        }
+    }
+    let window_us = limit.algorithm().quota().window_us();
+    for span in [1, window_us / 2, window_us, window_us * 3] {
+        let (most, bound) = (most_within(&kept, span), bound(limit, span));
+        scene.session.ensure(most <= bound, || {
+            format!("{most} were kept within {span} us, where at most {bound} may be")
+        })?;
+    }
+    Ok(())
 }
 
 /// Some history admits as much as the bound: a store that is too strict fails.

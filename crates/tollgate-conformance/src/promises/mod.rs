@@ -21,7 +21,7 @@ pub use answers::{
     allows_exactly_what_remains, smaller_costs_wait_no_longer, takes_exactly_the_cost,
     time_only_gives_back,
 };
-pub use bounds::{never_over_admits, reaches_its_bound};
+pub use bounds::{never_over_admits, reaches_its_bound, refunds_keep_the_bound};
 pub use change::{a_changed_limit_applies_at_once, extremes_are_exact, zero_denies_everything};
 pub use composite::{
     composites_agree_with_the_machine, crossing_requests_do_not_deadlock, is_all_or_nothing,
