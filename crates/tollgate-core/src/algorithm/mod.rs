@@ -339,10 +339,10 @@ fn commit<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
 #[inline(always)]
 fn decide<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64) -> Verdict {
     let (limit, micros) = (machine.capacity(), now.as_micros());
-    let state = open(machine, state);
     let outcome = if cost > limit {
+        // What can never fit makes no state, unless the attempt counts.
         let at = if machine.counts_denied() {
-            machine.commit(state, micros, cost)
+            machine.commit(open(machine, state), micros, cost)
         } else {
             micros
         };
@@ -350,10 +350,10 @@ fn decide<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
             wait: Wait::NEVER,
             allowed: false,
             at,
-            status: machine.status(state, micros),
+            status: status(machine, state, now),
         }
     } else {
-        machine.decide(state, micros, cost)
+        machine.decide(open(machine, state), micros, cost)
     };
     Verdict {
         allowed: outcome.allowed,
