@@ -1,1 +1,133 @@
-//! What the benchmarks share.
+//! What the benchmarks share: the keys, the subjects, and how a point is measured.
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
+use tollgate_core::algorithm::{
+    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
+};
+use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter};
+use tollgate_memory::MemoryStore;
+
+/// Whether every call of a benchmark is admitted, or none.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// A quota that no loop exhausts.
+    Allowed,
+    /// A quota that every key exhausts before the measurement.
+    Denied,
+}
+
+/// Something that decides about a key, in one call.
+pub trait Subject: Sync {
+    /// Decides, and returns whether the call is allowed once the whole answer is in memory.
+    #[expect(
+        clippy::ptr_arg,
+        reason = "governor looks a String up by reference to one"
+    )]
+    fn check(&self, key: &String) -> bool;
+}
+
+impl Subject for RateLimiter<MemoryStore> {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let decision = self.check_now(key);
+        black_box(&decision)
+            .as_ref()
+            .is_ok_and(Decision::is_allowed)
+    }
+}
+
+impl Subject for DefaultKeyedRateLimiter<String> {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let decision = self.check_key(key);
+        black_box(&decision).is_ok()
+    }
+}
+
+/// A subject under its name.
+pub type Named = (&'static str, Box<dyn Subject>);
+
+/// Returns every subject under its name, `governor` first.
+///
+/// # Errors
+///
+/// A [`LimitError`] if a limit is impossible.
+pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, LimitError> {
+    let quota = match outcome {
+        Outcome::Allowed => Quota::per_second(1_000_000_000),
+        Outcome::Denied => Quota::per_day(1),
+    };
+    // A log holds at most 100,000 units: more than any loop consumes in a millisecond.
+    let log_quota = match outcome {
+        Outcome::Allowed => Quota::new(100_000, Duration::from_millis(1))?,
+        Outcome::Denied => quota,
+    };
+    let billion = NonZeroU32::new(1_000_000_000).unwrap_or(NonZeroU32::MAX);
+    let governor_quota = match outcome {
+        Outcome::Allowed => GovernorQuota::per_second(billion),
+        Outcome::Denied => GovernorQuota::per_hour(NonZeroU32::MIN),
+    };
+    let algorithms: [(&'static str, Algorithm); 6] = [
+        ("gcra", Gcra::new(quota)?.into()),
+        ("fixed-window-aligned", FixedWindow::aligned(quota).into()),
+        ("fixed-window-anchored", FixedWindow::anchored(quota).into()),
+        ("sliding-counter", SlidingCounter::new(quota)?.into()),
+        ("sliding-buckets-10", SlidingBuckets::new(quota, 10)?.into()),
+        ("sliding-log", SlidingLog::new(log_quota)?.into()),
+    ];
+    let governor: DefaultKeyedRateLimiter<String> = Governor::keyed(governor_quota);
+    let mut subjects: Vec<Named> = vec![("governor", Box::new(governor))];
+    for (name, algorithm) in algorithms {
+        let store = MemoryStore::builder().max_keys(2_000_000).build();
+        let limiter = RateLimiter::new(store, [Limit::new(name, algorithm)?])?;
+        subjects.push((name, Box::new(limiter)));
+    }
+    Ok(subjects)
+}
+
+/// Returns `count` keys in an order that no cache foresees.
+#[must_use]
+pub fn keys(count: usize) -> Vec<String> {
+    let mut keys: Vec<String> = (0..count).map(|n| format!("user:{n}")).collect();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for i in (1..count).rev() {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let j = usize::try_from(random % (i as u64 + 1)).unwrap_or(0);
+        keys.swap(i, j);
+    }
+    keys
+}
+
+/// Returns how long `threads` take to make `calls` each, over `keys` from different starts.
+pub fn time(subject: &dyn Subject, keys: &[String], threads: usize, calls: u64) -> Duration {
+    let run = |thread: usize| {
+        let mut next = keys.len() / threads * thread;
+        let mut allowed = 0_u64;
+        for _ in 0..calls {
+            allowed += u64::from(subject.check(&keys[next]));
+            next += 1;
+            if next == keys.len() {
+                next = 0;
+            }
+        }
+        allowed
+    };
+    let start = Instant::now();
+    if threads == 1 {
+        black_box(run(0));
+    } else {
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                scope.spawn(move || black_box(run(thread)));
+            }
+        });
+    }
+    start.elapsed()
+}

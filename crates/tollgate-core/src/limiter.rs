@@ -1,7 +1,5 @@
 //! What users hold: a store and the limits they ask it about.
 
-use std::slice;
-
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Receipt};
@@ -111,18 +109,13 @@ macro_rules! calls {
         /// Asks the store about every limit.
         #[inline]
         $($asynch)* fn $ask(&self, operation: Operation<'_>, key: Key<'_>, cost: u64, at: Option<Timestamp>) -> Result<Decision, StoreError> {
-            let first = Check::new(&self.limits[0], key, cost);
-            let mut several = SmallVec::<[Check<'_>; INLINE]>::new();
-            let checks = if let [_] = &*self.limits {
-                slice::from_ref(&first)
-            } else {
-                several.extend(self.checks(key, cost));
-                &*several
-            };
-            let mut request = Request::of(operation, checks);
-            if let Some(now) = at {
-                request = request.at(now);
+            // One limit, as nearly always, needs no list.
+            if let [limit] = &*self.limits {
+                let request = Request::alone(operation, Check::new(limit, key, cost), at);
+                return self.store.$decide(&request)$($wait)*;
             }
+            let checks: SmallVec<[Check<'_>; INLINE]> = self.checks(key, cost).collect();
+            let request = Request::together(operation, &checks, at);
             self.store.$decide(&request)$($wait)*
         }
 

@@ -145,19 +145,36 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub const fn of(operation: Operation<'a>, checks: &'a [Check<'a>]) -> Self {
-        Self {
-            operation,
-            checks: Checks::Borrowed(checks),
-            at: None,
-        }
+        Self::together(operation, checks, None)
     }
 
     #[inline]
     const fn new(operation: Operation<'a>, check: Check<'a>) -> Self {
+        Self::alone(operation, check, None)
+    }
+
+    #[inline]
+    pub(crate) const fn alone(
+        operation: Operation<'a>,
+        check: Check<'a>,
+        at: Option<Timestamp>,
+    ) -> Self {
         Self {
             operation,
             checks: Checks::One(check),
-            at: None,
+            at,
+        }
+    }
+
+    pub(crate) const fn together(
+        operation: Operation<'a>,
+        checks: &'a [Check<'a>],
+        at: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            operation,
+            checks: Checks::Borrowed(checks),
+            at,
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::sync::MutexGuard;
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{State, States};
 use tollgate_core::{Decision, Request, StoreError};
 
 use crate::probe::Probe;
-use crate::shard::{Entry, Shard, Timeline};
-use crate::store::{MemoryStore, is_refund};
+use crate::shard::{Entry, Shard};
+use crate::store::{MemoryStore, Timeline, is_refund};
 
 /// Checks that are decided without allocating.
 const INLINE: usize = 4;
@@ -18,7 +19,7 @@ struct Locked<'s, 'r, 'k> {
     request: &'r Request<'k>,
     /// What to search for, for each check.
     probes: &'r [Probe<'r, 'k>],
-    timeline: Timeline,
+    hasher: &'s RandomState,
     /// Each shard once, in order of its number: every thread locks in that order, so no two
     /// threads can each hold what the other waits for.
     shards: SmallVec<[MutexGuard<'s, Shard>; INLINE]>,
@@ -30,12 +31,13 @@ struct Locked<'s, 'r, 'k> {
 
 impl MemoryStore {
     pub(crate) fn decide_several(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+        request.validate()?;
         let (now, timeline) = self.now(request);
         let probes = request
             .checks()
             .iter()
             .map(|check| self.probe(check))
-            .collect::<Result<SmallVec<[_; INLINE]>, _>>()?;
+            .collect::<SmallVec<[_; INLINE]>>();
         let mut may_make_room = true;
         loop {
             let mut locked = self.lock_all(request, &probes, timeline);
@@ -50,9 +52,9 @@ impl MemoryStore {
             };
             if new_keys == 0 || self.reserve(new_keys) {
                 let decision = evaluation.apply(request, &mut locked, now);
-                if timeline == Timeline::Store {
+                if new_keys > 0 {
                     for shard in &mut locked.shards {
-                        self.release(shard.sweep_now_and_then(now));
+                        self.sweep_some(shard, now, timeline);
                     }
                 }
                 return Ok(decision);
@@ -68,7 +70,7 @@ impl MemoryStore {
         probes: &'r [Probe<'r, 'k>],
         timeline: Timeline,
     ) -> Locked<'s, 'r, 'k> {
-        let number = |probe: &Probe<'_, '_>| self.shard_of(probe.hash);
+        let number = |probe: &Probe<'_, '_>| self.shard_of(probe, timeline);
         let mut numbers: SmallVec<[usize; INLINE]> = probes.iter().map(number).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -79,7 +81,7 @@ impl MemoryStore {
             shards: numbers.iter().map(|&number| self.lock(number)).collect(),
             request,
             probes,
-            timeline,
+            hasher: &self.hasher,
             scratch: State::default(),
         }
     }
@@ -102,7 +104,7 @@ impl States for Locked<'_, '_, '_> {
             return &mut self.scratch;
         }
         let shard = &mut self.shards[self.places[index]];
-        let entry = shard.find_or_insert(&self.probes[index], self.timeline);
+        let entry = shard.find_or_insert(&self.probes[index], self.hasher);
         &mut entry.state
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::RandomState;
-use tollgate_core::{Check, ErrorKind, StoreError};
+use tollgate_core::Check;
 
 /// The longest key that is held without an allocation.
 const SHORT: usize = 16;
@@ -13,120 +13,127 @@ const SHORT: usize = 16;
 pub(crate) struct Probe<'r, 'k> {
     pub(crate) check: &'r Check<'k>,
     pub(crate) hash: u64,
-    lengths: Lengths,
+    short: Option<Short>,
+}
+
+/// A short partition that has no rest: its length and its [packed](pack) bytes.
+#[derive(Clone, Copy)]
+struct Short {
+    length: u8,
     words: [u64; 2],
 }
 
-/// The lengths of a key's parts. Together with the bytes they tell `("ab", "c")` from `("a", "bc")`.
-#[derive(Clone, Copy, Eq, PartialEq)]
-struct Lengths {
-    partition: u32,
-    rest: u32,
-}
-
-impl Lengths {
+impl<'r, 'k> Probe<'r, 'k> {
     #[inline]
-    fn are_short(self) -> bool {
-        // Compared as it is held: a short partition and no rest is what most keys are.
-        self.rest == 0 && self.partition <= 16
+    pub(crate) fn new(check: &'r Check<'k>, hasher: &RandomState) -> Self {
+        let (partition, rest) = (check.key().partition(), check.key().rest());
+        let identity_hash = check.limit().identity_hash();
+        let short = if rest.is_empty() {
+            Short::new(partition)
+        } else {
+            None
+        };
+        let hash = match &short {
+            Some(short) => short.hash(identity_hash, hasher),
+            None => long_hash(partition, rest, identity_hash, hasher),
+        };
+        Self { check, hash, short }
     }
 }
 
-impl<'r, 'k> Probe<'r, 'k> {
-    /// Returns what to search for.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Malformed`] if a part of the key is 4 GiB long or longer.
+impl Short {
     #[inline]
-    pub(crate) fn new(check: &'r Check<'k>, hasher: &RandomState) -> Result<Self, StoreError> {
-        let (partition, rest) = (check.key().partition(), check.key().rest());
-        let (Ok(partition_len), Ok(rest_len)) =
-            (u32::try_from(partition.len()), u32::try_from(rest.len()))
-        else {
-            return Err(too_long());
-        };
-        let lengths = Lengths {
-            partition: partition_len,
-            rest: rest_len,
-        };
-        let mut hasher = hasher.build_hasher();
-        hasher.write_u64(check.limit().identity_hash());
-        let mut words = [0; 2];
-        if lengths.are_short() {
-            words = pack(partition);
-            hasher.write_u64(words[0] ^ u64::from(partition_len) << 32);
-            hasher.write_u64(words[1]);
-        } else {
-            hasher.write(partition);
-            hasher.write(rest);
-        }
-        Ok(Self {
-            check,
-            hash: hasher.finish(),
-            lengths,
-            words,
+    fn new(bytes: &[u8]) -> Option<Self> {
+        let length = u8::try_from(bytes.len()).ok()?;
+        (bytes.len() <= SHORT).then(|| Self {
+            length,
+            words: pack(bytes),
         })
     }
+
+    #[inline]
+    fn hash(&self, identity_hash: u64, hasher: &RandomState) -> u64 {
+        let mut hasher = hasher.build_hasher();
+        hasher.write_u64(self.words[0] ^ identity_hash);
+        hasher.write_u64(self.words[1] ^ u64::from(self.length).rotate_right(8));
+        hasher.finish()
+    }
 }
 
-#[cold]
-fn too_long() -> StoreError {
-    let message = "a part of a key must be shorter than 4 GiB: use a hash of it";
-    StoreError::new(ErrorKind::Malformed, message)
+#[inline(never)]
+fn long_hash(partition: &[u8], rest: &[u8], identity_hash: u64, hasher: &RandomState) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write_u64(identity_hash);
+    hasher.write(partition);
+    hasher.write(rest);
+    hasher.finish()
 }
 
 /// A key as the table holds it.
-pub(crate) struct StoredKey {
-    lengths: Lengths,
-    text: Text,
+pub(crate) enum StoredKey {
+    /// The fields of a [`Short`], which leave room for the variant's tag.
+    Short {
+        length: u8,
+        words: [u64; 2],
+    },
+    Long(Box<LongKey>),
 }
 
-enum Text {
-    /// The [packed](pack) bytes of a partition that has no rest.
-    Short([u64; 2]),
-    /// The partition followed by the rest.
-    Long(Box<[u8]>),
+/// Where the partition ends is part of a key: `("ab", "c")` is not `("a", "bc")`.
+pub(crate) struct LongKey {
+    partition: Box<[u8]>,
+    rest: Box<[u8]>,
 }
 
 impl StoredKey {
     pub(crate) fn new(probe: &Probe<'_, '_>) -> Self {
-        let key = probe.check.key();
-        Self {
-            lengths: probe.lengths,
-            text: if probe.lengths.are_short() {
-                Text::Short(probe.words)
-            } else {
-                Text::Long([key.partition(), key.rest()].concat().into_boxed_slice())
-            },
+        match probe.short {
+            Some(Short { length, words }) => Self::Short { length, words },
+            None => Self::Long(Box::new(LongKey {
+                partition: probe.check.key().partition().into(),
+                rest: probe.check.key().rest().into(),
+            })),
         }
     }
 
     #[inline]
     pub(crate) fn is(&self, probe: &Probe<'_, '_>) -> bool {
-        if self.lengths != probe.lengths {
-            return false;
+        match (self, &probe.short) {
+            (Self::Short { length, words }, Some(asked)) => {
+                *length == asked.length && *words == asked.words
+            }
+            (Self::Long(held), None) => held.is(probe),
+            _ => false,
         }
-        match &self.text {
-            Text::Short(words) => *words == probe.words,
-            Text::Long(bytes) => is_concatenation(bytes, probe),
+    }
+
+    /// Returns the [hash](Probe::hash) that this key is found by.
+    pub(crate) fn hash(&self, identity_hash: u64, hasher: &RandomState) -> u64 {
+        match self {
+            Self::Short { length, words } => Short {
+                length: *length,
+                words: *words,
+            }
+            .hash(identity_hash, hasher),
+            Self::Long(key) => long_hash(&key.partition, &key.rest, identity_hash, hasher),
         }
     }
 
     /// Returns the bytes allocated beside the key.
     pub(crate) fn heap_bytes(&self) -> usize {
-        match &self.text {
-            Text::Short(_) => 0,
-            Text::Long(bytes) => bytes.len(),
+        match self {
+            Self::Short { .. } => 0,
+            Self::Long(key) => size_of::<LongKey>() + key.partition.len() + key.rest.len(),
         }
     }
 }
 
-#[inline(never)]
-fn is_concatenation(bytes: &[u8], probe: &Probe<'_, '_>) -> bool {
-    let key = probe.check.key();
-    // The lengths are equal, so what follows the partition can only be the rest.
-    bytes.starts_with(key.partition()) && bytes.ends_with(key.rest())
+impl LongKey {
+    #[inline(never)]
+    fn is(&self, probe: &Probe<'_, '_>) -> bool {
+        let key = probe.check.key();
+        *self.partition == *key.partition() && *self.rest == *key.rest()
+    }
 }
 
 /// Packs up to 16 bytes into two words, differently for any two texts of the same length.

@@ -13,13 +13,22 @@ use tollgate_core::{
 
 use crate::clock::{Clock, Source, SystemClock};
 use crate::probe::Probe;
-use crate::shard::{Entry, Shard, Timeline};
+use crate::shard::Shard;
 
 /// Keys held unless another number is asked for: about 100 MB of them.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
 /// Shards for each processor: enough that two threads rarely meet, and that growing one is short.
 const SHARDS_PER_PROCESSOR: usize = 32;
+
+/// How many places each insertion looks at for stale states: more than one, so that a table is
+/// swept faster than it can grow.
+const PLACES_PER_INSERTION: usize = 4;
+
+/// How long a state has been stale before an insertion drops it. A key that is called every now
+/// and then is best left where it is: dropping and inserting it costs several times what finding
+/// it does.
+const GRACE_US: u64 = 1_000_000;
 
 /// How many places are looked at, at most, for room for one new key.
 const PLACES_PER_NEW_KEY: usize = 512;
@@ -28,7 +37,7 @@ const PLACES_PER_NEW_KEY: usize = 512;
 ///
 /// Sharded: calls for different keys rarely wait for each other, and no call waits for anything
 /// but a short lock. Nothing is allocated for a key that is already held. States that remember
-/// nothing any more are dropped a few at a time, as calls go by; there is no thread and no pause.
+/// nothing any more are dropped a few at a time, as new keys come; there is no thread and no pause.
 ///
 /// # When it is full
 ///
@@ -39,9 +48,9 @@ const PLACES_PER_NEW_KEY: usize = 512;
 ///
 /// # Time
 ///
-/// Requests are decided at the store's [`Clock`], or at [`Request::at`]. A state kept by a caller's
-/// instants is dropped only when room is needed, judged by the instant of the request that needs it:
-/// so all callers' instants in one store must be of one clock.
+/// Requests are decided at the store's [`Clock`], or at [`Request::at`]; the two are counted apart.
+/// States kept by callers' instants are dropped only when room is needed, judged by the instant of
+/// the request that needs it: so all callers' instants in one store must be of one clock.
 ///
 /// # Examples
 ///
@@ -58,14 +67,24 @@ const PLACES_PER_NEW_KEY: usize = 512;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryStore {
+    /// First those of the store's timeline, then as many of callers'.
     shards: Box<[Padded]>,
-    hasher: RandomState,
+    /// One less than the shards of one timeline, whose number is a power of two.
+    shard_mask: usize,
+    pub(crate) hasher: RandomState,
     clock: Source,
     max_keys: usize,
     /// How many keys are held, or are about to be.
     held: AtomicUsize,
     /// The shard to look at next for room.
     hand: AtomicUsize,
+}
+
+/// Whose clock states are kept by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Timeline {
+    Caller,
+    Store,
 }
 
 /// On a cache line of its own, so that neighbours' locks do not slow each other.
@@ -122,7 +141,8 @@ impl Builder {
             .clamp(1, 1 << 16)
             .next_power_of_two();
         MemoryStore {
-            shards: (0..shards).map(|_| Padded::default()).collect(),
+            shards: (0..2 * shards).map(|_| Padded::default()).collect(),
+            shard_mask: shards - 1,
             hasher: RandomState::default(),
             clock: match self.clock {
                 Some(DebugClock(clock)) => Source::Other(clock),
@@ -178,11 +198,11 @@ impl MemoryStore {
     }
 
     /// Drops every state of the store's own clock that remembers nothing any more, and returns how
-    /// many there were. Calls do so by themselves; this is for a store that has gone quiet.
+    /// many there were. New keys do so by themselves; this is for a store that sees none.
     pub fn sweep(&self) -> usize {
         let now = self.clock.now();
-        let drop_all = |shard| self.lock(shard).sweep_all(now);
-        let dropped = (0..self.shards.len()).map(drop_all).sum();
+        let drop_all = |shard| self.lock(shard).sweep(usize::MAX, now, &self.hasher);
+        let dropped = (0..=self.shard_mask).map(drop_all).sum();
         self.release(dropped);
         dropped
     }
@@ -196,15 +216,19 @@ impl MemoryStore {
     }
 
     #[inline]
-    pub(crate) fn probe<'r, 'k>(&self, check: &'r Check<'k>) -> Result<Probe<'r, 'k>, StoreError> {
+    pub(crate) fn probe<'r, 'k>(&self, check: &'r Check<'k>) -> Probe<'r, 'k> {
         Probe::new(check, &self.hasher)
     }
 
     #[inline]
-    pub(crate) fn shard_of(&self, hash: u64) -> usize {
+    pub(crate) fn shard_of(&self, probe: &Probe<'_, '_>, timeline: Timeline) -> usize {
         // The table takes its tag from the top bits and its place from the low ones.
-        let bits = usize::try_from(hash >> 32 & 0xff_ffff).unwrap_or_default();
-        bits & (self.shards.len() - 1)
+        let bits = usize::try_from(probe.hash >> 32 & 0xff_ffff).unwrap_or_default();
+        let shard = bits & self.shard_mask;
+        match timeline {
+            Timeline::Caller => shard + self.shard_mask + 1,
+            Timeline::Store => shard,
+        }
     }
 
     #[inline]
@@ -219,9 +243,12 @@ impl MemoryStore {
 
     #[inline]
     fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
-        let probe = self.probe(check)?;
+        if is_refund(request) {
+            request.validate()?;
+        }
+        let probe = self.probe(check);
         let (now, timeline) = self.now(request);
-        let mut shard = self.lock(self.shard_of(probe.hash));
+        let mut shard = self.lock(self.shard_of(&probe, timeline));
         let Some(entry) = shard.find_mut(&probe) else {
             drop(shard);
             return self.decide_new(request, &probe, now, timeline);
@@ -230,10 +257,6 @@ impl MemoryStore {
         let Some(verdict) = request.decide_alone(now, || &mut entry.state) else {
             return Ok(request.decide_on(&mut entry.state, now));
         };
-        if timeline == Timeline::Store {
-            let dropped = shard.sweep_now_and_then(now);
-            self.release(dropped);
-        }
         drop(shard);
         // Written where the caller wants it, with the lock released.
         Ok(verdict.into())
@@ -250,7 +273,7 @@ impl MemoryStore {
     ) -> Result<Decision, StoreError> {
         let mut may_make_room = true;
         loop {
-            let mut shard = self.lock(self.shard_of(probe.hash));
+            let mut shard = self.lock(self.shard_of(probe, timeline));
             if let Some(entry) = shard.find_mut(probe) {
                 entry.adopt(probe.check.limit());
                 return Ok(request.decide_on(&mut entry.state, now));
@@ -262,15 +285,21 @@ impl MemoryStore {
             }
             if self.reserve(1) {
                 let decision = evaluation.apply(request, &mut state, now);
-                shard.insert(Entry::new(probe, timeline, state));
-                if timeline == Timeline::Store {
-                    let dropped = shard.sweep_some(now);
-                    self.release(dropped);
-                }
+                shard.insert(probe, state, &self.hasher);
+                self.sweep_some(&mut shard, now, timeline);
                 return Ok(decision);
             }
             drop(shard);
             self.make_room(&mut may_make_room, 1, now, timeline)?;
+        }
+    }
+
+    /// Drops some of the states that have long been stale, after an insertion into `shard`.
+    pub(crate) fn sweep_some(&self, shard: &mut Shard, now: Timestamp, timeline: Timeline) {
+        if timeline == Timeline::Store {
+            let long_ago = now.as_micros().saturating_sub(GRACE_US);
+            let long_ago = Timestamp::saturating_from_micros(long_ago);
+            self.release(shard.sweep(PLACES_PER_INSERTION, long_ago, &self.hasher));
         }
     }
 
@@ -300,15 +329,6 @@ impl MemoryStore {
         now: Timestamp,
         timeline: Timeline,
     ) -> Result<(), StoreError> {
-        let store = match timeline {
-            Timeline::Caller => self.clock.now(),
-            Timeline::Store => now,
-        };
-        // States kept by callers' instants are judged by one only when a caller has given it.
-        let caller = match timeline {
-            Timeline::Caller => now,
-            Timeline::Store => Timestamp::UNIX_EPOCH,
-        };
         let mut places = if std::mem::take(may) {
             PLACES_PER_NEW_KEY
         } else {
@@ -318,10 +338,16 @@ impl MemoryStore {
             if places == 0 {
                 break;
             }
-            let next = self.hand.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+            let next = self.hand.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+            // What is kept by callers' instants is judged by one only when a caller gives one.
+            let now = match (next > self.shard_mask, timeline) {
+                (true, Timeline::Store) => continue,
+                (false, Timeline::Caller) => self.clock.now(),
+                _ => now,
+            };
             let mut shard = self.lock(next);
             let looked_at = places.min(shard.places() + 1);
-            let dropped = shard.sweep_places(places, store, caller);
+            let dropped = shard.sweep(places, now, &self.hasher);
             drop(shard);
             self.release(dropped);
             places -= looked_at;
@@ -363,7 +389,6 @@ impl fmt::Debug for MemoryStore {
 impl SyncStore for MemoryStore {
     #[inline]
     fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
-        request.validate()?;
         match request.checks() {
             [check] => self.decide_one(request, check),
             _ => self.decide_several(request),
@@ -372,9 +397,12 @@ impl SyncStore for MemoryStore {
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         for check in checks {
-            let probe = self.probe(check)?;
-            let removed = self.lock(self.shard_of(probe.hash)).remove(&probe);
-            self.release(usize::from(removed));
+            let probe = self.probe(check);
+            for timeline in [Timeline::Caller, Timeline::Store] {
+                let shard = self.shard_of(&probe, timeline);
+                let removed = self.lock(shard).remove(&probe);
+                self.release(usize::from(removed));
+            }
         }
         Ok(())
     }

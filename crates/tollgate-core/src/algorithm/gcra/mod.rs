@@ -94,7 +94,7 @@ impl Gcra {
     }
 
     /// Returns the debt left at `now`, and `now` or the last instant seen if that is later.
-    #[inline]
+    #[inline(always)]
     fn leaked(&self, state: &State, now: u64) -> (u64, u64) {
         let at = now.max(state.at);
         let debt = if state.unit == self.unit {
@@ -116,8 +116,18 @@ impl Gcra {
         u64::try_from(debt).map_or(MAX_EXACT, |debt| debt.min(MAX_EXACT))
     }
 
+    /// Returns how many tokens `units` are, rounded down.
+    #[inline(always)]
+    fn tokens(&self, units: u64) -> u64 {
+        if self.unit == 1 {
+            units
+        } else {
+            units / self.unit
+        }
+    }
+
     /// Returns how long `units` take to leak, rounded up.
-    #[inline]
+    #[inline(always)]
     fn drain_us(&self, units: u64) -> u64 {
         // Most quotas divide their window or are divided by it.
         if self.leak == 1 {
@@ -130,7 +140,7 @@ impl Gcra {
 
 impl Gcra {
     /// Returns what `debt` leaves, when the clock is `back` behind the last instant seen.
-    #[inline]
+    #[inline(always)]
     fn status_of(&self, debt: u64, back: u64) -> Status {
         let reset_us = if debt > 0 {
             self.drain_us(debt) + back
@@ -138,7 +148,7 @@ impl Gcra {
             0
         };
         Status {
-            remaining: self.full.saturating_sub(debt) / self.unit,
+            remaining: self.tokens(self.full.saturating_sub(debt)),
             reset_after: Wait::from_micros(reset_us),
         }
     }

@@ -1,0 +1,41 @@
+//! Decisions in memory: every algorithm and governor, by number of keys, threads and outcome.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::time::Duration;
+use tollgate_benches::{Outcome, keys, subjects, time};
+
+fn memory(criterion: &mut Criterion) {
+    for outcome in [Outcome::Allowed, Outcome::Denied] {
+        for (label, count) in [("1-key", 1), ("10k-keys", 10_000), ("1M-keys", 1_000_000)] {
+            let keys = keys(count);
+            let subjects = subjects(outcome).expect("the limits are possible");
+            for (_, subject) in &subjects {
+                // Twice, so that a quota of one is exhausted and every key is held.
+                for key in keys.iter().chain(&keys) {
+                    subject.check(key);
+                }
+            }
+            for threads in [1, 2] {
+                let name = format!("{outcome:?}/{label}/{threads}-threads").to_lowercase();
+                let mut group = criterion.benchmark_group(name);
+                group.throughput(Throughput::Elements(threads as u64));
+                for (name, subject) in &subjects {
+                    group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+                        bencher.iter_custom(|calls| time(&**subject, &keys, threads, calls));
+                    });
+                }
+                group.finish();
+            }
+        }
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1));
+    targets = memory
+}
+criterion_main!(benches);
