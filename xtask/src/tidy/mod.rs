@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: what no compiler checks.
 
+mod definitions;
 mod documents;
 mod folders;
 mod heads;
@@ -24,6 +25,7 @@ fn findings(files: &Files) -> Vec<String> {
         folders::findings,
         manifests::findings,
         promises::findings,
+        definitions::findings,
         words::findings,
         documents::findings,
     ]

@@ -43,7 +43,7 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
 }
 
 /// Returns the names of the functions that `code` defines.
-fn functions(code: &str) -> impl Iterator<Item = &str> {
+pub(super) fn functions(code: &str) -> impl Iterator<Item = &str> {
     code.lines().filter_map(|line| {
         let (before, after) = line.split_once("fn ")?;
         let defines = before.split_whitespace().all(|word| {

@@ -1,0 +1,95 @@
+//! Every promise in an algorithm's README names the test that keeps it.
+
+use crate::project::Files;
+
+use super::folders::ALGORITHMS;
+use super::promises::functions;
+
+/// Where tests are that are not in an algorithm's folder.
+const TESTS: &str = "crates/tollgate-core/tests/";
+/// What a promise says instead of a name when its test is that of the promise above.
+const SAME: &str = "(the same test)";
+
+/// Returns the promises that name no test, or one that is not there.
+pub(super) fn findings(files: &Files) -> Vec<String> {
+    let mut findings = Vec::new();
+    for folder in files.folders_in(ALGORITHMS) {
+        let path = format!("{ALGORITHMS}{folder}/README.md");
+        let promises: Vec<&str> = files
+            .text(&path)
+            .unwrap_or_default()
+            .lines()
+            .filter(|line| line.starts_with("- P"))
+            .collect();
+        if promises.is_empty() {
+            findings.push(format!("{path} promises nothing"));
+        }
+        for promise in promises {
+            let names = names(promise);
+            if names.is_empty() && !promise.contains(SAME) {
+                findings.push(format!("{path} names no test: {promise}"));
+            }
+            for name in names {
+                if !is_test(files, folder, name) {
+                    findings.push(format!("{path} names `{name}`, which is not there"));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Returns the paths in back quotes.
+fn names(promise: &str) -> Vec<&str> {
+    let quoted = promise.split('`').skip(1).step_by(2);
+    quoted.filter(|name| name.contains("::")).collect()
+}
+
+/// Returns whether a file of tests that `name` may mean defines it.
+fn is_test(files: &Files, folder: &str, name: &str) -> bool {
+    let (module, function) = name.rsplit_once("::").unwrap_or_default();
+    let own = format!("{ALGORITHMS}{folder}/tests.rs");
+    files.ending("rs").any(|(path, text)| {
+        let meant = if module == "tests" {
+            path == own
+        } else {
+            path.starts_with(TESTS)
+        };
+        meant && functions(text).any(|defined| defined == function)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(readme: &str) -> Vec<String> {
+        findings(&Files::of(&[
+            ("crates/tollgate-core/src/algorithm/gcra/README.md", readme),
+            (
+                "crates/tollgate-core/src/algorithm/gcra/tests.rs",
+                "fn near() {}\n",
+            ),
+            ("crates/tollgate-core/tests/bounds.rs", "fn far() {}\n"),
+        ]))
+    }
+
+    #[test]
+    fn a_promise_that_names_its_test_is_in_order() {
+        let readme = "# G\n- P1: at most `B` (`bounds::far`).\n- P2: (the same test)\n- P3: (`tests::near`)\n";
+        assert_eq!(found(readme), [""; 0]);
+    }
+
+    #[test]
+    fn a_promise_without_a_test_is_found() {
+        for bad in [
+            "- P1: at most `B`.\n",
+            "- P1: (`tests::far`)\n",
+            "- P1: (`bounds::near`)\n",
+            "- P1: (`bounds::none`)\n",
+            "# No promise\n",
+        ] {
+            assert_eq!(found(bad).len(), 1, "{bad}");
+        }
+    }
+}
