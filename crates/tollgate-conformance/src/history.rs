@@ -194,7 +194,7 @@ pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<
         3 => Just((Act::TakeUpTo, u64::MAX)),
         3 => (0..LONGEST).prop_map(|index| (Act::Refund(index), 0)),
     ];
-    let step = (time, act).prop_map(|(time, (act, cost))| Step {
+    let one = |(time, (act, cost))| Step {
         time,
         act,
         asked: vec![Asked {
@@ -202,8 +202,29 @@ pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<
             key: 0,
             cost,
         }],
-    });
-    vec(step, 0..=LONGEST)
+    };
+    // The first call of a window is given back at its very end, and what that frees taken.
+    let take = (Act::TakeUpTo, u64::MAX);
+    let worst = [
+        (Move::Stay, (Act::Consume, 1)),
+        (Move::Forward(window_us - 1), take),
+        (Move::Stay, (Act::Refund(0), 0)),
+        (Move::Stay, take),
+        (Move::Forward(1), take),
+    ];
+    let worst: Vec<_> = worst.into_iter().map(one).collect();
+    (
+        any::<bool>(),
+        vec((time, act).prop_map(one), 0..=LONGEST - worst.len()),
+    )
+        .prop_map(move |(worst_first, steps)| {
+            let first = if worst_first {
+                worst.clone()
+            } else {
+                Vec::new()
+            };
+            first.into_iter().chain(steps).collect()
+        })
 }
 
 /// Returns histories of calls that name one to five of `limits` together, each for one of `keys`
