@@ -1,0 +1,64 @@
+//! Deciding about a key that is held allocates nothing.
+
+use std::time::Duration;
+
+use allocation_counter::measure;
+use tollgate_core::algorithm::{
+    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
+};
+use tollgate_core::{Limit, Quota, RateLimiter};
+use tollgate_memory::{ManualClock, MemoryStore};
+
+fn algorithms() -> Vec<Algorithm> {
+    let quota = Quota::per_second(50);
+    vec![
+        FixedWindow::aligned(quota).into(),
+        FixedWindow::anchored(quota).count_denied().into(),
+        Gcra::new(quota).unwrap().into(),
+        SlidingBuckets::new(quota, 10).unwrap().into(),
+        SlidingCounter::new(quota).unwrap().into(),
+        SlidingLog::new(quota).unwrap().into(),
+        SlidingLog::new(quota).unwrap().count_denied().into(),
+    ]
+}
+
+/// Returns how many allocations a few seconds of calls make, admitted and denied.
+fn allocations(limits: impl IntoIterator<Item = Limit>, key: &str) -> u64 {
+    let clock = ManualClock::new();
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let limiter = RateLimiter::new(store, limits).unwrap();
+    let mut denied = 0;
+    let mut calls = || {
+        for _ in 0..300 {
+            denied += u64::from(limiter.check_now(key).unwrap().is_denied());
+            limiter.peek_now(key).unwrap();
+            clock.advance(Duration::from_millis(7));
+        }
+    };
+    // Until every log has grown to what its quota fills.
+    calls();
+    let allocations = measure(calls).count_total;
+    assert!(denied > 0, "some of the calls are to be denied");
+    allocations
+}
+
+#[test]
+fn a_call_about_one_limit_allocates_nothing() {
+    for algorithm in algorithms() {
+        let limit = Limit::new("one", algorithm).unwrap();
+        for key in ["203.0.113.7", "a key that is too long to be held in place"] {
+            assert_eq!(allocations([limit.clone()], key), 0, "{limit}");
+        }
+    }
+}
+
+#[test]
+fn a_call_about_four_limits_allocates_nothing() {
+    for four in algorithms().windows(4) {
+        let limits = four
+            .iter()
+            .enumerate()
+            .map(|(index, &algorithm)| Limit::new(&format!("limit-{index}"), algorithm).unwrap());
+        assert_eq!(allocations(limits, "203.0.113.7"), 0, "{four:?}");
+    }
+}

@@ -1,0 +1,226 @@
+//! The store holds no more keys than it may, and gives none a fresh limit for it.
+
+use std::time::Duration;
+
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingLog};
+use tollgate_core::{Check, ErrorKind, Key, Limit, Quota, Request, SyncStore, Timestamp};
+use tollgate_memory::{ManualClock, MemoryStore};
+
+fn limit(name: &str, algorithm: impl Into<Algorithm>) -> Limit {
+    Limit::new(name, algorithm).unwrap()
+}
+
+fn once_a_minute() -> Limit {
+    limit("once", FixedWindow::anchored(Quota::per_minute(1)))
+}
+
+fn consume(store: &MemoryStore, limit: &Limit, key: &str) -> Result<bool, ErrorKind> {
+    let request = Request::consume(Check::new(limit, key, 1));
+    match store.decide_now(&request) {
+        Ok(decision) => Ok(decision.is_allowed()),
+        Err(error) => Err(error.kind()),
+    }
+}
+
+fn store(max_keys: usize) -> (MemoryStore, ManualClock) {
+    let clock = ManualClock::new();
+    let store = MemoryStore::builder()
+        .max_keys(max_keys)
+        .clock(clock.clone())
+        .build();
+    (store, clock)
+}
+
+#[test]
+fn a_full_store_refuses_new_keys_and_serves_those_it_holds() {
+    let limit = limit("twice", FixedWindow::anchored(Quota::per_minute(2)));
+    for max_keys in [1, 10, 1_000] {
+        let (store, _clock) = store(max_keys);
+        for key in 0..max_keys {
+            assert_eq!(consume(&store, &limit, &format!("held-{key}")), Ok(true));
+        }
+        assert_eq!(store.len(), max_keys);
+        for key in 0..100 {
+            let refused = consume(&store, &limit, &format!("new-{key}"));
+            assert_eq!(refused, Err(ErrorKind::Full));
+        }
+        // No key was freed to make room: each has exactly one call left.
+        for key in 0..max_keys {
+            let key = format!("held-{key}");
+            assert_eq!(consume(&store, &limit, &key), Ok(true));
+            assert_eq!(consume(&store, &limit, &key), Ok(false));
+        }
+        assert_eq!(store.len(), max_keys);
+    }
+}
+
+#[test]
+fn a_full_store_answers_what_holds_nothing() {
+    let (store, _clock) = store(1);
+    let limit = once_a_minute();
+    assert_eq!(consume(&store, &limit, "held"), Ok(true));
+    let peek = Request::peek(Check::new(&limit, "new", 0));
+    assert_eq!(store.decide_now(&peek).unwrap().remaining(), 1);
+    let too_much = Request::consume(Check::new(&limit, "new", 2));
+    assert!(store.decide_now(&too_much).unwrap().is_denied());
+}
+
+#[test]
+fn a_full_store_drops_stale_keys_first() {
+    let (store, clock) = store(10);
+    let limit = once_a_minute();
+    for key in 0..10 {
+        assert_eq!(consume(&store, &limit, &format!("early-{key}")), Ok(true));
+        clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(consume(&store, &limit, "late-0"), Err(ErrorKind::Full));
+    // The first key's minute has passed, and only that one's.
+    clock.advance(Duration::from_secs(50));
+    assert_eq!(consume(&store, &limit, "late-0"), Ok(true));
+    assert_eq!(consume(&store, &limit, "late-1"), Err(ErrorKind::Full));
+    for key in 1..10 {
+        assert_eq!(consume(&store, &limit, &format!("early-{key}")), Ok(false));
+    }
+}
+
+#[test]
+fn a_large_full_store_finds_its_one_stale_key_within_a_few_calls() {
+    let (store, clock) = store(20_000);
+    let brief = limit("brief", FixedWindow::anchored(Quota::per_second(1)));
+    let long = limit("long", FixedWindow::anchored(Quota::per_day(1)));
+    assert_eq!(consume(&store, &brief, "stale"), Ok(true));
+    for key in 1..20_000 {
+        assert_eq!(consume(&store, &long, &key.to_string()), Ok(true));
+    }
+    clock.advance(Duration::from_secs(1));
+    let found = (0..1_000).position(|_| consume(&store, &long, "new") == Ok(true));
+    assert!(found.is_some(), "no call found the stale key");
+}
+
+#[test]
+fn a_composite_holds_all_its_keys_or_none() {
+    let (store, _clock) = store(2);
+    let limits = ["a", "b", "c"].map(|name| limit(name, FixedWindow::anchored(Quota::per_day(5))));
+    let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
+    let three = Request::of(tollgate_core::Operation::Consume, &checks);
+    assert_eq!(
+        store.decide_now(&three).unwrap_err().kind(),
+        ErrorKind::Full
+    );
+    assert_eq!(store.len(), 0);
+    let two = Request::of(tollgate_core::Operation::Consume, &checks[..2]);
+    assert!(store.decide_now(&two).unwrap().is_allowed());
+    assert_eq!(store.len(), 2);
+}
+
+#[test]
+fn stale_keys_leave_as_new_ones_come() {
+    let (store, clock) = store(1_000_000);
+    let limit = once_a_minute();
+    for round in 0..20 {
+        for key in 0..10_000 {
+            let key = format!("{round}-{key}");
+            assert_eq!(consume(&store, &limit, &key), Ok(true));
+        }
+        clock.advance(Duration::from_secs(62));
+    }
+    // Two rounds' worth at most, of twenty.
+    assert!(store.len() <= 20_000, "{} keys are held", store.len());
+}
+
+#[test]
+fn a_quiet_store_can_be_swept_and_gives_its_memory_back() {
+    let (store, clock) = store(1_000_000);
+    let limits = [
+        limit("log", SlidingLog::new(Quota::per_minute(5)).unwrap()),
+        limit(
+            "ring",
+            SlidingBuckets::new(Quota::per_minute(5), 6).unwrap(),
+        ),
+        limit("bucket", Gcra::new(Quota::per_minute(5)).unwrap()),
+    ];
+    for key in 0..30_000 {
+        for limit in &limits {
+            let key = format!("a rather long key, number {key}");
+            assert_eq!(consume(&store, limit, &key), Ok(true));
+        }
+    }
+    let full = store.bytes();
+    assert_eq!(store.sweep(), 0);
+    clock.advance(Duration::from_secs(71));
+    assert_eq!(store.sweep(), 90_000);
+    assert!(store.is_empty());
+    store.sweep();
+    assert!(
+        store.bytes() * 20 < full,
+        "{} of {full} bytes",
+        store.bytes()
+    );
+}
+
+#[test]
+fn held_keys_cost_what_the_documentation_says() {
+    let (store, _clock) = store(1_000_000);
+    let limit = limit("b", Gcra::new(Quota::per_hour(5)).unwrap());
+    for key in 0..100_000 {
+        assert_eq!(consume(&store, &limit, &format!("user:{key}")), Ok(true));
+    }
+    let per_key = store.bytes() / store.len();
+    assert!(per_key <= 160, "{per_key} bytes a key");
+}
+
+#[test]
+fn callers_time_and_the_stores_are_counted_apart() {
+    let (store, clock) = store(4);
+    let limit = once_a_minute();
+    let at = |micros| Timestamp::from_micros(micros).unwrap();
+    let consume_at = |key: &str, now| {
+        let request = Request::consume(Check::new(&limit, key, 1)).at(now);
+        store
+            .decide_now(&request)
+            .map(|decision| decision.is_allowed())
+    };
+    assert_eq!(consume(&store, &limit, "k"), Ok(true));
+    assert!(consume_at("k", at(0)).unwrap());
+    assert!(!consume_at("k", at(59_999_999)).unwrap());
+    // However late a caller says it is, the store's own states stay, and the other way round.
+    assert!(consume_at("l", Timestamp::MAX).unwrap());
+    assert!(consume_at("m", Timestamp::MAX).unwrap());
+    assert!(consume_at("n", Timestamp::MAX).unwrap());
+    assert_eq!(consume(&store, &limit, "k"), Ok(false));
+    assert_eq!(store.len(), 4);
+    clock.set(Timestamp::MAX);
+    assert_eq!(consume(&store, &limit, "o"), Ok(true));
+    assert!(!consume_at("n", Timestamp::MAX).unwrap());
+}
+
+#[test]
+fn reset_frees_the_keys_place() {
+    let (store, _clock) = store(1);
+    let limit = once_a_minute();
+    assert_eq!(consume(&store, &limit, "a"), Ok(true));
+    store.reset_now(&[Check::new(&limit, "a", 0)]).unwrap();
+    assert!(store.is_empty());
+    assert_eq!(consume(&store, &limit, "b"), Ok(true));
+}
+
+#[test]
+fn keys_of_every_length_are_told_apart() {
+    let store = MemoryStore::new();
+    let limit = once_a_minute();
+    let text = "abcdefghijklmnopqrstuvwxyz".repeat(400);
+    let mut keys = Vec::new();
+    for length in (0..64).chain([1_000, 10_000]) {
+        for split in [0, length / 2, length] {
+            keys.push(Key::new(&text[..split]).with_rest(&text[split..length]));
+        }
+    }
+    keys.sort_by_key(|key| (key.partition().len(), key.rest().len()));
+    keys.dedup();
+    for &key in &keys {
+        let request = Request::consume(Check::new(&limit, key, 1));
+        assert!(store.decide_now(&request).unwrap().is_allowed());
+        assert!(store.decide_now(&request).unwrap().is_denied());
+    }
+    assert_eq!(store.len(), keys.len());
+}
