@@ -121,8 +121,8 @@ fn a_refund_of_nothing_changes_nothing() {
     let mut state = State::default();
     machine.refund(&mut state, 50, 40, 1);
     assert_eq!(state, State::default());
-    // A bucket after the newest shares its place with one that is counted.
-    let held = used(&machine, &[(0, 2), (40, 2)]);
+    // The bucket after the newest has the place of the oldest, which is still held there.
+    let held = used(&machine, &[(0, 2), (100, 2)]);
     let mut state = held.clone();
     machine.refund(&mut state, 119, 110, 2);
     assert_eq!(state, held);
