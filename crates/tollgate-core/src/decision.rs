@@ -21,6 +21,50 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Returns the verdict of a limit of capacity `limit` that allows a call and then has
+    /// `remaining` left.
+    ///
+    /// For stores that bring verdicts from elsewhere; the machines in
+    /// [`algorithm`](crate::algorithm) make their own.
+    #[must_use]
+    pub fn allow(limit: u64, remaining: u64) -> Self {
+        Self {
+            allowed: true,
+            limit,
+            remaining,
+            retry_after: Wait::ZERO,
+            reset_after: Wait::ZERO,
+            charged: 0,
+            at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// Returns the verdict of a limit of capacity `limit` that refuses a call for `retry_after`,
+    /// with `remaining` left.
+    #[must_use]
+    pub fn deny(limit: u64, remaining: u64, retry_after: Wait) -> Self {
+        Self {
+            allowed: false,
+            retry_after,
+            ..Self::allow(limit, remaining)
+        }
+    }
+
+    /// Sets after what wait nothing is remembered.
+    #[must_use]
+    pub fn with_reset_after(mut self, reset_after: Wait) -> Self {
+        self.reset_after = reset_after;
+        self
+    }
+
+    /// Sets how much the call consumed, and the instant it was recorded at.
+    #[must_use]
+    pub fn with_charge(mut self, amount: u64, at: Timestamp) -> Self {
+        self.charged = amount;
+        self.at = at;
+        self
+    }
+
     /// Returns whether this limit, by itself, allowed the call.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
@@ -214,6 +258,17 @@ impl From<Verdict> for Decision {
         Self {
             allowed: verdict.allowed,
             verdicts: Few::One(verdict),
+        }
+    }
+}
+
+/// The decision that several limits come to together: allowed if all of them allow it.
+impl FromIterator<Verdict> for Decision {
+    fn from_iter<I: IntoIterator<Item = Verdict>>(verdicts: I) -> Self {
+        let verdicts: Few<Verdict> = verdicts.into_iter().collect();
+        Self {
+            allowed: verdicts.iter().all(Verdict::is_allowed),
+            verdicts,
         }
     }
 }

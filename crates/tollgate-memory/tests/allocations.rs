@@ -1,5 +1,7 @@
 //! Deciding about a key that is held allocates nothing.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::time::Duration;
 
 use allocation_counter::measure;

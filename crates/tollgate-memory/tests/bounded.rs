@@ -1,5 +1,7 @@
 //! The store holds no more keys than it may, and gives none a fresh limit for it.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::time::Duration;
 
 use tollgate_core::algorithm::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingLog};

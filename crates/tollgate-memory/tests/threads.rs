@@ -1,5 +1,7 @@
 //! Many threads at once: nothing over the bound, nothing lost, and no two wait for each other.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 

@@ -1,1 +1,7 @@
-//! To be filled.
+#![doc = include_str!("../README.md")]
+
+mod faulty;
+mod mock;
+
+pub use faulty::{Fault, FaultyStore};
+pub use mock::{Expectation, MockStore};

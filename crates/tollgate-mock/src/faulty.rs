@@ -1,0 +1,176 @@
+//! A store that fails, delays or loses replies on schedule.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, SyncStore};
+
+/// What goes wrong with one call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The reply comes this much later.
+    Delay(Duration),
+    /// The call fails before it reaches the store: nothing is consumed.
+    Fail(ErrorKind),
+    /// The call is carried out and its reply is lost, so that the caller gets
+    /// [`ErrorKind::Unknown`] and cannot tell.
+    LoseReply,
+    /// Nothing.
+    None,
+}
+
+/// Passes calls on to a store, except that things go wrong with them on schedule.
+///
+/// The schedule gives one [`Fault`] for each call to decide or reset, in the order in which they
+/// are made; once it is used up, nothing goes wrong any more.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::FixedWindow;
+/// use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter};
+/// use tollgate_memory::MemoryStore;
+/// use tollgate_mock::{Fault, FaultyStore};
+///
+/// let schedule = [Fault::Fail(ErrorKind::Unavailable), Fault::LoseReply];
+/// let store = FaultyStore::new(MemoryStore::new(), schedule);
+/// let limit = Limit::new("login", FixedWindow::aligned(Quota::per_day(2)))?;
+/// let limiter = RateLimiter::new(store, [limit])?;
+/// let kind = |limiter: &RateLimiter<_>| limiter.check_now("alice").unwrap_err().kind();
+/// assert_eq!(kind(&limiter), ErrorKind::Unavailable);
+/// assert_eq!(kind(&limiter), ErrorKind::Unknown);
+/// // The call whose reply was lost did count; the one that failed did not.
+/// assert_eq!(limiter.check_now("alice").unwrap().remaining(), 0);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+pub struct FaultyStore<S> {
+    store: S,
+    schedule: Mutex<Box<dyn Iterator<Item = Fault> + Send>>,
+}
+
+impl<S> FaultyStore<S> {
+    /// Returns `store` with the faults of `schedule`, which may be endless.
+    pub fn new<I>(store: S, schedule: I) -> Self
+    where
+        I: IntoIterator<Item = Fault>,
+        I::IntoIter: Send + 'static,
+    {
+        Self {
+            store,
+            schedule: Mutex::new(Box::new(schedule.into_iter())),
+        }
+    }
+
+    /// Returns the store that calls are passed on to, to look at it without a fault.
+    pub fn inner(&self) -> &S {
+        &self.store
+    }
+
+    fn next_fault(&self) -> Fault {
+        // An iterator that panicked is asked again; what it then says is its own affair.
+        self.schedule
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next()
+            .unwrap_or(Fault::None)
+    }
+}
+
+impl<S: Sync> FaultyStore<S> {
+    /// Carries out a call with the next fault; a call that is not to reach the store is not polled.
+    async fn pass_on<T: Send>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let fault = self.next_fault();
+        fault.before()?;
+        let answer = call.await;
+        if let Some(delay) = fault.delay() {
+            tokio::time::sleep(delay).await;
+        }
+        fault.after(answer)
+    }
+
+    fn pass_on_now<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let fault = self.next_fault();
+        fault.before()?;
+        let answer = call();
+        if let Some(delay) = fault.delay() {
+            thread::sleep(delay);
+        }
+        fault.after(answer)
+    }
+}
+
+impl Fault {
+    /// Fails a call that is not to reach the store.
+    fn before(self) -> Result<(), StoreError> {
+        match self {
+            Self::Fail(kind) => {
+                let message = format!("scheduled to fail: {kind:?}");
+                Err(StoreError::new(kind, message))
+            }
+            Self::Delay(_) | Self::LoseReply | Self::None => Ok(()),
+        }
+    }
+
+    fn delay(self) -> Option<Duration> {
+        match self {
+            Self::Delay(delay) => Some(delay),
+            Self::Fail(_) | Self::LoseReply | Self::None => None,
+        }
+    }
+
+    /// Passes an answer on, or loses it.
+    fn after<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        match self {
+            Self::LoseReply => Err(StoreError::new(
+                ErrorKind::Unknown,
+                "scheduled to lose the reply: the call was carried out, as far as it could be",
+            )),
+            Self::Delay(_) | Self::Fail(_) | Self::None => answer,
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: Store> Store for FaultyStore<S> {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        self.pass_on(self.store.decide(request)).await
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        self.pass_on(self.store.reset(checks)).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: SyncStore> SyncStore for FaultyStore<S> {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+        self.pass_on_now(|| self.store.decide_now(request))
+    }
+
+    fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        self.pass_on_now(|| self.store.reset_now(checks))
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for FaultyStore<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyStore")
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}
