@@ -25,6 +25,13 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         "cargo bench --package tollgate-benches --bench * -- {test...} {rest...}"
     )
     .run()?;
+    if !arguments.test {
+        cmd!(
+            shell,
+            "cargo run --release --quiet --package tollgate-benches --bin ratios"
+        )
+        .run()?;
+    }
     Ok(())
 }
 

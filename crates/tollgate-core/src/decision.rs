@@ -106,8 +106,10 @@ impl Verdict {
         self.charged
     }
 
-    /// Returns the instant at which it was decided: the caller's or the store's, or the last
-    /// instant this state had seen if the clock has stepped back since.
+    /// Returns the instant at which it was decided, the caller's or the store's.
+    ///
+    /// Of a call that was counted, it is the instant it was counted at: the last instant this
+    /// state had seen, if the clock has stepped back since.
     #[must_use]
     pub fn decided_at(&self) -> Timestamp {
         self.at

@@ -22,8 +22,13 @@ use crate::request::{Check, Request};
 ///   `admits_exactly_the_bound_under_concurrency`).
 /// - A denied request and a peek MUST change nothing, except that limits which count denials count
 ///   the attempt (checked by `denied_calls_change_nothing` and `peek_changes_nothing`).
-/// - A request with [`Request::at`] MUST be decided at that instant, and any other at the store's
-///   own clock. One key MUST NOT be used with both.
+/// - A request of several checks MUST consume all of its costs or nothing (checked by
+///   `is_all_or_nothing`).
+/// - A request with [`Request::at`] MUST be decided at that instant (checked by
+///   `decides_at_the_given_instant`), and any other at the store's own clock. Callers MUST NOT use
+///   one key with both.
+/// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
+///   `malformed_requests_change_nothing`).
 /// - An error MUST NOT be returned for a call that is merely denied.
 #[async_trait]
 pub trait Store: Send + Sync {

@@ -1,8 +1,7 @@
 //! Decisions about several keys at once, in several shards.
 
-use std::sync::MutexGuard;
-
 use foldhash::fast::RandomState;
+use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{State, States};
 use tollgate_core::{Decision, Request, StoreError};

@@ -1,11 +1,12 @@
 //! The store: shards, the bound on keys, and decisions about one key.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use foldhash::fast::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
 use tollgate_core::{
     Check, Decision, ErrorKind, Operation, Request, Store, StoreError, SyncStore, Timestamp,
@@ -233,12 +234,7 @@ impl MemoryStore {
 
     #[inline]
     pub(crate) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
-        // A panic cannot leave a shard half-changed: machines do not panic, and the table's own
-        // operations are whole. So a poisoned lock is as good as any.
-        self.shards[shard]
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard].0.lock()
     }
 
     #[inline]

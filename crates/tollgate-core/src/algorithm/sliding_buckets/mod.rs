@@ -45,6 +45,8 @@ pub(crate) struct State {
     head: u64,
     /// The sum of all counts.
     total: u64,
+    /// `D` of the limit that counts here.
+    bucket_us: u64,
     /// Empty until something is counted.
     counts: Vec<u64>,
 }
@@ -78,6 +80,22 @@ impl SlidingBuckets {
             self.quota.window_us(),
             self.buckets
         )
+    }
+
+    /// Returns `state`, or a fresh one if it was counted in buckets of another length or number.
+    ///
+    /// Stores keep such states apart; whoever does not gets a fresh start, as for any new window.
+    #[inline]
+    fn own<'s>(&self, state: &'s State) -> &'s State {
+        static FRESH: State = State {
+            head: 0,
+            total: 0,
+            bucket_us: 0,
+            counts: Vec::new(),
+        };
+        let own =
+            state.bucket_us == self.bucket_us && state.counts.len() == self.slot(self.buckets) + 1;
+        if own { state } else { &FRESH }
     }
 
     /// Returns the bucket of `now`, or the newest counted in if that is later.
@@ -137,9 +155,13 @@ impl SlidingBuckets {
     /// Moves the ring's head to `bucket`, dropping what has left.
     #[inline]
     fn advance(&self, state: &mut State, bucket: u64) {
-        if state.counts.is_empty() {
-            state.counts = vec![0; self.slot(self.buckets) + 1];
-            state.head = bucket;
+        if self.own(state).counts.is_empty() {
+            *state = State {
+                head: bucket,
+                total: 0,
+                bucket_us: self.bucket_us,
+                counts: vec![0; self.slot(self.buckets) + 1],
+            };
             return;
         }
         for offset in 1..=self.passed(state, bucket) {
@@ -172,6 +194,7 @@ impl Machine for SlidingBuckets {
 
     #[inline]
     fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
+        let state = self.own(state);
         let bucket = self.bucket(state, now);
         let used = self.used(state, bucket);
         let amount = self.quota.amount();
@@ -192,6 +215,7 @@ impl Machine for SlidingBuckets {
 
     #[inline]
     fn status(&self, state: &State, now: u64) -> Status {
+        let state = self.own(state);
         let bucket = self.bucket(state, now);
         let newest = self.live(state, bucket).next_back();
         let reset_us = newest.map_or(0, |(j, _)| self.leaves_at(j) - now);
@@ -203,7 +227,7 @@ impl Machine for SlidingBuckets {
 
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
-        let bucket = self.bucket(state, now);
+        let bucket = self.bucket(self.own(state), now);
         self.advance(state, bucket);
         state.counts[self.slot(bucket)] += cost;
         state.total += cost;
@@ -212,7 +236,10 @@ impl Machine for SlidingBuckets {
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let j = at / self.bucket_us;
-        if j > state.head || j + self.buckets < self.bucket(state, now) {
+        if self.own(state).counts.is_empty()
+            || j > state.head
+            || j + self.buckets < self.bucket(state, now)
+        {
             return;
         }
         // The head stays where it is: only what is counted moves it.

@@ -168,3 +168,19 @@ fn the_number_of_buckets_is_bounded() {
     let made = [0, 1, 127, 128].map(|buckets| SlidingBuckets::new(quota, buckets).is_ok());
     assert_eq!(made, [false, true, true, false]);
 }
+
+#[test]
+fn a_ring_of_another_shape_is_a_fresh_start() {
+    let state = used(&ring(5, 100, 2), &[(5, 3)]);
+    let later = used(&ring(5, 1, 1), &[(MAX_EXACT, 3)]);
+    for other in [ring(5, 100, 5), ring(5, 1_000, 2), ring(5, MAX_EXACT, 1)] {
+        for state in [&state, &later] {
+            assert_eq!(status(&other, state, 50), (5, Some(0)));
+            assert_eq!(wait(&other, state, 50, 5), Some(0));
+            let mut state = state.clone();
+            other.refund(&mut state, 50, 5, 1);
+            other.commit(&mut state, 50, 2);
+            assert_eq!(status(&other, &state, 50).0, 3);
+        }
+    }
+}
