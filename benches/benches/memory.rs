@@ -2,19 +2,14 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::time::Duration;
-use tollgate_benches::{Outcome, keys, subjects, time};
+use tollgate_benches::{Outcome, keys, subjects, time, warm_up};
 
 fn memory(criterion: &mut Criterion) {
     for outcome in [Outcome::Allowed, Outcome::Denied] {
         for (label, count) in [("1-key", 1), ("10k-keys", 10_000), ("1M-keys", 1_000_000)] {
             let keys = keys(count);
             let subjects = subjects(outcome).expect("the limits are possible");
-            for (_, subject) in &subjects {
-                // Twice, so that a quota of one is exhausted and every key is held.
-                for key in keys.iter().chain(&keys) {
-                    subject.check(key);
-                }
-            }
+            warm_up(&subjects, &keys);
             for threads in [1, 2] {
                 let name = format!("{outcome:?}/{label}/{threads}-threads").to_lowercase();
                 let mut group = criterion.benchmark_group(name);

@@ -105,6 +105,16 @@ pub fn keys(count: usize) -> Vec<String> {
     keys
 }
 
+/// Calls every subject twice about every key, so that every key is held and a quota of one is
+/// exhausted.
+pub fn warm_up(subjects: &[Named], keys: &[String]) {
+    for (_, subject) in subjects {
+        for key in keys.iter().chain(keys) {
+            subject.check(key);
+        }
+    }
+}
+
 /// Returns how long `threads` take to make `calls` each, over `keys` from different starts.
 pub fn time(subject: &dyn Subject, keys: &[String], threads: usize, calls: u64) -> Duration {
     let run = |thread: usize| {

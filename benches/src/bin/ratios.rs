@@ -1,94 +1,112 @@
-//! Prints what criterion measured as a table of ratios to governor, point by point.
+//! Prints how long each algorithm takes for each time that governor takes, point by point.
+//!
+//! On a machine that others use, speed drifts by more than what is to be seen. So the subjects of a
+//! point are measured in turn, many times over, each round is compared with governor's of the same
+//! round, and the median of those ratios is printed. An argument selects the points whose names
+//! hold it, such as `1 key`.
 
-use std::collections::BTreeMap;
-use std::error::Error;
-use std::fs;
+use std::env;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// What every other subject of a group is compared with.
-const PEER: &str = "governor";
+use tollgate_benches::{Named, Outcome, keys, subjects, time, warm_up};
 
-/// The median of each subject of each group, in nanoseconds.
-type Medians = BTreeMap<String, BTreeMap<String, f64>>;
+/// How often every subject of a point is measured.
+const ROUNDS: usize = 31;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
-        PathBuf::from,
-    );
-    let medians = read(&target.join("criterion"))?;
-    if medians.is_empty() {
-        return Err("nothing was measured yet: run `cargo xtask bench` first".into());
-    }
-    write_table(&mut io::stdout().lock(), &medians)?;
-    Ok(())
-}
+/// About how long each measurement is.
+const SLICE: Duration = Duration::from_millis(12);
 
-/// Reads `GROUP/SUBJECT/new/estimates.json` below `folder`.
-fn read(folder: &Path) -> Result<Medians, Box<dyn Error>> {
-    let mut medians = Medians::new();
-    for group in folders(folder)? {
-        for subject in folders(&group)? {
-            let estimates = subject.join("new/estimates.json");
-            if !estimates.exists() {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let filter = env::args().nth(1).unwrap_or_default();
+    let mut out = io::stdout().lock();
+    let mut heading = true;
+    for outcome in [Outcome::Allowed, Outcome::Denied] {
+        for (label, count) in [("1 key", 1), ("10 k keys", 10_000), ("1 M keys", 1_000_000)] {
+            let name = |threads| format!("{outcome:?}, {label}, {threads}").to_lowercase();
+            let points = [(1, name("1 thread")), (2, name("2 threads"))];
+            if !points.iter().any(|(_, name)| name.contains(&filter)) {
                 continue;
             }
-            let estimates: serde_json::Value = serde_json::from_slice(&fs::read(estimates)?)?;
-            let median = estimates["median"]["point_estimate"]
-                .as_f64()
-                .ok_or("criterion's estimates have no median")?;
-            medians
-                .entry(name(&group))
-                .or_default()
-                .insert(name(&subject), median);
-        }
-    }
-    medians.retain(|_, subjects| subjects.contains_key(PEER));
-    Ok(medians)
-}
-
-fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut folders: Vec<_> = fs::read_dir(folder)
-        .map(|entries| entries.flatten().map(|entry| entry.path()))?
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort();
-    Ok(folders)
-}
-
-fn name(path: &Path) -> String {
-    path.file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-}
-
-fn write_table(out: &mut impl Write, medians: &Medians) -> io::Result<()> {
-    let subjects: Vec<_> = medians
-        .values()
-        .flat_map(BTreeMap::keys)
-        .filter(|subject| *subject != PEER)
-        .collect::<std::collections::BTreeSet<_>>()
-        .into_iter()
-        .collect();
-    write!(out, "| calls | {PEER}, ns |")?;
-    for subject in &subjects {
-        write!(out, " {subject} |")?;
-    }
-    write!(out, "\n|---|---|")?;
-    for _ in &subjects {
-        write!(out, "---|")?;
-    }
-    writeln!(out)?;
-    for (group, times) in medians {
-        let peer = times[PEER];
-        write!(out, "| {} | {peer:.1} |", group.replace('_', ", "))?;
-        for subject in &subjects {
-            match times.get(*subject) {
-                Some(time) => write!(out, " {:.2} |", time / peer)?,
-                None => write!(out, " - |")?,
+            let keys = keys(count);
+            let subjects = subjects(outcome)?;
+            warm_up(&subjects, &keys);
+            for (threads, name) in points {
+                let point = measure(&subjects, &keys, threads);
+                if std::mem::take(&mut heading) {
+                    write_heading(&mut out, &subjects)?;
+                }
+                write!(out, "| {name} | {:.1} |", point[0])?;
+                for ratio in &point[1..] {
+                    write!(out, " {ratio:.2} |")?;
+                }
+                writeln!(out)?;
             }
         }
-        writeln!(out)?;
     }
     Ok(())
+}
+
+/// Returns the first subject's median in nanoseconds, then the others' median ratios to it.
+fn measure(subjects: &[Named], keys: &[String], threads: usize) -> Vec<f64> {
+    let calls: Vec<u64> = subjects
+        .iter()
+        .map(|(_, subject)| {
+            let probe = 20_000;
+            let taken = time(&**subject, keys, threads, probe).max(Duration::from_micros(1));
+            let slice = SLICE.as_secs_f64() / taken.as_secs_f64();
+            // At least one call, and at most what a minute holds: the cast saturates.
+            scale(probe, slice)
+        })
+        .collect();
+    let mut results = vec![Vec::new(); subjects.len()];
+    for _ in 0..ROUNDS {
+        let mut peer = 0.0;
+        for (index, (_, subject)) in subjects.iter().enumerate() {
+            let taken = time(&**subject, keys, threads, calls[index]);
+            let each = taken.as_secs_f64() * 1e9 / scale_back(calls[index]);
+            if index == 0 {
+                peer = each;
+                results[0].push(each);
+            } else {
+                results[index].push(each / peer);
+            }
+        }
+    }
+    results.into_iter().map(median).collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a number of calls that is off by a few is as good"
+)]
+fn scale(calls: u64, by: f64) -> u64 {
+    (calls as f64 * by).max(1.0) as u64
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "far fewer calls than a double counts exactly"
+)]
+fn scale_back(calls: u64) -> f64 {
+    calls as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn write_heading(out: &mut impl Write, subjects: &[Named]) -> io::Result<()> {
+    write!(out, "| calls | {}, ns |", subjects[0].0)?;
+    for (name, _) in &subjects[1..] {
+        write!(out, " {name} |")?;
+    }
+    write!(out, "\n|---|")?;
+    for _ in subjects {
+        write!(out, "---|")?;
+    }
+    writeln!(out)
 }

@@ -40,8 +40,7 @@ impl Entry {
     #[inline]
     fn is_of(&self, probe: &Probe<'_, '_>) -> bool {
         let limit = probe.check.limit();
-        self.key.is(probe)
-            && (self.limit.is_same(limit) || self.limit.identity() == limit.identity())
+        self.key.is(probe) && (self.limit.is_same(limit) || is_equivalent(&self.limit, limit))
     }
 
     fn hash(&self, hasher: &RandomState) -> u64 {
@@ -52,9 +51,20 @@ impl Entry {
     #[inline]
     pub(crate) fn adopt(&mut self, limit: &Limit) {
         if !self.limit.is_same(limit) {
-            self.limit = limit.clone();
+            self.replace_limit(limit);
         }
     }
+
+    #[cold]
+    fn replace_limit(&mut self, limit: &Limit) {
+        self.limit = limit.clone();
+    }
+}
+
+/// Returns whether two limits that are not clones of one another count in the same states.
+#[cold]
+fn is_equivalent(held: &Limit, asked: &Limit) -> bool {
+    held.identity() == asked.identity()
 }
 
 impl Shard {

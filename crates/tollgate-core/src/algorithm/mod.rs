@@ -367,7 +367,7 @@ fn decide<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
 }
 
 /// Takes the machine so that its type need not be named.
-#[inline]
+#[inline(always)]
 fn open<'a, M: Machine>(_machine: &M, state: &'a mut State) -> &'a mut M::State {
     M::open(state)
 }
@@ -375,7 +375,7 @@ fn open<'a, M: Machine>(_machine: &M, state: &'a mut State) -> &'a mut M::State 
 /// Implements how a machine finds its state in a [`State`]; `boxed` for states that are boxed.
 macro_rules! state_of {
     ($variant:ident) => {
-        #[inline]
+        #[inline(always)]
         fn view(state: &crate::algorithm::State) -> Option<&Self::State> {
             match &state.0 {
                 crate::algorithm::Kind::$variant(state) => Some(state),
@@ -383,7 +383,7 @@ macro_rules! state_of {
             }
         }
 
-        #[inline]
+        #[inline(always)]
         fn open(state: &mut crate::algorithm::State) -> &mut Self::State {
             if Self::view(state).is_none() {
                 state.0 = crate::algorithm::Kind::$variant(Default::default());

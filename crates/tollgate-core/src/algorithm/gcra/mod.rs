@@ -119,7 +119,10 @@ impl Gcra {
     /// Returns how many tokens `units` are, rounded down.
     #[inline(always)]
     fn tokens(&self, units: u64) -> u64 {
-        if self.unit == 1 {
+        if units < self.unit {
+            // An exhausted bucket, without a division.
+            0
+        } else if self.unit == 1 {
             units
         } else {
             units / self.unit
