@@ -237,7 +237,9 @@ impl MemoryStore {
         self.shards[shard].0.lock()
     }
 
-    #[inline]
+    // Inlined with `decide_now` where a limiter asks, so that the request never is in memory: it
+    // is a tenth of what a call costs.
+    #[inline(always)]
     fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
         if is_refund(request) {
             request.validate()?;
@@ -383,7 +385,7 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl SyncStore for MemoryStore {
-    #[inline]
+    #[inline(always)]
     fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
         match request.checks() {
             [check] => self.decide_one(request, check),
