@@ -60,17 +60,17 @@ fn measure(subjects: &[Named], keys: &[String], threads: usize) -> Vec<f64> {
         })
         .collect();
     let mut results = vec![Vec::new(); subjects.len()];
-    for _ in 0..ROUNDS {
-        let mut peer = 0.0;
-        for (index, (_, subject)) in subjects.iter().enumerate() {
-            let taken = time(&**subject, keys, threads, calls[index]);
-            let each = taken.as_secs_f64() * 1e9 / scale_back(calls[index]);
-            if index == 0 {
-                peer = each;
-                results[0].push(each);
-            } else {
-                results[index].push(each / peer);
-            }
+    for round in 0..ROUNDS {
+        let mut each = vec![0.0; subjects.len()];
+        for turn in 0..subjects.len() {
+            // Each round begins with another subject, so that none always follows the same one.
+            let index = (round + turn) % subjects.len();
+            let taken = time(&*subjects[index].1, keys, threads, calls[index]);
+            each[index] = taken.as_secs_f64() * 1e9 / scale_back(calls[index]);
+        }
+        results[0].push(each[0]);
+        for (index, time) in each.iter().enumerate().skip(1) {
+            results[index].push(time / each[0]);
         }
     }
     results.into_iter().map(median).collect()
