@@ -11,27 +11,32 @@ pub(crate) struct Arguments {
     /// Runs every benchmark once, to see that it works.
     #[arg(long)]
     test: bool,
+    /// Prints how every algorithm compares with governor instead, measured in turn; an argument
+    /// selects points, such as `1 key`.
+    #[arg(long, conflicts_with = "test")]
+    ratios: bool,
     /// Passed on to criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
-    let test = arguments.test.then_some("--test");
     let rest = &arguments.rest;
+    if arguments.ratios {
+        cmd!(
+            shell,
+            "cargo run --release --quiet --package tollgate-benches --bin ratios -- {rest...}"
+        )
+        .run()?;
+        return Ok(());
+    }
+    let test = arguments.test.then_some("--test");
     // A glob names the benchmarks only: the library's test harness knows no criterion options.
     cmd!(
         shell,
         "cargo bench --package tollgate-benches --bench * -- {test...} {rest...}"
     )
     .run()?;
-    if !arguments.test {
-        cmd!(
-            shell,
-            "cargo run --release --quiet --package tollgate-benches --bin ratios"
-        )
-        .run()?;
-    }
     Ok(())
 }
 
