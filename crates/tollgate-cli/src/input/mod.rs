@@ -155,6 +155,8 @@ impl Parser<'_> {
         let Line::Whole(line) = line else {
             return Err(Skip::TooLong);
         };
+        // Some programs begin a file with a mark that says UTF-8.
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let is_json = match self.format {
             // No host name starts with a brace, and every JSON object does.
             Format::Auto => line.trim_ascii_start().first() == Some(&b'{'),

@@ -55,6 +55,13 @@ fn standard_input_is_a_dash() {
 }
 
 #[test]
+fn a_mark_that_says_utf_8_is_not_part_of_an_address() {
+    let marked = [b"\xef\xbb\xbf", &*fs::read(SAMPLE).unwrap()].concat();
+    let path = file("marked.log", marked);
+    assert_eq!(replay_json(&[&[&*path], &LIMIT[..]].concat()), sample());
+}
+
+#[test]
 fn common_format_is_what_combined_begins_with() {
     let text = fs::read_to_string(SAMPLE).unwrap();
     let common: Vec<String> = text
