@@ -37,8 +37,9 @@ const PLACES_PER_NEW_KEY: usize = 512;
 /// Decides in this process, and remembers at most a set number of keys.
 ///
 /// Sharded: calls for different keys rarely wait for each other, and no call waits for anything
-/// but a short lock. Nothing is allocated for a key that is already held. States that remember
-/// nothing any more are dropped a few at a time, as new keys come; there is no thread and no pause.
+/// but a short lock. Nothing is allocated for a key that is already held. States that have
+/// remembered nothing for a second are dropped a few at a time, as new keys come; there is no
+/// thread that does so, and no pause.
 ///
 /// # When it is full
 ///

@@ -185,7 +185,10 @@ pub(crate) trait Machine: Copy {
     fn quota(&self) -> Quota;
 
     /// Returns the largest cost that can ever be admitted.
-    fn capacity(&self) -> u64;
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.quota().amount()
+    }
 
     /// Returns the least wait after which a call of `cost` is admitted; zero admits it now.
     fn wait(&self, state: &Self::State, now: u64, cost: u64) -> Wait;

@@ -110,13 +110,9 @@ impl Machine for FixedWindow {
 
     state_of!(FixedWindow);
 
+    #[inline]
     fn quota(&self) -> Quota {
         self.quota
-    }
-
-    #[inline]
-    fn capacity(&self) -> u64 {
-        self.quota.amount()
     }
 
     #[inline]

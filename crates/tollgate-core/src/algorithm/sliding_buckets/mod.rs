@@ -183,13 +183,9 @@ impl Machine for SlidingBuckets {
 
     state_of!(SlidingBuckets);
 
+    #[inline]
     fn quota(&self) -> Quota {
         self.quota
-    }
-
-    #[inline]
-    fn capacity(&self) -> u64 {
-        self.quota.amount()
     }
 
     #[inline]

@@ -160,13 +160,9 @@ impl Machine for SlidingCounter {
 
     state_of!(SlidingCounter);
 
+    #[inline]
     fn quota(&self) -> Quota {
         self.quota
-    }
-
-    #[inline]
-    fn capacity(&self) -> u64 {
-        self.quota.amount()
     }
 
     #[inline]

@@ -148,13 +148,9 @@ impl Machine for SlidingLog {
 
     state_of!(SlidingLog);
 
+    #[inline]
     fn quota(&self) -> Quota {
         self.quota
-    }
-
-    #[inline]
-    fn capacity(&self) -> u64 {
-        self.quota.amount()
     }
 
     #[inline]
