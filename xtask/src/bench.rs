@@ -3,7 +3,7 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::Outcome;
+use crate::{Outcome, replay};
 
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug)]
@@ -15,12 +15,19 @@ pub(crate) struct Arguments {
     /// selects points, such as `1 key`.
     #[arg(long, conflicts_with = "test")]
     ratios: bool,
+    /// Measures how fast the program reads a log and how much memory a line takes instead; fails
+    /// if that is short of what is promised.
+    #[arg(long, conflicts_with_all = ["test", "ratios"])]
+    replay: bool,
     /// Passed on to criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+    if arguments.replay {
+        return replay::run(shell);
+    }
     let rest = &arguments.rest;
     if arguments.ratios {
         cmd!(

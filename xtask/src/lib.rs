@@ -9,8 +9,10 @@
 mod bench;
 mod layers;
 mod lint;
+mod mutants;
 mod pictures;
 mod project;
+mod replay;
 mod test;
 mod tidy;
 
@@ -35,6 +37,8 @@ enum Command {
     Layers,
     /// Checks formatting, lints, documentation, layers and tidiness.
     Lint,
+    /// Breaks a copy of the code in many small ways, each of which some test must notice.
+    Mutants(mutants::Arguments),
     /// Draws the pictures of the algorithms.
     Pictures(pictures::Arguments),
     /// Runs every test of the workspace, examples in documentation included.
@@ -49,6 +53,7 @@ pub fn run() -> ExitCode {
         Command::Bench(arguments) => bench::run(&shell, &arguments),
         Command::Layers => layers::run(&shell),
         Command::Lint => lint::run(&shell),
+        Command::Mutants(arguments) => mutants::run(&shell, &arguments),
         Command::Pictures(arguments) => pictures::run(&shell, &arguments),
         Command::Test => test::run(&shell),
         Command::Tidy => tidy::run(&shell),
