@@ -226,3 +226,93 @@ fn keys_of_every_length_are_told_apart() {
     }
     assert_eq!(store.len(), keys.len());
 }
+
+/// Stores of one small table, where every key is looked for among all others: any two may have the
+/// same seven bits of hash, and what tells them apart then is their comparison alone.
+#[test]
+fn keys_and_limits_that_look_alike_are_told_apart() {
+    let limits = ["a", "b"].map(|name| limit(name, FixedWindow::anchored(Quota::per_minute(1))));
+    for (byte, lengths) in (0..=u8::MAX).flat_map(|byte| [(byte, 1..=7), (byte, 8..=14)]) {
+        let (store, _clock) = store(14);
+        for limit in &limits {
+            for length in lengths.clone() {
+                let key = &[byte; 14][..length];
+                let request = Request::consume(Check::new(limit, key, 1));
+                let decision = store.decide_now(&request).unwrap();
+                assert!(decision.is_allowed(), "{limit}: {length} times {byte}");
+            }
+        }
+    }
+}
+
+#[test]
+fn callers_states_are_not_dropped_by_the_stores_clock() {
+    let (store, _clock) = store(2);
+    let limit = once_a_minute();
+    let at = |micros| {
+        let now = Timestamp::from_micros(micros).unwrap();
+        let request = Request::consume(Check::new(&limit, "caller", 1)).at(now);
+        store.decide_now(&request).unwrap().is_allowed()
+    };
+    assert!(at(0));
+    assert_eq!(consume(&store, &limit, "a"), Ok(true));
+    // By the store's clock, which is at 2020, the caller's minute ended long ago.
+    assert_eq!(consume(&store, &limit, "b"), Err(ErrorKind::Full));
+    assert!(!at(59_999_999));
+}
+
+#[test]
+fn callers_states_stay_while_there_is_room() {
+    let (store, _clock) = store(10_000);
+    let limit = once_a_minute();
+    let at = |key: &str, micros| {
+        let now = Timestamp::from_micros(micros).unwrap();
+        let request = Request::consume(Check::new(&limit, key, 1)).at(now);
+        store.decide_now(&request).unwrap().is_allowed()
+    };
+    assert!(at("early", 0));
+    for key in 1..10_000 {
+        assert!(at(&key.to_string(), 3_600_000_000));
+    }
+    assert_eq!(store.len(), 10_000);
+    // A replay may go back, and then finds what it left.
+    assert!(!at("early", 59_999_999));
+}
+
+#[test]
+fn a_refund_of_what_is_not_held_holds_nothing() {
+    let (store, _clock) = store(1);
+    let limit = once_a_minute();
+    let check = Check::new(&limit, "a", 1);
+    let decision = store.decide_now(&Request::consume(check)).unwrap();
+    let receipt = decision.into_receipt().unwrap();
+    store.reset_now(&[check]).unwrap();
+    let refund = Request::refund(&receipt, check);
+    assert!(store.decide_now(&refund).unwrap().is_allowed());
+    assert!(store.is_empty());
+    assert_eq!(consume(&store, &limit, "b"), Ok(true));
+    assert!(store.decide_now(&refund).unwrap().is_allowed());
+    assert_eq!(consume(&store, &limit, "b"), Ok(false));
+}
+
+/// A limit whose rate is lowered keeps its states, which must not be dropped by the former rate.
+#[test]
+fn a_state_is_judged_by_the_limit_that_was_asked_last() {
+    let other = once_a_minute();
+    for together in [false, true] {
+        let (store, clock) = store(10);
+        let consume = |rate: &Limit| {
+            let mut request = Request::consume(Check::new(rate, "k", 1));
+            if together {
+                request = request.and(Check::new(&other, "k", 0));
+            }
+            store.decide_now(&request).unwrap().is_allowed()
+        };
+        let fast = limit("rate", Gcra::new(Quota::per_second(2)).unwrap());
+        let slow = limit("rate", Gcra::new(Quota::per_day(2)).unwrap());
+        assert!(consume(&fast) && consume(&slow) && !consume(&slow));
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(store.sweep(), 0);
+        assert!(!consume(&slow));
+    }
+}
