@@ -33,6 +33,8 @@ pub(crate) enum Failure {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write the report {}: {source}; choose a writable place", path.display())]
     Report { path: PathBuf, source: io::Error },
+    #[error("- is given twice: standard input can be read only once; remove one")]
+    StandardInputTwice,
     #[error("the store could not decide: {0}")]
     Store(#[from] StoreError),
     #[error("more than {most} different keys: replay a part of the log, or choose a coarser --key")]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use self::access_log::AccessLog;
 use self::json::JsonLines;
 use self::lines::Line;
-use self::source::Source;
+use self::source::{Source, is_standard_input};
 use crate::cli::{FieldNames, Format};
 use crate::failure::Failure;
 use crate::key::KeyParts;
@@ -51,6 +51,10 @@ impl Input {
             trace: Trace::default(),
             skipped: Skipped::default(),
         };
+        // Its lock is held while it is read: a second one would wait for itself.
+        if files.iter().filter(|path| is_standard_input(path)).count() > 1 {
+            return Err(Failure::StandardInputTwice);
+        }
         let sources = files
             .iter()
             .map(|path| Source::open(path))

@@ -19,6 +19,11 @@ pub(crate) struct Source<'p> {
     bytes: u64,
 }
 
+/// Returns whether `path` stands for standard input.
+pub(crate) fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// The text of a source.
 pub(crate) enum Reader<'g> {
     Gzip(Box<MultiGzDecoder<BufReader<Raw<'g>>>>),
@@ -30,7 +35,7 @@ type Raw<'g> = Chain<Cursor<Vec<u8>>, Metered<'g>>;
 impl<'p> Source<'p> {
     /// Opens `path`; `-` is standard input.
     pub(crate) fn open(path: &'p Path) -> Result<Self, Failure> {
-        if path.as_os_str() == "-" {
+        if is_standard_input(path) {
             return Ok(Self {
                 path,
                 file: Box::new(io::stdin().lock()),

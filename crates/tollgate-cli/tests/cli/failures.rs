@@ -2,7 +2,7 @@
 
 use std::process::{Output, Stdio};
 
-use crate::program::{SAMPLE, file, replay, scratch, stderr, tollgate};
+use crate::program::{SAMPLE, file, replay, replay_without_waiting, scratch, stderr, tollgate};
 
 fn fails(output: &Output, hints: &[&str]) {
     let text = stderr(output);
@@ -27,6 +27,12 @@ fn a_file_that_cannot_be_read() {
         &replay(&[SAMPLE, folder, "--limit", "gcra:5/1m"]),
         &[folder, "directory"],
     );
+}
+
+#[test]
+fn standard_input_given_twice() {
+    let output = replay_without_waiting(&["-", SAMPLE, "-", "--limit", "gcra:5/1m"]);
+    fails(&output, &["twice", "remove"]);
 }
 
 #[test]

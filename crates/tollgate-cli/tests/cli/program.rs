@@ -4,6 +4,8 @@ use std::fs;
 use std::ops::Deref;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -67,6 +69,30 @@ pub(crate) fn replay_json(arguments: &[&str]) -> Value {
     let output = replay(&[arguments, &["--json"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs `tollgate replay` with a standard input that never ends, which is not to be waited for.
+pub(crate) fn replay_without_waiting(arguments: &[&str]) -> Output {
+    let mut child = tollgate()
+        .arg("replay")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdin = child.stdin.take();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{arguments:?}: waits for something that never comes");
+        }
+        sleep(Duration::from_millis(5));
+    }
+    drop(stdin);
+    child.wait_with_output().unwrap()
 }
 
 pub(crate) fn stdout(output: &Output) -> String {
