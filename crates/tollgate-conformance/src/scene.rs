@@ -43,6 +43,15 @@ impl<'l> Scene<'l> {
         Ok(())
     }
 
+    /// Does a whole history, and fails unless every answer is the one of the machine.
+    pub(crate) async fn play_as_the_machine(&mut self, history: &[Step]) -> Outcome {
+        let limits = std::slice::from_ref(self.limit);
+        let session = &mut self.session;
+        session
+            .play_as_the_machines(limits, &self.keys, history)
+            .await
+    }
+
     /// Does a history for both keys at the same instants, and fails unless they are told the same.
     pub(crate) async fn play_twins(&mut self, history: &[Step]) -> Outcome {
         for step in history {

@@ -141,6 +141,28 @@ impl Session {
         Ok(())
     }
 
+    /// Does a whole history, and fails unless every answer is the one of the machines.
+    pub(crate) async fn play_as_the_machines(
+        &mut self,
+        limits: &[Limit],
+        keys: &[OwnedKey],
+        history: &[Step],
+    ) -> Outcome {
+        for step in history {
+            if let Some(answers) = self.step(limits, keys, step).await? {
+                self.alike(&answers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails unless the store and the machines answered the same, field by field.
+    pub(crate) fn alike(&self, answers: &Answers) -> Outcome {
+        self.ensure(answers.store == answers.machine, || {
+            format!("the machines say\n  {}", told(&answers.machine))
+        })
+    }
+
     /// Asks the store and the machines at the present instant; moot where the store does not
     /// support the request, and says so.
     pub(crate) async fn ask(&mut self, request: &Request<'_>) -> Outcome<Answers> {

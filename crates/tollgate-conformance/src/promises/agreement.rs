@@ -7,7 +7,7 @@ use crate::history::{Act, Acts, Start, Step, histories, starts};
 use crate::naive::{Answer, Naive};
 use crate::plan::Plan;
 use crate::scene::Scene;
-use crate::session::{Outcome, told};
+use crate::session::Outcome;
 
 /// Every decision is the one that the pure machine reaches on the same history.
 ///
@@ -17,20 +17,16 @@ use crate::session::{Outcome, told};
 ///
 /// When the promise is broken.
 pub async fn agrees_with_the_machine(harness: &impl Harness, plan: &Plan) {
+    agree_on(harness, plan, Acts::ALL);
+}
+
+/// Checks that the store agrees with the machine on histories of `kind`.
+pub(super) fn agree_on(harness: &impl Harness, plan: &Plan, kind: Acts) {
     plan.check_each(
-        |limit| (starts(limit), histories(limit, 2, Acts::ALL)),
+        |limit| (starts(limit), histories(limit, 2, kind)),
         async |limit, (start, history)| {
             let mut scene = Scene::open(harness, limit, start).await;
-            for step in &history {
-                let limits = std::slice::from_ref(limit);
-                let answers = scene.session.step(limits, &scene.keys, step).await?;
-                if let Some(answers) = answers {
-                    scene.session.ensure(answers.store == answers.machine, || {
-                        format!("the machine says\n  {}", told(&answers.machine))
-                    })?;
-                }
-            }
-            Ok(())
+            scene.play_as_the_machine(&history).await
         },
     );
 }

@@ -8,11 +8,12 @@ use tollgate_core::algorithm::{
 };
 use tollgate_core::{Check, Limit, MAX_EXACT, Quota};
 
+use super::agreement::agree_on;
 use crate::harness::{Harness, OwnedKey};
 use crate::history::{Acts, LONGEST, Move, histories, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
-use crate::session::{Session, told};
+use crate::session::Session;
 
 /// A changed limit applies at once to what was counted before: as the machine, and never below zero.
 ///
@@ -54,9 +55,7 @@ pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan
                 session.ensure(verdict.remaining() <= verdict.limit(), || {
                     "more remains than there ever may".to_owned()
                 })?;
-                session.ensure(answers.store == answers.machine, || {
-                    format!("the machine says\n  {}", told(&answers.machine))
-                })?;
+                session.alike(&answers)?;
             }
             Ok(())
         },
@@ -117,22 +116,7 @@ pub async fn extremes_are_exact(harness: &impl Harness, plan: &Plan) {
         }
     }
     let plan = plan.clone().with_limits(extremes);
-    plan.check_each(
-        |limit| (starts(limit), histories(limit, 2, Acts::REFUNDS)),
-        async |limit, (start, history)| {
-            let mut scene = Scene::open(harness, limit, start).await;
-            for step in &history {
-                let limits = std::slice::from_ref(limit);
-                let answers = scene.session.step(limits, &scene.keys, step).await?;
-                if let Some(answers) = answers {
-                    scene.session.ensure(answers.store == answers.machine, || {
-                        format!("the machine says\n  {}", told(&answers.machine))
-                    })?;
-                }
-            }
-            Ok(())
-        },
-    );
+    agree_on(harness, &plan, Acts::REFUNDS);
 }
 
 /// Returns `limit` with `times` its amount, and its window divided by `part`.

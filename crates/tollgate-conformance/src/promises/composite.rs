@@ -11,7 +11,7 @@ use super::concurrency::wall_clock;
 use crate::harness::{Harness, OwnedKey, fresh_key};
 use crate::history::{Act, Acts, Asked, Move, composites, costs, starts};
 use crate::plan::Plan;
-use crate::session::{Outcome, Session, checks, told};
+use crate::session::{Outcome, Session, checks};
 
 /// How many requests cross, and how often.
 const CALLS: usize = 100;
@@ -36,16 +36,9 @@ pub async fn composites_agree_with_the_machine(harness: &impl Harness, plan: &Pl
     let history = composites(limits, 2, Acts::ALL);
     plan.check(&(starts(&limits[0]), history), async |(start, history)| {
         let mut session = Session::open(harness, start.0).await;
-        let keys = keys();
-        for step in &history {
-            let Some(answers) = session.step(limits, &keys, step).await? else {
-                continue;
-            };
-            session.ensure(answers.store == answers.machine, || {
-                format!("the machines say\n  {}", told(&answers.machine))
-            })?;
-        }
-        Ok(())
+        session
+            .play_as_the_machines(limits, &keys(), &history)
+            .await
     });
 }
 
