@@ -88,7 +88,8 @@ impl Verdict {
     /// Returns the least wait after which this limit allows the same call, if nobody else calls.
     ///
     /// Exact to the microsecond: one earlier it refuses. [`Wait::NEVER`] when the cost exceeds
-    /// [`limit`](Self::limit).
+    /// [`limit`](Self::limit). Of a denied call it may be more than zero even where this limit by
+    /// itself allowed the call: one that counts denials has counted the attempt.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
         self.retry_after
@@ -119,7 +120,7 @@ impl Verdict {
 /// The answer to a [`Request`](crate::Request): allowed or denied, and what each limit said.
 ///
 /// A request is decided all-or-nothing: it is allowed only if every limit allows it, and a denied
-/// request consumes nothing.
+/// request consumes nothing, except that limits which count denials count the attempt.
 ///
 /// # Examples
 ///
@@ -163,9 +164,9 @@ impl Decision {
         &self.verdicts
     }
 
-    /// Returns the index of the limit that binds: of a denied call, the refusing limit with the
-    /// longest [`retry_after`](Verdict::retry_after); of an allowed one, the limit with the least
-    /// [`remaining`](Verdict::remaining). The first of equals.
+    /// Returns the index of the limit that binds: of a denied call, the limit with the longest
+    /// [`retry_after`](Verdict::retry_after), a refusing one before others; of an allowed one, the
+    /// limit with the least [`remaining`](Verdict::remaining). The first of equals.
     #[must_use]
     pub fn binding(&self) -> usize {
         let mut best = 0;
@@ -174,7 +175,7 @@ impl Decision {
             let tighter = if self.allowed {
                 verdict.remaining < held.remaining
             } else {
-                (!verdict.allowed, verdict.retry_after) > (!held.allowed, held.retry_after)
+                (verdict.retry_after, !verdict.allowed) > (held.retry_after, !held.allowed)
             };
             if tighter {
                 best = index;
@@ -264,18 +265,19 @@ impl From<Verdict> for Decision {
     }
 }
 
-/// The decision that several limits come to together: allowed if all of them allow it.
+/// The decision that several limits come to together: allowed if all of them allow it. No verdict
+/// at all is a denial.
 impl FromIterator<Verdict> for Decision {
     fn from_iter<I: IntoIterator<Item = Verdict>>(verdicts: I) -> Self {
         let verdicts: Few<Verdict> = verdicts.into_iter().collect();
         Self {
-            allowed: verdicts.iter().all(Verdict::is_allowed),
+            allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
             verdicts,
         }
     }
 }
 
-/// Proof of what a decision consumed, and the right to return it once.
+/// Proof of what a decision consumed, to be given back at most once.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Receipt {
     charges: Few<Charge>,

@@ -18,7 +18,7 @@ pub use error::{ErrorKind, LimitError, StoreError};
 pub use evaluation::Evaluation;
 pub use key::Key;
 pub use limit::Limit;
-pub use limiter::RateLimiter;
+pub use limiter::{LimiterAt, RateLimiter};
 pub use quota::Quota;
 pub use request::{Check, MAX_CHECKS, Operation, Request};
 pub use store::{Store, SyncStore};

@@ -103,10 +103,56 @@ impl<S> RateLimiter<S> {
     }
 }
 
-macro_rules! calls {
-    ([$($asynch:tt)*] $ask:ident $decide:ident $reset:ident [$($wait:tt)*]:
-     $check:ident $check_n:ident $check_at:ident $peek:ident $take_up_to:ident $refund:ident $forget:ident) => {
-        /// Asks the store about every limit.
+/// A limiter whose calls are decided at the caller's instant, made by [`RateLimiter::at`].
+#[derive(Debug)]
+pub struct LimiterAt<'l, S> {
+    limiter: &'l RateLimiter<S>,
+    now: Timestamp,
+}
+
+impl<S> Clone for LimiterAt<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for LimiterAt<'_, S> {}
+
+impl<S> RateLimiter<S> {
+    /// Returns this limiter with calls decided at `now`, in place of the store's own clock; see
+    /// [`Request::at`] for what that asks of callers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tollgate_core::{RateLimiter, StoreError, SyncStore, Timestamp};
+    /// # fn replay(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    /// let then = Timestamp::saturating_from_micros(1_431_857_103_000_000);
+    /// let decision = limiter.at(then).check_now("83.149.9.216")?;
+    /// assert_eq!(decision.verdicts()[0].decided_at(), then);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn at(&self, now: Timestamp) -> LimiterAt<'_, S> {
+        LimiterAt { limiter: self, now }
+    }
+
+    #[inline]
+    fn target(&self) -> (&Self, Option<Timestamp>) {
+        (self, None)
+    }
+}
+
+impl<S> LimiterAt<'_, S> {
+    fn target(&self) -> (&RateLimiter<S>, Option<Timestamp>) {
+        (self.limiter, Some(self.now))
+    }
+}
+
+/// How a limiter asks its store, with and without waiting.
+macro_rules! ask {
+    ([$($asynch:tt)*] $ask:ident $decide:ident [$($wait:tt)*]) => {
         #[inline]
         $($asynch)* fn $ask(&self, operation: Operation<'_>, key: Key<'_>, cost: u64, at: Option<Timestamp>) -> Result<Decision, StoreError> {
             // One limit, as nearly always, needs no list.
@@ -118,15 +164,30 @@ macro_rules! calls {
             let request = Request::together(operation, &checks, at);
             self.store.$decide(&request)$($wait)*
         }
+    };
+}
 
+impl<S: Store> RateLimiter<S> {
+    ask!([async] ask decide [.await]);
+}
+
+impl<S: SyncStore> RateLimiter<S> {
+    ask!([] ask_now decide_now []);
+}
+
+/// What may be asked of a limiter.
+macro_rules! calls {
+    ([$($asynch:tt)*] $ask:ident $reset:ident [$($wait:tt)*]:
+     $check:ident $check_n:ident $peek:ident $take_up_to:ident $refund:ident $forget:ident) => {
         /// Decides a call of cost 1 for `key`.
         ///
         /// # Errors
         ///
         /// Those of the store; that the call is denied is not one of them.
         #[inline]
-        pub $($asynch)* fn $check<'a>(&'a self, key: impl Into<Key<'a>> + Send) -> Result<Decision, StoreError> {
-            self.$ask(Operation::Consume, key.into(), 1, None)$($wait)*
+        pub $($asynch)* fn $check<'k>(&self, key: impl Into<Key<'k>> + Send) -> Result<Decision, StoreError> {
+            let (limiter, at) = self.target();
+            limiter.$ask(Operation::Consume, key.into(), 1, at)$($wait)*
         }
 
         /// Decides a call of `cost` for `key`: all of it, or nothing.
@@ -137,18 +198,9 @@ macro_rules! calls {
         ///
         /// Those of the store.
         #[inline]
-        pub $($asynch)* fn $check_n<'a>(&'a self, key: impl Into<Key<'a>> + Send, cost: u64) -> Result<Decision, StoreError> {
-            self.$ask(Operation::Consume, key.into(), cost, None)$($wait)*
-        }
-
-        /// Decides a call of `cost` for `key` at the caller's instant `now`; see [`Request::at`].
-        ///
-        /// # Errors
-        ///
-        /// Those of the store.
-        #[inline]
-        pub $($asynch)* fn $check_at<'a>(&'a self, key: impl Into<Key<'a>> + Send, cost: u64, now: Timestamp) -> Result<Decision, StoreError> {
-            self.$ask(Operation::Consume, key.into(), cost, Some(now))$($wait)*
+        pub $($asynch)* fn $check_n<'k>(&self, key: impl Into<Key<'k>> + Send, cost: u64) -> Result<Decision, StoreError> {
+            let (limiter, at) = self.target();
+            limiter.$ask(Operation::Consume, key.into(), cost, at)$($wait)*
         }
 
         /// Says what is left for `key`, and consumes nothing.
@@ -156,8 +208,9 @@ macro_rules! calls {
         /// # Errors
         ///
         /// Those of the store.
-        pub $($asynch)* fn $peek<'a>(&'a self, key: impl Into<Key<'a>> + Send) -> Result<Decision, StoreError> {
-            self.$ask(Operation::Peek, key.into(), 0, None)$($wait)*
+        pub $($asynch)* fn $peek<'k>(&self, key: impl Into<Key<'k>> + Send) -> Result<Decision, StoreError> {
+            let (limiter, at) = self.target();
+            limiter.$ask(Operation::Peek, key.into(), 0, at)$($wait)*
         }
 
         /// Takes as much as there is for `key`, at most `most`; [`Decision::granted`] says how much.
@@ -167,39 +220,54 @@ macro_rules! calls {
         /// # Errors
         ///
         /// Those of the store.
-        pub $($asynch)* fn $take_up_to<'a>(&'a self, key: impl Into<Key<'a>> + Send, most: u64) -> Result<Decision, StoreError> {
-            self.$ask(Operation::TakeUpTo, key.into(), most, None)$($wait)*
+        pub $($asynch)* fn $take_up_to<'k>(&self, key: impl Into<Key<'k>> + Send, most: u64) -> Result<Decision, StoreError> {
+            let (limiter, at) = self.target();
+            limiter.$ask(Operation::TakeUpTo, key.into(), most, at)$($wait)*
         }
 
         /// Gives back what `receipt` proves was consumed for `key`, as far as it is still counted.
         ///
         /// What time has already given back is not given twice, so the calls that were kept stay
-        /// within the limit's bound.
+        /// within the limit's bound. Give a receipt back once: a second time would return what
+        /// others have consumed. After an error that is
+        /// [retryable](StoreError::is_retryable) nothing was given back, and it may be tried again.
         ///
         /// # Errors
         ///
         /// Those of the store.
-        pub $($asynch)* fn $refund<'a>(&'a self, key: impl Into<Key<'a>> + Send, receipt: Receipt) -> Result<Decision, StoreError> {
-            self.$ask(Operation::Refund(&receipt), key.into(), 0, None)$($wait)*
+        pub $($asynch)* fn $refund<'k>(&self, key: impl Into<Key<'k>> + Send, receipt: &Receipt) -> Result<Decision, StoreError> {
+            let (limiter, at) = self.target();
+            limiter.$ask(Operation::Refund(receipt), key.into(), 0, at)$($wait)*
         }
 
-        /// Forgets what was consumed for `key`.
+        /// Forgets what was consumed for `key`, by whichever clock; each limit by itself.
         ///
         /// # Errors
         ///
         /// Those of the store.
-        pub $($asynch)* fn $forget<'a>(&'a self, key: impl Into<Key<'a>> + Send) -> Result<(), StoreError> {
-            let checks: Vec<_> = self.checks(key.into(), 0).collect();
-            self.store.$reset(&checks)$($wait)*
+        pub $($asynch)* fn $forget<'k>(&self, key: impl Into<Key<'k>> + Send) -> Result<(), StoreError> {
+            let (limiter, _) = self.target();
+            let checks: SmallVec<[Check<'_>; INLINE]> = limiter.checks(key.into(), 0).collect();
+            limiter.store.$reset(&checks)$($wait)*
         }
     };
 }
 
 impl<S: Store> RateLimiter<S> {
-    calls!([async] ask decide reset [.await]: check check_n check_at peek take_up_to refund reset);
+    calls!([async] ask reset [.await]: check check_n peek take_up_to refund reset);
 }
 
 /// The same calls from code that does not wait.
 impl<S: SyncStore> RateLimiter<S> {
-    calls!([] ask_now decide_now reset_now []: check_now check_n_now check_at_now peek_now take_up_to_now refund_now reset_now);
+    calls!([] ask_now reset_now []: check_now check_n_now peek_now take_up_to_now refund_now reset_now);
+}
+
+/// The calls of a limiter, at the caller's instant.
+impl<S: Store> LimiterAt<'_, S> {
+    calls!([async] ask reset [.await]: check check_n peek take_up_to refund reset);
+}
+
+/// The same calls from code that does not wait.
+impl<S: SyncStore> LimiterAt<'_, S> {
+    calls!([] ask_now reset_now []: check_now check_n_now peek_now take_up_to_now refund_now reset_now);
 }

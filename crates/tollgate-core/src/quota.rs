@@ -143,6 +143,9 @@ impl FromStr for Quota {
             expected: "N/WINDOW, such as 20/1h (units: us ms s m h d)",
         };
         let (amount, window) = text.split_once('/').ok_or_else(bad)?;
+        if amount.starts_with('+') {
+            return Err(bad());
+        }
         let digits = window.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
         let (count, unit) = window.split_at(digits);
         let amount: u64 = amount.parse().map_err(|_| bad())?;

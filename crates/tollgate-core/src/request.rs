@@ -65,7 +65,7 @@ impl<'a> Check<'a> {
 pub enum Operation<'a> {
     /// Consumes every cost, or nothing.
     Consume,
-    /// Says what consuming would say, and consumes nothing.
+    /// Says what each limit would say of consuming, and consumes nothing; nor is it an attempt.
     Peek,
     /// Gives back what a decision on the same limits and keys consumed.
     Refund(&'a Receipt),

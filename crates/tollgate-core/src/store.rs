@@ -43,7 +43,12 @@ pub trait Store: Send + Sync {
     /// If the future is dropped before it is done, the request may or may not have been counted.
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError>;
 
-    /// Forgets what was consumed of each limit by its key; costs are ignored.
+    /// Forgets what was consumed of each limit by its key, by whichever clock; costs are ignored.
+    ///
+    /// # Behavior
+    ///
+    /// - What is forgotten MUST be as if it had never been (checked by `reset_forgets_everything`).
+    /// - Several checks MAY be forgotten one after another: a request may be decided in between.
     ///
     /// # Errors
     ///

@@ -9,14 +9,17 @@ use tollgate_core::Timestamp;
 
 /// Tells the time.
 pub trait Clock: Send + Sync + 'static {
-    /// Returns the current instant.
+    /// Returns the current instant. Called with a part of the store locked: it must not call the
+    /// store.
     fn now(&self) -> Timestamp;
 }
 
 /// The system's time when it was made, and the time that has passed since.
 ///
 /// It never steps back, and does not follow the system clock's adjustments: what limits within one
-/// process need is even time, not the right time of day. Reading it costs a few nanoseconds.
+/// process need is even time, not the right time of day. So aligned windows drift from the wall
+/// clock as the machine's timer does, and may fall behind it while the machine sleeps. Reading it
+/// costs a few nanoseconds.
 #[derive(Clone)]
 pub struct SystemClock {
     source: quanta::Clock,

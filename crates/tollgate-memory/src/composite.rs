@@ -8,7 +8,7 @@ use tollgate_core::{Decision, Request, StoreError};
 
 use crate::probe::Probe;
 use crate::shard::{Entry, Shard};
-use crate::store::{MemoryStore, Timeline, is_refund};
+use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline, is_refund};
 
 /// Checks that are decided without allocating.
 const INLINE: usize = 4;
@@ -31,15 +31,16 @@ struct Locked<'s, 'r, 'k> {
 impl MemoryStore {
     pub(crate) fn decide_several(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
         request.validate()?;
-        let (now, timeline) = self.now(request);
+        let timeline = Timeline::of(request);
         let probes = request
             .checks()
             .iter()
             .map(|check| self.probe(check))
             .collect::<SmallVec<[_; INLINE]>>();
-        let mut may_make_room = true;
-        loop {
+        for _ in 0..LOOKS_FOR_ROOM {
             let mut locked = self.lock_all(request, &probes, timeline);
+            // Read with the locks held, as for a new key: any of these may have just been dropped.
+            let now = self.now(request);
             let evaluation = request.evaluate(&locked, now);
             let new_keys = if is_refund(request) {
                 0
@@ -59,8 +60,11 @@ impl MemoryStore {
                 return Ok(decision);
             }
             drop(locked);
-            self.make_room(&mut may_make_room, new_keys, now, timeline)?;
+            if !self.make_room(new_keys, now, timeline) {
+                break;
+            }
         }
+        Err(self.full())
     }
 
     fn lock_all<'s, 'r, 'k>(

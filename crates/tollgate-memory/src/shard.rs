@@ -4,7 +4,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Limit, Timestamp};
+use tollgate_core::{Decision, Limit, Request, Timestamp};
 
 use crate::probe::{Probe, StoredKey};
 
@@ -22,7 +22,7 @@ pub(crate) struct Shard {
 /// What is remembered of one limit for one key: one cache line.
 #[repr(align(64))]
 pub(crate) struct Entry {
-    /// The limit that last looked at this state, by which it is judged stale.
+    /// The limit that last changed this state, by which it is judged stale.
     limit: Limit,
     key: StoredKey,
     pub(crate) state: State,
@@ -47,7 +47,16 @@ impl Entry {
         self.key.hash(self.limit.identity_hash(), hasher)
     }
 
-    /// Makes the entry be judged by `limit`, which may have changed since.
+    /// Decides a request about this entry alone.
+    pub(crate) fn decide(&mut self, request: &Request<'_>, now: Timestamp) -> Decision {
+        let evaluation = request.evaluate(&self.state, now);
+        if evaluation.writes_to(request, 0) {
+            self.adopt(request.checks()[0].limit());
+        }
+        evaluation.apply(request, &mut self.state, now)
+    }
+
+    /// Makes the entry be judged by `limit`, which may have been changed since.
     #[inline]
     pub(crate) fn adopt(&mut self, limit: &Limit) {
         if !self.limit.is_same(limit) {

@@ -34,10 +34,14 @@ const GRACE_US: u64 = 1_000_000;
 /// How many places are looked at, at most, for room for one new key.
 const PLACES_PER_NEW_KEY: usize = 512;
 
+/// How often room is looked for, since another thread may take what one has found.
+pub(crate) const LOOKS_FOR_ROOM: usize = 3;
+
 /// Decides in this process, and remembers at most a set number of keys.
 ///
 /// Sharded: calls for different keys rarely wait for each other, and no call waits for anything
-/// but a short lock. Nothing is allocated for a key that is already held. States that have
+/// but a short lock. A call from code that does not wait allocates nothing for a key that is held,
+/// for up to four limits, once a log has grown to its quota. States that have
 /// remembered nothing for a second are dropped a few at a time, as new keys come; there is no
 /// thread that does so, and no pause.
 ///
@@ -51,8 +55,9 @@ const PLACES_PER_NEW_KEY: usize = 512;
 /// # Time
 ///
 /// Requests are decided at the store's [`Clock`], or at [`Request::at`]; the two are counted apart.
-/// States kept by callers' instants are dropped only when room is needed, judged by the instant of
-/// the request that needs it: so all callers' instants in one store must be of one clock.
+/// States kept by callers' instants are dropped only by [`sweep_at`](Self::sweep_at), or when a
+/// caller's request needs room, judged by its instant: so all callers' instants in one store must
+/// be of one clock.
 ///
 /// # Examples
 ///
@@ -87,6 +92,16 @@ pub struct MemoryStore {
 pub(crate) enum Timeline {
     Caller,
     Store,
+}
+
+impl Timeline {
+    #[inline]
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        match request.caller_time() {
+            Some(_) => Self::Caller,
+            None => Self::Store,
+        }
+    }
 }
 
 /// On a cache line of its own, so that neighbours' locks do not slow each other.
@@ -202,18 +217,32 @@ impl MemoryStore {
     /// Drops every state of the store's own clock that remembers nothing any more, and returns how
     /// many there were. New keys do so by themselves; this is for a store that sees none.
     pub fn sweep(&self) -> usize {
-        let now = self.clock.now();
-        let drop_all = |shard| self.lock(shard).sweep(usize::MAX, now, &self.hasher);
-        let dropped = (0..=self.shard_mask).map(drop_all).sum();
+        self.sweep_shards(0..=self.shard_mask, || self.clock.now())
+    }
+
+    /// Drops every state kept by callers' instants that remembers nothing any more at `now`, and
+    /// returns how many there were.
+    pub fn sweep_at(&self, now: Timestamp) -> usize {
+        self.sweep_shards(self.shard_mask + 1..=2 * self.shard_mask + 1, || now)
+    }
+
+    fn sweep_shards(
+        &self,
+        shards: impl Iterator<Item = usize>,
+        now: impl Fn() -> Timestamp,
+    ) -> usize {
+        let dropped = shards
+            .map(|shard| self.lock(shard).sweep(usize::MAX, now(), &self.hasher))
+            .sum();
         self.release(dropped);
         dropped
     }
 
     #[inline]
-    pub(crate) fn now(&self, request: &Request<'_>) -> (Timestamp, Timeline) {
+    pub(crate) fn now(&self, request: &Request<'_>) -> Timestamp {
         match request.caller_time() {
-            Some(now) => (now, Timeline::Caller),
-            None => (self.clock.now(), Timeline::Store),
+            Some(now) => now,
+            None => self.clock.now(),
         }
     }
 
@@ -246,16 +275,19 @@ impl MemoryStore {
             request.validate()?;
         }
         let probe = self.probe(check);
-        let (now, timeline) = self.now(request);
+        let timeline = Timeline::of(request);
+        let now = self.now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
         let Some(entry) = shard.find_mut(&probe) else {
             drop(shard);
-            return self.decide_new(request, &probe, now, timeline);
+            return self.decide_new(request, &probe, timeline);
         };
-        entry.adopt(check.limit());
         let Some(verdict) = request.decide_alone(now, || &mut entry.state) else {
-            return Ok(request.decide_on(&mut entry.state, now));
+            return Ok(entry.decide(request, now));
         };
+        if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
+            entry.adopt(check.limit());
+        }
         drop(shard);
         // Written where the caller wants it, with the lock released.
         Ok(verdict.into())
@@ -267,15 +299,15 @@ impl MemoryStore {
         &self,
         request: &Request<'_>,
         probe: &Probe<'_, '_>,
-        now: Timestamp,
         timeline: Timeline,
     ) -> Result<Decision, StoreError> {
-        let mut may_make_room = true;
-        loop {
+        for _ in 0..LOOKS_FOR_ROOM {
             let mut shard = self.lock(self.shard_of(probe, timeline));
+            // Read with the lock held: whoever dropped this key's state did so at an earlier
+            // instant. A reading from before might fall into the window that was just forgotten.
+            let now = self.now(request);
             if let Some(entry) = shard.find_mut(probe) {
-                entry.adopt(probe.check.limit());
-                return Ok(request.decide_on(&mut entry.state, now));
+                return Ok(entry.decide(request, now));
             }
             let evaluation = request.evaluate(State::FRESH, now);
             let mut state = State::default();
@@ -289,8 +321,11 @@ impl MemoryStore {
                 return Ok(decision);
             }
             drop(shard);
-            self.make_room(&mut may_make_room, 1, now, timeline)?;
+            if !self.make_room(1, now, timeline) {
+                break;
+            }
         }
+        Err(self.full())
     }
 
     /// Drops some of the states that have long been stale, after an insertion into `shard`.
@@ -320,23 +355,11 @@ impl MemoryStore {
         }
     }
 
-    /// Drops stale states until there is room for `keys`, if it `may` and can; called with no lock held.
-    pub(crate) fn make_room(
-        &self,
-        may: &mut bool,
-        keys: usize,
-        now: Timestamp,
-        timeline: Timeline,
-    ) -> Result<(), StoreError> {
-        let mut places = if std::mem::take(may) {
-            PLACES_PER_NEW_KEY
-        } else {
-            0
-        };
+    /// Drops stale states until there is room for `keys`, and returns whether there is; called with
+    /// no lock held.
+    pub(crate) fn make_room(&self, keys: usize, now: Timestamp, timeline: Timeline) -> bool {
+        let mut places = PLACES_PER_NEW_KEY;
         for _ in 0..self.shards.len() {
-            if places == 0 {
-                break;
-            }
             let next = self.hand.fetch_add(1, Ordering::Relaxed) % self.shards.len();
             // What is kept by callers' instants is judged by one only when a caller gives one.
             let now = match (next > self.shard_mask, timeline) {
@@ -351,16 +374,23 @@ impl MemoryStore {
             self.release(dropped);
             places -= looked_at;
             if self.len() + keys <= self.max_keys {
-                return Ok(());
+                return true;
+            }
+            if places == 0 {
+                break;
             }
         }
-        Err(StoreError::new(
-            ErrorKind::Full,
-            format!(
-                "the store holds {} keys and all are in use: raise max_keys, or limit by a coarser key",
-                self.max_keys
-            ),
-        ))
+        false
+    }
+
+    pub(crate) fn full(&self) -> StoreError {
+        let message = format!(
+            "no room was found for a new key beside {} of at most {}: raise max_keys, or limit by a \
+             coarser key",
+            self.len(),
+            self.max_keys
+        );
+        StoreError::new(ErrorKind::Full, message)
     }
 }
 

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{Check, Limit, Operation, Quota, Request, SyncStore};
-use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_core::{Check, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp};
+use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 const THREADS: usize = 8;
 
@@ -74,6 +76,69 @@ fn composites_over_several_shards_neither_deadlock_nor_tear() {
             })
             .sum();
         assert_eq!(consumed, 4 * granted.load(Ordering::Relaxed), "{limit}");
+    }
+}
+
+/// A clock that one thread reads and is then interrupted, until the other has gone on.
+struct Interrupted {
+    clock: ManualClock,
+    interrupts: AtomicBool,
+    read: Barrier,
+    resumed: Barrier,
+}
+
+struct Shared(Arc<Interrupted>);
+
+impl Clock for Shared {
+    fn now(&self) -> Timestamp {
+        let now = self.0.clock.now();
+        if self.0.interrupts.swap(false, Ordering::SeqCst) {
+            self.0.read.wait();
+            self.0.resumed.wait();
+        }
+        now
+    }
+}
+
+/// The state of a key is dropped at the end of its window, while a call that has read the clock
+/// within the window has not looked for the key yet.
+#[test]
+fn an_interrupted_call_gets_no_second_window() {
+    let alone = |log: &Limit| vec![log.clone()];
+    let beside = |log: &Limit| {
+        let other = Gcra::new(Quota::per_second(100)).unwrap();
+        vec![log.clone(), Limit::new("other", other).unwrap()]
+    };
+    let log = Limit::new("log", SlidingLog::new(Quota::per_second(5)).unwrap()).unwrap();
+    for limits in [alone(&log), beside(&log)] {
+        let start = Timestamp::saturating_from_micros(1_000_000_000);
+        let interrupted = Arc::new(Interrupted {
+            clock: ManualClock::at(start),
+            interrupts: AtomicBool::new(false),
+            read: Barrier::new(2),
+            resumed: Barrier::new(2),
+        });
+        let store = MemoryStore::builder()
+            .clock(Shared(interrupted.clone()))
+            .build();
+        let limiter = RateLimiter::new(&store, limits).unwrap();
+        assert!(limiter.check_n_now("k", 5).unwrap().is_allowed());
+        interrupted.clock.advance(Duration::from_micros(999_999));
+        interrupted.interrupts.store(true, Ordering::SeqCst);
+        thread::scope(|scope| {
+            let late = scope.spawn(|| limiter.check_n_now("k", 5).unwrap());
+            interrupted.read.wait();
+            interrupted.clock.advance(Duration::from_micros(1));
+            // If the call holds the lock while it is interrupted, there is nothing to sweep yet.
+            let sweeps = scope.spawn(|| store.sweep());
+            thread::sleep(Duration::from_millis(20));
+            interrupted.resumed.wait();
+            sweeps.join().unwrap();
+            let late = late.join().unwrap();
+            let at = late.verdicts()[0].decided_at();
+            let within = at.saturating_duration_since(start) < Duration::from_secs(1);
+            assert!(late.is_denied() || !within, "ten within a second: {late:?}");
+        });
     }
 }
 

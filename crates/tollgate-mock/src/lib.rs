@@ -4,4 +4,4 @@ mod faulty;
 mod mock;
 
 pub use faulty::{Fault, FaultyStore};
-pub use mock::{Expectation, MockStore};
+pub use mock::{Expectation, MockStore, TimesRange};

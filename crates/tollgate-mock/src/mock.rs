@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mockall::TimesRange;
+pub use mockall::TimesRange;
 use tollgate_core::{
     Check, Decision, ErrorKind, Operation, Request, Store, StoreError, SyncStore, Timestamp,
     Verdict, Wait,
@@ -172,7 +172,8 @@ impl Expectation<'_> {
         self
     }
 
-    /// Expects this many calls, a number or a range of them; one or more unless set.
+    /// Expects this many calls, a number or a range of them, such as `1..=3`; one or more unless
+    /// set.
     pub fn times(mut self, times: impl Into<TimesRange>) -> Self {
         self.times = times.into();
         self
@@ -193,10 +194,10 @@ impl Expectation<'_> {
         self.answer(move |request, index| Ok(decision(request, index, None, Some(remaining))));
     }
 
-    /// Answers that the call is denied for `retry_after`, truncated to microseconds.
+    /// Answers that the call is denied for `retry_after`, rounded up to microseconds, at least one.
     pub fn deny_for(self, retry_after: Duration) {
-        let micros = u64::try_from(retry_after.as_micros()).unwrap_or(u64::MAX);
-        let wait = Wait::from_micros(micros);
+        let micros = retry_after.as_nanos().div_ceil(1_000).max(1);
+        let wait = u64::try_from(micros).map_or(Wait::NEVER, Wait::from_micros);
         self.answer(move |request, index| Ok(decision(request, index, Some(wait), Some(0))));
     }
 

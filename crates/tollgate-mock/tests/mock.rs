@@ -69,7 +69,7 @@ async fn every_call_is_answered_as_told() {
     assert_eq!(limiter.peek("k").await.unwrap().remaining(), 3);
     assert_eq!(limiter.take_up_to("k", 4).await.unwrap().granted(), 2);
     assert!(limiter.take_up_to("k", 4).await.unwrap().is_denied());
-    assert!(limiter.refund("k", receipt).await.unwrap().is_allowed());
+    assert!(limiter.refund("k", &receipt).await.unwrap().is_allowed());
     assert!(limiter.reset("k").await.is_ok());
     assert_eq!(
         limiter.reset_now("k").unwrap_err().kind(),

@@ -69,6 +69,7 @@ impl<'a> Options<'a> {
         let mut options = Vec::new();
         for part in parts {
             match part.split_once('=') {
+                Some((_, value)) if value.starts_with('+') => return None,
                 Some((name, value)) => options.push((name, Some(value.parse().ok()?))),
                 None => options.push((part, None)),
             }

@@ -114,8 +114,10 @@ proptest! {
                 prop_assert_eq!(verdicts, &alone[..]);
             } else {
                 prop_assert!(verdicts.iter().all(|verdict| verdict.charged() == 0));
-                prop_assert!(!verdicts[decision.binding()].is_allowed());
+                let binding = verdicts[decision.binding()];
+                prop_assert_eq!(binding.retry_after(), decision.retry_after());
                 if !together.counts_denied() {
+                    prop_assert!(!binding.is_allowed());
                     prop_assert_eq!(together.look(), before, "a denial changed something");
                 }
             }
@@ -210,4 +212,33 @@ proptest! {
             }
         }
     }
+}
+
+/// A limit that counts denials may have more to wait for than the one that refused.
+#[test]
+fn the_limit_that_binds_is_the_one_to_wait_for() {
+    use std::time::Duration;
+
+    use tollgate_core::algorithm::{FixedWindow, Gcra, State};
+    use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+
+    let pace = Gcra::with_burst(Quota::per_minute(1), 1).unwrap();
+    let attempts = FixedWindow::aligned(Quota::per_hour(2)).count_denied();
+    let limits = [
+        Limit::new("pace", pace).unwrap(),
+        Limit::new("attempts", attempts).unwrap(),
+    ];
+    let mut states = [State::default(), State::default()];
+    let request =
+        Request::consume(Check::new(&limits[0], "k", 1)).and(Check::new(&limits[1], "k", 1));
+    let now = Timestamp::from_micros(800_000_000).unwrap();
+    assert!(request.decide_on(&mut states, now).is_allowed());
+    let denied = request.decide_on(&mut states, now);
+    assert_eq!(denied.binding(), 1);
+    let wait = Some(Duration::from_secs(2_800));
+    assert_eq!(denied.retry_after().duration(), wait);
+    assert_eq!(
+        denied.verdicts()[0].retry_after().duration(),
+        Some(Duration::from_secs(60))
+    );
 }

@@ -162,7 +162,10 @@ fn limits_that_cannot_be_counted_exactly_are_rejected() {
     assert!(SlidingLog::new(quota(100_000, 1).unwrap()).is_ok());
     assert!(SlidingLog::new(quota(100_001, 1).unwrap()).is_err());
     assert!(SlidingCounter::new(quota(MAX_EXACT / 1_000, MAX_EXACT).unwrap()).is_ok());
-    assert!(SlidingCounter::new(quota(MAX_EXACT / 999, 1).unwrap()).is_err());
+    assert!(SlidingCounter::new(quota(MAX_EXACT / 999, MAX_EXACT).unwrap()).is_err());
+    // A window of few microseconds has few steps, and all of them.
+    assert!(SlidingCounter::new(quota(MAX_EXACT, 1).unwrap()).is_ok());
+    assert!(SlidingCounter::new(quota(MAX_EXACT, 2).unwrap()).is_err());
     assert!(SlidingBuckets::new(largest, 127).is_ok());
     assert!(SlidingBuckets::new(largest, 0).is_err());
     assert!(SlidingBuckets::new(largest, 128).is_err());

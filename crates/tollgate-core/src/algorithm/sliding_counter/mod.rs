@@ -67,11 +67,12 @@ impl SlidingCounter {
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when the window would have fewer than 1,000 steps.
+    /// [`LimitError::AmountTooLarge`] when the window would have to be counted in fewer than 1,000
+    /// steps: choose a smaller amount.
     pub fn new(quota: Quota) -> Result<Self, LimitError> {
         let window_us = quota.window_us();
         let most_steps = MAX_EXACT / quota.amount().max(1);
-        if most_steps < LEAST_STEPS {
+        if most_steps < LEAST_STEPS.min(window_us) {
             return Err(LimitError::AmountTooLarge {
                 amount: quota.amount(),
                 most: MAX_EXACT / LEAST_STEPS,

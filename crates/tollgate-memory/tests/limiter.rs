@@ -1,0 +1,115 @@
+//! What a limiter asks of a store, at the store's time and at the caller's.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::time::Duration;
+
+use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
+use tollgate_core::{Limit, LimiterAt, Quota, RateLimiter, Timestamp};
+use tollgate_memory::{ManualClock, MemoryStore};
+
+fn limits() -> [Limit; 2] {
+    let quota = Quota::per_minute(10);
+    [
+        Limit::new("log", SlidingLog::new(quota).unwrap()).unwrap(),
+        Limit::new("bucket", Gcra::with_burst(quota, 8).unwrap()).unwrap(),
+    ]
+}
+
+fn limiter(limits: &[Limit]) -> RateLimiter<MemoryStore> {
+    let store = MemoryStore::builder().clock(ManualClock::new()).build();
+    RateLimiter::new(store, limits.to_vec()).unwrap()
+}
+
+#[test]
+fn every_call_counts_on_one_clock() {
+    for limits in [&limits()[..1], &limits()[..]] {
+        let limiter = limiter(limits);
+        let now = Timestamp::from_micros(5_000_000).unwrap();
+        let at = limiter.at(now);
+        let receipt = at.check_n_now("k", 5).unwrap().into_receipt().unwrap();
+        assert!(at.check_now("k").unwrap().is_allowed());
+        let left = at.peek_now("k").unwrap().remaining();
+        assert_eq!(at.take_up_to_now("k", 100).unwrap().granted(), left);
+        assert!(at.check_now("k").unwrap().is_denied());
+        assert_eq!(at.refund_now("k", &receipt).unwrap().remaining(), 5);
+        assert!(at.check_n_now("k", 5).unwrap().is_allowed());
+        assert!(at.check_now("k").unwrap().is_denied());
+        assert_eq!(at.check_now("k").unwrap().verdicts()[0].decided_at(), now);
+        // Nothing of this was counted at the store's own time.
+        assert_eq!(limiter.peek_now("k").unwrap().remaining(), left + 6);
+        at.reset_now("k").unwrap();
+        assert_eq!(at.peek_now("k").unwrap().remaining(), left + 6);
+    }
+}
+
+#[tokio::test]
+async fn every_call_waits_or_does_not() {
+    let limiter = limiter(&limits());
+    let now = Timestamp::from_micros(5_000_000).unwrap();
+    let at: LimiterAt<'_, _> = limiter.at(now);
+    let receipt = limiter
+        .check_n("k", 5)
+        .await
+        .unwrap()
+        .into_receipt()
+        .unwrap();
+    assert_eq!(limiter.take_up_to("k", 100).await.unwrap().granted(), 3);
+    assert!(limiter.check("k").await.unwrap().is_denied());
+    assert_eq!(limiter.refund("k", &receipt).await.unwrap().remaining(), 5);
+    assert_eq!(limiter.peek("k").await.unwrap().remaining(), 5);
+    let receipt = at.check_n("k", 5).await.unwrap().into_receipt().unwrap();
+    assert_eq!(at.take_up_to("k", 100).await.unwrap().granted(), 3);
+    assert!(at.check("k").await.unwrap().is_denied());
+    assert_eq!(at.refund("k", &receipt).await.unwrap().remaining(), 5);
+    assert_eq!(at.peek("k").await.unwrap().remaining(), 5);
+    at.reset("k").await.unwrap();
+    assert_eq!(at.peek("k").await.unwrap().remaining(), 8);
+    assert_eq!(limiter.peek("k").await.unwrap().remaining(), 8);
+}
+
+#[test]
+fn callers_states_are_dropped_when_told() {
+    let store = MemoryStore::builder()
+        .max_keys(100)
+        .clock(ManualClock::new())
+        .build();
+    let limit = Limit::new("w", FixedWindow::anchored(Quota::per_minute(1))).unwrap();
+    let limiter = RateLimiter::new(&store, [limit]).unwrap();
+    let now = Timestamp::from_micros(5_000_000).unwrap();
+    for key in 0..100 {
+        assert!(
+            limiter
+                .at(now)
+                .check_now(&key.to_string())
+                .unwrap()
+                .is_allowed()
+        );
+    }
+    assert!(limiter.check_now("own").is_err());
+    let minute = Duration::from_secs(60);
+    assert_eq!(store.sweep(), 0);
+    assert_eq!(
+        store.sweep_at(now.saturating_add(minute - Duration::from_micros(1))),
+        0
+    );
+    assert_eq!(store.sweep_at(now.saturating_add(minute)), 100);
+    assert!(limiter.check_now("own").unwrap().is_allowed());
+}
+
+#[test]
+fn only_a_call_that_is_counted_says_when_a_state_is_stale() {
+    let clock = ManualClock::new();
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let with = |quota| {
+        let limit = Limit::new("log", SlidingLog::new(quota).unwrap()).unwrap();
+        RateLimiter::new(&store, [limit]).unwrap()
+    };
+    let (hourly, secondly) = (with(Quota::per_hour(5)), with(Quota::per_second(5)));
+    assert!(hourly.check_n_now("k", 5).unwrap().is_allowed());
+    secondly.peek_now("k").unwrap();
+    assert!(secondly.check_now("k").unwrap().is_denied());
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(store.sweep(), 0);
+    assert!(hourly.check_now("k").unwrap().is_denied());
+}
