@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
+use tollgate_core::Timestamp;
 
 use super::instant::LogClock;
 use super::record::{Record, Skip, path_of_request};
@@ -34,12 +35,7 @@ impl AccessLog {
             }
         })?;
         let (_ident, rest) = word(rest).ok_or(Skip::NoTime)?;
-        let (user, rest) = user_and_time(rest).ok_or(Skip::NoTime)?;
-        let (time, rest) = rest.split_first_chunk::<TIME>().ok_or(Skip::NoTime)?;
-        let [b'[', stamp @ .., b']', b' '] = time else {
-            return Err(Skip::NoTime);
-        };
-        let at = self.clock.read(stamp)?;
+        let (user, at, rest) = self.user_and_time(rest)?;
         let (request, rest) = quoted(rest).ok_or(Skip::NoRequest)?;
         if !is_status_and_size(rest) {
             return Err(Skip::NoStatus);
@@ -51,6 +47,41 @@ impl AccessLog {
             path: Cow::Borrowed(path_of_request(request)),
         })
     }
+
+    /// Returns the user, the instant, and what follows it.
+    ///
+    /// Clients choose the names of users, and are not to choose names that hide a request or move
+    /// it in time: a name may hold brackets, and even a time, but no quote that is not escaped, and
+    /// one follows the time of the request.
+    #[inline]
+    fn user_and_time<'a>(
+        &mut self,
+        text: &'a [u8],
+    ) -> Result<(&'a [u8], Timestamp, &'a [u8]), Skip> {
+        let mut skip = Skip::NoTime;
+        let mut from = 0;
+        while let Some(found) = memchr(b'[', &text[from..]) {
+            let bracket = from + found;
+            from = bracket + 1;
+            if bracket < 2 || text[bracket - 1] != b' ' {
+                continue;
+            }
+            let Some((time, rest)) = text[bracket..].split_first_chunk::<TIME>() else {
+                break;
+            };
+            let [b'[', stamp @ .., b']', b' '] = time else {
+                continue;
+            };
+            match self.clock.read(stamp) {
+                Ok(at) if rest.first() == Some(&b'"') => {
+                    return Ok((&text[..bracket - 1], at, rest));
+                }
+                Ok(_) => skip = Skip::NoRequest,
+                Err(reason) => skip = reason,
+            }
+        }
+        Err(skip)
+    }
 }
 
 /// Returns what precedes the first space, which must be something, and what follows it.
@@ -59,19 +90,6 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     match memchr(b' ', text)? {
         0 => None,
         end => Some((&text[..end], &text[end + 1..])),
-    }
-}
-
-/// Returns the user and the text from `[` on; the names of users may hold spaces.
-#[inline]
-fn user_and_time(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut from = 0;
-    loop {
-        let bracket = from + memchr(b'[', text.get(from..)?)?;
-        if bracket >= 2 && text[bracket - 1] == b' ' {
-            return Some((&text[..bracket - 1], &text[bracket..]));
-        }
-        from = bracket + 1;
     }
 }
 
@@ -135,12 +153,37 @@ mod tests {
     #[test]
     fn users_have_spaces_and_requests_have_quotes() {
         let line = r#"h - a [b] c [17/May/2015:03:05:03 -0700] "GET /\"x\" HTTP/1.1" 404 0"#;
-        let read = parse(line);
-        // The first bracket after a space opens the time, so this name is not one.
-        assert_eq!(read, Err(Skip::NoTime));
-        let line = line.replace(" [b]", "");
-        let expected = ("h".into(), "a c".into(), r#"/\"x\""#.into(), 1_431_857_103);
-        assert_eq!(parse(&line), Ok(expected));
+        let expected = |user: &str| {
+            (
+                "h".to_owned(),
+                user.to_owned(),
+                r#"/\"x\""#.to_owned(),
+                1_431_857_103,
+            )
+        };
+        assert_eq!(parse(line), Ok(expected("a [b] c")));
+        let line = |user: &str| line.replace("a [b] c", user);
+        assert_eq!(parse(&line("a c")), Ok(expected("a c")));
+    }
+
+    #[test]
+    fn no_name_hides_its_request() {
+        let line = |user: &str| {
+            format!(r#"h - {user} [17/May/2015:03:05:03 -0700] "GET /a HTTP/1.1" 404 0"#)
+        };
+        for user in [
+            "[",
+            "a [",
+            "a [ [ [",
+            "[17/May/2015",
+            "a [99/May/2015:10:05:03 +0000] b",
+            "a [01/Jan/1960:00:00:00 +0000]",
+            "a [01/Jan/2020:00:00:00 +0000]",
+            r#"a [01/Jan/2020:00:00:00 +0000] \"GET /b HTTP/1.1\" 200 1"#,
+        ] {
+            let expected = ("h".into(), user.into(), "/a".into(), 1_431_857_103);
+            assert_eq!(parse(&line(user)), Ok(expected), "{user}");
+        }
     }
 
     #[test]
