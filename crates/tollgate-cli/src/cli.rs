@@ -76,7 +76,8 @@ pub(crate) struct ReplayOptions {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "JSON lines")]
 pub(crate) struct FieldNames {
-    /// The field with the time: RFC 3339, unix seconds (also with decimals), or milliseconds
+    /// The field with the time: RFC 3339, unix seconds (also with decimals or an exponent), or
+    /// milliseconds
     #[arg(long, default_value = "time", value_name = "NAME")]
     pub(crate) time_field: String,
 

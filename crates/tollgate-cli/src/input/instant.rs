@@ -135,29 +135,80 @@ pub(crate) fn read_any(text: &str) -> Result<Timestamp, Skip> {
 
 /// Returns `None` if `text` is not a number, and `Some(None)` if it is none that names an instant.
 fn read_unix(text: &str) -> Option<Option<Timestamp>> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let (decimal, exponent) = match text.split_once(['e', 'E']) {
+        Some((decimal, exponent)) => (decimal, Some(read_exponent(exponent)?)),
+        None => (text, None),
+    };
+    let (whole, fraction) = decimal.split_once('.').unwrap_or((decimal, ""));
     if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) {
         return None;
     }
-    let Ok(whole) = whole.parse::<u64>() else {
-        return Some(None);
+    let Some(exponent) = exponent else {
+        return Some(instant(whole, fraction));
     };
+    let moved = move_point(whole, fraction, exponent);
+    Some(moved.and_then(|(whole, fraction)| instant(&whole, &fraction)))
+}
+
+fn is_digits(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Returns the exponent that `text` writes, or one that is as good if it is beyond all lines.
+fn read_exponent(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'-' => (-1, &text[1..]),
+        b'+' => (1, &text[1..]),
+        _ => (1, text),
+    };
+    let is_number = !digits.is_empty() && is_digits(digits);
+    is_number.then(|| sign * digits.parse().map_or(FAR, |number: i64| number.min(FAR)))
+}
+
+/// Farther than any line has digits, so that these cannot make up for it.
+const FAR: i64 = 1 << 40;
+
+/// The most digits of a number that has 64 bits.
+const MOST_DIGITS: i64 = 20;
+
+/// Returns the digits before and after the point, which is moved to the right by `exponent`;
+/// `None` if there are too many of them before it.
+fn move_point(whole: &str, fraction: &str, exponent: i64) -> Option<(String, String)> {
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_start_matches('0');
+    if significant.is_empty() {
+        // Nothing stays nothing, whatever the exponent.
+        return Some((digits, String::new()));
+    }
+    let zeros = digits.len() - significant.len();
+    let point = i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? + exponent;
+    if point > MOST_DIGITS {
+        return None;
+    }
+    // Zeros beyond these would only move what is too small to count.
+    let before = usize::try_from((-point).min(MOST_DIGITS)).unwrap_or(0);
+    let point = usize::try_from(point).unwrap_or(0);
+    let digits = format!("{}{significant:0<point$}", "0".repeat(before));
+    let (whole, fraction) = digits.split_at(point);
+    Some((format!("0{whole}"), fraction.to_owned()))
+}
+
+/// Returns the instant that is `whole.fraction` seconds, or smaller units, after the Unix epoch.
+fn instant(whole: &str, fraction: &str) -> Option<Timestamp> {
+    let whole: u64 = whole.parse().ok()?;
     // How many digits of the fraction are whole microseconds.
     let digits = match whole {
         0..100_000_000_000 => 6,
         100_000_000_000..100_000_000_000_000 => 3,
         100_000_000_000_000..100_000_000_000_000_000 => 0,
-        _ => return Some(at(whole / 1_000)),
+        _ => return at(whole / 1_000),
     };
-    let mut micros = Some(whole);
+    let mut micros = whole;
     for place in 0..digits {
         let digit = fraction.as_bytes().get(place).map_or(0, |b| b - b'0');
-        micros = micros
-            .and_then(|micros| micros.checked_mul(10))
-            .and_then(|micros| micros.checked_add(u64::from(digit)));
+        micros = micros.checked_mul(10)?.checked_add(u64::from(digit))?;
     }
-    Some(micros.and_then(at))
+    at(micros)
 }
 
 fn at(micros: u64) -> Option<Timestamp> {
@@ -240,6 +291,42 @@ mod tests {
         assert_eq!(any("-5"), Err(Skip::UnknownTime));
         assert_eq!(any("."), Err(Skip::UnknownTime));
         assert_eq!(any(""), Err(Skip::UnknownTime));
+    }
+
+    #[test]
+    fn exponents_move_the_point_exactly() {
+        for text in [
+            "1.431857103e9",
+            "1431857103e0",
+            "1431857103E+00",
+            "14318571030000e-4",
+            "0.000001431857103e+15",
+            "0001431857.103e3",
+            "1431857103000000000e-9",
+            "1.431857103e12",
+            "1.431857103e15",
+            "1431857103e9",
+        ] {
+            assert_eq!(any(text), Ok(MAY), "{text}");
+        }
+        assert_eq!(any("1.43185710325e9"), Ok(MAY + 250_000));
+        // A float knows only 1431857103.1234567.
+        assert_eq!(any("1.431857103123457e9"), Ok(MAY + 123_457));
+        assert_eq!(any("4.503599627370497e15"), Ok(4_503_599_627_370_497));
+        assert_eq!(any("1e-6"), Ok(1));
+        assert_eq!(any("12e-7"), Ok(1));
+        assert_eq!(any("9e-7"), Ok(0));
+        assert_eq!(any("1e-99999999999999999999"), Ok(0));
+        assert_eq!(any("0e99999999999999999999"), Ok(0));
+        assert_eq!(any("0.00e5"), Ok(0));
+        for text in ["1e99", "1e99999999999999999999", "9.9e10", "1e19", "1e20"] {
+            assert_eq!(any(text), Err(Skip::NoSuchInstant), "{text}");
+        }
+        for text in [
+            "1e", "e5", "1e+", "1e-", "1e5e5", "1e5.0", "1e+-5", "1 e5", "-1e5", ".5e1",
+        ] {
+            assert_eq!(any(text), Err(Skip::UnknownTime), "{text}");
+        }
     }
 
     #[test]

@@ -82,12 +82,13 @@ fn common_format_is_what_combined_begins_with() {
 
 #[test]
 fn json_lines_are_read_by_the_names_of_their_fields() {
-    // 10:05:00, four requests within a minute, and one that has another address.
+    // 10:05:00, five requests within a minute, and one that has another address.
     let log = r#"
 {"at": "2015-05-17T10:05:00Z", "client": {"addr": "a"}}
 {"client": {"addr": "a", "port": 1}, "at": "2015-05-17T12:05:01.5+02:00", "more": [1, {"x": null}]}
 {"at": 1431857102, "client": {"addr": "a"}}
 {"at": 1431857103.25, "client": {"addr": "\u0061"}}
+{"at": 1.4318571035e9, "client": {"addr": "a"}}
 {"at": "1431857104000", "client": {"addr": "b"}}
 "#;
     let path = file("lines.json", log.trim_start());
@@ -100,9 +101,9 @@ fn json_lines_are_read_by_the_names_of_their_fields() {
             ]
             .concat(),
         );
-        assert_eq!(found["requests"], 5);
+        assert_eq!(found["requests"], 6);
         assert_eq!(found["keys"], 2);
-        assert_eq!(found["denied"], 1);
+        assert_eq!(found["denied"], 2);
         assert_eq!(found["top_denied"][0]["key"], "a");
     }
 }
