@@ -2,7 +2,7 @@
 
 mod traffic;
 
-use tollgate_core::algorithm::{Algorithm, Gcra};
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Gcra};
 use tollgate_core::{LimitError, Quota};
 
 use self::traffic::ABUSER;
@@ -30,11 +30,16 @@ pub(crate) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure>
     let text = tell(&trace, abuser, &comparison);
     let mut written = Ok(());
     if let Some(path) = &options.report {
-        let bucket = Gcra::new(quota).map_err(bad)?;
-        written = write_report(&trace, bucket.into(), comparison, path);
+        written = write_report(&trace, shown(quota), comparison, path);
     }
     output.answer(&text)?;
     written
+}
+
+/// Returns the algorithm whose decisions the report draws.
+fn shown(quota: Quota) -> Algorithm {
+    // An aligned window can count whatever a quota says, as not every algorithm can.
+    Gcra::new(quota).map_or_else(|_| FixedWindow::aligned(quota).into(), Algorithm::from)
 }
 
 /// Returns the table and what to read from it.
@@ -85,11 +90,7 @@ fn tell(trace: &Trace, abuser: Option<usize>, comparison: &Comparison) -> String
                     Grouped(outcome.denied).to_string(),
                     Grouped(outcome.watched_allowed).to_string(),
                     Grouped(others).to_string(),
-                    format!(
-                        "{} ({}x)",
-                        outcome.worst,
-                        Times(outcome.worst, quota.amount())
-                    ),
+                    worst_window(outcome.worst, quota.amount()),
                     verdict(quota, outcome, others, fewest).to_owned(),
                 ]);
             }
@@ -106,6 +107,15 @@ fn tell(trace: &Trace, abuser: Option<usize>, comparison: &Comparison) -> String
              denies few of the others. Try your own log: tollgate replay access.log --limit sliding-log:";
     text += &format!("{quota}\n");
     text
+}
+
+/// Returns the worst window and how many times the quota it is, unless the quota is nothing.
+fn worst_window(worst: u64, amount: u64) -> String {
+    let worst_grouped = Grouped(worst);
+    if amount == 0 {
+        return worst_grouped.to_string();
+    }
+    format!("{worst_grouped} ({}x)", Times(worst, amount))
 }
 
 /// Returns what to think of an algorithm; `fewest` is how few of the others' requests one that

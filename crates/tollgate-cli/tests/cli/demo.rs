@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{scratch, stdout, tollgate};
+use crate::program::{scratch, stderr, stdout, tollgate};
 
 #[test]
 fn a_demo_says_the_same_every_time() {
@@ -62,4 +62,36 @@ fn a_demo_takes_any_quota() {
         assert!(output.status.success(), "{quota}");
         assert!(stdout(&output).contains(quota));
     }
+}
+
+#[test]
+fn a_demo_is_drawn_also_where_a_token_bucket_is_impossible() {
+    for quota in ["9007199254740991/1d", "100000/7us", "0/1d", "1/1us"] {
+        let report = scratch("any.html");
+        let output = tollgate()
+            .args(["demo", "--quota", quota, "--report", &*report])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{quota}: {}", stderr(&output));
+        let html = fs::read_to_string(&*report).unwrap();
+        assert!(html.contains(&format!("All algorithms at {quota}")));
+    }
+}
+
+#[test]
+fn a_worst_window_is_readable() {
+    let row = |quota: &str| {
+        let output = tollgate()
+            .args(["demo", "--quota", quota])
+            .output()
+            .unwrap();
+        let text = stdout(&output);
+        let row = text.lines().find(|row| row.starts_with("fixed-window:"));
+        row.unwrap().to_owned()
+    };
+    let day = row("100000/1d");
+    assert!(day.contains("  27,497 (0.28x)  "), "{day}");
+    // No number of times nothing is something.
+    let nothing = row("0/1d");
+    assert!(nothing.ends_with("  0  never over"), "{nothing}");
 }
