@@ -126,3 +126,13 @@ fn slice<'a>(bytes: &'a [u8], ends: &[usize], index: usize) -> &'a [u8] {
     let start = if index == 0 { 0 } else { ends[index - 1] };
     &bytes[start..ends[index]]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_takes_the_memory_that_is_promised() {
+        assert!(size_of::<Event>() <= 16);
+    }
+}
