@@ -33,6 +33,8 @@ pub(crate) enum Failure {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write the report {}: {source}; choose a writable place", path.display())]
     Report { path: PathBuf, source: io::Error },
+    #[error("--report {}: that is the log {}; choose another file", report.display(), log.display())]
+    ReportOverLog { report: PathBuf, log: PathBuf },
     #[error("- is given twice: standard input can be read only once; remove one")]
     StandardInputTwice,
     #[error("the store could not decide: {0}")]

@@ -9,7 +9,7 @@ use tollgate_memory::MemoryStore;
 use crate::cli::ReplayOptions;
 use crate::compare::Comparison;
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, is_read_from};
 use crate::key::KeyParts;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -23,6 +23,14 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let key: KeyParts = options.key.parse()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
+    if let Some(report) = &options.report
+        && let Some(log) = options.files.iter().find(|log| is_read_from(log, report))
+    {
+        return Err(Failure::ReportOverLog {
+            report: report.clone(),
+            log: log.clone(),
+        });
+    }
 
     let progress = Progress::new(output.is_watched());
     let input = Input::read(

@@ -8,6 +8,7 @@ mod record;
 mod source;
 
 pub(crate) use record::{Record, Skip};
+pub(crate) use source::is_read_from;
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Files to read: plain, gzip, or standard input.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
 use std::path::Path;
 
@@ -22,6 +22,33 @@ pub(crate) struct Source<'p> {
 /// Returns whether `path` stands for standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// Returns whether what is read from `log` is the regular file at `path`, however the two are
+/// called: writing to `path` would lose the log.
+pub(crate) fn is_read_from(log: &Path, path: &Path) -> bool {
+    // A shell opens the file that standard input is, so its name has to be asked for.
+    let log = if is_standard_input(log) {
+        Path::new("/dev/stdin")
+    } else {
+        log
+    };
+    // A terminal or pipe may well be read and written.
+    path.is_file() && is_same_file(log, path).unwrap_or(false)
+}
+
+/// Names may differ by links of both kinds, which share an inode.
+#[cfg(unix)]
+fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+
+    let [one, other] = [fs::metadata(one)?, fs::metadata(other)?];
+    Ok(one.dev() == other.dev() && one.ino() == other.ino())
+}
+
+#[cfg(not(unix))]
+fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    Ok(fs::canonicalize(one)? == fs::canonicalize(other)?)
 }
 
 /// The text of a source.

@@ -1,5 +1,6 @@
 //! What goes wrong is said in one line that tells what to do, with exit status 2.
 
+use std::fs;
 use std::process::{Output, Stdio};
 
 use crate::program::{SAMPLE, file, replay, replay_without_waiting, scratch, stderr, tollgate};
@@ -109,6 +110,40 @@ fn a_report_that_cannot_be_written() {
     // What was found out is not lost with it.
     assert!(!output.stdout.is_empty());
     assert!(stderr(&output).contains("report.html"));
+}
+
+#[test]
+fn a_report_in_the_place_of_a_log() {
+    let text = fs::read_to_string(SAMPLE).unwrap();
+    let log = file("kept.log", &text);
+    let (folder, name) = log.rsplit_once('/').unwrap();
+    let mut others = vec![log.to_string(), format!("{folder}/./{name}")];
+    #[cfg(unix)]
+    let links = [scratch("soft.log"), scratch("hard.log")];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&*log, &*links[0]).unwrap();
+        fs::hard_link(&*log, &*links[1]).unwrap();
+        others.extend(links.iter().map(|link| link.to_string()));
+    }
+    for report in &others {
+        let limit = ["--limit", "gcra:5/1m"];
+        let output = replay(&[&[SAMPLE, &log, "--report", report], &limit[..]].concat());
+        fails(&output, &["--report", report, "another"]);
+        // The other way round, and as a shell hands it over.
+        let output = replay(&[&[report, "--report", &log], &limit[..]].concat());
+        fails(&output, &["--report", &log, "another"]);
+        if cfg!(unix) {
+            let output = tollgate()
+                .args(["replay", "-", "--report", report])
+                .args(limit)
+                .stdin(fs::File::open(&*log).unwrap())
+                .output()
+                .unwrap();
+            fails(&output, &["--report", report, "another"]);
+        }
+        assert_eq!(fs::read_to_string(&*log).unwrap(), text);
+    }
 }
 
 #[test]
