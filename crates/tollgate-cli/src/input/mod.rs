@@ -58,7 +58,7 @@ impl Input {
         }
         let sources = files
             .iter()
-            .map(|path| Source::open(path))
+            .map(|path| Source::new(path))
             .collect::<Result<Vec<_>, _>>()?;
         progress.start_reading(sources.iter().map(Source::bytes).sum());
         let mut parser = Parser {

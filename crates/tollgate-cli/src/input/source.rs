@@ -12,10 +12,9 @@ use crate::progress::Progress;
 /// How every gzip stream starts.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A file that could be opened.
+/// A file to read, as far as can be told before it is open.
 pub(crate) struct Source<'p> {
     path: &'p Path,
-    file: Box<dyn Read>,
     bytes: u64,
 }
 
@@ -60,29 +59,28 @@ pub(crate) enum Reader<'g> {
 type Raw<'g> = Chain<Cursor<Vec<u8>>, Metered<'g>>;
 
 impl<'p> Source<'p> {
-    /// Opens `path`; `-` is standard input.
-    pub(crate) fn open(path: &'p Path) -> Result<Self, Failure> {
-        if is_standard_input(path) {
-            return Ok(Self {
-                path,
-                file: Box::new(io::stdin().lock()),
-                bytes: 0,
-            });
-        }
-        let open = || {
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
+    /// Looks at `path`, so that what cannot be read is found before anything is; `-` is standard
+    /// input.
+    ///
+    /// Nothing stays open: there may be more logs than files that can be open at once.
+    pub(crate) fn new(path: &'p Path) -> Result<Self, Failure> {
+        let look = || {
+            let metadata = fs::metadata(path)?;
             if metadata.is_dir() {
                 return Err(io::Error::from(ErrorKind::IsADirectory));
             }
-            Ok((file, metadata.len()))
+            if metadata.is_file() {
+                // Only this tells whether it may be read; a pipe can be opened only once.
+                File::open(path)?;
+            }
+            Ok(metadata.len())
         };
-        let (file, bytes) = open().map_err(|error| super::unreadable(path, error))?;
-        Ok(Self {
-            path,
-            file: Box::new(file),
-            bytes,
-        })
+        let bytes = if is_standard_input(path) {
+            0
+        } else {
+            look().map_err(|error| super::unreadable(path, error))?
+        };
+        Ok(Self { path, bytes })
     }
 
     pub(crate) fn path(&self) -> &'p Path {
@@ -94,12 +92,14 @@ impl<'p> Source<'p> {
         self.bytes
     }
 
-    /// Returns the text, unpacked if the first bytes say that it is packed, whatever the name says.
+    /// Opens the file and returns its text, unpacked if the first bytes say that it is packed, whatever the name says.
     pub(crate) fn reader(self, progress: &Progress) -> io::Result<Reader<'_>> {
-        let mut file = Metered {
-            file: self.file,
-            progress,
+        let file: Box<dyn Read> = if is_standard_input(self.path) {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(File::open(self.path)?)
         };
+        let mut file = Metered { file, progress };
         let mut start = Vec::with_capacity(GZIP.len());
         (&mut file).take(2).read_to_end(&mut start)?;
         let is_gzip = start == GZIP;

@@ -31,6 +31,16 @@ fn a_file_that_cannot_be_read() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_found_before_anything_is_read() {
+    let missing = scratch("missing.log");
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    for unreadable in [&*missing, folder] {
+        let output = replay_without_waiting(&["-", unreadable, "--limit", "gcra:5/1m"]);
+        fails(&output, &[unreadable, "readable"]);
+    }
+}
+
+#[test]
 fn standard_input_given_twice() {
     let output = replay_without_waiting(&["-", SAMPLE, "-", "--limit", "gcra:5/1m"]);
     fails(&output, &["twice", "remove"]);

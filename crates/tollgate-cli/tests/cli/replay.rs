@@ -189,6 +189,23 @@ fn several_files_are_one_log() {
     assert_eq!(apart, replay_json(&[&[SAMPLE], &limit[..]].concat()));
 }
 
+#[cfg(unix)]
+#[test]
+fn logs_are_open_only_while_they_are_read() {
+    let line = "a - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let logs: Vec<_> = (0..64).map(|_| file("one.log", line)).collect();
+    // Fewer files may be open than there are logs.
+    let script = "ulimit -n 32 && exec \"$0\" replay --json --limit gcra:5/1m \"$@\"";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_tollgate")])
+        .args(logs.iter().map(|log| &**log))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["requests"], 64);
+}
+
 #[test]
 fn composite_keys_do_not_collide() {
     let line = |ip: &str, user: &str| {
