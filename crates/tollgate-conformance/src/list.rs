@@ -41,6 +41,7 @@ macro_rules! __promises {
                 admits_exactly_the_bound_under_concurrency,
                 agrees_with_the_definition,
                 agrees_with_the_machine,
+                agrees_with_the_machine_at_its_own_clock,
                 allows_exactly_what_remains,
                 concurrent_calls_have_an_order,
                 denied_calls_change_nothing,
@@ -73,7 +74,10 @@ macro_rules! __promises {
         $crate::__promises! {
             @each [store]
             [
+                counts_at_its_own_clock,
                 decides_at_the_given_instant,
+                gives_back_at_its_own_clock,
+                is_all_or_nothing_at_its_own_clock,
                 malformed_requests_change_nothing,
                 says_what_it_supports,
                 tells_apart_what_looks_alike,

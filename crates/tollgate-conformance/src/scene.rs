@@ -21,8 +21,17 @@ pub(crate) struct Scene<'l> {
 impl<'l> Scene<'l> {
     /// Returns two keys that nothing was consumed for.
     pub(crate) async fn open(harness: &impl Harness, limit: &'l Limit, start: Start) -> Self {
+        Self::of(Session::open(harness, start.0).await, limit)
+    }
+
+    /// Returns two keys that nothing was consumed for, on a store that decides by its own clock.
+    pub(crate) async fn open_by_its_own_clock(harness: &impl Harness, limit: &'l Limit) -> Self {
+        Self::of(Session::open_by_its_own_clock(harness).await, limit)
+    }
+
+    fn of(session: Session, limit: &'l Limit) -> Self {
         Self {
-            session: Session::open(harness, start.0).await,
+            session,
             limit,
             keys: [OwnedKey::fresh("alice"), OwnedKey::fresh("bob")],
         }

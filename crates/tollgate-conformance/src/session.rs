@@ -23,14 +23,17 @@ pub(crate) enum Stop {
 /// What came of a history.
 pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
-/// A conversation with one store at the caller's instants.
+/// A conversation with one store, at the caller's instants or by the store's own clock.
 pub(crate) struct Session {
     pub(crate) store: Arc<dyn Store>,
     /// What the pure machines make of the same conversation.
     pub(crate) machine: Machine,
+    /// The caller's instant, or the last that the store has told.
     pub(crate) now: Timestamp,
     /// The latest instant so far, from which the clock may have stepped back.
     latest: Timestamp,
+    /// Whether the store decides by its own clock, so that nobody else says how time passes.
+    by_its_own_clock: bool,
     transcript: String,
     receipts: Vec<(Vec<Asked>, Receipt)>,
 }
@@ -58,8 +61,17 @@ impl Session {
             machine: Machine::default(),
             now: start,
             latest: start,
+            by_its_own_clock: false,
             transcript: String::new(),
             receipts: Vec::new(),
+        }
+    }
+
+    /// Opens a session with a store of `harness` that decides by its own clock.
+    pub(crate) async fn open_by_its_own_clock(harness: &impl Harness) -> Self {
+        Self {
+            by_its_own_clock: true,
+            ..Self::open(harness, Timestamp::UNIX_EPOCH).await
         }
     }
 
@@ -74,8 +86,11 @@ impl Session {
         }
     }
 
-    /// Moves the clock as far as it goes.
+    /// Moves the clock as far as it goes; the store's own goes by itself.
     pub(crate) fn travel(&mut self, time: Move) {
+        if self.by_its_own_clock {
+            return;
+        }
         let now = self.now.as_micros();
         self.now = Timestamp::saturating_from_micros(match time {
             Move::Forward(micros) => now.saturating_add(micros),
@@ -163,10 +178,14 @@ impl Session {
         })
     }
 
-    /// Asks the store and the machines at the present instant; moot where the store does not
+    /// Asks the store at the present instant, and the machines at the one it was decided at; moot where the store does not
     /// support the request, and says so.
     pub(crate) async fn ask(&mut self, request: &Request<'_>) -> Outcome<Answers> {
-        let request = request.clone().at(self.now);
+        let request = if self.by_its_own_clock {
+            request.clone()
+        } else {
+            request.clone().at(self.now)
+        };
         let supported = self.store.supports(&request);
         let answer = self.store.decide(&request).await;
         let store = match answer {
@@ -185,6 +204,10 @@ impl Session {
                 return Err(self.failure(&format!("{request} failed: {error:?}")));
             }
         };
+        if self.by_its_own_clock {
+            let told = store.verdicts().iter().map(|verdict| verdict.decided_at());
+            self.now = told.min().unwrap_or(self.now);
+        }
         let machine = self.machine.decide(&request, self.now);
         let at = self.now.as_micros();
         let _ = writeln!(

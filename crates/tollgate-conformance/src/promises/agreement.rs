@@ -20,6 +20,22 @@ pub async fn agrees_with_the_machine(harness: &impl Harness, plan: &Plan) {
     agree_on(harness, plan, Acts::ALL);
 }
 
+/// By the store's own clock too, every decision is the one that the pure machine reaches at the
+/// instant that the decision tells.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn agrees_with_the_machine_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+    plan.check_each(
+        |limit| histories(limit, 2, Acts::ALL),
+        async |limit, history| {
+            let mut scene = Scene::open_by_its_own_clock(harness, limit).await;
+            scene.play_as_the_machine(&history).await
+        },
+    );
+}
+
 /// Checks that the store agrees with the machine on histories of `kind`.
 pub(super) fn agree_on(harness: &impl Harness, plan: &Plan, kind: Acts) {
     plan.check_each(

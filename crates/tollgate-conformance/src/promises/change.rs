@@ -135,7 +135,8 @@ fn changed(limit: &Limit, times: u64, part: u64) -> Limit {
     )
 }
 
-fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
+/// Returns `limit` with another algorithm, if there is one.
+pub(crate) fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
     Limit::new(
         limit.name(),
         algorithm.unwrap_or_else(|| *limit.algorithm()),

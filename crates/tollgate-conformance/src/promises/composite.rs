@@ -18,7 +18,7 @@ const CALLS: usize = 100;
 const ROUNDS: usize = 4;
 
 /// The keys of one partition, which every store can decide together.
-fn keys() -> [OwnedKey; 2] {
+pub(super) fn keys() -> [OwnedKey; 2] {
     let partition = fresh_key("tenant");
     [
         OwnedKey::of(partition.clone(), "/a"),

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Check, Decision, Limit, Request, Store, Timestamp};
 
-use super::change::with_quota;
+use super::change::{limit_of, with_quota};
 use crate::bound::{Admitted, bound, most_within};
 use crate::harness::{Harness, OwnedKey};
 use crate::machine::Machine;
@@ -195,12 +195,10 @@ async fn supported(harness: &impl Harness, plan: &Plan) -> Vec<Limit> {
 /// Returns `limit` with another amount and window; a burst of one stays so.
 fn resized(limit: &Limit, amount: u64, window_us: u64) -> Limit {
     let burst = limit.algorithm().capacity().min(amount);
-    let algorithm = with_quota(limit.algorithm(), amount, window_us, burst);
-    Limit::new(
-        limit.name(),
-        algorithm.unwrap_or_else(|| *limit.algorithm()),
+    limit_of(
+        limit,
+        with_quota(limit.algorithm(), amount, window_us, burst),
     )
-    .unwrap()
 }
 
 fn consume<'a>(limit: &'a Limit, key: &'a OwnedKey, cost: u64) -> Request<'a> {

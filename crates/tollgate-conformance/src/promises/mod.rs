@@ -8,6 +8,7 @@ mod change;
 mod composite;
 mod concurrency;
 mod inert;
+mod own_clock;
 mod store;
 mod units;
 mod waits;
@@ -16,7 +17,9 @@ pub use absence::{
     a_late_refund_gives_nothing, a_refund_at_once_undoes, absence_is_as_never_seen,
     reset_forgets_everything,
 };
-pub use agreement::{agrees_with_the_definition, agrees_with_the_machine};
+pub use agreement::{
+    agrees_with_the_definition, agrees_with_the_machine, agrees_with_the_machine_at_its_own_clock,
+};
 pub use answers::{
     allows_exactly_what_remains, smaller_costs_wait_no_longer, takes_exactly_the_cost,
     time_only_gives_back,
@@ -32,6 +35,9 @@ pub use concurrency::{
     keeps_its_rate_in_real_time,
 };
 pub use inert::{denied_calls_change_nothing, keys_are_independent, peek_changes_nothing};
+pub use own_clock::{
+    counts_at_its_own_clock, gives_back_at_its_own_clock, is_all_or_nothing_at_its_own_clock,
+};
 pub use store::{
     decides_at_the_given_instant, malformed_requests_change_nothing, says_what_it_supports,
     tells_apart_what_looks_alike,

@@ -1,0 +1,181 @@
+//! Promises that are kept where no caller says what time it is.
+
+use tollgate_core::{Check, Decision, Limit, Operation, Request, Verdict};
+
+use super::change::{limit_of, with_quota};
+use super::composite::keys;
+use super::concurrency::wall_clock;
+use crate::harness::Harness;
+use crate::plan::Plan;
+use crate::scene::{ALICE, BOB, Scene};
+use crate::session::{Outcome, Session};
+
+/// What each limit admits in a day.
+const AMOUNT: u64 = 10;
+
+/// By the store's own clock, a peek says what is left, a denied call takes nothing, and a call for
+/// as much as there is takes the rest.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn counts_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+    by_the_day(plan).check_each(
+        |_| 1..AMOUNT,
+        async |limit, first| {
+            let left = AMOUNT - first;
+            let mut scene = Scene::open_by_its_own_clock(harness, limit).await;
+            let consumed = scene.consume(ALICE, first).await?;
+            says(&scene, consumed, true, first, left)?;
+            let fits = scene.peek(ALICE, left).await?;
+            says(&scene, fits, true, 0, left)?;
+            let exceeds = scene.peek(ALICE, left + 1).await?;
+            says(&scene, exceeds, false, 0, left)?;
+            let denied = scene.consume(ALICE, left + 1).await?;
+            says(&scene, denied, false, 0, left)?;
+            let taken = scene.take(ALICE, AMOUNT).await?;
+            says(&scene, taken, true, left, 0)?;
+            let denied = scene.consume(ALICE, 1).await?;
+            says(&scene, denied, false, 0, 0)?;
+            let other = scene.peek(BOB, AMOUNT).await?;
+            says(&scene, other, true, 0, AMOUNT)
+        },
+    );
+}
+
+/// By the store's own clock, a refund gives back what was charged, and a reset forgets everything.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn gives_back_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+    by_the_day(plan).check_each(
+        |_| 1..AMOUNT,
+        async |limit, first| {
+            let left = AMOUNT - first;
+            let mut scene = Scene::open_by_its_own_clock(harness, limit).await;
+            let Some(receipt) = scene.acquire(ALICE, first).await? else {
+                return Err(scene.session.failure("a fresh key was refused"));
+            };
+            let rest = scene.consume(ALICE, left).await?;
+            says(&scene, rest, true, left, 0)?;
+            let refunded = scene.refund(ALICE, &receipt).await?;
+            says(&scene, refunded, true, 0, first)?;
+            let again = scene.consume(ALICE, first).await?;
+            says(&scene, again, true, first, 0)?;
+            scene.reset(ALICE).await?;
+            let forgotten = scene.peek(ALICE, AMOUNT).await?;
+            says(&scene, forgotten, true, 0, AMOUNT)?;
+            scene
+                .session
+                .ensure(forgotten.reset_after().is_zero(), || {
+                    "something is remembered after a reset".to_owned()
+                })?;
+            let whole = scene.consume(ALICE, AMOUNT).await?;
+            says(&scene, whole, true, AMOUNT, 0)
+        },
+    );
+}
+
+/// By the store's own clock, several limits are charged, given back and forgotten together, and
+/// none is charged where one denies.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+    let plan = by_the_day(plan);
+    let limits = plan.limits();
+    let amounts = 1..AMOUNT - 1;
+    plan.check(&(amounts, 0..limits.len()), async |(first, narrow)| {
+        let mut session = Session::open_by_its_own_clock(harness).await;
+        let keys = keys();
+        // What one limit is charged or has left, and what each of the others.
+        let each = |one: u64, other: u64| -> Vec<u64> {
+            let all = 0..limits.len();
+            all.map(|index| if index == narrow { one } else { other })
+                .collect()
+        };
+        let checks = |one: u64, other: u64| -> Vec<Check<'_>> {
+            let places = limits.iter().zip(keys.iter().cycle());
+            let costs = each(one, other);
+            places
+                .zip(costs)
+                .map(|((limit, key), cost)| Check::new(limit, key.key(), cost))
+                .collect()
+        };
+        let (left, nothing) = (AMOUNT - first, each(0, 0));
+        let (all, few) = (checks(AMOUNT, AMOUNT), checks(first, first));
+
+        let request = Request::of(Operation::Consume, &few);
+        let (charged, remaining) = (each(first, first), each(left, left));
+        ask(&mut session, &request, true, &charged, &remaining).await?;
+        let exceeds = checks(left + 1, 1);
+        let request = Request::of(Operation::Consume, &exceeds);
+        ask(&mut session, &request, false, &nothing, &remaining).await?;
+        // One limit has less left than the others, so it alone says how much may be taken.
+        let less = checks(1, 1)[narrow];
+        session.decide(&Request::consume(less)).await?;
+        let request = Request::of(Operation::TakeUpTo, &all);
+        let (charged, remaining) = (each(left - 1, left - 1), each(0, 1));
+        let taken = ask(&mut session, &request, true, &charged, &remaining).await?;
+        let Some(receipt) = taken.into_receipt() else {
+            return Err(session.failure("nothing can be given back of what was taken"));
+        };
+        let request = Request::of(Operation::Refund(&receipt), &all);
+        let remaining = each(left - 1, left);
+        ask(&mut session, &request, true, &nothing, &remaining).await?;
+        let fits = checks(left - 1, left);
+        let request = Request::of(Operation::Peek, &fits);
+        ask(&mut session, &request, true, &nothing, &remaining).await?;
+        session.reset(&all).await?;
+        let request = Request::of(Operation::Peek, &all);
+        let remaining = each(AMOUNT, AMOUNT);
+        ask(&mut session, &request, true, &nothing, &remaining).await?;
+        Ok(())
+    });
+}
+
+/// Returns `plan` with limits of [`AMOUNT`] in about a day, of which half is over.
+///
+/// So no window ends while a case runs, and what time gives back meanwhile is less than one unit.
+fn by_the_day(plan: &Plan) -> Plan {
+    const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
+    let now = wall_clock().as_micros();
+    let window_us = 2 * now / (2 * (now / DAY_US) + 1);
+    let by_the_day = |limit: &Limit| {
+        let algorithm = with_quota(limit.algorithm(), AMOUNT, window_us, AMOUNT);
+        limit_of(limit, algorithm)
+    };
+    let limits = plan.limits().iter().map(by_the_day).collect();
+    plan.clone().with_limits(limits)
+}
+
+/// Fails unless `verdict` is this one; who is denied waits, and who is allowed does not.
+fn says(scene: &Scene<'_>, verdict: Verdict, allowed: bool, charged: u64, left: u64) -> Outcome {
+    let said = verdict.is_allowed() == allowed && verdict.retry_after().is_zero() == allowed;
+    let numbers = (verdict.charged(), verdict.remaining());
+    scene
+        .session
+        .ensure(said && numbers == (charged, left), || {
+            format!("allowed: {allowed}, charged {charged}, and {left} left, is what is true")
+        })
+}
+
+/// Asks about several limits, and fails unless this is what they say.
+async fn ask(
+    session: &mut Session,
+    request: &Request<'_>,
+    allowed: bool,
+    charged: &[u64],
+    left: &[u64],
+) -> Outcome<Decision> {
+    let decision = session.decide(request).await?;
+    let charges = decision.verdicts().iter().map(Verdict::charged);
+    let remaining = decision.verdicts().iter().map(Verdict::remaining);
+    let same = charges.eq(charged.iter().copied()) && remaining.eq(left.iter().copied());
+    session.ensure(same && decision.is_allowed() == allowed, || {
+        format!("allowed: {allowed}, charged {charged:?}, and {left:?} left, is what is true")
+    })?;
+    Ok(decision)
+}
