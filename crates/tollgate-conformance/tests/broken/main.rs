@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod own_clock;
+#[path = "../reference/mod.rs"]
+mod reference;
 mod store;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use own_clock::BrokenAtItsOwnClock;
 use store::{BrokenStore, Fault};
 use tollgate_conformance::{Harness, Plan, block_on, families, fresh_key, promises};
 use tollgate_core::Store;
@@ -44,14 +48,14 @@ fn failures_are_kept_and_tried_first() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Makes a test that each of the cases catches the fault.
+/// Makes a test that each of the cases catches the fault of a broken store.
 macro_rules! caught {
-    ($($test:ident: $fault:ident by $($family:ident::$promise:ident)+;)*) => {$(
+    ($broken:ident: $($test:ident: $fault:ident by $($family:ident::$promise:ident)+;)*) => {$(
         #[test]
         fn $test() {
             $(
                 let plan = Plan::new(families::$family());
-                let harness = Broken(Fault::$fault);
+                let harness = $broken(Fault::$fault);
                 let run = || block_on(promises::$promise(&harness, &plan));
                 let outcome = catch_unwind(AssertUnwindSafe(run));
                 let case = concat!(stringify!($family), "::", stringify!($promise));
@@ -62,6 +66,7 @@ macro_rules! caught {
 }
 
 caught! {
+    Broken:
     accepting_malformed_requests: AcceptsMalformed by
         store::malformed_requests_change_nothing;
     admitting_everything: AdmitsEverything by
@@ -102,6 +107,8 @@ caught! {
     failing_on_huge_costs: FailsOnHugeCosts by
         fixed_window::allows_exactly_what_remains
         gcra::extremes_are_exact;
+    forgetting_to_refund: IgnoresRefunds by
+        sliding_counter::a_refund_at_once_undoes;
     forgetting_to_reset: IgnoresResets by
         gcra::reset_forgets_everything;
     ignoring_the_cost: IgnoresCost by
@@ -133,4 +140,52 @@ caught! {
         gcra::retry_after_is_exact
         sliding_log::agrees_with_the_definition
         composite::waits_for_the_slowest_limit;
+}
+
+mod at_its_own_clock {
+    use super::*;
+
+    caught! {
+        BrokenAtItsOwnClock:
+        admitting_one_more: AdmitsOneMore by
+            store::counts_at_its_own_clock
+            store::gives_back_at_its_own_clock;
+        charging_part_of_a_composite: ChargesWhoAllows by
+            store::is_all_or_nothing_at_its_own_clock;
+        claiming_to_take: ClaimsTooMuch by
+            store::counts_at_its_own_clock
+            store::is_all_or_nothing_at_its_own_clock;
+        denied_calls_that_consume: ConsumesWhenDenied by
+            store::counts_at_its_own_clock
+            store::is_all_or_nothing_at_its_own_clock;
+        forgetting_to_refund: IgnoresRefunds by
+            sliding_log::agrees_with_the_machine_at_its_own_clock
+            store::gives_back_at_its_own_clock
+            store::is_all_or_nothing_at_its_own_clock;
+        forgetting_to_reset: IgnoresResets by
+            fixed_window::agrees_with_the_machine_at_its_own_clock
+            store::gives_back_at_its_own_clock
+            store::is_all_or_nothing_at_its_own_clock;
+        ignoring_the_cost: IgnoresCost by
+            store::counts_at_its_own_clock;
+        peeks_that_consume: ConsumesWhenPeeked by
+            store::counts_at_its_own_clock;
+        refunding_twice: RefundsTwice by
+            store::gives_back_at_its_own_clock
+            store::is_all_or_nothing_at_its_own_clock;
+        waiting_one_microsecond_too_little: WaitsTooLittle by
+            gcra::agrees_with_the_machine_at_its_own_clock;
+    }
+
+    /// Without the cases at the store's own clock, nothing would notice.
+    #[test]
+    fn callers_with_a_clock_notice_nothing() {
+        for fault in [Fault::IgnoresRefunds, Fault::IgnoresResets] {
+            let harness = BrokenAtItsOwnClock(fault);
+            let plan = Plan::new(families::gcra());
+            block_on(promises::agrees_with_the_machine(&harness, &plan));
+            block_on(promises::a_refund_at_once_undoes(&harness, &plan));
+            block_on(promises::reset_forgets_everything(&harness, &plan));
+        }
+    }
 }

@@ -33,6 +33,7 @@ pub(crate) enum Fault {
     IgnoresCallerTime,
     IgnoresCost,
     IgnoresNames,
+    IgnoresRefunds,
     IgnoresResets,
     JoinsKeys,
     LosesUpdates,
@@ -72,7 +73,11 @@ impl BrokenStore {
     fn write(&self, request: &Request<'_>, written: &[bool], states: Vec<State>, now: Timestamp) {
         let mut held = self.held.lock().unwrap();
         for ((check, state), written) in request.checks().iter().zip(states).zip(written) {
-            if *written && !self.is(Fault::AdmitsEverything) {
+            let lost = match request.operation() {
+                Operation::Refund(_) => self.is(Fault::IgnoresRefunds),
+                _ => self.is(Fault::AdmitsEverything),
+            };
+            if *written && !lost {
                 held.insert(self.place(check), (now, state));
             }
         }

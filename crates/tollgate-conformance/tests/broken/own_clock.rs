@@ -1,0 +1,53 @@
+//! A store that is broken at its own clock only, and keeps every promise at the caller's instants.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tollgate_conformance::Harness;
+use tollgate_core::{Check, Decision, Request, Store, StoreError};
+
+use crate::reference::Reference;
+use crate::store::{BrokenStore, Fault};
+
+/// Makes stores that have a fault at their own clock only.
+pub(crate) struct BrokenAtItsOwnClock(pub(crate) Fault);
+
+impl Harness for BrokenAtItsOwnClock {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(TwoStores {
+            by_the_caller: Reference.store().await,
+            by_its_own_clock: BrokenStore::new(self.0),
+        })
+    }
+}
+
+/// No key is used with both clocks, so each may have a store to itself.
+struct TwoStores {
+    by_the_caller: Arc<dyn Store>,
+    by_its_own_clock: BrokenStore,
+}
+
+impl TwoStores {
+    fn of(&self, request: &Request<'_>) -> &dyn Store {
+        match request.caller_time() {
+            Some(_) => &self.by_the_caller,
+            None => &self.by_its_own_clock,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for TwoStores {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        self.of(request).decide(request).await
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        self.by_the_caller.reset(checks).await?;
+        self.by_its_own_clock.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.of(request).supports(request)
+    }
+}
