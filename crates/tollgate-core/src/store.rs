@@ -25,8 +25,8 @@ use crate::request::{Check, Request};
 /// - A request of several checks MUST consume all of its costs or nothing (checked by
 ///   `is_all_or_nothing`).
 /// - A request with [`Request::at`] MUST be decided at that instant (checked by
-///   `decides_at_the_given_instant`), and any other at the store's own clock. Callers MUST NOT use
-///   one key with both.
+///   `decides_at_the_given_instant`), and any other at the store's own clock (checked by
+///   `counts_at_its_own_clock`). Callers MUST NOT use one key with both.
 /// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
 ///   `malformed_requests_change_nothing`).
 /// - An error MUST NOT be returned for a call that is merely denied.
