@@ -128,10 +128,11 @@ impl Shard {
     /// returns how many it dropped.
     pub(crate) fn sweep(&mut self, places: usize, now: Timestamp, hasher: &RandomState) -> usize {
         let mut dropped = 0;
+        let mut wrapped = false;
         for _ in 0..places.min(self.places()) {
             if self.hand >= self.places() {
                 self.hand = 0;
-                self.shrink_if_sparse(hasher);
+                wrapped = true;
             }
             let stale = |entry: &Entry| entry.state.is_fresh(&entry.limit, now);
             if self.table.get_bucket(self.hand).is_some_and(stale)
@@ -141,6 +142,10 @@ impl Shard {
                 dropped += 1;
             }
             self.hand += 1;
+        }
+        // Shrinking moves entries, so not before every place that was asked for has been looked at.
+        if wrapped {
+            self.shrink_if_sparse(hasher);
         }
         dropped
     }
