@@ -125,12 +125,12 @@ impl Verdict {
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::{FixedWindow, States};
+/// use tollgate_core::algorithm::{FixedWindow, State};
 /// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
 ///
 /// let limit = Limit::new("login", FixedWindow::aligned(Quota::per_minute(2)))?;
 /// let request = Request::consume(Check::new(&limit, "alice", 2));
-/// let mut states = [limit.empty_state()];
+/// let mut states = [State::default()];
 /// let decision = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
 /// assert!(decision.is_allowed());
 /// assert_eq!((decision.remaining(), decision.limit()), (0, 2));

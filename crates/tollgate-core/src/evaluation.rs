@@ -18,7 +18,7 @@ pub struct Evaluation {
     waits: Few<Wait>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Grant {
     /// Its own cost.
     Costs,
@@ -26,6 +26,8 @@ enum Grant {
     Each(u64),
     /// Nothing.
     Nothing,
+    /// Nothing; it is given back where there is a state to give it back to.
+    Returns(Few<bool>),
 }
 
 impl<'a> Request<'a> {
@@ -37,7 +39,11 @@ impl<'a> Request<'a> {
             Operation::Peek => self.evaluate_costs(states, now, Grant::Nothing),
             Operation::Refund(_) => Evaluation {
                 allowed: true,
-                grant: Grant::Nothing,
+                grant: Grant::Returns(
+                    (0..self.checks().len())
+                        .map(|index| !states.state(index).is_vacant())
+                        .collect(),
+                ),
                 waits: self.checks().iter().map(|_| Wait::ZERO).collect(),
             },
             Operation::TakeUpTo => self.evaluate_take(states, now),
@@ -101,15 +107,17 @@ impl Evaluation {
 
     /// Returns whether applying this records anything in the state of the check at `index`.
     ///
-    /// What is given back to a state that remembers nothing changes nothing, so a refund needs
-    /// no state to be made for it.
+    /// A refund writes only to states that are there: what is given back to one that remembers
+    /// nothing changes nothing, so none needs to be made for it.
     #[inline]
     #[must_use]
     pub fn writes_to(&self, request: &Request<'_>, index: usize) -> bool {
         let check = &request.checks()[index];
         match request.operation() {
             Operation::Peek => false,
-            Operation::Refund(receipt) => receipt.charges()[index].amount() > 0,
+            Operation::Refund(receipt) => {
+                receipt.charges()[index].amount() > 0 && self.returns_to(index)
+            }
             Operation::Consume | Operation::TakeUpTo if self.allowed => self.charge(check) > 0,
             Operation::Consume | Operation::TakeUpTo => {
                 check.limit().algorithm().counts_denied() && check.cost() > 0
@@ -181,12 +189,16 @@ impl Evaluation {
         verdict
     }
 
+    fn returns_to(&self, index: usize) -> bool {
+        matches!(&self.grant, Grant::Returns(held) if held[index])
+    }
+
     #[inline]
     fn charge(&self, check: &Check<'_>) -> u64 {
         match self.grant {
             Grant::Costs => check.cost(),
             Grant::Each(amount) => amount,
-            Grant::Nothing => 0,
+            Grant::Nothing | Grant::Returns(_) => 0,
         }
     }
 
@@ -194,7 +206,7 @@ impl Evaluation {
     fn attempt(&self, check: &Check<'_>) -> u64 {
         match self.grant {
             Grant::Each(_) => 1,
-            Grant::Costs | Grant::Nothing => check.cost(),
+            Grant::Costs | Grant::Nothing | Grant::Returns(_) => check.cost(),
         }
     }
 }

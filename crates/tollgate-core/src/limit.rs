@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::algorithm::{Algorithm, State};
+use crate::algorithm::Algorithm;
 use crate::error::LimitError;
 
 const LONGEST_NAME: usize = 64;
@@ -89,12 +89,6 @@ impl Limit {
     #[must_use]
     pub fn identity_hash(&self) -> u64 {
         self.0.identity_hash
-    }
-
-    /// Returns a state that remembers nothing.
-    #[must_use]
-    pub fn empty_state(&self) -> State {
-        State::default()
     }
 
     /// Returns whether both are the same limit, clones of one another.

@@ -8,14 +8,13 @@ use tollgate_core::{Decision, Request, StoreError};
 
 use crate::probe::Probe;
 use crate::shard::{Entry, Shard};
-use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline, is_refund};
+use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
 
 /// Checks that are decided without allocating.
 const INLINE: usize = 4;
 
 /// The shards of a request, locked.
 struct Locked<'s, 'r, 'k> {
-    request: &'r Request<'k>,
     /// What to search for, for each check.
     probes: &'r [Probe<'r, 'k>],
     hasher: &'s RandomState,
@@ -24,8 +23,6 @@ struct Locked<'s, 'r, 'k> {
     shards: SmallVec<[MutexGuard<'s, Shard>; INLINE]>,
     /// In which of `shards` each check is.
     places: SmallVec<[usize; INLINE]>,
-    /// What is given back to a key that is not held.
-    scratch: State,
 }
 
 impl MemoryStore {
@@ -38,18 +35,14 @@ impl MemoryStore {
             .map(|check| self.probe(check))
             .collect::<SmallVec<[_; INLINE]>>();
         for _ in 0..LOOKS_FOR_ROOM {
-            let mut locked = self.lock_all(request, &probes, timeline);
+            let mut locked = self.lock_all(&probes, timeline);
             // Read with the locks held, as for a new key: any of these may have just been dropped.
             let now = self.now(request);
             let evaluation = request.evaluate(&locked, now);
-            let new_keys = if is_refund(request) {
-                0
-            } else {
-                (0..request.checks().len())
-                    .filter(|&index| evaluation.writes_to(request, index))
-                    .filter(|&index| locked.entry(index).is_none())
-                    .count()
-            };
+            let new_keys = (0..request.checks().len())
+                .filter(|&index| evaluation.writes_to(request, index))
+                .filter(|&index| locked.entry(index).is_none())
+                .count();
             if new_keys == 0 || self.reserve(new_keys) {
                 let decision = evaluation.apply(request, &mut locked, now);
                 if new_keys > 0 {
@@ -69,7 +62,6 @@ impl MemoryStore {
 
     fn lock_all<'s, 'r, 'k>(
         &'s self,
-        request: &'r Request<'k>,
         probes: &'r [Probe<'r, 'k>],
         timeline: Timeline,
     ) -> Locked<'s, 'r, 'k> {
@@ -82,10 +74,8 @@ impl MemoryStore {
         Locked {
             places: probes.iter().map(place).collect(),
             shards: numbers.iter().map(|&number| self.lock(number)).collect(),
-            request,
             probes,
             hasher: &self.hasher,
-            scratch: State::default(),
         }
     }
 }
@@ -102,10 +92,6 @@ impl States for Locked<'_, '_, '_> {
     }
 
     fn state_mut(&mut self, index: usize) -> &mut State {
-        if is_refund(self.request) && self.entry(index).is_none() {
-            self.scratch = State::default();
-            return &mut self.scratch;
-        }
         let shard = &mut self.shards[self.places[index]];
         let entry = shard.find_or_insert(&self.probes[index], self.hasher);
         &mut entry.state

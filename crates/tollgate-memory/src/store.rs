@@ -8,9 +8,7 @@ use async_trait::async_trait;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
-use tollgate_core::{
-    Check, Decision, ErrorKind, Operation, Request, Store, StoreError, SyncStore, Timestamp,
-};
+use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, SyncStore, Timestamp};
 
 use crate::clock::{Clock, Source, SystemClock};
 use crate::probe::Probe;
@@ -271,9 +269,7 @@ impl MemoryStore {
     // is a tenth of what a call costs.
     #[inline(always)]
     fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
-        if is_refund(request) {
-            request.validate()?;
-        }
+        request.validate()?;
         let probe = self.probe(check);
         let timeline = Timeline::of(request);
         let now = self.now(request);
@@ -311,7 +307,7 @@ impl MemoryStore {
             }
             let evaluation = request.evaluate(State::FRESH, now);
             let mut state = State::default();
-            if !evaluation.writes_to(request, 0) || is_refund(request) {
+            if !evaluation.writes_to(request, 0) {
                 return Ok(evaluation.apply(request, &mut state, now));
             }
             if self.reserve(1) {
@@ -392,11 +388,6 @@ impl MemoryStore {
         );
         StoreError::new(ErrorKind::Full, message)
     }
-}
-
-/// Giving back to a key that is not held changes nothing, so nothing is held for it.
-pub(crate) fn is_refund(request: &Request<'_>) -> bool {
-    matches!(request.operation(), Operation::Refund(_))
 }
 
 impl Default for MemoryStore {

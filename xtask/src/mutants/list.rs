@@ -110,6 +110,8 @@ pub(super) const MUTANTS: &[Mutant] = mutants! {
             "Operation::Peek => false," => "Operation::Peek => self.allowed,",
         "a peek that is denied is recorded":
             "Operation::Peek => false,\n" => "Operation::Peek => !self.allowed,\n",
+        "a refund makes a state":
+            "amount() > 0 && self.returns_to(index)" => "amount() > 0",
         "what is taken is the largest cost, not the least":
             "self.checks().iter().map(Check::cost).min()"
             => "self.checks().iter().map(Check::cost).max()",
@@ -163,8 +165,6 @@ pub(super) const MUTANTS: &[Mutant] = mutants! {
             "(false, Timeline::Caller) => self.clock.now()," => "(false, Timeline::Caller) => now,",
         "callers' states are swept as new keys come":
             "if timeline == Timeline::Store {" => "if timeline == timeline {",
-        "a refund makes a state":
-            "!evaluation.writes_to(request, 0) || is_refund(request)" => "!evaluation.writes_to(request, 0)",
         "a key stays judged by the limit it was first called with":
             "entry.adopt(check.limit());" => "",
         "a reset leaves what callers' clocks counted":

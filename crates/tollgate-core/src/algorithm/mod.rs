@@ -95,6 +95,11 @@ impl State {
         limit.algorithm().status(self, now).reset_after.is_zero()
     }
 
+    /// Returns whether nothing was ever recorded here.
+    pub(crate) fn is_vacant(&self) -> bool {
+        matches!(self.0, Kind::Vacant)
+    }
+
     /// Returns the bytes this state has allocated beside itself.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
@@ -375,7 +380,7 @@ fn open<'a, M: Machine>(_machine: &M, state: &'a mut State) -> &'a mut M::State 
     M::open(state)
 }
 
-/// Implements how a machine finds its state in a [`State`]; `boxed` for states that are boxed.
+/// Implements how a machine finds its state in a [`State`], boxed or not.
 macro_rules! state_of {
     ($variant:ident) => {
         #[inline(always)]
