@@ -12,6 +12,8 @@ mod quota;
 mod request;
 mod store;
 mod time;
+#[cfg(feature = "wire")]
+pub mod wire;
 
 pub use decision::{Charge, Decision, Receipt, Verdict};
 pub use error::{ErrorKind, LimitError, StoreError};

@@ -172,3 +172,5 @@ impl Machine for FixedWindow {
 
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "wire")]
+mod twin;

@@ -252,3 +252,5 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "wire")]
+mod twin;

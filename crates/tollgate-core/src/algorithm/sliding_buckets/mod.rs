@@ -249,3 +249,5 @@ impl Machine for SlidingBuckets {
 
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "wire")]
+mod twin;

@@ -239,3 +239,5 @@ impl Machine for SlidingCounter {
 
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "wire")]
+mod twin;

@@ -234,3 +234,5 @@ impl Machine for SlidingLog {
 
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "wire")]
+mod twin;

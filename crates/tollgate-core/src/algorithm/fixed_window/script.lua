@@ -1,0 +1,45 @@
+-- The twin of the fixed window on a server: one count for the window that starts at `start`.
+
+--@ parameters
+amount_per_window, window, anchored
+
+--@ read
+local raw = call('GET', key) or ''
+local start, kept, at_start = 0, 0, 0
+if raw ~= '' then start, kept, at_start = unpack('<ddd', raw) end
+local used = 0
+if kept > 0 and now - start < window then
+  used = kept
+  -- An anchored window whose first call was given back keeps that call's place.
+  if anchored == 1 and at_start == 0 then used = used + 1 end
+end
+
+--@ fits
+used <= amount_per_window - cost
+
+--@ remaining
+max(amount_per_window - used, 0)
+
+--@ answer
+
+--@ commit
+-- A clock that steps back counts at the start of the window it stepped out of.
+local counted_at = max(now, start)
+if used == 0 then
+  start, kept, at_start = counted_at, 0, 0
+  if anchored == 0 then start = counted_at - counted_at % window end
+end
+if counted_at == start and (kept == 0 or at_start > 0) then
+  at_start = min(at_start + amount, 9007199254740991)
+end
+kept = min(kept + amount, 9007199254740991)
+call('SET', key, pack('<ddd', start, kept, at_start), 'PX', ceil(((start - now) + window) / 1000) + slack)
+
+--@ refund
+if used > 0 and since >= start and since - start < window then
+  kept = max(kept - amount, 0)
+  if since == start then at_start = max(at_start - amount, 0) end
+  local reset = 0
+  if kept > 0 then reset = (start - now) + window end
+  call('SET', key, pack('<ddd', start, kept, at_start), 'PX', max(ceil(reset / 1000), 1) + slack)
+end

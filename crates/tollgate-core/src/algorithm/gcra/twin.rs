@@ -1,0 +1,20 @@
+//! GCRA on a server.
+
+use super::{Gcra, State};
+use crate::algorithm::{self, Kind};
+use crate::wire::{Asked, Paired, Words};
+
+impl Paired for Gcra {
+    fn parameters(&self) -> Words {
+        Words::from_slice(&[self.leak, self.unit, self.full])
+    }
+
+    fn decode(&self, told: &[u64], _: Asked) -> Option<algorithm::State> {
+        let kind = match *told {
+            [] => Kind::Vacant,
+            [debt, at, unit] if unit > 0 => Kind::Gcra(State { debt, at, unit }),
+            _ => return None,
+        };
+        Some(algorithm::State(kind))
+    }
+}

@@ -1,0 +1,71 @@
+-- The twin of the sliding buckets on a server: a head, a total, and a ring of `buckets + 1` counts.
+
+--@ parameters
+amount_per_window, width, buckets
+
+--@ read
+local raw = call('GET', key) or ''
+local ring = buckets + 1
+local bucket = floor(now / width)
+local head, used, passed = bucket, 0, ring
+if raw ~= '' then
+  head, used = unpack('<dd', raw)
+  bucket = max(bucket, head)
+  passed = min(bucket - head, ring)
+  if passed == ring then used = 0 end
+  -- What is counted in the places of the buckets since the head has left.
+  if passed < ring then
+    for j = head + 1, bucket do
+      used = used - (unpack('<d', raw, 17 + 8 * (j % ring)))
+    end
+  end
+end
+
+--@ fits
+used <= amount_per_window - cost
+
+--@ remaining
+max(amount_per_window - used, 0)
+
+--@ answer
+
+--@ commit
+local counts
+if passed == ring then
+  counts = rep('\0', 8 * ring)
+else
+  counts = sub(raw, 17)
+  local first = (head + 1) % ring
+  local straight = min(passed, ring - first)
+  if straight > 0 then
+    counts = sub(counts, 1, 8 * first) .. rep('\0', 8 * straight) .. sub(counts, 8 * (first + straight) + 1)
+  end
+  if passed > straight then
+    counts = rep('\0', 8 * (passed - straight)) .. sub(counts, 8 * (passed - straight) + 1)
+  end
+end
+local place = 8 * (bucket % ring)
+local count = unpack('<d', counts, place + 1)
+counts = sub(counts, 1, place) .. pack('<d', count + amount) .. sub(counts, place + 9)
+call('SET', key, pack('<dd', bucket, used + amount) .. counts, 'PX', ceil(((bucket * width - now) + ring * width) / 1000) + slack)
+
+--@ refund
+local j = floor(since / width)
+if raw ~= '' and j <= head and bucket - j <= buckets then
+  local place = 8 * (j % ring)
+  local count = unpack('<d', raw, place + 17)
+  local returned = min(amount, count)
+  if returned > 0 then
+    local _, total = unpack('<dd', raw)
+    local counts = sub(raw, 17, place + 16) .. pack('<d', count - returned) .. sub(raw, place + 25)
+    -- The newest bucket that still counts says when everything is over.
+    local newest = head
+    while newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do
+      newest = newest - 1
+    end
+    local reset = 0
+    if newest > bucket - ring then reset = (newest * width - now) + ring * width end
+    -- The head stays where it is: only what is counted moves it.
+    call('SET', key, pack('<dd', head, total - returned) .. counts, 'PX', max(ceil(reset / 1000), 1) + slack)
+  end
+end

@@ -1,0 +1,60 @@
+-- The twin of the sliding counter on a server: two counts, the older weighted by what is left of it.
+
+--@ parameters
+amount_per_window, window, step, steps
+
+--@ read
+local raw = call('GET', key) or ''
+local start, current, previous, into = 0, 0, 0, 0
+if raw ~= '' then
+  start, current, previous = unpack('<ddd', raw)
+  -- A quota that was lowered since counts no more than itself.
+  current, previous = min(current, amount_per_window), min(previous, amount_per_window)
+end
+if current == 0 and previous == 0 then
+  local clamped = max(now, start)
+  into = clamped % window
+  start = clamped - into
+else
+  -- A clock that steps back is at the start of the window it stepped out of.
+  local since_start = max(now - start, 0)
+  into = since_start % window
+  local passed = since_start - into
+  if passed > 0 then
+    start = start + passed
+    if passed == window then previous = current else previous = 0 end
+    current = 0
+  end
+end
+local weight = 0
+if previous > 0 then weight = ceil(previous * (steps - floor(into / step)) / steps) end
+
+--@ fits
+current + weight <= amount_per_window - cost
+
+--@ remaining
+max(amount_per_window - current - weight, 0)
+
+--@ answer
+
+--@ commit
+call('SET', key, pack('<ddd', start, current + amount, previous), 'PX', ceil(((start - now) + 2 * window) / 1000) + slack)
+
+--@ refund
+local returned = 0
+if since >= start then
+  returned = min(amount, current)
+  current = current - returned
+elseif start - since <= window then
+  returned = min(amount, previous)
+  previous = previous - returned
+end
+if returned > 0 then
+  local reset = 0
+  if current > 0 then
+    reset = (start - now) + 2 * window
+  elseif previous > 0 then
+    reset = (start - now) + window
+  end
+  call('SET', key, pack('<ddd', start, current, previous), 'PX', max(ceil(reset / 1000), 1) + slack)
+end

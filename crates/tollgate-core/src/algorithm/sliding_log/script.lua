@@ -1,0 +1,164 @@
+-- The twin of the sliding log on a server: a list with one element for each instant that counts,
+-- which holds the instant and the running total after it, modulo 2^19, in nine bytes. The first
+-- element is a header: the latest instant, if a refund removed it, and the total before the rest.
+
+--@ parameters
+amount_per_window, window
+
+--@ read
+local function open(element)
+  local low, middle, high = unpack('<I6BI2', element)
+  local top = middle % 8
+  return low + (middle - top) * 35184372088832, top * 65536 + high
+end
+local function close(instant, sum)
+  local low = instant % 281474976710656
+  return pack('<I6BI2', low, (instant - low) / 35184372088832 + floor(sum / 65536), sum % 65536)
+end
+-- Returns the last entry from `low` on that does not hold, its total, and the instant and the
+-- total of the next, which is the first that does. The last of all must hold.
+local last, total = 0, 0
+local function search(low, total_low, holds)
+  local newest = call('LLEN', key) - 1
+  local high, step, instant, sum = low + 1, 1, last, total
+  while high < newest do
+    local probed, reached = open(call('LINDEX', key, high))
+    if holds(probed, reached) then
+      instant, sum = probed, reached
+      break
+    end
+    low, total_low, step = high, reached, 2 * step
+    high = high + step
+  end
+  high = min(high, newest)
+  while high - low > 1 do
+    local middle = floor((low + high) / 2)
+    local probed, reached = open(call('LINDEX', key, middle))
+    if holds(probed, reached) then
+      high, instant, sum = middle, probed, reached
+    else
+      low, total_low = middle, reached
+    end
+  end
+  return low, total_low, instant, sum
+end
+local raw
+local front = call('LRANGE', key, 0, 2)
+local latest, before = 0, 0
+if front[1] then
+  latest, before = open(front[1])
+  total = before
+end
+if front[3] then
+  last, total = open(call('LINDEX', key, -1))
+elseif front[2] then
+  last, total = open(front[2])
+end
+latest = max(latest, last)
+local at = max(now, latest)
+-- What was recorded here or earlier has left the window: the entries up to `gone`.
+local edge, gone = at - window, 0
+local oldest, total_oldest = 0, before
+if front[2] then
+  oldest, total_oldest = open(front[2])
+  if last <= edge then
+    gone, before = call('LLEN', key) - 1, total
+  elseif oldest <= edge then
+    gone, before = 1, total_oldest
+    oldest, total_oldest = open(front[3])
+    if oldest <= edge then
+      gone, before, oldest, total_oldest = search(2, total_oldest, function(instant)
+        return instant > edge
+      end)
+    end
+  end
+end
+local used = (total - before) % 524288
+
+--@ fits
+used <= amount_per_window - cost
+
+--@ remaining
+max(amount_per_window - used, 0)
+
+--@ answer
+local first, second = 0, 0
+if not fits and cost <= amount_per_window then
+  local function recorded(units)
+    if units > used then return 0 end
+    if (total_oldest - before) % 524288 >= units then return oldest end
+    local _, _, instant = search(gone + 1, total_oldest, function(_, reached)
+      return (reached - before) % 524288 >= units
+    end)
+    return instant
+  end
+  -- A refused call waits for the oldest units to leave, and if it counts, for as many again.
+  local needed = used + cost - amount_per_window
+  first = recorded(needed)
+  if counted == 1 then second = recorded(needed + cost) end
+end
+raw = pack('<ddddd', used, first, second, last, latest)
+
+--@ commit
+local units = min(amount, amount_per_window)
+local excess = used + units - amount_per_window
+local reset = (at - now) + window
+if units == 0 then
+  -- A quota of zero counts nothing, but the clock does not go back behind a call that counts.
+  if not front[1] then call('RPUSH', key, close(at, before)) else call('LSET', key, 0, close(at, before)) end
+  reset = 1
+elseif not front[1] then
+  call('RPUSH', key, close(0, 0), close(at, units))
+else
+  -- Only the newest units decide anything, so what is counted of refused calls is bounded.
+  if excess > 0 then
+    if excess >= used then
+      gone = call('LLEN', key) - 1
+    elseif (total_oldest - before) % 524288 <= excess then
+      gone = search(gone + 1, total_oldest, function(_, reached)
+        return (reached - before) % 524288 > excess
+      end)
+    end
+  end
+  local element = close(at, (total + units) % 524288)
+  if front[2] and last == at and (excess <= 0 or excess < used) then
+    call('LSET', key, -1, element)
+  else
+    call('RPUSH', key, element)
+  end
+  -- The last entry that has left becomes the header.
+  if gone > 0 then call('LTRIM', key, gone, -1) end
+  if excess > 0 then call('LSET', key, 0, close(0, (before + excess) % 524288)) end
+end
+call('PEXPIRE', key, ceil(reset / 1000) + slack)
+
+--@ refund
+if front[2] and since > edge and since <= last then
+  local low, earlier, instant, sum = search(gone, before, function(probed)
+    return probed >= since
+  end)
+  local held = (sum - earlier) % 524288
+  local returned = min(amount, held)
+  if instant == since and returned > 0 then
+    local later = call('LRANGE', key, low + 2, -1)
+    local rest = {}
+    if returned < held then rest[1] = close(since, (sum - returned) % 524288) end
+    for i = 1, #later do
+      local probed, reached = open(later[i])
+      rest[#rest + 1] = close(probed, (reached - returned) % 524288)
+    end
+    local reset = 0
+    if rest[1] then
+      reset = (last - now) + window
+    elseif low > gone then
+      reset = (open(call('LINDEX', key, low)) - now) + window
+    end
+    local _, total_header = open(front[1])
+    call('LTRIM', key, 0, low)
+    for i = 1, #rest, 1000 do
+      call('RPUSH', key, table_unpack(rest, i, min(i + 999, #rest)))
+    end
+    call('LSET', key, 0, close(latest, total_header))
+    call('PEXPIRE', key, max(ceil(reset / 1000), 1) + slack)
+  end
+end

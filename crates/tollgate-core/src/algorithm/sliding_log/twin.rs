@@ -1,0 +1,59 @@
+//! The sliding log on a server.
+
+use std::collections::VecDeque;
+
+use super::{Entry, SlidingLog, State};
+use crate::algorithm::{self, Kind, Machine};
+use crate::wire::{Asked, Paired, Words};
+
+/// The running totals of a script come round to zero here.
+const ROUND: u64 = 1 << 19;
+
+impl Paired for SlidingLog {
+    fn parameters(&self) -> Words {
+        Words::from_slice(&[self.quota().amount(), self.quota().window_us()])
+    }
+
+    /// Of a log no more is told than deciding depends on: how many units count, when the newest
+    /// was recorded, and when those were that a refused call waits for.
+    fn decode(&self, told: &[u64], asked: Asked) -> Option<algorithm::State> {
+        let [used, first, second, last, latest] = *told else {
+            return None;
+        };
+        let amount = self.quota().amount();
+        let mut entries = VecDeque::with_capacity(3);
+        let mut push = |at, total| {
+            if total <= used {
+                entries.push_back(Entry { at, total });
+            }
+        };
+        if asked.cost <= amount && used + asked.cost > amount {
+            let needed = used + asked.cost - amount;
+            if needed < used {
+                push(first, needed);
+            }
+            let again = needed + asked.cost;
+            if self.counts_denied() && again < used {
+                push(second, again);
+            }
+        }
+        if used > 0 {
+            push(last, used);
+        }
+        let gone = self.expired(asked.now.max(latest));
+        let live = entries.iter().all(|e| gone.is_none_or(|gone| e.at > gone));
+        let ordered = entries
+            .iter()
+            .zip(entries.iter().skip(1))
+            .all(|(a, b)| a.at <= b.at && a.total < b.total);
+        let newest = entries.back().is_none_or(|entry| entry.at <= latest);
+        if used >= ROUND || !live || !ordered || !newest {
+            return None;
+        }
+        Some(algorithm::State(Kind::SlidingLog(Box::new(State {
+            entries,
+            before: 0,
+            latest,
+        }))))
+    }
+}

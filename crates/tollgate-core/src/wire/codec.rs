@@ -1,0 +1,206 @@
+//! The one argument of a script and its one reply.
+//!
+//! Both are numbers as servers hold them: little-endian IEEE doubles that hold integers below
+//! 2^53 exactly, read in one step where decimal text would have to be parsed.
+
+use std::time::Duration;
+
+use super::script::is_alone;
+use super::twin::{Asked, MOST_PARAMETERS, Words};
+use crate::algorithm::State;
+use crate::decision::Decision;
+use crate::error::{ErrorKind, StoreError};
+use crate::request::{Check, Operation, Request};
+use crate::time::{MAX_EXACT, Timestamp};
+
+/// The first double that not every smaller integer fits beside: more than any limit admits.
+const BEYOND: u64 = MAX_EXACT + 1;
+/// The most slack in milliseconds: 285 years, as long as any state lasts.
+const MOST_SLACK: u64 = MAX_EXACT / 1_000;
+
+/// Returns the argument of the script that decides `request` at `instant`, or by the server's clock.
+pub(super) fn argument(
+    request: &Request<'_>,
+    instant: Option<Timestamp>,
+    caller_slack: Duration,
+) -> Vec<u8> {
+    let mut text = Vec::with_capacity(24 + 64 * request.checks().len());
+    let slack = || {
+        let millis = caller_slack.as_nanos().div_ceil(1_000_000);
+        u64::try_from(millis).map_or(MOST_SLACK, |millis| millis.min(MOST_SLACK))
+    };
+    let slack = instant.map_or(0, |_| slack());
+    if is_alone(request) {
+        push_instant(&mut text, instant);
+        push(&mut text, slack);
+        for check in request.checks() {
+            let algorithm = check.limit().algorithm();
+            push(&mut text, check.cost());
+            push(&mut text, u64::from(algorithm.counts_denied()));
+            for parameter in algorithm.parameters() {
+                push(&mut text, parameter);
+            }
+        }
+        return text;
+    }
+    push(
+        &mut text,
+        match request.operation() {
+            Operation::Consume => 1,
+            Operation::Peek => 2,
+            Operation::Refund(_) => 3,
+            Operation::TakeUpTo => 4,
+        },
+    );
+    push_instant(&mut text, instant);
+    push(&mut text, slack);
+    for (index, check) in request.checks().iter().enumerate() {
+        push_member(&mut text, request.operation(), index, check);
+    }
+    text
+}
+
+fn push_member(text: &mut Vec<u8>, operation: Operation<'_>, index: usize, check: &Check<'_>) {
+    let algorithm = check.limit().algorithm();
+    let (cost, since) = match operation {
+        Operation::Refund(receipt) => {
+            let charge = receipt.charges()[index];
+            (charge.amount(), charge.at().as_micros())
+        }
+        _ => (check.cost(), 0),
+    };
+    push(text, algorithm.code() as u64);
+    push(text, u64::from(algorithm.counts_denied()));
+    push(text, cost);
+    push(text, since);
+    let parameters = algorithm.parameters();
+    for index in 0..MOST_PARAMETERS {
+        push(text, parameters.get(index).copied().unwrap_or(0));
+    }
+}
+
+/// Appends an integer, at most 2^53.
+fn push(text: &mut Vec<u8>, number: u64) {
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a double holds every integer up to 2^53"
+    )]
+    let number = number.min(BEYOND) as f64;
+    text.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Appends a caller's instant, or what asks for the server's.
+fn push_instant(text: &mut Vec<u8>, instant: Option<Timestamp>) {
+    match instant {
+        Some(instant) => push(text, instant.as_micros()),
+        None => text.extend_from_slice(&(-1_f64).to_le_bytes()),
+    }
+}
+
+/// Returns the decision that a script's `reply` tells.
+///
+/// # Errors
+///
+/// [`ErrorKind::Protocol`] when the reply is none of a script to such a request, or when the
+/// machines come to another decision on the states it tells than the script did.
+pub(super) fn decision(
+    request: &Request<'_>,
+    instant: Option<Timestamp>,
+    reply: &[u8],
+) -> Result<Decision, StoreError> {
+    let told = Reply::read(request, reply).ok_or_else(not_understood)?;
+    if instant.is_some_and(|instant| instant != told.now) {
+        return Err(not_understood());
+    }
+    let mut states = told.states;
+    let decision = match request.operation() {
+        // It is told what is left afterwards.
+        Operation::Refund(_) => {
+            let checks = request.checks().iter();
+            let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
+            Request::with_checks(Operation::Peek, look).decide_on(&mut states[..], told.now)
+        }
+        _ => request.decide_on(&mut states[..], told.now),
+    };
+    if decision.is_allowed() != told.allowed {
+        return Err(not_understood());
+    }
+    Ok(decision)
+}
+
+fn not_understood() -> StoreError {
+    StoreError::new(
+        ErrorKind::Protocol,
+        "the server's answer is none that its script gives: delete the keys of this prefix if \
+         another program has written to them, and see that nothing between changes replies",
+    )
+}
+
+/// What a script replies: whether the request was allowed, when, and each state as it was.
+struct Reply {
+    allowed: bool,
+    now: Timestamp,
+    states: Vec<State>,
+}
+
+impl Reply {
+    fn read(request: &Request<'_>, reply: &[u8]) -> Option<Self> {
+        let (&[allowed], rest) = reply.split_first_chunk()?;
+        let (now, mut rest) = rest.split_first_chunk()?;
+        let allowed = match allowed {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let now = Timestamp::from_micros(integer(*now)?).ok()?;
+        let mut states = Vec::with_capacity(request.checks().len());
+        for check in request.checks() {
+            let (length, after) = rest.split_first_chunk()?;
+            let length = usize::from(u16::from_le_bytes(*length));
+            let (raw, after) = after.split_at_checked(length)?;
+            let asked = Asked {
+                now: now.as_micros(),
+                cost: cost(request, check, allowed),
+            };
+            let algorithm = check.limit().algorithm();
+            states.push(algorithm.decode(&words(raw)?, asked)?);
+            rest = after;
+        }
+        rest.is_empty().then_some(Self {
+            allowed,
+            now,
+            states,
+        })
+    }
+}
+
+/// Returns the cost that the script has asked a state to admit.
+fn cost(request: &Request<'_>, check: &Check<'_>, allowed: bool) -> u64 {
+    match request.operation() {
+        Operation::Refund(_) => 0,
+        Operation::TakeUpTo if !allowed => 1,
+        Operation::Consume | Operation::Peek | Operation::TakeUpTo => check.cost(),
+    }
+}
+
+fn words(raw: &[u8]) -> Option<Words> {
+    let (words, rest) = raw.as_chunks();
+    if !rest.is_empty() {
+        return None;
+    }
+    words.iter().map(|&word| integer(word)).collect()
+}
+
+/// Returns the integer that a double holds, if it holds one from zero to 2^53 - 1.
+fn integer(word: [u8; 8]) -> Option<u64> {
+    let number = f64::from_le_bytes(word);
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "what is not such an integer does not come back as it was"
+    )]
+    let integer = number as u64;
+    let mut back = Vec::with_capacity(8);
+    push(&mut back, integer);
+    (integer <= MAX_EXACT && back == word).then_some(integer)
+}

@@ -1,0 +1,280 @@
+//! What the failures of servers and connections mean, and what to do about them.
+
+use std::time::Duration;
+
+use super::engine::Failure;
+use crate::error::{ErrorKind, StoreError};
+
+/// What an error code means: the kind, and what to do.
+type Meaning = (&'static str, ErrorKind, &'static str);
+
+/// The codes that servers put first in an error, or, before Redis 7.0, within the error of a
+/// script that met it.
+const MEANINGS: [Meaning; 20] = [
+    (
+        "ASK",
+        ErrorKind::Unavailable,
+        "the key is on its way to another node: try again, through a cluster client",
+    ),
+    (
+        "BUSY",
+        ErrorKind::Unavailable,
+        "the server is busy running another script: try again, and find that script with SLOWLOG",
+    ),
+    (
+        "CLUSTERDOWN",
+        ErrorKind::Unavailable,
+        "the cluster does not serve this key's slot: try again when it has recovered",
+    ),
+    (
+        "CROSSSLOT",
+        ErrorKind::Misconfigured,
+        "the keys of one request are in several hash slots: connect with a cluster client, and \
+         give the keys the same partition",
+    ),
+    (
+        "DENIED",
+        ErrorKind::Misconfigured,
+        "the server is in protected mode: bind it to an address, or set a password",
+    ),
+    (
+        "LOADING",
+        ErrorKind::Unavailable,
+        "the server is loading its data: try again when it is done",
+    ),
+    (
+        "MASTERDOWN",
+        ErrorKind::Unavailable,
+        "this replica has lost its primary: connect to a primary",
+    ),
+    (
+        "MISCONF",
+        ErrorKind::Misconfigured,
+        "the server cannot save to disk and so refuses writes: see its log",
+    ),
+    (
+        "MOVED",
+        ErrorKind::Unavailable,
+        "the key is on another node: connect with a cluster client",
+    ),
+    (
+        "NOAUTH",
+        ErrorKind::Misconfigured,
+        "the server asks for a password: connect with one",
+    ),
+    (
+        "NOPERM",
+        ErrorKind::Misconfigured,
+        "the server's user may not do this: grant the commands and keys that the documentation \
+         lists",
+    ),
+    (
+        "NOREPLICAS",
+        ErrorKind::Unavailable,
+        "the server has too few replicas to accept writes: try again when they are back",
+    ),
+    (
+        "NOSCRIPT",
+        ErrorKind::Unavailable,
+        "the server forgot a script that it had just loaded: try again",
+    ),
+    (
+        "OOM",
+        ErrorKind::Full,
+        "the server has reached its `maxmemory`: give it more, or limit fewer keys",
+    ),
+    (
+        "READONLY",
+        ErrorKind::Unavailable,
+        "this server is a replica: connect to the primary; Sentinel and cluster clients find it",
+    ),
+    (
+        "TRYAGAIN",
+        ErrorKind::Unavailable,
+        "the keys are on their way to another node: try again",
+    ),
+    (
+        "UNKILLABLE",
+        ErrorKind::Unavailable,
+        "the server is busy running another script: try again, and find that script with SLOWLOG",
+    ),
+    (
+        "WRONGPASS",
+        ErrorKind::Misconfigured,
+        "the server refused the user or password: connect with the right ones",
+    ),
+    (
+        "WRONGTYPE",
+        ErrorKind::Misconfigured,
+        "another program has written to a key of this prefix: choose another prefix, or delete \
+         the key",
+    ),
+    (
+        "tollgate",
+        ErrorKind::Misconfigured,
+        "a key of this prefix holds what no limit has written: choose another prefix, or delete \
+         the key",
+    ),
+];
+
+/// What servers say without a code of its own.
+const PHRASES: [(&str, &str); 5] = [
+    ("ACL failure", "NOPERM"),
+    ("can't run this command", "NOPERM"),
+    ("No permission", "NOPERM"),
+    ("max number of clients reached", "BUSY"),
+    ("data string too short", "tollgate"),
+];
+
+/// Returns whether the server does not know the script, and so did not run it.
+pub(super) fn is_unknown_script(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { line, .. } if code(line) == "NOSCRIPT")
+}
+
+/// Returns what to tell a caller of `failure`; `writes` is whether what was asked changes anything.
+pub(super) fn error(failure: Failure, writes: bool) -> StoreError {
+    match failure {
+        Failure::NotSent(source) => StoreError::new(
+            ErrorKind::Unavailable,
+            "no connection to the server: nothing was counted",
+        )
+        .with_source(source),
+        Failure::Lost(source) => {
+            lost("the connection was lost before the answer came", writes).with_source(source)
+        }
+        Failure::Refused { line, source } => refused(&line).with_source(source),
+        Failure::Malformed(source) => StoreError::new(
+            ErrorKind::Protocol,
+            "the server answered something that is no answer: is it Redis, and nothing between \
+             that changes replies?",
+        )
+        .with_source(source),
+    }
+}
+
+/// Returns what to tell a caller whose call has run into its deadline.
+pub(super) fn too_late(deadline: Duration, writes: bool) -> StoreError {
+    lost(&format!("no answer within {deadline:?}"), writes)
+}
+
+fn lost(what: &str, writes: bool) -> StoreError {
+    if writes {
+        StoreError::new(
+            ErrorKind::Unknown,
+            format!("{what}: the call may have been counted, so do not send it again"),
+        )
+    } else {
+        StoreError::new(ErrorKind::Unavailable, format!("{what}: try again"))
+    }
+}
+
+fn refused(line: &str) -> StoreError {
+    let (kind, advice) = MEANINGS
+        .iter()
+        .find(|(word, ..)| *word == meaning_of(line))
+        .map_or(
+            (
+                ErrorKind::Protocol,
+                "the server answered with an error that no limit expects",
+            ),
+            |&(_, kind, advice)| (kind, advice),
+        );
+    StoreError::new(kind, format!("{advice} ({line})"))
+}
+
+/// Returns the code that an error comes down to.
+fn meaning_of(line: &str) -> &str {
+    let first = code(line);
+    if first != "ERR" {
+        return first;
+    }
+    // Before Redis 7.0 the error that a script met stands within that of the script.
+    let within = line
+        .split(|c: char| c.is_whitespace() || c == ':')
+        .map(|word| word.trim_start_matches('-'))
+        .find(|word| MEANINGS.iter().any(|(code, ..)| code == word));
+    let phrase = || PHRASES.iter().find(|(phrase, _)| line.contains(phrase));
+    within
+        .or_else(|| phrase().map(|&(_, code)| code))
+        .unwrap_or(first)
+}
+
+fn code(line: &str) -> &str {
+    let line = line.strip_prefix('-').unwrap_or(line);
+    line.split(' ').next().unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind_of(line: &str) -> ErrorKind {
+        error(Failure::refused(line, "source"), true).kind()
+    }
+
+    #[test]
+    fn codes_are_told_apart() {
+        for (line, kind) in [
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                ErrorKind::Full,
+            ),
+            (
+                "ERR Error running script (call to f_ab): @user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
+                ErrorKind::Full,
+            ),
+            (
+                "ERR Error running script (call to f_ab): @user_script:3: WRONGTYPE Operation against a key holding the wrong kind of value",
+                ErrorKind::Misconfigured,
+            ),
+            (
+                "READONLY You can't write against a read only replica.",
+                ErrorKind::Unavailable,
+            ),
+            (
+                "LOADING Redis is loading the dataset in memory",
+                ErrorKind::Unavailable,
+            ),
+            (
+                "NOPERM this user has no permissions",
+                ErrorKind::Misconfigured,
+            ),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: ab",
+                ErrorKind::Misconfigured,
+            ),
+            ("MOVED 4574 127.0.0.1:7120", ErrorKind::Unavailable),
+            (
+                "CROSSSLOT Keys in request don't hash to the same slot",
+                ErrorKind::Misconfigured,
+            ),
+            ("ERR something new", ErrorKind::Protocol),
+            ("", ErrorKind::Protocol),
+        ] {
+            assert_eq!(kind_of(line), kind, "{line}");
+        }
+    }
+
+    #[test]
+    fn every_message_says_what_to_do_and_what_the_server_said() {
+        for (word, ..) in MEANINGS {
+            let said = format!("{word} details");
+            let message = error(Failure::refused(said.clone(), "source"), true).to_string();
+            assert!(message.ends_with(&format!("({said})")), "{message}");
+        }
+    }
+
+    #[test]
+    fn only_what_may_have_been_counted_is_unknown() {
+        let kind = |failure, writes| error(failure, writes).kind();
+        assert_eq!(kind(Failure::lost("cut"), true), ErrorKind::Unknown);
+        assert_eq!(kind(Failure::lost("cut"), false), ErrorKind::Unavailable);
+        assert_eq!(
+            kind(Failure::not_sent("down"), true),
+            ErrorKind::Unavailable
+        );
+        let deadline = Duration::from_millis(5);
+        assert_eq!(too_late(deadline, true).kind(), ErrorKind::Unknown);
+        assert_eq!(too_late(deadline, false).kind(), ErrorKind::Unavailable);
+    }
+}

@@ -1,0 +1,13 @@
+local function @name(operation, key, counted, cost, since, @parameters)
+  @read
+  if operation == REFUND then
+    local amount = cost
+    @refund
+    return
+  end
+  local fits = @fits
+  @answer
+  return fits, raw, function(amount)
+    @commit
+  end, operation == TAKE and @remaining
+end

@@ -1,0 +1,159 @@
+//! A store on a server: what to send, what the answer means, and what went wrong.
+
+use async_trait::async_trait;
+
+use std::time::SystemTime;
+
+use super::codec;
+use super::engine::{Call, Engine, Failure};
+use super::fault;
+use super::keyspace::Keyspace;
+use super::options::{Clock, Options};
+use super::script::Script;
+use crate::decision::Decision;
+use crate::error::{ErrorKind, StoreError};
+use crate::request::{Check, Operation, Request};
+use crate::store::Store;
+use crate::time::Timestamp;
+
+/// A [`Store`] on a server that speaks the Redis protocol, through any [`Engine`].
+///
+/// One decision is one round trip. A script that the server does not know costs two more, once
+/// per server; the call is counted once.
+#[derive(Debug)]
+pub struct WireStore<E> {
+    engine: E,
+    options: Options,
+    keyspace: Keyspace,
+}
+
+impl<E: Engine> WireStore<E> {
+    /// Returns a store that sends its commands through `engine`.
+    pub fn new(engine: E, options: Options) -> Self {
+        Self {
+            engine,
+            keyspace: Keyspace::new(&options),
+            options,
+        }
+    }
+
+    /// Returns what the commands are sent through.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// Returns how keys are named, time is told, and how long a decision may take.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Returns the instant of a request that is not decided by the server's clock.
+    fn instant(&self, request: &Request<'_>) -> Result<Option<Timestamp>, StoreError> {
+        match (request.caller_time(), self.options.clock) {
+            (Some(instant), _) => Ok(Some(instant)),
+            (None, Clock::Server) => Ok(None),
+            (None, Clock::Caller) => match Timestamp::try_from(SystemTime::now()) {
+                Ok(now) => Ok(Some(now)),
+                Err(error) => Err(StoreError::new(
+                    ErrorKind::Misconfigured,
+                    "this machine's clock is out of range: set it",
+                )
+                .with_source(error)),
+            },
+        }
+    }
+
+    /// Runs the script, loading it where the server does not know it.
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        match self.engine.run(call).await {
+            // Not executed, so nothing was counted, and it may be sent again.
+            Err(failure) if fault::is_unknown_script(&failure) => {}
+            outcome => return outcome,
+        }
+        self.engine.load(call).await.map_err(not_counted)?;
+        self.engine.run(call).await
+    }
+
+    /// Waits for `work` until the deadline; `writes` is whether it may have changed anything then.
+    async fn until_deadline<T: Send>(
+        &self,
+        writes: bool,
+        work: impl Future<Output = Result<T, Failure>> + Send,
+    ) -> Result<T, StoreError> {
+        let outcome = self.engine.within(self.options.deadline, work).await;
+        match outcome {
+            Some(outcome) => outcome.map_err(|failure| fault::error(failure, writes)),
+            None => Err(fault::too_late(self.options.deadline, writes)),
+        }
+    }
+
+    /// Deletes the states of `checks`, by whichever clock they were written.
+    async fn forget(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        let keys: Vec<Vec<u8>> = checks
+            .iter()
+            .flat_map(|check| self.keyspace.both(check))
+            .collect();
+        self.until_deadline(true, self.engine.forget(&keys)).await
+    }
+}
+
+/// A script that may or may not have been loaded is no call that may have been counted.
+fn not_counted(failure: Failure) -> Failure {
+    match failure {
+        Failure::Lost(source) => Failure::NotSent(source),
+        other => other,
+    }
+}
+
+#[async_trait]
+impl<E: Engine> Store for WireStore<E> {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        request.validate()?;
+        if !self.supports(request) {
+            return Err(unsupported());
+        }
+        let instant = self.instant(request)?;
+        let script = Script::of(request);
+        let keys = self.keyspace.of(request.checks(), instant.is_some());
+        let argument = codec::argument(request, instant, self.options.caller_slack);
+        let call = Call {
+            script,
+            keys: &keys,
+            argument: &argument,
+        };
+        let writes = !matches!(request.operation(), Operation::Peek);
+        let reply = self.until_deadline(writes, self.run(&call)).await?;
+        codec::decision(request, instant, &reply)
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        if !self.engine.is_clustered() || share_partition(checks) {
+            return match checks {
+                [] => Ok(()),
+                checks => self.forget(checks).await,
+            };
+        }
+        for check in checks {
+            self.forget(std::slice::from_ref(check)).await?;
+        }
+        Ok(())
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        !self.engine.is_clustered() || share_partition(request.checks())
+    }
+}
+
+fn share_partition(checks: &[Check<'_>]) -> bool {
+    checks
+        .windows(2)
+        .all(|pair| pair[0].key().partition() == pair[1].key().partition())
+}
+
+fn unsupported() -> StoreError {
+    StoreError::new(
+        ErrorKind::Unsupported,
+        "a cluster decides the keys of one hash slot together: give the keys of one request the \
+         same partition (`Key::new(tenant).with_rest(...)`), or ask about them apart",
+    )
+}

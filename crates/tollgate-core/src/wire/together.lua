@@ -1,0 +1,54 @@
+-- Decides any operation on one limit or several: reads them all, and only then records.
+local CONSUME, PEEK, REFUND, TAKE = 1, 2, 3, 4
+local argument = ARGV[1]
+local operation, now, slack = unpack('<ddd', argument)
+if now < 0 then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+@machines
+local machines = { @names }
+local raws, commits, costs, counts = {}, {}, {}, {}
+local allowed, most, least = true, nil, nil
+local function look(i, as, instead)
+  local code, counted, cost, since, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
+  costs[i], counts[i] = instead or cost, counted == 1
+  return machines[code](as, KEYS[i], counted, costs[i], since, a, b, c, d)
+end
+for i = 1, #KEYS do
+  local fits, remaining
+  if operation == REFUND then
+    look(i, REFUND)
+    -- What is left is looked at as it is afterwards.
+    fits, raws[i] = look(i, PEEK, 0)
+  else
+    fits, raws[i], commits[i], remaining = look(i, operation)
+  end
+  if operation == TAKE then
+    most, least = min(most or costs[i], costs[i]), min(least or remaining, remaining)
+  elseif not fits then
+    allowed = false
+  end
+end
+if operation == TAKE then
+  -- Where there is nothing to take, the refused call is that of one unit.
+  local grant = min(most, least)
+  allowed = grant > 0 or most == 0
+  for i = 1, #KEYS do
+    if allowed then
+      costs[i] = grant
+    else
+      local _
+      _, raws[i], commits[i] = look(i, CONSUME, 1)
+    end
+  end
+end
+if operation == CONSUME or operation == TAKE then
+  for i = 1, #KEYS do
+    if costs[i] > 0 and (allowed or counts[i]) then commits[i](costs[i]) end
+  end
+end
+for i = 1, #KEYS do
+  raws[i] = pack('<I2', #raws[i]) .. raws[i]
+end
+return pack('<bd', allowed and 1 or 0, now) .. concat(raws)
