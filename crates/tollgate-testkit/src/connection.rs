@@ -1,0 +1,207 @@
+//! A client of a few lines, so that a test can ask a server without the clients under test.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// How long a connection waits for anything, unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A blocking connection that speaks RESP2.
+#[derive(Debug)]
+pub struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    /// Connects to `address`, such as `127.0.0.1:6379`.
+    ///
+    /// Every later read and write fails after five seconds; see [`set_timeout`](Self::set_timeout).
+    ///
+    /// # Errors
+    ///
+    /// Fails if nobody listens there, or if `address` is none.
+    pub fn open(address: &str) -> io::Result<Self> {
+        let address: SocketAddr = address
+            .to_socket_addrs()?
+            .next()
+            .ok_or_else(|| io::Error::other("the name has no address"))?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        let connection = Self(BufReader::new(stream));
+        connection.set_timeout(PATIENCE)?;
+        Ok(connection)
+    }
+
+    /// Sets how long a read or a write may take.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `timeout` is zero.
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.0.get_ref().set_read_timeout(Some(timeout))?;
+        self.0.get_ref().set_write_timeout(Some(timeout))
+    }
+
+    /// Sends a command and waits for its reply; an error of the server's is a [`Reply`] too.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection does, if the time is over, or if the reply is not RESP2.
+    pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
+        self.send(words)?;
+        self.receive()
+    }
+
+    /// Sends a command without waiting for its reply, which [`receive`](Self::receive) returns.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection does, or if the time is over.
+    pub fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            let word = word.as_ref();
+            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            bytes.extend_from_slice(word);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        self.0.get_mut().write_all(&bytes)
+    }
+
+    /// Waits for the reply to the oldest command that has none yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection does, if the time is over, or if the reply is not RESP2.
+    pub fn receive(&mut self) -> io::Result<Reply> {
+        read(&mut self.0)
+    }
+}
+
+/// What a server answers.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "RESP2 has no other replies")]
+pub enum Reply {
+    /// Several replies in one.
+    Array(Vec<Self>),
+    /// A string of any bytes.
+    Bulk(Vec<u8>),
+    /// A refusal, such as `NOSCRIPT No matching script.`.
+    Error(String),
+    /// A number.
+    Integer(i64),
+    /// Nothing, as for a key that is not there.
+    Nil,
+    /// A status, such as `OK`.
+    Simple(String),
+}
+
+impl Reply {
+    /// Returns the text of a status or of a string that is UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Simple(text) => Some(text),
+            Self::Bulk(bytes) => std::str::from_utf8(bytes).ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns the number, if it is one.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Returns the refusal, if it is one.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Error(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the replies in an array, and none of anything else.
+    pub fn items(&self) -> &[Self] {
+        match self {
+            Self::Array(items) => items,
+            _ => &[],
+        }
+    }
+}
+
+fn read(reader: &mut impl BufRead) -> io::Result<Reply> {
+    let line = read_line(reader)?;
+    let (kind, rest) = line.split_at_checked(1).ok_or_else(|| malformed(&line))?;
+    let number = || rest.parse::<i64>().map_err(|_| malformed(&line));
+    Ok(match kind {
+        "+" => Reply::Simple(rest.to_owned()),
+        "-" => Reply::Error(rest.to_owned()),
+        ":" => Reply::Integer(number()?),
+        "$" => match usize::try_from(number()?) {
+            Ok(length) => {
+                let mut bytes = vec![0; length + 2];
+                reader.read_exact(&mut bytes)?;
+                bytes.truncate(length);
+                Reply::Bulk(bytes)
+            }
+            Err(_) => Reply::Nil,
+        },
+        "*" => match usize::try_from(number()?) {
+            Ok(count) => Reply::Array((0..count).map(|_| read(reader)).collect::<Result<_, _>>()?),
+            Err(_) => Reply::Nil,
+        },
+        _ => return Err(malformed(&line)),
+    })
+}
+
+fn read_line(reader: &mut impl BufRead) -> io::Result<String> {
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let text = String::from_utf8_lossy(&line);
+    let line = text.strip_suffix("\r\n").ok_or_else(|| malformed(&text))?;
+    Ok(line.to_owned())
+}
+
+fn malformed(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("not RESP2: {line:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_reply_is_read() {
+        let mut bytes: &[u8] =
+            b"*6\r\n+OK\r\n-ERR no\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*-1\r\n*0\r\n";
+        let expected = Reply::Array(vec![
+            Reply::Simple("OK".into()),
+            Reply::Error("ERR no".into()),
+            Reply::Integer(-7),
+            Reply::Bulk(b"a\r\nb".into()),
+            Reply::Nil,
+            Reply::Nil,
+        ]);
+        assert_eq!(read(&mut bytes).unwrap(), expected);
+        assert_eq!(read(&mut bytes).unwrap(), Reply::Array(vec![]));
+        let end = read(&mut bytes).unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn what_is_no_reply_is_refused() {
+        for mut bytes in [
+            &b"OK\r\n"[..],
+            b":x\r\n",
+            b"+cut",
+            b"$9\r\nshort\r\n",
+            b"\r\n",
+        ] {
+            assert!(read(&mut bytes).is_err(), "{bytes:?}");
+        }
+    }
+}

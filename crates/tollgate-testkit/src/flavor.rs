@@ -1,0 +1,112 @@
+//! Which servers there are to test against.
+
+use std::env;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::folder;
+
+/// The variable that names the server to use as the system's own.
+const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";
+
+/// A server to test against.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Flavor {
+    /// What the environment variable `TOLLGATE_REDIS_SERVER` names, or else `redis-server` on the
+    /// search path.
+    System,
+    /// Redis 6.2, the oldest that is supported, fetched by `cargo xtask servers`.
+    Redis62,
+    /// Valkey 9.1, fetched by `cargo xtask servers`.
+    Valkey91,
+}
+
+impl Flavor {
+    /// Every server there is.
+    pub const ALL: [Self; 3] = [Self::System, Self::Redis62, Self::Valkey91];
+
+    /// Returns a name that is fit for that of a test or a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "redis_system",
+            Self::Redis62 => "redis_6_2",
+            Self::Valkey91 => "valkey_9_1",
+        }
+    }
+
+    /// Returns the path of the server's program.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is not there, and says what brings it.
+    #[track_caller]
+    pub fn binary(self) -> PathBuf {
+        let fetched = match self {
+            Self::System => return system(),
+            Self::Redis62 => "servers/redis-6.2/redis-server",
+            Self::Valkey91 => "servers/valkey-9.1/valkey-server",
+        };
+        let path = folder::target().join(fetched);
+        assert!(
+            path.is_file(),
+            "there is no {}: run `cargo xtask servers`",
+            path.display()
+        );
+        path
+    }
+}
+
+impl fmt::Display for Flavor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[track_caller]
+fn system() -> PathBuf {
+    let named = env::var_os(VARIABLE).filter(|name| !name.is_empty());
+    let name = named.clone().unwrap_or_else(|| "redis-server".into());
+    let name = Path::new(&name);
+    if let Some(path) = find(name) {
+        return path;
+    }
+    match named {
+        Some(_) => panic!("{VARIABLE} names {}, which is not there", name.display()),
+        None => panic!(
+            "there is no redis-server on the search path: run `cargo xtask test`, which installs \
+             it, or `apt-get install redis-server`, or set {VARIABLE} to the path of one"
+        ),
+    }
+}
+
+/// Returns where the program `name` is; a bare name is looked for on the search path.
+fn find(name: &Path) -> Option<PathBuf> {
+    if name.components().count() > 1 {
+        return name.canonicalize().ok().filter(|path| path.is_file());
+    }
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct() {
+        let mut names = Flavor::ALL.map(Flavor::name).to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Flavor::ALL.len());
+        assert_eq!(Flavor::Redis62.to_string(), "redis_6_2");
+    }
+
+    #[test]
+    fn a_bare_name_is_looked_for_on_the_search_path() {
+        assert!(find(Path::new("sh")).is_some_and(|path| path.is_absolute()));
+        assert_eq!(find(Path::new("no-such-program")), None);
+        assert_eq!(find(Path::new("./no/such/program")), None);
+    }
+}

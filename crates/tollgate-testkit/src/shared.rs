@@ -1,0 +1,317 @@
+//! Servers that all tests of all processes share.
+//!
+//! The first to ask for one starts it, and it goes away by itself a few seconds after the last that
+//! used it has ended, however that ended.
+//! Who shares a server leaves it as it is: keys of their own, no `FLUSHALL`, no `SCRIPT FLUSH`, no
+//! `CONFIG SET`, and no `SHUTDOWN`.
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::hash::{Hash, Hasher};
+use std::io::{self, ErrorKind};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::port::Port;
+use crate::server::{PAUSE, command, connect, process_id, read_log, tail};
+use crate::{Connection, Flavor, Reply, folder};
+
+/// How long a server may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server that is found may take to answer before it counts as hung.
+const LIVELY: Duration = Duration::from_secs(2);
+/// How many ports are tried, should programs that are not of this kit take them.
+const ATTEMPTS: usize = 5;
+
+/// The file that users of a server hold a shared lock of.
+const USERS: &str = "users";
+/// The file that is locked while a server is looked for or started.
+const STARTING: &str = "starting";
+/// The file that says where the server is; it is removed before the server is killed.
+const STATE: &str = "state";
+
+/// Runs the server that `$3` and the following name in the folder `$1`, until nobody has held a
+/// lock of the file `users` in the folder `$2` for three seconds.
+///
+/// It is a process of its own, so that the one that started it may end. The exclusive lock is held
+/// until the server is as good as gone, so that whoever comes then finds no trace of it. A file
+/// that is not there any more, as after `cargo clean`, has no users.
+const DAEMON: &str = r#"
+cd "$1" || exit
+users=$2/users
+state=$2/state
+shift 2
+trap '' HUP INT TERM
+(
+  "$@" </dev/null >server.log 2>&1 &
+  server=$!
+  echo $server >pid.new && mv pid.new pid
+  (
+    while [ -e "$users" ]; do
+      flock "$users" true
+      sleep 3
+      flock -n "$users" sh -c 'rm -f "$1"; kill -9 $2' kill "$state" $server && exit
+    done
+    kill -9 $server
+  ) &
+  watch=$!
+  wait $server
+  kill -9 $watch
+) </dev/null >/dev/null 2>&1 &
+"#;
+
+/// Returns a server of `flavor` that is shared with every test that asks for the same.
+///
+/// # Panics
+///
+/// Panics if the server's program or the program `flock` is not there, or if a server that is
+/// started does not answer within ten seconds.
+#[track_caller]
+pub fn standalone(flavor: Flavor) -> SharedServer {
+    let binary = flavor.binary();
+    let place = Place::new(flavor.name(), &binary);
+    let shared = place.share(
+        |state| Node::parse(state).is_some_and(|node| node.is_alive()),
+        || start(&binary, &[], &place.folder, "server").map(|node| node.to_string()),
+    );
+    let node = Node::parse(&shared.state).expect("what was written");
+    SharedServer {
+        port: node.port,
+        _users: shared.users,
+    }
+}
+
+/// A server that other tests use too; it lives as long as anyone holds this.
+#[derive(Debug)]
+pub struct SharedServer {
+    port: u16,
+    _users: File,
+}
+
+impl SharedServer {
+    /// Returns where the server listens, such as `127.0.0.1:11000`.
+    pub fn address(&self) -> String {
+        address(self.port)
+    }
+
+    /// Returns the port that the server listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns where the server listens as a client takes it, such as `redis://127.0.0.1:11000`.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// Connects to the server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server cannot be reached.
+    #[track_caller]
+    pub fn connection(&self) -> Connection {
+        connect(&self.address())
+    }
+
+    /// Runs one command on a connection of its own; an error of the server's is a [`Reply`] too.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server cannot be reached, or does not answer within five seconds.
+    #[track_caller]
+    pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
+        command(&self.address(), words)
+    }
+}
+
+/// A folder whose files tell of one shared thing.
+#[derive(Debug)]
+struct Place {
+    folder: PathBuf,
+}
+
+/// What is shared, and the lock that keeps it.
+#[derive(Debug)]
+struct Shared {
+    state: String,
+    users: File,
+}
+
+impl Place {
+    /// Returns the place of `name` for servers whose program is `binary`.
+    #[track_caller]
+    fn new(name: &str, binary: &Path) -> Self {
+        let mut hasher = DefaultHasher::new();
+        binary.hash(&mut hasher);
+        let name = format!("{name}-{:016x}", hasher.finish());
+        let folder = folder::target().join("testkit/shared").join(name);
+        fs::create_dir_all(&folder).expect("a folder for a shared server");
+        Self { folder }
+    }
+
+    /// Returns what the state says if that `is_alive`, and what `start` returns otherwise.
+    #[track_caller]
+    fn share(
+        &self,
+        is_alive: impl FnOnce(&str) -> bool,
+        start: impl FnOnce() -> Result<String, String>,
+    ) -> Shared {
+        let starting = self.locked(STARTING, FlockOperation::LockExclusive);
+        let users = self.locked(USERS, FlockOperation::LockShared);
+        let state = self.folder.join(STATE);
+        let found = fs::read_to_string(&state).ok();
+        let shared = |state| Shared { state, users };
+        if let Some(found) = found.filter(|found| is_alive(found)) {
+            return shared(found);
+        }
+        let started = match start() {
+            Ok(started) => started,
+            Err(error) => panic!("{error}"),
+        };
+        fs::write(state, &started).expect("a file for the state");
+        drop(starting);
+        shared(started)
+    }
+
+    #[track_caller]
+    fn locked(&self, name: &str, operation: FlockOperation) -> File {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.join(name))
+            .expect("a file to lock");
+        loop {
+            match flock(&file, operation) {
+                Ok(()) => return file,
+                Err(Errno::INTR) => {}
+                Err(error) => panic!("no lock of {name} in {}: {error}", self.folder.display()),
+            }
+        }
+    }
+}
+
+/// Where a shared server is, and which process it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Node {
+    port: u16,
+    pid: u32,
+}
+
+impl Node {
+    fn parse(text: &str) -> Option<Self> {
+        let (port, pid) = text.trim().split_once(' ')?;
+        Some(Self {
+            port: port.parse().ok()?,
+            pid: pid.parse().ok()?,
+        })
+    }
+
+    /// Returns whether that very process answers there.
+    fn is_alive(self) -> bool {
+        let Ok(mut connection) = Connection::open(&address(self.port)) else {
+            return false;
+        };
+        connection.set_timeout(LIVELY).is_ok() && process_id(&mut connection) == Some(self.pid)
+    }
+}
+
+impl std::fmt::Display for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.port, self.pid)
+    }
+}
+
+fn address(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+/// Starts a server that lives as long as `place` has users, in the folder `name` there.
+fn start(binary: &Path, arguments: &[&str], place: &Path, name: &str) -> Result<Node, String> {
+    let mut attempt = 1;
+    loop {
+        match try_to_start(binary, arguments, place, name) {
+            Err(error) if attempt < ATTEMPTS && error.contains("already in use") => attempt += 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+fn try_to_start(
+    binary: &Path,
+    arguments: &[&str],
+    place: &Path,
+    name: &str,
+) -> Result<Node, String> {
+    let folder = &place.join(name);
+    // Until the server listens; whoever comes later sees that it does.
+    let port = Port::choose();
+    let number = port.number().to_string();
+    let own = ["--bind", "127.0.0.1", "--port", &number];
+    let stateless = ["--save", "", "--appendonly", "no"];
+    daemon(
+        binary,
+        own.iter().chain(&stateless).chain(arguments),
+        place,
+        folder,
+    )
+    .map_err(|error| format!("{} does not start: {error}", binary.display()))?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let pid = fs::read_to_string(folder.join("pid")).unwrap_or_default();
+        let node = Node::parse(&format!("{number} {pid}"));
+        if let Some(node) = node.filter(|node| node.is_alive()) {
+            return Ok(node);
+        }
+        let log = read_log(folder);
+        if Instant::now() > deadline || log.contains("already in use") {
+            let binary = binary.display();
+            return Err(format!(
+                "{binary} does not answer; it says:\n{}",
+                tail(&log)
+            ));
+        }
+        sleep(PAUSE);
+    }
+}
+
+fn daemon(
+    binary: &Path,
+    arguments: impl Iterator<Item = impl AsRef<OsStr>>,
+    place: &Path,
+    folder: &Path,
+) -> io::Result<()> {
+    let available = Command::new("flock")
+        .arg("--help")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if available.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return Err(io::Error::other(
+            "there is no program `flock`: install util-linux",
+        ));
+    }
+    // What a server before this one has left.
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => fs::create_dir_all(folder)?,
+    }
+    Command::new("sh")
+        .args(["-c", DAEMON, "daemon"])
+        .args([folder, place, binary])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // A signal to the group of the test is not meant for what others use too.
+        .process_group(0)
+        .status()?;
+    Ok(())
+}
