@@ -83,6 +83,9 @@ fn refusal(from: &str, to: &str) -> Option<&'static str> {
     if to == "tollgate-conformance" {
         return Some("the suite is for tests: name it under dev-dependencies");
     }
+    if to == "tollgate-testkit" && from != "tollgate-benches" {
+        return Some("real servers are for tests and benches: name it under dev-dependencies");
+    }
     if to == "mockall" && from != "tollgate-mock" {
         return Some("mockall is tollgate-mock's alone");
     }
@@ -150,10 +153,12 @@ mod tests {
             ("tollgate-memory", "tollgate-core"),
             ("tollgate-mock", "mockall"),
             ("tollgate-cli", "tollgate-memory"),
+            ("tollgate-benches", "tollgate-testkit"),
             ("xtask", "tollgate-core"),
         ];
         let dev = [
             ("tollgate-memory", "tollgate-conformance"),
+            ("tollgate-memory", "tollgate-testkit"),
             ("tollgate-mock", "tollgate-memory"),
         ];
         assert_eq!(found(&normal, &dev), [""; 0]);
@@ -166,7 +171,9 @@ mod tests {
             ("tollgate-core", "tollgate-memory"),
             ("tollgate-memory", "tollgate-mock"),
             ("tollgate-memory", "tollgate-conformance"),
+            ("tollgate-memory", "tollgate-testkit"),
             ("tollgate-cli", "tollgate-conformance"),
+            ("tollgate-cli", "tollgate-testkit"),
             ("tollgate-conformance", "tollgate-memory"),
             ("tollgate-memory", "mockall"),
             ("xtask", "tollgate-benches"),

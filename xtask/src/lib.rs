@@ -13,6 +13,7 @@ mod mutants;
 mod pictures;
 mod project;
 mod replay;
+mod servers;
 mod test;
 mod tidy;
 
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The commands of the project; all but `pictures` only read.
+/// The commands of the project; of what is committed, `pictures` alone writes any.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
@@ -41,7 +42,10 @@ enum Command {
     Mutants(mutants::Arguments),
     /// Draws the pictures of the algorithms.
     Pictures(pictures::Arguments),
-    /// Runs every test of the workspace, examples in documentation included.
+    /// Fetches the servers that the tests run against, beside the system's own.
+    Servers,
+    /// Runs every test of the workspace, examples in documentation included, after it has made sure
+    /// of the servers; installs `redis-server` if it is missing and that is allowed.
     Test,
     /// Checks what no compiler checks: file heads, folders, promises, links.
     Tidy,
@@ -55,6 +59,7 @@ pub fn run() -> ExitCode {
         Command::Lint => lint::run(&shell),
         Command::Mutants(arguments) => mutants::run(&shell, &arguments),
         Command::Pictures(arguments) => pictures::run(&shell, &arguments),
+        Command::Servers => servers::run(&shell),
         Command::Test => test::run(&shell),
         Command::Tidy => tidy::run(&shell),
     });

