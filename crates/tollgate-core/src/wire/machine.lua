@@ -5,7 +5,7 @@ local function @name(operation, key, counted, cost, since, @parameters)
     @refund
     return
   end
-  local fits = @fits
+  local fits = cost == 0 or @fits
   @answer
   return fits, raw, function(amount)
     @commit

@@ -27,7 +27,7 @@ impl Paired for SlidingLog {
                 entries.push_back(Entry { at, total });
             }
         };
-        if asked.cost <= amount && used + asked.cost > amount {
+        if (1..=amount).contains(&asked.cost) && used > amount - asked.cost {
             let needed = used + asked.cost - amount;
             if needed < used {
                 push(first, needed);
