@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::script::is_alone;
+use super::script::Form;
 use super::twin::{Asked, MOST_PARAMETERS, Words};
 use crate::algorithm::State;
 use crate::decision::Decision;
@@ -30,7 +30,7 @@ pub(super) fn argument(
         u64::try_from(millis).map_or(MOST_SLACK, |millis| millis.min(MOST_SLACK))
     };
     let slack = instant.map_or(0, |_| slack());
-    if is_alone(request) {
+    if let Form::Few { .. } = Form::of(request) {
         push_instant(&mut text, instant);
         push(&mut text, slack);
         for check in request.checks() {

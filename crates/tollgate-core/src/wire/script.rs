@@ -6,12 +6,15 @@ use std::sync::OnceLock;
 use super::twin::{TWINS, Twin};
 use crate::request::{Operation, Request};
 
-/// What a request to consume of one limit runs, which is what nearly every request is.
-const ALONE: &str = include_str!("alone.lua");
-/// What every other request runs.
-const TOGETHER: &str = include_str!("together.lua");
-/// What one algorithm is in a script that may hold several.
+/// What a request about few limits runs: one straight line, all of its numbers in local variables.
+const FEW: &str = include_str!("few.lua");
+/// What a request about many limits runs, or one that takes or gives back.
+const MANY: &str = include_str!("many.lua");
+/// What one algorithm is in a script about many limits.
 const MACHINE: &str = include_str!("machine.lua");
+
+/// The most limits that a script of their own is assembled for.
+const MOST_OF_FEW: u32 = 4;
 
 /// What scripts use of Lua and the server, by the names that they use.
 const NAMES: [(&str, &str); 11] = [
@@ -55,37 +58,95 @@ impl Script {
 
     /// Returns the script that decides `request`.
     ///
-    /// There is one for each algorithm alone, and one for each set of algorithms together, so
-    /// however many limits there are, a server holds few scripts.
+    /// There is one for each sequence of few algorithms, to consume and to peek, and one for each
+    /// set of algorithms: as many as a program has kinds of requests, however many limits it has.
     pub(super) fn of(request: &Request<'_>) -> &'static Self {
-        static ALONE: [OnceLock<Script>; TWINS.len()] = [const { OnceLock::new() }; TWINS.len()];
-        static TOGETHER: [OnceLock<Script>; 1 << TWINS.len()] =
-            [const { OnceLock::new() }; 1 << TWINS.len()];
+        const SEQUENCES: usize = (TWINS.len() + 1).pow(MOST_OF_FEW);
+        const SETS: usize = 1 << TWINS.len();
+        static FEW: [[OnceLock<Box<Script>>; SEQUENCES]; 2] =
+            [const { [const { OnceLock::new() }; SEQUENCES] }; 2];
+        static MANY: [OnceLock<Box<Script>>; SETS] = [const { OnceLock::new() }; SETS];
         let codes = request
             .checks()
             .iter()
             .map(|check| check.limit().algorithm().code());
-        if is_alone(request) {
-            let code = codes.sum::<usize>();
-            return ALONE[code].get_or_init(|| Self::new(alone(&TWINS[code])));
+        match Form::of(request) {
+            Form::Few { commits } => {
+                let sequence = codes
+                    .clone()
+                    .fold(0, |sequence, code| sequence * (TWINS.len() + 1) + code + 1);
+                FEW[usize::from(commits)][sequence].get_or_init(|| {
+                    let twins: Vec<_> = codes.map(|code| &TWINS[code]).collect();
+                    Box::new(Self::new(few(&twins, commits)))
+                })
+            }
+            Form::Many => {
+                let set = codes.fold(0, |set, code| set | 1 << code);
+                MANY[set].get_or_init(|| Box::new(Self::new(many(set))))
+            }
         }
-        let set = codes.fold(0, |set, code| set | 1 << code);
-        TOGETHER[set].get_or_init(|| Self::new(together(set)))
     }
 }
 
-/// Returns whether a request consumes of one limit.
-pub(super) fn is_alone(request: &Request<'_>) -> bool {
-    matches!(request.operation(), Operation::Consume)
-        && matches!(request.checks(), [check] if check.cost() > 0)
+/// Which of the two forms of a script decides a request, which says what its argument holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// Straight: looks at few limits, and then commits or not.
+    Few { commits: bool },
+    /// A loop over any limits, for any operation.
+    Many,
 }
 
-fn alone(twin: &Twin) -> String {
-    let text = fill(ALONE, twin).replace("@formats", &"d".repeat(twin.parameters().count()));
+impl Form {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        let few = u32::try_from(request.checks().len()).is_ok_and(|checks| checks <= MOST_OF_FEW);
+        match request.operation() {
+            Operation::Consume if few => Self::Few { commits: true },
+            Operation::Peek if few => Self::Few { commits: false },
+            _ => Self::Many,
+        }
+    }
+}
+
+/// Returns the script about one limit of each of `twins`, in this order.
+fn few(twins: &[&Twin], commits: bool) -> String {
+    let (mut arguments, mut reads, mut recorded) = (Vec::new(), String::new(), String::new());
+    for (index, twin) in twins.iter().enumerate() {
+        let own = |text: &str| rename(text, index);
+        arguments.extend(["cost", "counted"].map(own));
+        arguments.extend(twin.parameters().map(own));
+        let read = format!(
+            "local key = KEYS[{}]\n{}\nlocal fits = cost == 0 or {}\n{}\n",
+            index + 1,
+            twin.section("read"),
+            twin.section("fits"),
+            twin.section("answer"),
+        );
+        reads.push_str(&own(&read));
+        if commits {
+            let commit = format!(
+                "if cost > 0 and (all or counted == 1) then\nlocal amount = cost\n{}\nend\n",
+                twin.section("commit"),
+            );
+            recorded.push_str(&own(&commit));
+        }
+    }
+    let each = |what: &str, between: &str| {
+        let each: Vec<_> = (0..twins.len()).map(|index| rename(what, index)).collect();
+        each.join(between)
+    };
+    let text = FEW
+        .replace("@formats", &"d".repeat(arguments.len()))
+        .replace("@arguments", &arguments.join(", "))
+        .replace("@reads", reads.trim_end())
+        .replace("@allowed", &each("fits", " and "))
+        .replace("@commits", recorded.trim_end())
+        .replace("@raws", &each("pack('<I2', #raw) .. raw", " .. "));
     with_names(&text)
 }
 
-fn together(set: usize) -> String {
+/// Returns the script about any number of limits of the algorithms in `set`.
+fn many(set: usize) -> String {
     let used = || {
         let all = TWINS.iter().enumerate();
         all.filter(move |(code, _)| set & 1 << code != 0)
@@ -94,10 +155,65 @@ fn together(set: usize) -> String {
     let names: Vec<_> = used()
         .map(|(code, twin)| format!("[{code}] = {}", twin.name))
         .collect();
-    let text = TOGETHER
+    let text = MANY
         .replace("@machines", machines.trim_end())
         .replace("@names", &names.join(", "));
     with_names(&text)
+}
+
+/// Gives the names in `text` that belong to one limit a suffix, so that no other limit's are meant.
+fn rename(text: &str, index: usize) -> String {
+    /// What all limits of a script share, beside the [`NAMES`].
+    const SHARED: [&str; 4] = ["KEYS", "all", "now", "slack"];
+    const KEYWORDS: [&str; 18] = [
+        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in",
+        "local", "nil", "not", "or", "return", "then", "while",
+    ];
+    let is_own = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_lowercase())
+            && !KEYWORDS.contains(&word)
+            && !SHARED.contains(&word)
+            && !NAMES.iter().any(|(name, _)| *name == word)
+    };
+    let mut renamed = String::with_capacity(text.len() * 2);
+    for line in text.lines() {
+        if line.trim_start().starts_with("--") {
+            continue;
+        }
+        // What is quoted is not a name.
+        for (part, code) in line.split('\'').enumerate() {
+            if part > 0 {
+                renamed.push('\'');
+            }
+            if part % 2 == 1 {
+                renamed.push_str(code);
+                continue;
+            }
+            let mut rest = code;
+            while let Some(start) = rest.find(is_in_name) {
+                renamed.push_str(&rest[..start]);
+                rest = &rest[start..];
+                let end = rest.find(|c| !is_in_name(c)).unwrap_or(rest.len());
+                let word = &rest[..end];
+                renamed.push_str(word);
+                if is_own(word) {
+                    let _ = write!(renamed, "_{index}");
+                }
+                rest = &rest[end..];
+            }
+            renamed.push_str(rest);
+        }
+        renamed.push('\n');
+    }
+    renamed.truncate(renamed.trim_end().len());
+    if text.ends_with('\n') {
+        renamed.push('\n');
+    }
+    renamed
+}
+
+fn is_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Puts the sections of an algorithm's script in their places.
@@ -130,7 +246,7 @@ fn with_names(text: &str) -> String {
 fn calls(text: &str, name: &str) -> bool {
     text.match_indices(&format!("{name}(")).any(|(at, _)| {
         let before = text[..at].bytes().next_back();
-        !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.')
+        !before.is_some_and(|byte| is_in_name(char::from(byte)) || byte == b'.')
     })
 }
 
@@ -140,10 +256,18 @@ mod tests {
 
     #[test]
     fn no_place_is_left_open() {
-        let texts = TWINS.iter().map(alone);
-        for text in texts.chain((1..1 << TWINS.len()).map(together)) {
+        let twins: Vec<_> = TWINS.iter().collect();
+        let texts = [few(&twins, true), few(&twins, false)];
+        for text in texts.into_iter().chain((1..1 << TWINS.len()).map(many)) {
             assert!(!text.contains('@'), "{text}");
         }
+    }
+
+    #[test]
+    fn what_belongs_to_one_limit_is_renamed() {
+        let text = "-- a note\nlocal at = max(now, x3) -- call\nif at then call('GET', key) end";
+        let expected = "local at_2 = max(now, x3_2) -- call\nif at_2 then call('GET', key_2) end";
+        assert_eq!(rename(text, 2), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
--- Decides any operation on one limit or several: reads them all, and only then records.
+-- Decides any operation on any number of limits: reads them all, and only then records.
 local CONSUME, PEEK, REFUND, TAKE = 1, 2, 3, 4
 local argument = ARGV[1]
 local operation, now, slack = unpack('<ddd', argument)
