@@ -1,0 +1,165 @@
+//! Sends commands to a cluster, and follows them where their keys have gone.
+
+use std::time::Duration;
+
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind};
+use tokio::time::{Instant, sleep};
+use tollgate_core::wire::{Call, Failure};
+
+use crate::engine::{evalsha, script_load, unlink};
+use crate::failure;
+
+/// How long the first pause takes; each further one takes twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// How long a pause takes at most.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A cluster, for one call.
+///
+/// redis-rs sends a command again after a lost connection too, unless its retries are 0; then it
+/// follows no redirection either. So those are followed here, where the node said that it did not
+/// execute the command, and nothing else is sent again.
+pub(crate) struct Cluster<'a> {
+    connection: &'a ClusterConnection,
+    deadline: Duration,
+}
+
+impl<'a> Cluster<'a> {
+    pub(crate) fn new(connection: &'a ClusterConnection, deadline: Duration) -> Self {
+        Self {
+            connection,
+            deadline,
+        }
+    }
+
+    pub(crate) async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        self.follow(&call.keys()[0], evalsha(call), Some(call))
+            .await
+    }
+
+    /// Loads the script at the node that serves the keys, and no other: a node that is down must
+    /// not keep the others from deciding.
+    pub(crate) async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+        let loaded = self.send(script_load(call), &call.keys()[0]).await;
+        loaded.map_err(failure::of_cluster)
+    }
+
+    pub(crate) async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
+        match keys {
+            [] => Ok(()),
+            [key, ..] => self.follow(key, unlink(keys), None).await,
+        }
+    }
+
+    /// Sends `command` to where `key` is until it is executed, or the deadline is near.
+    ///
+    /// It gives up before the deadline, so that a call which was refused to the end is known not
+    /// to have been executed.
+    async fn follow<T: FromRedisValue + Send>(
+        &self,
+        key: &[u8],
+        command: Cmd,
+        script: Option<&Call<'_>>,
+    ) -> Result<T, Failure> {
+        let started = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let refused = match self.send(command.clone(), key).await {
+                Err(error) if is_kind(&error, ServerErrorKind::Ask) => {
+                    match self.ask(&error, &command, script).await {
+                        Err(error) if was_not_executed(&error) => error,
+                        outcome => return outcome.map_err(failure::of_cluster),
+                    }
+                }
+                Err(error) if was_not_executed(&error) => error,
+                outcome => return outcome.map_err(failure::of_cluster),
+            };
+            if started.elapsed() + pause >= self.deadline {
+                return Err(failure::of_cluster(refused));
+            }
+            // After a `MOVED`, redis-rs reads the slots again before it sends anything else, but
+            // it may read them from a node that has not heard the news.
+            sleep(pause).await;
+            pause = LONGEST_PAUSE.min(pause * 2);
+        }
+    }
+
+    /// Sends `command` to the node that serves `key`, once.
+    async fn send<T: FromRedisValue>(&self, command: Cmd, key: &[u8]) -> RedisResult<T> {
+        let route = Route::with_key(key, SlotAddr::Master);
+        let node = SingleNodeRoutingInfo::SpecificNode(route);
+        let mut connection = self.connection.clone();
+        let reply = connection
+            .route_command(command, RoutingInfo::SingleNode(node))
+            .await?;
+        Ok(T::from_redis_value(reply.extract_error()?)?)
+    }
+
+    /// Sends `command` to the node that an `ASK` names, which is about to take the key's slot over.
+    async fn ask<T: FromRedisValue + Send>(
+        &self,
+        redirection: &RedisError,
+        command: &Cmd,
+        script: Option<&Call<'_>>,
+    ) -> RedisResult<T> {
+        let Some(node) = node_of(redirection) else {
+            return Err(redirection.clone());
+        };
+        // `ASKING` is good for the next command of its connection, so both are written at once:
+        // nothing that others send comes between.
+        let mut asking = redis::pipe();
+        asking.cmd("ASKING").add_command(command.clone());
+        match (self.send_together(asking, &node).await, script) {
+            (Err(error), Some(call)) if is_kind(&error, ServerErrorKind::NoScript) => {
+                let mut asking = redis::pipe();
+                asking
+                    .add_command(script_load(call))
+                    .cmd("ASKING")
+                    .add_command(command.clone());
+                self.send_together(asking, &node).await
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Sends `commands` to `node`, and returns the last one's reply.
+    ///
+    /// Only that one may change anything, and only its own error says that it did not.
+    async fn send_together<T: FromRedisValue>(
+        &self,
+        commands: Pipeline,
+        node: &SingleNodeRoutingInfo,
+    ) -> RedisResult<T> {
+        let count = commands.len();
+        let mut connection = self.connection.clone();
+        let mut replies = connection
+            .route_pipeline(commands, 0, count, node.clone())
+            .await?;
+        let reply = replies.pop().ok_or((ErrorKind::Parse, "no reply"))?;
+        Ok(T::from_redis_value(reply.extract_error()?)?)
+    }
+}
+
+/// Returns whether the node that answered `error` did not execute the command, and another will,
+/// or the same one later.
+fn was_not_executed(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, ClusterDown, Moved, TryAgain};
+    [Ask, ClusterDown, Moved, TryAgain]
+        .into_iter()
+        .any(|kind| is_kind(error, kind))
+}
+
+fn is_kind(error: &RedisError, kind: ServerErrorKind) -> bool {
+    error.kind() == ErrorKind::Server(kind)
+}
+
+fn node_of(redirection: &RedisError) -> Option<SingleNodeRoutingInfo> {
+    let (address, _slot) = redirection.redirect_node()?;
+    let (host, port) = address.rsplit_once(':')?;
+    Some(SingleNodeRoutingInfo::ByAddress {
+        host: host.trim_matches(['[', ']']).to_owned(),
+        port: port.parse().ok()?,
+    })
+}

@@ -1,0 +1,127 @@
+//! Sends the commands of a store through a connection of redis-rs.
+
+#[cfg(feature = "cluster")]
+use std::any::Any;
+use std::time::Duration;
+
+use redis::Cmd;
+use redis::aio::ConnectionLike;
+#[cfg(feature = "cluster")]
+use redis::cluster_async::ClusterConnection;
+use tollgate_core::wire::{Call, Engine, Failure};
+
+#[cfg(feature = "cluster")]
+use crate::cluster::Cluster;
+use crate::failure;
+
+/// A connection, and how long a call through it may take.
+pub(crate) struct RedisEngine<C> {
+    connection: C,
+    #[cfg(feature = "cluster")]
+    deadline: Duration,
+}
+
+impl<C> RedisEngine<C> {
+    pub(crate) fn new(connection: C, deadline: Duration) -> Self {
+        #[cfg(not(feature = "cluster"))]
+        let _ = deadline;
+        Self {
+            connection,
+            #[cfg(feature = "cluster")]
+            deadline,
+        }
+    }
+
+    pub(crate) fn connection(&self) -> &C {
+        &self.connection
+    }
+}
+
+impl<C> RedisEngine<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    /// Returns the connection as that of a cluster, if it is one.
+    ///
+    /// It is told by its type, of which redis-rs has one, so that nobody has to say it and nobody
+    /// can say it wrongly: without that, keys of several slots would be sent together, and
+    /// redirections not be followed.
+    #[cfg(feature = "cluster")]
+    fn cluster(&self) -> Option<Cluster<'_>> {
+        (&self.connection as &dyn Any)
+            .downcast_ref::<ClusterConnection>()
+            .map(|connection| Cluster::new(connection, self.deadline))
+    }
+
+    async fn send<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, Failure> {
+        let mut connection = self.connection.clone();
+        let reply = command.query_async(&mut connection).await;
+        reply.map_err(failure::of)
+    }
+}
+
+impl<C> Engine for RedisEngine<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = self.cluster() {
+            return cluster.run(call).await;
+        }
+        self.send(evalsha(call)).await
+    }
+
+    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = self.cluster() {
+            return cluster.load(call).await;
+        }
+        self.send(script_load(call)).await
+    }
+
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = self.cluster() {
+            return cluster.forget(keys).await;
+        }
+        self.send(unlink(keys)).await
+    }
+
+    async fn within<F>(&self, limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        tokio::time::timeout(limit, work).await.ok()
+    }
+
+    fn is_clustered(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        return self.cluster().is_some();
+        #[cfg(not(feature = "cluster"))]
+        false
+    }
+}
+
+pub(crate) fn evalsha(call: &Call<'_>) -> Cmd {
+    let mut command = redis::cmd("EVALSHA");
+    command
+        .arg(call.script().sha1())
+        .arg(call.keys().len())
+        .arg(call.keys())
+        .arg(call.argument());
+    command
+}
+
+pub(crate) fn script_load(call: &Call<'_>) -> Cmd {
+    let mut command = redis::cmd("SCRIPT");
+    command.arg("LOAD").arg(call.script().text());
+    command
+}
+
+pub(crate) fn unlink(keys: &[Vec<u8>]) -> Cmd {
+    let mut command = redis::cmd("UNLINK");
+    command.arg(keys);
+    command
+}

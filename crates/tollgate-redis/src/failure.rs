@@ -1,0 +1,147 @@
+//! What redis-rs reports, as what a store has to know: may the server have run it?
+
+use redis::{ErrorKind, RedisError};
+use tollgate_core::wire::Failure;
+
+/// Returns what `error` says of a call that was handed to a connection to one server.
+///
+/// A connection that was lost fails with the same `BrokenPipe` the calls whose replies it owes and
+/// those that came too late to be written, and a timeout may be one of connecting or of waiting for
+/// a reply: both may have been executed.
+pub(crate) fn of(error: RedisError) -> Failure {
+    if let Some(answer) = answered(&error) {
+        return with(answer, error);
+    }
+    match error.kind() {
+        // A password is sent, and its refusal read, while the connection is made, before any call
+        // is handed to it. redis-rs drops the server's own words.
+        ErrorKind::AuthenticationFailed => {
+            Failure::refused("WRONGPASS the server refused the user or password", error)
+        }
+        // Found before anything is written: settings that contradict each other or the server, and
+        // names that have no address.
+        ErrorKind::Client | ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => {
+            Failure::not_sent(error)
+        }
+        // Only connecting is refused: TCP reports the end of an established connection otherwise
+        // (`ECONNRESET`, `EPIPE`, `ETIMEDOUT`). What connects for a call, which is the manager, does
+        // so before it writes it, and does not write it twice.
+        _ if error.is_connection_refusal() => Failure::not_sent(error),
+        _ => Failure::lost(error),
+    }
+}
+
+/// Returns what `error` says of a call that was handed to a cluster connection.
+///
+/// None is known not to have been sent: where the cluster's slots cannot be read again, redis-rs
+/// fails every call that waits for a reply with the error of that (`send_refresh_error`), be it a
+/// refused connection or `ClusterConnectionNotFound`.
+#[cfg(feature = "cluster")]
+pub(crate) fn of_cluster(error: RedisError) -> Failure {
+    match answered(&error) {
+        Some(answer) => with(answer, error),
+        None => Failure::lost(error),
+    }
+}
+
+/// What a server answered instead of a reply that can be used.
+enum Answer {
+    Error(String),
+    OtherType,
+}
+
+fn answered(error: &RedisError) -> Option<Answer> {
+    // A code is there only where a server wrote one.
+    if let Some(code) = error.code() {
+        return Some(Answer::Error(match error.detail() {
+            Some(detail) => format!("{code} {detail}"),
+            None => code.to_owned(),
+        }));
+    }
+    match error.kind() {
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Some(Answer::OtherType),
+        _ => None,
+    }
+}
+
+fn with(answer: Answer, error: RedisError) -> Failure {
+    match answer {
+        Answer::Error(line) => Failure::refused(line, error),
+        Answer::OtherType => Failure::malformed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use redis::ServerErrorKind;
+
+    use super::*;
+
+    fn name(failure: &Failure) -> &'static str {
+        match failure {
+            Failure::Lost(_) => "lost",
+            Failure::Malformed(_) => "malformed",
+            Failure::NotSent(_) => "not sent",
+            Failure::Refused { .. } => "refused",
+            _ => "another",
+        }
+    }
+
+    fn broken(kind: io::ErrorKind) -> RedisError {
+        io::Error::from(kind).into()
+    }
+
+    #[test]
+    fn the_servers_own_words_are_kept() {
+        let refused = |error: RedisError| match of(error) {
+            Failure::Refused { line, .. } => line,
+            other => panic!("{other:?}"),
+        };
+        let error = redis::make_extension_error("OOM".into(), Some("command not allowed".into()));
+        assert_eq!(refused(error), "OOM command not allowed");
+        let error = redis::make_extension_error("BUSY".into(), None);
+        assert_eq!(refused(error), "BUSY");
+        let moved = (
+            ErrorKind::Server(ServerErrorKind::Moved),
+            "An error",
+            "4574 127.0.0.1:7120".to_owned(),
+        );
+        assert_eq!(refused(moved.into()), "MOVED 4574 127.0.0.1:7120");
+    }
+
+    #[test]
+    fn only_a_refused_connection_is_known_not_to_have_been_sent() {
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
+            TimedOut, UnexpectedEof,
+        };
+        assert_eq!(name(&of(broken(ConnectionRefused))), "not sent");
+        for kind in [
+            BrokenPipe,
+            ConnectionAborted,
+            ConnectionReset,
+            HostUnreachable,
+            TimedOut,
+            UnexpectedEof,
+        ] {
+            assert_eq!(name(&of(broken(kind))), "lost", "{kind}");
+        }
+    }
+
+    #[cfg(feature = "cluster")]
+    #[test]
+    fn nothing_is_known_not_to_have_been_sent_to_a_cluster() {
+        let not_found = RedisError::from((ErrorKind::ClusterConnectionNotFound, "No connections"));
+        let refused = broken(io::ErrorKind::ConnectionRefused);
+        assert_eq!(name(&of_cluster(not_found)), "lost");
+        assert_eq!(name(&of_cluster(refused)), "lost");
+    }
+
+    #[test]
+    fn another_type_is_no_answer() {
+        let error = RedisError::from((ErrorKind::UnexpectedReturnType, "not a bulk string"));
+        assert_eq!(name(&of(error)), "malformed");
+    }
+}

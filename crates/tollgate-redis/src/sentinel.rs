@@ -1,0 +1,251 @@
+//! A connection to the primary that Sentinels name, which follows it.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::sentinel::SentinelClient;
+use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisFuture, RedisResult, Value};
+use tokio::time::{Instant, sleep};
+
+use crate::settings;
+
+/// How long to wait before Sentinels are asked again; twice as long each further time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// How long to wait at most before Sentinels are asked again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long a primary is trusted that owes a reply, after it was found.
+const TRUST: Duration = Duration::from_secs(1);
+
+/// A connection to the primary that Sentinels name, which finds it again after a failover.
+///
+/// When the connection is lost, or the server says that it is a replica, Sentinels are asked again
+/// in the background until there is a primary; calls fail at once meanwhile, and nothing is sent.
+/// When a call ends without a reply, Sentinels are asked too, and calls go on as before meanwhile.
+/// Nothing is sent again.
+#[derive(Clone)]
+pub struct SentinelConnection(Arc<Shared>);
+
+impl SentinelConnection {
+    /// Connects to the primary that `client` finds.
+    ///
+    /// The client is to look for a primary (`SentinelServerType::Master`). What it sets for that
+    /// one is to include [`settings::tcp`] and RESP3, which notices a lost connection before a call
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// If no Sentinel answers, none knows a primary, or that one cannot be connected to.
+    pub async fn new(client: SentinelClient) -> RedisResult<Self> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                primary: Err(io::Error::from(io::ErrorKind::NotConnected).into()),
+                generation: 0,
+                is_seeking: false,
+                found: Instant::now(),
+            }),
+            client: tokio::sync::Mutex::new(client),
+        });
+        shared.find().await?;
+        Ok(Self(shared))
+    }
+}
+
+impl ConnectionLike for SentinelConnection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            let (mut primary, call) = self.0.primary()?;
+            let reply = primary.req_packed_command(cmd).await;
+            call.end(reply.and_then(Value::extract_error))
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        cmd: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let (mut primary, call) = self.0.primary()?;
+            call.end(primary.req_packed_commands(cmd, offset, count).await)
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        match &lock(&self.0.state).primary {
+            Ok(primary) => primary.get_db(),
+            Err(_) => 0,
+        }
+    }
+}
+
+impl fmt::Debug for SentinelConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentinelConnection")
+            .field("primary", &lock(&self.0.state).primary)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Held while Sentinels are asked.
+    client: tokio::sync::Mutex<SentinelClient>,
+}
+
+struct State {
+    /// The connection, or why there is none.
+    primary: Result<MultiplexedConnection, RedisError>,
+    /// How many times a primary was found: what is heard of an earlier one is no news.
+    generation: u64,
+    is_seeking: bool,
+    found: Instant,
+}
+
+impl Shared {
+    /// Returns the connection for one call.
+    fn primary(self: &Arc<Self>) -> RedisResult<(MultiplexedConnection, Unanswered)> {
+        let state = lock(&self.state);
+        match &state.primary {
+            Ok(primary) => {
+                let call = Unanswered {
+                    shared: Arc::clone(self),
+                    generation: state.generation,
+                    is_over: false,
+                };
+                Ok((primary.clone(), call))
+            }
+            // A refused connection is what says that nothing was sent.
+            Err(reason) => Err(io::Error::new(
+                io::ErrorKind::ConnectionRefused,
+                format!("Sentinels are being asked for a primary: {reason}"),
+            )
+            .into()),
+        }
+    }
+
+    /// Asks Sentinels for the primary, and connects to it.
+    async fn find(self: &Arc<Self>) -> RedisResult<()> {
+        let mut client = self.client.lock().await;
+        let client = client.async_get_client().await?;
+        let generation = lock(&self.state).generation + 1;
+        let mut config = settings::connection();
+        let settings = client.get_connection_info().redis_settings();
+        if settings.protocol().supports_resp3() {
+            let shared = Arc::downgrade(self);
+            config = config.set_push_sender(move |news: PushInfo| {
+                if let (PushKind::Disconnection, Some(shared)) = (news.kind, shared.upgrade()) {
+                    let reason = io::Error::from(io::ErrorKind::BrokenPipe);
+                    shared.lose(generation, &reason.into());
+                }
+                Ok::<(), ()>(())
+            });
+        }
+        let primary = client.get_multiplexed_async_connection_with_config(&config);
+        let primary = primary.await?;
+        let mut state = lock(&self.state);
+        state.primary = Ok(primary);
+        state.generation = generation;
+        state.found = Instant::now();
+        Ok(())
+    }
+
+    /// Gives up a connection that cannot be used any more, and looks for another.
+    fn lose(self: &Arc<Self>, generation: u64, reason: &RedisError) {
+        let mut state = lock(&self.state);
+        if state.generation == generation {
+            state.primary = Err(reason.clone());
+            self.seek(&mut state);
+        }
+    }
+
+    /// Looks for another connection, keeping this one until it is found.
+    fn doubt(self: &Arc<Self>, generation: u64) {
+        let mut state = lock(&self.state);
+        if state.generation == generation && state.found.elapsed() >= TRUST {
+            self.seek(&mut state);
+        }
+    }
+
+    fn seek(self: &Arc<Self>, state: &mut State) {
+        if !state.is_seeking {
+            state.is_seeking = true;
+            tokio::spawn(seek(Seeking(Arc::downgrade(self))));
+        }
+    }
+}
+
+async fn seek(seeking: Seeking) {
+    let mut pause = FIRST_PAUSE;
+    while let Some(shared) = seeking.0.upgrade() {
+        match shared.find().await {
+            Ok(()) => return,
+            Err(error) => {
+                let mut state = lock(&shared.state);
+                state.primary = state.primary.clone().map_err(|_| error);
+            }
+        }
+        drop(shared);
+        sleep(pause).await;
+        pause = LONGEST_PAUSE.min(pause * 2);
+    }
+}
+
+/// That Sentinels are being asked, until this is dropped, be it with its runtime.
+struct Seeking(Weak<Shared>);
+
+impl Drop for Seeking {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            lock(&shared.state).is_seeking = false;
+        }
+    }
+}
+
+/// A call that is on its way; if it is dropped before its end, as by a deadline, its primary is
+/// doubted.
+struct Unanswered {
+    shared: Arc<Shared>,
+    generation: u64,
+    is_over: bool,
+}
+
+impl Unanswered {
+    fn end<T>(mut self, outcome: RedisResult<T>) -> RedisResult<T> {
+        if let Err(error) = &outcome {
+            if error.is_timeout() {
+                return outcome;
+            }
+            if error.is_unrecoverable_error() || is_read_only(error) {
+                self.shared.lose(self.generation, error);
+            }
+        }
+        self.is_over = true;
+        outcome
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.doubt(self.generation);
+        }
+    }
+}
+
+/// Returns whether the server is a replica; before Redis 7.0 the error that a script met stands
+/// within that of the script.
+fn is_read_only(error: &RedisError) -> bool {
+    let within = error
+        .detail()
+        .is_some_and(|detail| detail.contains("-READONLY"));
+    error.code() == Some("READONLY") || within
+}
+
+/// Nothing panics while it holds the lock, but if it did, the state would still be whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,79 @@
+//! The store keeps every promise, on each kind of connection and each kind of server.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tollgate_conformance::{Harness, conformance};
+use tollgate_core::Store;
+use tollgate_redis::{Options, RedisStore, redis, settings};
+use tollgate_testkit::Flavor;
+use tollgate_testkit::shared::{self, SharedServer};
+
+/// A machine that is busy with other tests must not fail these.
+fn options() -> Options {
+    Options::default().with_deadline(Duration::from_secs(10))
+}
+
+/// One connection to one server.
+struct Multiplexed {
+    flavor: Flavor,
+    server: OnceLock<SharedServer>,
+}
+
+impl Multiplexed {
+    const fn to(flavor: Flavor) -> Self {
+        Self {
+            flavor,
+            server: OnceLock::new(),
+        }
+    }
+}
+
+impl Harness for Multiplexed {
+    async fn store(&self) -> Arc<dyn Store> {
+        let server = self.server.get_or_init(|| shared::standalone(self.flavor));
+        let client = redis::Client::open(server.url()).unwrap();
+        let config = settings::connection();
+        let connection = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .unwrap();
+        Arc::new(RedisStore::with_options(connection, options()))
+    }
+}
+
+mod multiplexed_on_system {
+    use super::*;
+
+    conformance!(Multiplexed::to(Flavor::System));
+}
+
+mod multiplexed_on_redis_6_2 {
+    use super::*;
+
+    conformance!(Multiplexed::to(Flavor::Redis62));
+}
+
+mod multiplexed_on_valkey_9_1 {
+    use super::*;
+
+    conformance!(Multiplexed::to(Flavor::Valkey91));
+}
+
+mod manager_on_system {
+    use super::*;
+
+    static SERVER: OnceLock<SharedServer> = OnceLock::new();
+
+    struct Manager;
+
+    impl Harness for Manager {
+        async fn store(&self) -> Arc<dyn Store> {
+            let server = SERVER.get_or_init(|| shared::standalone(Flavor::System));
+            let store = RedisStore::connect(server.url(), options()).await;
+            Arc::new(store.unwrap())
+        }
+    }
+
+    conformance!(Manager);
+}
