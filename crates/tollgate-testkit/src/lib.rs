@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod cluster;
 mod connection;
 mod flavor;
 mod folder;
@@ -8,6 +9,7 @@ mod process;
 mod server;
 pub mod shared;
 
+pub use cluster::{Cluster, ClusterOptions, Migration};
 pub use connection::{Connection, Reply};
 pub use flavor::Flavor;
 pub use server::{Server, ServerOptions};

@@ -233,6 +233,12 @@ impl Server {
         self.process().as_ref().expect("a server that runs").pid()
     }
 
+    /// Returns whether the server runs: it was not killed, and has not ended by itself.
+    pub fn is_running(&self) -> bool {
+        let mut process = self.process();
+        process.as_mut().is_some_and(|process| !process.has_ended())
+    }
+
     /// Returns the folder that the server keeps its files in.
     pub fn folder(&self) -> &Path {
         self.folder.path()

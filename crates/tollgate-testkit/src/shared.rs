@@ -19,9 +19,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::cluster::{NODE_TIMEOUT, arguments, form, is_ok};
 use crate::port::Port;
 use crate::server::{PAUSE, command, connect, process_id, read_log, tail};
-use crate::{Connection, Flavor, Reply, folder};
+use crate::{Cluster, Connection, Flavor, Reply, folder};
 
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LIVELY: Duration = Duration::from_secs(2);
 /// How many ports are tried, should programs that are not of this kit take them.
 const ATTEMPTS: usize = 5;
+
+/// How many masters a cluster has.
+const MASTERS: usize = 3;
 
 /// The file that users of a server hold a shared lock of.
 const USERS: &str = "users";
@@ -88,6 +92,43 @@ pub fn standalone(flavor: Flavor) -> SharedServer {
     }
 }
 
+/// Returns a cluster of three masters of `flavor` that is shared with every test that asks for the
+/// same; it takes two seconds to start.
+///
+/// # Panics
+///
+/// Panics if the server's program or the program `flock` is not there, or if a cluster that is
+/// started does not serve within twenty seconds.
+#[track_caller]
+pub fn cluster(flavor: Flavor) -> SharedCluster {
+    let binary = flavor.binary();
+    let place = Place::new(&format!("{}_cluster", flavor.name()), &binary);
+    let is_alive = |state: &str| {
+        let mut nodes = state.lines().map(Node::parse);
+        nodes.all(|node| node.is_some_and(|node| node.is_alive() && is_ok(&node.address())))
+    };
+    let shared = place.share(is_alive, || start_cluster(&binary, &place.folder));
+    let nodes = shared.state.lines().filter_map(Node::parse);
+    SharedCluster {
+        addresses: nodes.map(Node::address).collect(),
+        _users: shared.users,
+    }
+}
+
+fn start_cluster(binary: &Path, place: &Path) -> Result<String, String> {
+    let arguments = arguments(NODE_TIMEOUT);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut state = String::new();
+    let mut addresses = Vec::new();
+    for index in 0..MASTERS {
+        let node = start(binary, &arguments, place, &format!("server-{index}"))?;
+        state.push_str(&format!("{node}\n"));
+        addresses.push(node.address());
+    }
+    form(&addresses, MASTERS)?;
+    Ok(state)
+}
+
 /// A server that other tests use too; it lives as long as anyone holds this.
 #[derive(Debug)]
 pub struct SharedServer {
@@ -129,6 +170,50 @@ impl SharedServer {
     #[track_caller]
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
         command(&self.address(), words)
+    }
+}
+
+/// A cluster that other tests use too; it lives as long as anyone holds this.
+#[derive(Debug)]
+pub struct SharedCluster {
+    addresses: Vec<String>,
+    _users: File,
+}
+
+impl SharedCluster {
+    /// Returns where the nodes listen, such as `127.0.0.1:11000`.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// Returns where the nodes listen as a client takes it, such as `redis://127.0.0.1:11000`.
+    pub fn urls(&self) -> Vec<String> {
+        let addresses = self.addresses.iter();
+        addresses
+            .map(|address| format!("redis://{address}"))
+            .collect()
+    }
+
+    /// Returns where the master of `slot` listens.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the cluster cannot be reached.
+    #[track_caller]
+    pub fn master_of(&self, slot: u16) -> String {
+        crate::cluster::master_of(&self.addresses[0], slot)
+    }
+
+    /// Runs one command on the node of its first key, which is taken to be its second word; an
+    /// error of the server's is a [`Reply`] too.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the cluster cannot be reached, or does not answer within five seconds.
+    #[track_caller]
+    pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
+        let key = words.get(1).map_or(&b""[..], AsRef::as_ref);
+        command(&self.master_of(Cluster::slot_of(key)), words)
     }
 }
 
@@ -214,9 +299,13 @@ impl Node {
         })
     }
 
+    fn address(self) -> String {
+        address(self.port)
+    }
+
     /// Returns whether that very process answers there.
     fn is_alive(self) -> bool {
-        let Ok(mut connection) = Connection::open(&address(self.port)) else {
+        let Ok(mut connection) = Connection::open(&self.address()) else {
             return false;
         };
         connection.set_timeout(LIVELY).is_ok() && process_id(&mut connection) == Some(self.pid)

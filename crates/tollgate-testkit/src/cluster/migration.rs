@@ -1,0 +1,111 @@
+//! A slot on its way from one master to another.
+
+use super::Cluster;
+use super::view::View;
+use crate::{Reply, Server};
+
+/// How long moving some keys may take, in milliseconds.
+const PATIENCE_MS: &str = "5000";
+
+/// A slot on its way from one master to another, which a test takes step by step.
+///
+/// Dropped before it is [finished](Self::finish), it leaves the slot on its way.
+#[derive(Debug)]
+#[must_use = "the slot is on its way until it is finished"]
+pub struct Migration<'a> {
+    cluster: &'a Cluster,
+    slot: u16,
+    from: &'a Server,
+    to: &'a Server,
+    /// The id of `to`.
+    id: String,
+}
+
+impl<'a> Migration<'a> {
+    #[track_caller]
+    pub(super) fn begin(cluster: &'a Cluster, slot: u16, to: &'a Server) -> Self {
+        let from = cluster.master_of(slot);
+        assert_ne!(from.port(), to.port(), "the slot is there already");
+        let (source, id) = (id(from), id(to));
+        let number = slot.to_string();
+        let set = ["CLUSTER", "SETSLOT", &number];
+        // The new place first: until it expects the slot it would send clients back again.
+        Cluster::run(&to.address(), &[&set[..], &["IMPORTING", &source]].concat());
+        Cluster::run(&from.address(), &[&set[..], &["MIGRATING", &id]].concat());
+        Self {
+            cluster,
+            slot,
+            from,
+            to,
+            id,
+        }
+    }
+
+    /// Returns the master that the slot comes from.
+    pub fn from(&self) -> &'a Server {
+        self.from
+    }
+
+    /// Returns the master that the slot goes to.
+    pub fn to(&self) -> &'a Server {
+        self.to
+    }
+
+    /// Moves up to `count` of the keys that are left, and returns how many those were.
+    ///
+    /// # Panics
+    ///
+    /// Panics if one of the masters refuses or does not answer.
+    #[track_caller]
+    pub fn move_keys(&self, count: usize) -> usize {
+        let (slot, count) = (self.slot.to_string(), count.to_string());
+        let words = ["CLUSTER", "GETKEYSINSLOT", &slot, &count];
+        let keys = self.from.command(&words);
+        let keys: Vec<&[u8]> = keys.items().iter().filter_map(bytes).collect();
+        if keys.is_empty() {
+            return 0;
+        }
+        let port = self.to.port().to_string();
+        let words = ["MIGRATE", "127.0.0.1", &port, "", "0", PATIENCE_MS, "KEYS"];
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let reply = self.from.command(&[words, keys.clone()].concat());
+        assert_eq!(reply.text(), Some("OK"), "{reply:?}");
+        keys.len()
+    }
+
+    /// Gives the slot to its new master, and waits until every node that runs knows that.
+    ///
+    /// Keys that were not moved are lost, which servers refuse as long as the old master has any.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a node refuses, or if it takes longer than twenty seconds.
+    #[track_caller]
+    pub fn finish(self) {
+        let slot = self.slot.to_string();
+        let words = ["CLUSTER", "SETSLOT", &slot, "NODE", &self.id];
+        // The new master first, so that there is one at any time.
+        Cluster::run(&self.to.address(), &words);
+        Cluster::run(&self.from.address(), &words);
+        let port = self.to.port();
+        let arrived = |view: &View| {
+            view.master_of(self.slot)
+                .is_some_and(|node| node.port == port)
+        };
+        self.cluster.agree(arrived);
+    }
+}
+
+fn bytes(reply: &Reply) -> Option<&[u8]> {
+    match reply {
+        Reply::Bulk(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+/// Returns the id of `node`.
+#[track_caller]
+fn id(node: &Server) -> String {
+    let view = View::of(&node.address()).expect("a node that runs");
+    view.myself().expect("a node that knows itself").id.clone()
+}

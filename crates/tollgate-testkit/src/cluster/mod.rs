@@ -1,0 +1,295 @@
+//! A cluster of a test's own.
+
+mod form;
+mod migration;
+mod slot;
+mod view;
+
+use std::time::Duration;
+
+pub(crate) use form::{arguments, form, is_ok};
+pub use migration::Migration;
+
+use crate::server::command;
+use crate::{Flavor, Server, ServerOptions};
+use view::View;
+
+/// The node timeout unless told otherwise: short, so that a failover is.
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Returns where the master of `slot` listens, as the node at `address` sees it.
+#[track_caller]
+pub(crate) fn master_of(address: &str, slot: u16) -> String {
+    let view = View::of(address).expect("a node that runs");
+    let master = view.master_of(slot).expect("a master of the slot");
+    format!("127.0.0.1:{}", master.port)
+}
+
+/// How to start a [`Cluster`].
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    server: ServerOptions,
+    masters: usize,
+    replicas: usize,
+    node_timeout: Duration,
+}
+
+impl ClusterOptions {
+    /// Returns options for three masters of `flavor` with a replica each.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server's program is not there, and says what brings it.
+    #[track_caller]
+    pub fn new(flavor: Flavor) -> Self {
+        Self {
+            server: ServerOptions::new(flavor),
+            masters: 3,
+            replicas: 1,
+            node_timeout: NODE_TIMEOUT,
+        }
+    }
+
+    /// Sets how many masters there are, which share the slots evenly.
+    #[must_use]
+    pub fn masters(mut self, masters: usize) -> Self {
+        self.masters = masters;
+        self
+    }
+
+    /// Sets how many replicas each master has.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Sets how long a node may be silent before the others hold it for failed.
+    #[must_use]
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = timeout;
+        self
+    }
+
+    /// Adds arguments of every node, such as `["--maxmemory", "1mb"]`.
+    #[must_use]
+    pub fn args<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
+        self.server = self.server.args(arguments);
+        self
+    }
+
+    /// Starts the nodes, and waits until all of them serve and know each other.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are no masters, or if that takes longer than twenty seconds.
+    #[track_caller]
+    pub fn start(self) -> Cluster {
+        assert!(self.masters > 0, "a cluster has a master at least");
+        let options = self.server.args(arguments(self.node_timeout));
+        let count = self.masters * (1 + self.replicas);
+        let nodes: Vec<Server> = (0..count).map(|_| options.clone().start()).collect();
+        let cluster = Cluster { nodes };
+        let addresses: Vec<String> = cluster.addresses();
+        if let Err(error) = form(&addresses, self.masters) {
+            panic!("{error}");
+        }
+        cluster
+    }
+}
+
+/// A cluster of a test's own: masters that share the slots, and replicas of them.
+///
+/// The nodes are servers like any other: kill one with [`Server::kill`], start it again with
+/// [`Server::restart`], and it finds back into the cluster. All are killed when this is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts three masters of `flavor` with a replica each.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program is not there, or if starting takes longer than twenty seconds.
+    #[track_caller]
+    pub fn start(flavor: Flavor) -> Self {
+        ClusterOptions::new(flavor).start()
+    }
+
+    /// Starts `masters` nodes of `flavor` without replicas, which is quicker.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `masters` is 0, if the program is not there, or if starting takes longer than
+    /// twenty seconds.
+    #[track_caller]
+    pub fn masters_only(flavor: Flavor, masters: usize) -> Self {
+        let options = ClusterOptions::new(flavor);
+        options.masters(masters).replicas(0).start()
+    }
+
+    /// Returns options for a cluster of `flavor`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program is not there, and says what brings it.
+    #[track_caller]
+    pub fn options(flavor: Flavor) -> ClusterOptions {
+        ClusterOptions::new(flavor)
+    }
+
+    /// Returns the slot of `key`, from 0 to 16383: of what is between its first braces, if that is
+    /// anything.
+    pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
+        slot::of(key.as_ref())
+    }
+
+    /// Returns the nodes: those that were masters at first, and then those that were replicas.
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    /// Returns where the nodes listen, such as `127.0.0.1:11000`.
+    pub fn addresses(&self) -> Vec<String> {
+        self.nodes.iter().map(Server::address).collect()
+    }
+
+    /// Returns where the nodes listen as a client takes it, such as `redis://127.0.0.1:11000`.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Server::url).collect()
+    }
+
+    /// Returns the master that serves `slot`, as the first node that runs sees it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no node runs, or if no master that is not failed serves the slot.
+    #[track_caller]
+    pub fn master_of(&self, slot: u16) -> &Server {
+        let view = self.view();
+        let master = view.master_of(slot);
+        let master = master.unwrap_or_else(|| panic!("no master serves slot {slot}:\n{view}"));
+        self.at(master.port)
+    }
+
+    /// Returns a replica of `master` that runs.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no node runs, or if there is no such replica.
+    #[track_caller]
+    pub fn replica_of(&self, master: &Server) -> &Server {
+        let view = self.view();
+        let id = view.at(master.port()).map(|node| node.id.as_str());
+        // What a node is it knows best itself: an old message can make it a master to others again,
+        // until the next one does not.
+        let follows = |node: &&Server| {
+            let view = View::of(&node.address());
+            view.is_some_and(|view| view.myself().is_some_and(|node| node.master() == id))
+        };
+        let mut running = self.nodes.iter().filter(|node| node.is_running());
+        let replica = running.find(follows);
+        replica.unwrap_or_else(|| panic!("{} has none:\n{view}", master.address()))
+    }
+
+    /// Makes `replica` the master of its master's slots, and waits until every node that runs knows
+    /// that; without a loss if its master runs, and by force otherwise.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `replica` is none, or if that takes longer than twenty seconds.
+    #[track_caller]
+    pub fn failover(&self, replica: &Server) {
+        let view = View::of(&replica.address()).expect("a replica that runs");
+        let master = view.master_of_replica(replica.port());
+        let master = master.unwrap_or_else(|| panic!("{} is none:\n{view}", replica.address()));
+        let reply = match View::of(&self.at(master.port).address()) {
+            Some(_) => replica.command(&["CLUSTER", "FAILOVER"]),
+            None => replica.command(&["CLUSTER", "FAILOVER", "TAKEOVER"]),
+        };
+        assert_eq!(reply.text(), Some("OK"), "{reply:?}");
+        self.agree(|view| view.is_master(replica.port()) && view.covers_all());
+    }
+
+    /// Moves `slot` with all its keys to the master `to`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `to` is no master or serves the slot already, or if that takes longer than twenty
+    /// seconds.
+    #[track_caller]
+    pub fn migrate_slot(&self, slot: u16, to: &Server) {
+        let migration = self.begin_migration(slot, to);
+        while migration.move_keys(100) > 0 {}
+        migration.finish();
+    }
+
+    /// Begins to move `slot` to the master `to`: from now on keys that are not there are looked for
+    /// at the new place (`ASK`).
+    ///
+    /// # Panics
+    ///
+    /// Panics if `to` is no master or serves the slot already.
+    #[track_caller]
+    pub fn begin_migration<'a>(&'a self, slot: u16, to: &'a Server) -> Migration<'a> {
+        Migration::begin(self, slot, to)
+    }
+
+    /// Waits until every node that runs serves again, and all see the same masters.
+    ///
+    /// # Panics
+    ///
+    /// Panics if that takes longer than twenty seconds.
+    #[track_caller]
+    pub fn wait(&self) {
+        self.agree(View::covers_all);
+        let is_ok = || {
+            let mut running = self.running();
+            running.all(|address| is_ok(&address))
+        };
+        form::eventually("the nodes do not serve", is_ok);
+    }
+
+    /// Waits until the view of every node that runs fulfils `condition`.
+    #[track_caller]
+    fn agree(&self, condition: impl Fn(&View) -> bool) {
+        let agreed = || {
+            let views = self.running().filter_map(|address| View::of(&address));
+            let mut masters = Vec::new();
+            for view in views {
+                if !condition(&view) {
+                    return false;
+                }
+                masters.push(view.masters());
+            }
+            masters.windows(2).all(|pair| pair[0] == pair[1]) && !masters.is_empty()
+        };
+        form::eventually("the nodes do not agree", agreed);
+    }
+
+    #[track_caller]
+    fn view(&self) -> View {
+        let mut views = self.running().filter_map(|address| View::of(&address));
+        views.next().expect("a node that runs")
+    }
+
+    fn running(&self) -> impl Iterator<Item = String> {
+        let running = self.nodes.iter().filter(|node| node.is_running());
+        running.map(Server::address)
+    }
+
+    #[track_caller]
+    fn at(&self, port: u16) -> &Server {
+        let mut nodes = self.nodes.iter();
+        nodes.find(|node| node.port() == port).expect("a node")
+    }
+
+    /// Runs a command that must succeed.
+    #[track_caller]
+    fn run(address: &str, words: &[&str]) {
+        let reply = command(address, words);
+        assert_eq!(reply.text(), Some("OK"), "{words:?}: {reply:?}");
+    }
+}

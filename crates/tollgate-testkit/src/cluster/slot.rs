@@ -1,0 +1,57 @@
+//! Which slot a key is in.
+
+const SLOTS: u16 = super::form::SLOTS;
+
+/// Returns the slot of `key`.
+pub(super) fn of(key: &[u8]) -> u16 {
+    crc16(tag(key)) % SLOTS
+}
+
+/// Returns what is between the first `{` and the next `}`, or all of `key` if that is nothing.
+fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&byte| byte == b'{') else {
+        return key;
+    };
+    let rest = &key[open + 1..];
+    match rest.iter().position(|&byte| byte == b'}') {
+        None | Some(0) => key,
+        Some(close) => &rest[..close],
+    }
+}
+
+/// CRC-16/XMODEM, which the specification of the cluster names.
+fn crc16(bytes: &[u8]) -> u16 {
+    let mut crc = 0u16;
+    for &byte in bytes {
+        crc ^= u16::from(byte) << 8;
+        for _ in 0..8 {
+            let carry = crc & 0x8000 != 0;
+            crc <<= 1;
+            if carry {
+                crc ^= 0x1021;
+            }
+        }
+    }
+    crc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_value_is_that_of_the_specification() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+    }
+
+    #[test]
+    fn what_is_between_the_first_braces_counts_if_it_is_anything() {
+        assert_eq!(tag(b"a{user}b{other}"), b"user");
+        assert_eq!(tag(b"{{x}}"), b"{x");
+        for whole in ["plain", "{}x", "open{x", "}x{"] {
+            assert_eq!(tag(whole.as_bytes()), whole.as_bytes());
+        }
+        assert_eq!(of(b"foo"), 12_182);
+        assert_eq!(of(b"{foo}:bar"), 12_182);
+    }
+}

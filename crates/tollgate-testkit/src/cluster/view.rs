@@ -1,0 +1,172 @@
+//! How a node sees its cluster.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use super::form::SLOTS;
+use crate::Connection;
+
+/// What a node replies to `CLUSTER NODES`.
+#[derive(Clone, Debug)]
+pub(super) struct View(pub(super) Vec<Seen>);
+
+/// A node as another sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Seen {
+    pub(super) id: String,
+    pub(super) port: u16,
+    flags: Vec<String>,
+    /// The id of the node that this is a replica of, or `-`.
+    master: String,
+    slots: Vec<RangeInclusive<u16>>,
+}
+
+impl View {
+    /// Asks the node at `address`, if it answers.
+    pub(super) fn of(address: &str) -> Option<Self> {
+        let mut connection = Connection::open(address).ok()?;
+        let reply = connection.command(&["CLUSTER", "NODES"]).ok()?;
+        Self::parse(reply.text()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.lines()
+            .map(Seen::parse)
+            .collect::<Option<_>>()
+            .map(Self)
+    }
+
+    /// Returns the node that answered.
+    pub(super) fn myself(&self) -> Option<&Seen> {
+        self.0.iter().find(|node| node.has("myself"))
+    }
+
+    pub(super) fn at(&self, port: u16) -> Option<&Seen> {
+        self.0.iter().find(|node| node.port == port)
+    }
+
+    pub(super) fn master_of(&self, slot: u16) -> Option<&Seen> {
+        let mut masters = self.0.iter().filter(|node| node.is_master());
+        masters.find(|node| node.slots.iter().any(|range| range.contains(&slot)))
+    }
+
+    pub(super) fn master_of_replica(&self, replica: u16) -> Option<&Seen> {
+        let master = &self.at(replica)?.master;
+        self.0.iter().find(|node| node.id == *master)
+    }
+
+    pub(super) fn is_master(&self, port: u16) -> bool {
+        self.at(port).is_some_and(Seen::is_master)
+    }
+
+    /// Returns whether masters that have not failed serve every slot.
+    pub(super) fn covers_all(&self) -> bool {
+        let masters = self.0.iter().filter(|node| node.is_master());
+        let ranges = masters.flat_map(|node| &node.slots);
+        ranges.map(ExactSizeIterator::len).sum::<usize>() == usize::from(SLOTS)
+    }
+
+    /// Returns which master serves what, for comparison with another view.
+    pub(super) fn masters(&self) -> Vec<(u16, Vec<RangeInclusive<u16>>)> {
+        let masters = self.0.iter().filter(|node| !node.slots.is_empty());
+        let mut masters: Vec<_> = masters
+            .map(|node| (node.port, node.slots.clone()))
+            .collect();
+        masters.sort_by_key(|&(port, _)| port);
+        masters
+    }
+
+    /// Returns whether this node has made the acquaintance of all `count`, itself included.
+    pub(super) fn knows(&self, count: usize) -> bool {
+        self.0.len() == count && !self.0.iter().any(|node| node.has("handshake"))
+    }
+
+    /// Returns how many nodes are replicas.
+    pub(super) fn replicas(&self) -> usize {
+        self.0.iter().filter(|node| node.master().is_some()).count()
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for node in &self.0 {
+            writeln!(f, "{node:?}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Seen {
+    /// Reads a line such as `ID IP:PORT@BUS,HOST FLAGS MASTER PING PONG EPOCH LINK SLOTS…`.
+    fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [id, address, flags, master, _, _, _, _, slots @ ..] = words.as_slice() else {
+            return None;
+        };
+        let (address, _) = address.split_once('@')?;
+        let (_, port) = address.rsplit_once(':')?;
+        // What is in brackets is on its way, and still where it was.
+        let slots = slots.iter().filter(|word| !word.starts_with('['));
+        Some(Self {
+            id: (*id).to_owned(),
+            port: port.parse().ok()?,
+            flags: flags.split(',').map(str::to_owned).collect(),
+            master: (*master).to_owned(),
+            slots: slots.map(|word| range(word)).collect::<Option<_>>()?,
+        })
+    }
+
+    /// Returns the id of the node that this is a replica of.
+    pub(super) fn master(&self) -> Option<&str> {
+        Some(self.master.as_str()).filter(|&id| id != "-")
+    }
+
+    fn is_master(&self) -> bool {
+        self.has("master") && !self.has_failed()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has("fail") || self.has("fail?")
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|other| other == flag)
+    }
+}
+
+/// Reads a slot, or the first and the last of several.
+fn range(word: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+aa 127.0.0.1:11001@21001 myself,master - 0 0 1 connected 0-5460 5462 [93-<-bb]
+bb 127.0.0.1:11002@21002,, master,fail - 0 0 2 disconnected 5461 5463-16383
+cc 127.0.0.1:11003@21003,host,shard-id=5 slave aa 0 0 1 connected
+dd :0@0 master,noaddr,handshake - 0 0 0 disconnected
+";
+
+    #[test]
+    fn a_view_is_read() {
+        let view = View::parse(TEXT).unwrap();
+        assert_eq!(view.myself().unwrap().id, "aa");
+        assert_eq!(view.master_of(5_462).unwrap().port, 11_001);
+        assert_eq!(view.master_of(5_461), None);
+        assert_eq!(view.at(11_003).unwrap().master(), Some("aa"));
+        assert_eq!(view.myself().unwrap().master(), None);
+        assert_eq!(view.master_of_replica(11_003).unwrap().port, 11_001);
+        assert!(view.is_master(11_001) && !view.is_master(11_002));
+        assert!(!view.covers_all());
+        assert!(!view.knows(4));
+        assert_eq!(view.replicas(), 1);
+        assert_eq!(view.masters().len(), 2);
+        let mended = TEXT.replace(",fail", "");
+        assert!(View::parse(&mended).unwrap().covers_all());
+        assert!(View::parse("ERR This instance has cluster support disabled").is_none());
+    }
+}
