@@ -1,0 +1,126 @@
+//! Replies that no script gives: each is an error that says so, and none is a panic.
+
+use proptest::prelude::*;
+use tollgate_core::{Check, ErrorKind, Operation, Request, Store, Timestamp};
+
+use crate::engine::{Canned, LIMITS, limit, now};
+
+/// Returns a reply that is made like those of scripts, of these numbers.
+fn reply(allowed: u8, at: f64, states: &[Vec<f64>]) -> Vec<u8> {
+    let mut reply = vec![allowed];
+    reply.extend_from_slice(&at.to_le_bytes());
+    for state in states {
+        let length = u16::try_from(8 * state.len()).unwrap();
+        reply.extend_from_slice(&length.to_le_bytes());
+        reply.extend(state.iter().flat_map(|number| number.to_le_bytes()));
+    }
+    reply
+}
+
+/// Asks about `limits` at an instant or by the server's clock, and is answered `reply`.
+///
+/// Whatever comes of it must be a decision or an error of the protocol.
+fn answered(limits: &[&str], operation: Operation<'_>, cost: u64, at: Option<u64>, reply: &[u8]) {
+    let store = Canned::store(reply);
+    let limits: Vec<_> = limits.iter().map(|text| limit(text)).collect();
+    let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
+    let checks = limits.iter().zip(&keys);
+    let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
+    let mut request = Request::of(operation, &checks);
+    if let Some(at) = at {
+        request = request.at(Timestamp::from_micros(at).unwrap());
+    }
+    match now(store.decide(&request)) {
+        Ok(decision) => assert_eq!(decision.verdicts().len(), checks.len()),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Protocol, "{error}"),
+    }
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        5 => (0..20_u32).prop_map(f64::from),
+        2 => prop::sample::select(&[
+            9_007_199_254_740_991., 9_007_199_254_740_992., 1e15, 1e18, -1., -0., 0.5,
+            f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE,
+        ][..]),
+        1 => any::<f64>(),
+    ]
+}
+
+fn state() -> impl Strategy<Value = Vec<f64>> {
+    let lengths = prop::sample::select(&[0_usize, 3, 5, 7, 2, 40][..]);
+    lengths.prop_flat_map(|length| prop::collection::vec(number(), length))
+}
+
+fn operation() -> impl Strategy<Value = Operation<'static>> {
+    prop::sample::select(&[Operation::Consume, Operation::Peek, Operation::TakeUpTo][..])
+}
+
+fn limits() -> impl Strategy<Value = Vec<&'static str>> {
+    prop::collection::vec(prop::sample::select(&LIMITS[..]), 1..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 5_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_bytes(limits in limits(), operation in operation(), reply in prop::collection::vec(any::<u8>(), 0..80)) {
+        answered(&limits, operation, 1, None, &reply);
+    }
+
+    #[test]
+    fn any_numbers(
+        limits in limits(),
+        operation in operation(),
+        cost in prop_oneof![0..12_u64, Just(u64::MAX)],
+        allowed in 0..3_u8,
+        at in number(),
+        states in prop::collection::vec(state(), 1..4),
+    ) {
+        answered(&limits, operation, cost, None, &reply(allowed, at, &states));
+    }
+
+    #[test]
+    fn numbers_that_could_be(
+        index in 0..LIMITS.len(),
+        operation in operation(),
+        cost in 0..12_u64,
+        allowed in 0..2_u8,
+        at in 0..40_u32,
+        state in prop::collection::vec((0..60_u32).prop_map(f64::from), 7),
+    ) {
+        let length = match LIMITS[index].split(':').next() {
+            Some("sliding-log") => 5,
+            Some("sliding-buckets") => 7,
+            _ => 3,
+        };
+        let reply = reply(allowed, f64::from(at), &[state[..length].to_vec()]);
+        answered(&[LIMITS[index]], operation, cost, None, &reply);
+    }
+}
+
+#[test]
+fn another_decision_than_the_machines_is_an_error() {
+    let fresh = reply(1, 5., &[vec![]]);
+    answered(&["gcra:5/1s"], Operation::Consume, 1, None, &fresh);
+    let store = Canned::store(&reply(0, 5., &[vec![]]));
+    let limit = limit("gcra:5/1s");
+    let error = crate::engine::consume(&store, &limit, "k", 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    assert!(error.to_string().contains("delete the keys"), "{error}");
+}
+
+#[test]
+fn another_instant_than_the_callers_is_an_error() {
+    let store = Canned::store(&reply(1, 5., &[vec![]]));
+    let limit = limit("gcra:5/1s");
+    let request = Request::consume(Check::new(&limit, "k", 1));
+    let at = |at| request.clone().at(Timestamp::from_micros(at).unwrap());
+    assert!(now(store.decide(&at(5))).is_ok());
+    let error = now(store.decide(&at(6))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+}

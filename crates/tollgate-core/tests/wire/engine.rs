@@ -1,0 +1,216 @@
+//! Engines for tests: one that talks to a real server without a client crate, and one that answers
+//! what it was told to.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
+use tollgate_core::{Check, Decision, Limit, Request, Store, StoreError};
+use tollgate_testkit::{Connection, Flavor, Reply, shared};
+
+/// A connection to a real server.
+pub(crate) struct Raw {
+    connection: Mutex<Connection>,
+    clustered: bool,
+}
+
+impl Raw {
+    pub(crate) fn to(flavor: Flavor) -> Self {
+        Self {
+            connection: Mutex::new(shared::standalone(flavor).connection()),
+            clustered: false,
+        }
+    }
+
+    pub(crate) fn command(&self, words: &[&[u8]]) -> Reply {
+        self.connection.lock().unwrap().command(words).unwrap()
+    }
+}
+
+fn refused(line: String) -> Failure {
+    Failure::refused(line.clone(), line)
+}
+
+impl Engine for Raw {
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        let count = call.keys().len().to_string();
+        let sha1 = call.script().sha1();
+        let mut words: Vec<&[u8]> = vec![b"EVALSHA", sha1.as_bytes(), count.as_bytes()];
+        words.extend(call.keys().iter().map(Vec::as_slice));
+        words.push(call.argument());
+        match self.command(&words) {
+            Reply::Bulk(reply) => Ok(reply),
+            Reply::Error(line) => Err(refused(line)),
+            other => Err(Failure::malformed(format!("{other:?}"))),
+        }
+    }
+
+    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+        match self.command(&[b"SCRIPT", b"LOAD", call.script().text().as_bytes()]) {
+            Reply::Error(line) => Err(refused(line)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
+        let mut words: Vec<&[u8]> = vec![b"UNLINK"];
+        words.extend(keys.iter().map(Vec::as_slice));
+        match self.command(&words) {
+            Reply::Error(line) => Err(refused(line)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        Some(work.await)
+    }
+
+    fn is_clustered(&self) -> bool {
+        self.clustered
+    }
+}
+
+/// What was asked of an engine.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) text: String,
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) argument: Vec<u8>,
+    pub(crate) forgotten: Vec<Vec<u8>>,
+}
+
+/// Answers every call with the same bytes, and remembers what it was asked last.
+#[derive(Default)]
+pub(crate) struct Canned {
+    pub(crate) reply: Vec<u8>,
+    pub(crate) clustered: bool,
+    pub(crate) asked: Mutex<Asked>,
+}
+
+impl Canned {
+    /// Returns a store whose server always answers `reply`.
+    pub(crate) fn store(reply: &[u8]) -> WireStore<Self> {
+        let engine = Self {
+            reply: reply.to_vec(),
+            ..Self::default()
+        };
+        WireStore::new(engine, Options::new())
+    }
+
+    pub(crate) fn asked(&self) -> Asked {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Engine for Canned {
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        *self.asked.lock().unwrap() = Asked {
+            text: call.script().text().to_owned(),
+            keys: call.keys().to_vec(),
+            argument: call.argument().to_vec(),
+            forgotten: Vec::new(),
+        };
+        Ok(self.reply.clone())
+    }
+
+    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
+        self.asked.lock().unwrap().forgotten.extend_from_slice(keys);
+        Ok(())
+    }
+
+    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        Some(work.await)
+    }
+
+    fn is_clustered(&self) -> bool {
+        self.clustered
+    }
+}
+
+/// Waits for what never waits: no engine of these tests does.
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
+    use std::task::{Context, Poll, Waker};
+    let mut context = Context::from_waker(Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("nothing here waits"),
+    }
+}
+
+/// Consumes `cost` of `limit` by `key`.
+pub(crate) fn consume(
+    store: &impl Store,
+    limit: &Limit,
+    key: &str,
+    cost: u64,
+) -> Result<Decision, StoreError> {
+    now(store.decide(&Request::consume(Check::new(limit, key, cost))))
+}
+
+/// Returns the limit that `text` writes, such as `gcra:10/1m`.
+pub(crate) fn limit(text: &str) -> Limit {
+    let algorithm: tollgate_core::algorithm::Algorithm = text.parse().unwrap();
+    Limit::new("l", algorithm).unwrap()
+}
+
+/// One limit of every algorithm, with every option that changes what is sent.
+pub(crate) const LIMITS: [&str; 8] = [
+    "gcra:10/1s",
+    "gcra:7/1s,burst=3",
+    "fixed-window:10/1s",
+    "fixed-window:10/1s,anchored",
+    "sliding-counter:10/1s",
+    "sliding-buckets:10/1s,buckets=4",
+    "sliding-log:10/1s",
+    "sliding-log:10/1s,count-denied",
+];
+
+/// Returns a store on a real server, with a prefix that nobody else uses.
+pub(crate) fn store(flavor: Flavor) -> WireStore<Raw> {
+    store_with(flavor, Options::new())
+}
+
+/// Returns a store on a real server with `options`, but for a prefix that nobody else uses.
+pub(crate) fn store_with(flavor: Flavor, options: Options) -> WireStore<Raw> {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{SystemTime, UNIX_EPOCH};
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let prefix = format!(
+        "wire-{}-{}-{count}",
+        std::process::id(),
+        started.as_micros()
+    );
+    WireStore::new(Raw::to(flavor), options.with_prefix(&prefix).unwrap())
+}
+
+impl Raw {
+    /// Returns the keys of a store.
+    pub(crate) fn keys(&self, options: &Options) -> Vec<Vec<u8>> {
+        let pattern = format!("{}:*", options.prefix());
+        let reply = self.command(&[b"KEYS", pattern.as_bytes()]);
+        let keys = reply.items().iter().map(|key| match key {
+            Reply::Bulk(key) => key.clone(),
+            other => panic!("{other:?} is no key"),
+        });
+        keys.collect()
+    }
+
+    /// Returns how many milliseconds a key has left.
+    pub(crate) fn pttl(&self, key: &[u8]) -> i64 {
+        self.command(&[b"PTTL", key]).integer().unwrap()
+    }
+}

@@ -1,0 +1,187 @@
+//! The text of keys: what is written, that no two meet, and that nobody but the library says which
+//! slot they are in.
+
+use proptest::prelude::*;
+use tollgate_core::wire::{Clock, Options, WireStore};
+use tollgate_core::{Check, ErrorKind, Key, Limit, Request, Store, Timestamp};
+
+use crate::engine::{Canned, limit, now};
+
+/// Returns the key that a store with `options` asks about.
+fn key_of(options: Options, limit: &Limit, key: Key<'_>) -> Vec<u8> {
+    let store = WireStore::new(Canned::default(), options);
+    now(store.decide(&Request::peek(Check::new(limit, key, 1)))).unwrap_err();
+    store.engine().asked().keys.remove(0)
+}
+
+fn text(options: Options, written: &str, key: Key<'_>) -> String {
+    String::from_utf8(key_of(options, &limit(written), key)).unwrap()
+}
+
+/// Returns what the server hashes to find the slot, as its specification says.
+fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&b| b == b'{') else {
+        return key;
+    };
+    match key[open + 1..].iter().position(|&b| b == b'}') {
+        None | Some(0) => key,
+        Some(length) => &key[open + 1..][..length],
+    }
+}
+
+#[test]
+fn the_text_is_what_it_was() {
+    let alice = Key::from("alice");
+    for (written, key, expected) in [
+        ("gcra:5/1s", alice, "tollgate:l:gcra:v1:{alice}"),
+        (
+            "fixed-window:5/1s",
+            alice.with_rest("/login"),
+            "tollgate:l:fixed-window-aligned-1000000:v1:{alice}:/login",
+        ),
+        (
+            "fixed-window:5/1m,anchored",
+            Key::from("a:b"),
+            "tollgate:l:fixed-window-anchored-60000000:v1:{a%3ab}",
+        ),
+        (
+            "sliding-log:5/1s",
+            Key::from("{x}\0 %#"),
+            "tollgate:l:sliding-log:v1:{%7bx%7d%00%20%25%23}",
+        ),
+        (
+            "sliding-counter:5/1s",
+            Key::from("größe"),
+            "tollgate:l:sliding-counter-1000000:v1:{größe}",
+        ),
+        (
+            "sliding-buckets:5/1s,buckets=4",
+            Key::from("").with_rest("r"),
+            "tollgate:l:sliding-buckets-1000000-4:v1:{%}:r",
+        ),
+    ] {
+        assert_eq!(text(Options::new(), written, key), expected);
+    }
+}
+
+#[test]
+fn a_callers_clock_has_keys_of_its_own() {
+    let store = WireStore::new(Canned::default(), Options::new());
+    let limit = limit("gcra:5/1s");
+    let check = Check::new(&limit, "alice", 1);
+    let request = Request::peek(check).at(Timestamp::UNIX_EPOCH);
+    now(store.decide(&request)).unwrap_err();
+    let caller = b"tollgate:l:gcra:v1-caller:{alice}".to_vec();
+    assert_eq!(store.engine().asked().keys, std::slice::from_ref(&caller));
+
+    let own = Options::new().with_clock(Clock::Caller);
+    assert_eq!(key_of(own, &limit, Key::from("alice")), caller);
+
+    now(store.reset(&[check])).unwrap();
+    let server = b"tollgate:l:gcra:v1:{alice}".to_vec();
+    assert_eq!(store.engine().asked().forgotten, [server, caller]);
+}
+
+#[test]
+fn parts_are_hashed_on_request() {
+    let (secret, long) = ([7; 16], "x".repeat(65));
+    let key = Key::from("alice").with_rest(&long);
+    let all = text(Options::new().with_hashed_keys(secret), "gcra:5/1s", key);
+    assert_eq!(
+        all,
+        "tollgate:l:gcra:v1:{#3e979ab9e62a09276973b5ca1532759a}:#01bab640557054bd33abd4f74d034b50"
+    );
+    let some = text(
+        Options::new().with_hashed_long_keys(secret),
+        "gcra:5/1s",
+        key,
+    );
+    assert_eq!(
+        some,
+        all.replace("#3e979ab9e62a09276973b5ca1532759a", "alice")
+    );
+    let other = text(Options::new().with_hashed_keys([8; 16]), "gcra:5/1s", key);
+    assert_ne!(all, other);
+    let shown = format!("{:?}", Options::new().with_hashed_keys(secret));
+    assert!(!shown.contains('7'), "{shown}");
+}
+
+#[test]
+fn a_prefix_cannot_say_which_slot() {
+    for bad in ["", "a{b}", "a b", "*", &"x".repeat(65)] {
+        let error = Options::new().with_prefix(bad).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{bad:?}");
+    }
+    assert_eq!(
+        Options::new().with_prefix("shop:eu").unwrap().prefix(),
+        "shop:eu"
+    );
+}
+
+#[test]
+fn a_cluster_refuses_what_is_not_in_one_slot() {
+    let engine = Canned {
+        clustered: true,
+        ..Canned::default()
+    };
+    let store = WireStore::new(engine, Options::new());
+    let limit = limit("gcra:5/1s");
+    let (alice, bob) = (Key::from("alice"), Key::from("bob"));
+    let apart = Request::consume(Check::new(&limit, alice, 1)).and(Check::new(&limit, bob, 1));
+    assert!(!store.supports(&apart));
+    let error = now(store.decide(&apart)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("same partition"), "{error}");
+    let rest = Check::new(&limit, alice.with_rest("bob"), 1);
+    assert!(store.supports(&Request::consume(Check::new(&limit, alice, 1)).and(rest)));
+    // What is forgotten one after another may be anywhere.
+    let checks = [Check::new(&limit, alice, 1), Check::new(&limit, bob, 1)];
+    now(store.reset(&checks)).unwrap();
+}
+
+fn part() -> impl Strategy<Value = Vec<u8>> {
+    let telling = prop_oneof![
+        Just(b'{'),
+        Just(b'}'),
+        Just(b':'),
+        Just(b'%'),
+        Just(b'#'),
+        Just(0),
+        Just(b'a'),
+        any::<u8>()
+    ];
+    prop_oneof![
+        20 => prop::collection::vec(telling, 0..6),
+        1 => prop::collection::vec(any::<u8>(), 10_000),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_two_keys_meet(a in (part(), part()), b in (part(), part()), hashed in any::<bool>()) {
+        let limit = limit("gcra:5/1s");
+        let options = || match hashed {
+            true => Options::new().with_hashed_long_keys([1; 16]),
+            false => Options::new(),
+        };
+        let text = |(partition, rest): &(Vec<u8>, Vec<u8>)| {
+            key_of(options(), &limit, Key::new(partition).with_rest(rest))
+        };
+        prop_assert_eq!(text(&a) == text(&b), a == b);
+    }
+
+    #[test]
+    fn the_partition_says_the_slot(a in (part(), part(), part()), other in part()) {
+        let (partition, one, two) = a;
+        let limits = [limit("gcra:5/1s"), limit("fixed-window:5/1s")];
+        let key = |limit, partition, rest| {
+            key_of(Options::new(), limit, Key::new(partition).with_rest(rest))
+        };
+        let (one, two) = (key(&limits[0], &partition, &one), key(&limits[1], &partition, &two));
+        prop_assert_eq!(hash_tag(&one), hash_tag(&two));
+        let other_tag = key(&limits[0], &other, &Vec::new());
+        prop_assert_eq!(hash_tag(&other_tag) == hash_tag(&one), other == partition);
+    }
+}

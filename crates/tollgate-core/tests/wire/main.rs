@@ -1,0 +1,12 @@
+//! What goes over the wire: key text, arguments, scripts, states, lifetimes, and hostile replies.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, and says where"
+)]
+
+mod decoder;
+mod engine;
+mod keys;
+mod lifetime;
+mod scripts;
+mod states;

@@ -1,0 +1,91 @@
+//! Scripts and arguments, pinned: a server that runs two releases at once holds both.
+
+use proptest::prelude::*;
+use tollgate_core::{Check, Operation, Request, Store, Timestamp};
+
+use crate::engine::{Asked, Canned, LIMITS, limit, now};
+
+fn asked(operation: Operation<'_>, limits: &[&str], at: Option<u64>) -> Asked {
+    let store = Canned::store(&[]);
+    let limits: Vec<_> = limits.iter().map(|text| limit(text)).collect();
+    // One key each, or two equal limits would share their state.
+    let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
+    let checks = limits.iter().zip(&keys);
+    let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, 1)).collect();
+    let mut request = Request::of(operation, &checks);
+    if let Some(at) = at {
+        request = request.at(Timestamp::from_micros(at).unwrap());
+    }
+    now(store.decide(&request)).unwrap_err();
+    store.engine().asked()
+}
+
+fn numbers(argument: &[u8]) -> Vec<f64> {
+    let words = argument.chunks_exact(8);
+    words
+        .map(|word| f64::from_le_bytes(word.try_into().unwrap()))
+        .collect()
+}
+
+#[test]
+fn arguments_are_what_they_were() {
+    let own_clock = asked(Operation::Consume, &["gcra:10/1m"], None).argument;
+    assert_eq!(numbers(&own_clock), [-1., 0., 1., 0., 1., 6e6, 6e7]);
+    let two = [
+        "fixed-window:10/1m,anchored,count-denied",
+        "sliding-buckets:9/1s,buckets=3",
+    ];
+    let at = asked(Operation::Peek, &two, Some(77)).argument;
+    let slack = 600_000.;
+    assert_eq!(
+        numbers(&at),
+        [77., slack, 1., 1., 10., 6e7, 1., 1., 0., 9., 333_334., 3.]
+    );
+    let take = asked(Operation::TakeUpTo, &["sliding-counter:10/1m"], None).argument;
+    assert_eq!(
+        numbers(&take),
+        [4., -1., 0., 3., 0., 1., 0., 10., 6e7, 1., 6e7]
+    );
+}
+
+#[test]
+fn what_no_limit_admits_is_sent_as_such() {
+    let store = Canned::store(&[]);
+    let limit = limit("fixed-window:9007199254740991/1s");
+    let request = Request::consume(Check::new(&limit, "k", u64::MAX));
+    now(store.decide(&request)).unwrap_err();
+    let numbers = numbers(&store.engine().asked().argument);
+    let (cost, amount) = (numbers[2], numbers[4]);
+    assert!(
+        cost > amount,
+        "{cost} must not look as if it fitted {amount}"
+    );
+}
+
+#[test]
+fn one_script_serves_all_parameters() {
+    let text = |limits: &[&str]| asked(Operation::Consume, limits, None).text;
+    assert_eq!(text(&["gcra:10/1m"]), text(&["gcra:3/1s,burst=2"]));
+    assert_eq!(
+        text(&["sliding-log:3/1s", "gcra:1/1s"]),
+        text(&["sliding-log:9/1m,count-denied", "gcra:2/1m"])
+    );
+    // Many limits are told apart by what they are, not by how many there are.
+    assert_eq!(text(&["gcra:1/1s"; 5]), text(&["gcra:1/1s"; 32]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_script_never_holds_what_a_caller_chose(
+        limits in prop::collection::vec(prop::sample::select(&LIMITS[..]), 1..8),
+        at in prop::option::of(1_000_000_000_u64..2_000_000_000),
+    ) {
+        let asked = asked(Operation::Consume, &limits, at);
+        prop_assert_eq!(asked.keys.len(), limits.len());
+        if let Some(at) = at {
+            prop_assert!(!asked.text.contains(&at.to_string()));
+        }
+    }
+}

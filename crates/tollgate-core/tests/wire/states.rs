@@ -1,0 +1,179 @@
+//! States as servers hold them, pinned, and how much of a server's memory they take.
+
+use tollgate_core::wire::Options;
+use tollgate_core::{Check, Request, Store, Timestamp};
+use tollgate_testkit::{Flavor, Reply};
+
+use crate::engine::{Raw, consume, limit, now, store};
+
+const START: u64 = 1_780_000_000_000_000;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// Returns what a key of one string or list holds.
+fn held(raw: &Raw, options: &Options) -> Vec<Vec<u8>> {
+    let keys = raw.keys(options);
+    assert_eq!(keys.len(), 1);
+    let reply = raw.command(&[b"GET", &keys[0]]);
+    let reply = match reply {
+        Reply::Error(_) => raw.command(&[b"LRANGE", &keys[0], b"0", b"-1"]),
+        reply => Reply::Array(vec![reply]),
+    };
+    let bytes = reply.items().iter().map(|item| match item {
+        Reply::Bulk(bytes) => bytes.clone(),
+        other => panic!("{other:?}"),
+    });
+    bytes.collect()
+}
+
+fn doubles(numbers: &[u64]) -> Vec<u8> {
+    #[allow(clippy::cast_precision_loss, reason = "small enough to be exact")]
+    let bytes = numbers.iter().flat_map(|&n| (n as f64).to_le_bytes());
+    bytes.collect()
+}
+
+#[test]
+fn states_are_what_they_were() {
+    for flavor in Flavor::ALL {
+        for (written, costs, expected) in [
+            // debt, instant, unit
+            (
+                "gcra:10/1m",
+                [3, 1],
+                vec![doubles(&[23_000_000, START + 1_000_000, 6_000_000])],
+            ),
+            // start, count, count at the start
+            (
+                "fixed-window:10/1m",
+                [3, 1],
+                vec![doubles(&[START - 40_000_000, 4, 0])],
+            ),
+            (
+                "fixed-window:10/1m,anchored",
+                [3, 1],
+                vec![doubles(&[START, 4, 3])],
+            ),
+            // start, current, previous
+            (
+                "sliding-counter:10/1m",
+                [3, 1],
+                vec![doubles(&[START - 40_000_000, 4, 0])],
+            ),
+            // head, total, ring
+            (
+                "sliding-buckets:10/2s,buckets=2",
+                [3, 1],
+                vec![doubles(&[START / 1_000_000 + 1, 4, 0, 3, 1])],
+            ),
+            // a header, and an instant and a running total for each entry
+            (
+                "sliding-log:100000/1m",
+                [70_000, 1],
+                vec![
+                    vec![0, 0, 0, 0, 0, 0, 0, 0, 0],
+                    vec![0x00, 0x40, 0xb3, 0x8b, 0xe6, 0x52, 0x31, 0x70, 0x11],
+                    vec![0x40, 0x82, 0xc2, 0x8b, 0xe6, 0x52, 0x31, 0x71, 0x11],
+                ],
+            ),
+        ] {
+            let (store, limit) = (store(flavor), limit(written));
+            for (index, cost) in costs.into_iter().enumerate() {
+                let instant = at(START + 1_000_000 * index as u64);
+                let request = Request::consume(Check::new(&limit, "k", cost)).at(instant);
+                assert!(now(store.decide(&request)).unwrap().is_allowed());
+            }
+            let held = held(store.engine(), store.options());
+            assert_eq!(held, expected, "{written} on {flavor}");
+        }
+    }
+}
+
+/// Returns the bytes that `calls` calls of `cost` take on a server, each a millisecond apart.
+fn bytes(written: &str, calls: u64, cost: u64) -> i64 {
+    let (store, limit) = (store(Flavor::System), limit(written));
+    for call in 0..calls {
+        let request = Request::consume(Check::new(&limit, "k", cost)).at(at(START + 1_000 * call));
+        assert!(now(store.decide(&request)).unwrap().is_allowed());
+    }
+    let raw = store.engine();
+    let keys = raw.keys(store.options());
+    assert_eq!(keys.len(), 1, "one key for each limit and subject");
+    let usage = raw.command(&[b"MEMORY", b"USAGE", &keys[0], b"SAMPLES", b"0"]);
+    usage.integer().unwrap()
+}
+
+#[test]
+fn a_log_takes_at_most_twelve_bytes_a_call() {
+    let one = bytes("sliding-log:100000/1d", 1, 1);
+    for calls in [1_000, 10_000] {
+        let many = bytes("sliding-log:100000/1d", calls, 1);
+        let each = (many - one) / (i64::try_from(calls).unwrap() - 1);
+        assert!(each < 12, "{calls} calls take {many} bytes, {each} each");
+    }
+}
+
+#[test]
+fn a_dear_call_takes_no_more_than_a_cheap_one() {
+    for calls in [1, 100] {
+        let cheap = bytes("sliding-log:100000/1d", calls, 1);
+        let dear = bytes("sliding-log:100000/1d", calls, 1_000);
+        assert_eq!(dear, cheap, "{calls} calls");
+    }
+}
+
+#[test]
+fn refused_calls_take_nothing() {
+    for flavor in Flavor::ALL {
+        for written in crate::engine::LIMITS {
+            let (store, limit) = (store(flavor), limit(written));
+            let amount = limit.algorithm().capacity();
+            // What can never fit makes no key.
+            assert!(
+                consume(&store, &limit, "k", amount + 1)
+                    .unwrap()
+                    .is_denied()
+            );
+            let counts = limit.algorithm().counts_denied();
+            assert_eq!(store.engine().keys(store.options()).is_empty(), !counts);
+        }
+    }
+}
+
+#[test]
+fn refused_calls_and_peeks_write_nothing() {
+    for flavor in Flavor::ALL {
+        for written in [
+            "gcra:1/1h",
+            "fixed-window:1/1h",
+            "sliding-counter:1/1h",
+            "sliding-buckets:1/1h,buckets=4",
+            "sliding-log:1/1h",
+        ] {
+            let (store, limit) = (store(flavor), limit(written));
+            assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
+            let raw = store.engine();
+            let key = raw.keys(store.options()).remove(0);
+            let dumped = || {
+                (
+                    raw.command(&[b"DUMP", &key]),
+                    raw.command(&[b"OBJECT", b"REFCOUNT", &key]),
+                )
+            };
+            // A client that is told of changes is told of none.
+            raw.command(&[b"WATCH", &key]);
+            let before = dumped();
+            assert!(consume(&store, &limit, "k", 1).unwrap().is_denied());
+            now(store.decide(&Request::peek(Check::new(&limit, "k", 1)))).unwrap();
+            assert_eq!(dumped(), before);
+            raw.command(&[b"MULTI"]);
+            raw.command(&[b"PTTL", &key]);
+            let outcome = raw.command(&[b"EXEC"]);
+            assert!(
+                matches!(outcome, Reply::Array(_)),
+                "{written} on {flavor}: the key was touched"
+            );
+        }
+    }
+}
