@@ -1,0 +1,136 @@
+//! Connections that are a store's own, with the settings that a rate limiter needs.
+
+use std::time::Duration;
+
+use fred::clients::{Client, Pool};
+use fred::error::{Error, ErrorKind as FredErrorKind};
+use fred::interfaces::ClientLike;
+use fred::types::ConnectHandle;
+use tokio::task::JoinHandle;
+use tokio::time;
+use tollgate_core::wire::Options;
+use tollgate_core::{ErrorKind, StoreError};
+
+use crate::clients::Clients;
+use crate::settings;
+use crate::store::FredStore;
+
+/// How long to wait before a client that has stopped is started again.
+const RESTART_PAUSE: Duration = Duration::from_millis(100);
+
+impl FredStore<Client> {
+    /// Connects to `url` and returns a store on it, with the settings that a rate limiter needs.
+    ///
+    /// `url` is as fred takes it: `redis://host:port`, `redis-cluster://host:port?node=host:port`
+    /// or `redis-sentinel://host:port?sentinelServiceName=name`, with `rediss` for TLS.
+    /// The connections end when the store is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if `url` is none, or the server refuses its user or password;
+    /// [`ErrorKind::Unavailable`] if there is no server.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_fred::{FredStore, Options};
+    ///
+    /// # async fn example() -> Result<(), tollgate_core::StoreError> {
+    /// let store = FredStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
+        let builder = settings::builder(url, &options)?;
+        open(builder.build().map_err(refused)?, options).await
+    }
+}
+
+impl FredStore<Pool> {
+    /// Connects to `url` as [`connect`](FredStore::connect) does, `size` times.
+    ///
+    /// One client carries all calls of a process at once; two gain little, and more gain nothing
+    /// that has been measured.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](FredStore::connect); [`ErrorKind::Misconfigured`] if `size` is 0.
+    pub async fn connect_pool(
+        url: &str,
+        size: usize,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        let builder = settings::builder(url, &options)?;
+        open(builder.build_pool(size).map_err(refused)?, options).await
+    }
+}
+
+/// A client's task, which is started again when it stops by itself, and ends with this.
+#[derive(Debug)]
+pub(crate) struct Connection(JoinHandle<()>);
+
+impl Connection {
+    async fn open(client: Client) -> Result<Self, Error> {
+        let task = Task(client.init().await?);
+        Ok(Self(tokio::spawn(keep(client, task))))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// fred's task, which would go on without anyone to wait for it.
+struct Task(ConnectHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Keeps `client` running until someone calls its `quit`.
+///
+/// fred's task ends on some failures that pass, such as a queue that is full at the moment when
+/// the connection is lost, and then nothing would connect the client again.
+async fn keep(client: Client, mut task: Task) {
+    loop {
+        match (&mut task.0).await {
+            Ok(Ok(())) => return,
+            Err(error) if error.is_cancelled() => return,
+            Ok(Err(_)) | Err(_) => {}
+        }
+        time::sleep(RESTART_PAUSE).await;
+        task = Task(client.connect());
+    }
+}
+
+async fn open<C: Clients>(clients: C, options: Options) -> Result<FredStore<C>, StoreError> {
+    let mut connections = Vec::with_capacity(clients.all().len());
+    for client in clients.all() {
+        let connection = Connection::open(client.clone()).await;
+        connections.push(connection.map_err(refused)?);
+    }
+    Ok(FredStore::of(clients, options, connections))
+}
+
+/// Returns what to tell a caller for whom no connection was opened.
+pub(crate) fn refused(error: Error) -> StoreError {
+    let (kind, message) = match error.kind() {
+        FredErrorKind::Auth => (
+            ErrorKind::Misconfigured,
+            "the server refused the user or password: connect with the right ones",
+        ),
+        FredErrorKind::Config | FredErrorKind::InvalidArgument | FredErrorKind::Url => (
+            ErrorKind::Misconfigured,
+            "these are no settings to connect with: see the source of this error",
+        ),
+        _ => (
+            ErrorKind::Unavailable,
+            "no connection to the server: is it running, and is the address right?",
+        ),
+    };
+    StoreError::new(kind, message).with_source(error)
+}

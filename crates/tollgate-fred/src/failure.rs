@@ -1,0 +1,140 @@
+//! What fred's errors prove about a command: that it was not sent, that it was refused, or nothing.
+
+use fred::error::{Error, ErrorKind};
+use fred::interfaces::Resp3Frame;
+use tollgate_core::wire::Failure;
+
+/// What fred says only before it has written a command.
+///
+/// Each is made in one place of fred alone: its check whether the client is connected, its queue
+/// when that is full or closed or is emptied, its search for a connection, and its check whether
+/// the connection is blocked.
+const NOT_SENT: [(ErrorKind, &str); 6] = [
+    (ErrorKind::Backpressure, "Max in-flight commands reached."),
+    (ErrorKind::Canceled, "Canceled."),
+    (ErrorKind::Canceled, "Connection closed unexpectedly."),
+    (
+        ErrorKind::InvalidCommand,
+        "Error sending command while connection is blocked.",
+    ),
+    (ErrorKind::Unknown, "Failed to route command."),
+    (ErrorKind::Unknown, "Failed to send command to router."),
+];
+/// What fred says instead of `MOVED` and `ASK` once it may not follow them.
+const REDIRECTED: (ErrorKind, &str) = (ErrorKind::Routing, "Too many redirections.");
+/// The code of the answer that a call is best served by for [`REDIRECTED`], which hides the line.
+const ON_ITS_WAY: &str = "TRYAGAIN";
+
+/// Returns the reply to a command, or the error that the server answered it with.
+pub(crate) fn reply(frame: Resp3Frame) -> Result<Resp3Frame, Failure> {
+    let line = match frame {
+        Resp3Frame::SimpleError { data, .. } => data.to_string(),
+        Resp3Frame::BlobError { data, .. } => String::from_utf8_lossy(&data).into_owned(),
+        frame => return Ok(frame),
+    };
+    Err(refused(line))
+}
+
+/// Returns what it means that fred has no reply to a command.
+pub(crate) fn no_reply(error: Error) -> Failure {
+    let is = |(kind, details): &(ErrorKind, &str)| {
+        error.kind() == kind && error.details() == *details
+    };
+    if is(&REDIRECTED) {
+        let line = format!("{ON_ITS_WAY} redirected: fred does not say where to");
+        return Failure::refused(line, error);
+    }
+    if NOT_SENT.iter().any(is) {
+        return Failure::not_sent(error);
+    }
+    match error.kind() {
+        // All commands of the connection get this when it brings what is no reply to any.
+        ErrorKind::Protocol | ErrorKind::Parse => Failure::malformed(error),
+        // Also what looks like the server's word, such as CLUSTERDOWN: fred closes a connection
+        // that brings it, and gives it to every command that waits there, run or not.
+        _ => Failure::lost(error),
+    }
+}
+
+/// Returns that a reply has another type than `expected`.
+pub(crate) fn wrong_type(expected: &str, frame: &Resp3Frame) -> Failure {
+    let details = format!("expected {expected}, found {:?}", frame_kind(frame));
+    Failure::malformed(Error::new(ErrorKind::Parse, details))
+}
+
+/// Returns whether the server refused a command because its keys are elsewhere, or about to be.
+pub(crate) fn is_on_its_way(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { line, .. } if line.starts_with(ON_ITS_WAY))
+}
+
+/// Returns whether fred's own timeout has ended a command.
+pub(crate) fn is_timeout(error: &Error) -> bool {
+    *error.kind() == ErrorKind::Timeout
+}
+
+fn refused(line: String) -> Failure {
+    let source = Error::new(ErrorKind::Unknown, line.clone());
+    Failure::refused(line, source)
+}
+
+fn frame_kind(frame: &Resp3Frame) -> &'static str {
+    match frame {
+        Resp3Frame::Array { .. } => "an array",
+        Resp3Frame::Null => "nothing",
+        Resp3Frame::Number { .. } => "a number",
+        Resp3Frame::SimpleString { .. } => "a status",
+        _ => "something else",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(kind: ErrorKind, details: &'static str) -> Failure {
+        no_reply(Error::new(kind, details))
+    }
+
+    #[test]
+    fn only_what_was_not_written_was_not_sent() {
+        for (kind, details) in NOT_SENT {
+            let failure = outcome(kind, details);
+            assert!(matches!(failure, Failure::NotSent(_)), "{failure:?}");
+        }
+        for (kind, details) in [
+            (ErrorKind::IO, "Connection closed."),
+            (ErrorKind::IO, "Unresponsive connection."),
+            (ErrorKind::Canceled, "Max reconnection attempts reached."),
+            (ErrorKind::Unknown, "channel closed"),
+            (ErrorKind::Unknown, "Too many failed write attempts."),
+            (ErrorKind::Cluster, "CLUSTERDOWN The cluster is down"),
+            (ErrorKind::Auth, "NOAUTH Authentication required."),
+        ] {
+            let failure = outcome(kind, details);
+            assert!(matches!(failure, Failure::Lost(_)), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_redirection_is_a_refusal_that_may_be_sent_again() {
+        let (kind, details) = REDIRECTED;
+        assert!(is_on_its_way(&outcome(kind, details)));
+        assert!(is_on_its_way(&refused("TRYAGAIN Multiple keys".to_owned())));
+        assert!(!is_on_its_way(&refused("LOADING Redis is".to_owned())));
+        assert!(!is_on_its_way(&outcome(ErrorKind::IO, "Connection closed.")));
+    }
+
+    #[test]
+    fn an_error_that_is_a_reply_is_the_servers() {
+        let frame = Resp3Frame::SimpleError {
+            data: "NOSCRIPT No matching script.".into(),
+            attributes: None,
+        };
+        let failure = reply(frame).unwrap_err();
+        assert!(
+            matches!(&failure, Failure::Refused { line, .. } if line == "NOSCRIPT No matching script."),
+            "{failure:?}"
+        );
+        assert!(reply(Resp3Frame::Null).is_ok());
+    }
+}

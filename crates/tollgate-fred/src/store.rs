@@ -1,0 +1,106 @@
+//! The store: what core makes of an engine, on fred's clients.
+
+use async_trait::async_trait;
+use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use tollgate_core::wire::{Options, WireStore};
+use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError};
+
+use crate::clients::Clients;
+use crate::connect::Connection;
+use crate::engine::FredEngine;
+
+/// A [`Store`] on Redis or Valkey, through fred's [`Client`] or [`Pool`](fred::clients::Pool).
+///
+/// Each call is one `EVALSHA`, written once, whatever the client's own settings say: a call whose
+/// outcome is not known is reported as such, never sent again.
+#[derive(Debug)]
+pub struct FredStore<C = Client> {
+    store: WireStore<FredEngine<C>>,
+    /// The connections that are this store's own, and end with it.
+    _connections: Vec<Connection>,
+}
+
+impl<C: Clients> FredStore<C> {
+    /// Returns a store that sends its commands through `clients`, with the default [`Options`].
+    ///
+    /// The caller connects them, and keeps them connected.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if they are a cluster's and `max_redirections` of their
+    /// `ConnectionConfig` is not 0. fred follows `ASK` on a connection that others use, so that
+    /// their replies can get mixed up, and its client stops for good where it may not write a
+    /// command twice.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_fred::FredStore;
+    /// use tollgate_fred::fred::prelude::*;
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = Config::from_url("redis://127.0.0.1:6379")?;
+    /// let client = Builder::from_config(config).build()?;
+    /// client.init().await?;
+    /// let store = FredStore::new(client)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(clients: C) -> Result<Self, StoreError> {
+        Self::with_options(clients, Options::default())
+    }
+
+    /// Returns a store that sends its commands through `clients`.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_options(clients: C, options: Options) -> Result<Self, StoreError> {
+        let follows = |client: &Client| {
+            client.is_clustered() && client.connection_config().max_redirections != 0
+        };
+        if clients.all().iter().any(follows) {
+            return Err(StoreError::new(
+                ErrorKind::Misconfigured,
+                "set `max_redirections` of this cluster client's `ConnectionConfig` to 0: the \
+                 store follows redirections itself",
+            ));
+        }
+        Ok(Self::of(clients, options, Vec::new()))
+    }
+
+    pub(crate) fn of(clients: C, options: Options, connections: Vec<Connection>) -> Self {
+        let engine = FredEngine::new(clients, options.deadline());
+        Self {
+            store: WireStore::new(engine, options),
+            _connections: connections,
+        }
+    }
+
+    /// Returns what this store sends its commands through.
+    pub fn clients(&self) -> &C {
+        self.store.engine().clients()
+    }
+
+    /// Returns how keys are named, time is told, and how long a decision may take.
+    pub fn options(&self) -> &Options {
+        self.store.options()
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<C: Clients> Store for FredStore<C> {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        self.store.decide(request).await
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}

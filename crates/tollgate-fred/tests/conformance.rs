@@ -1,0 +1,127 @@
+//! The store keeps every promise, through each kind of client and on each kind of server.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tollgate_conformance::{Harness, conformance};
+use tollgate_core::Store;
+use tollgate_fred::{FredStore, Options};
+use tollgate_testkit::Flavor;
+use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
+
+/// A machine that is busy with other tests must not fail these.
+fn options() -> Options {
+    Options::default().with_deadline(Duration::from_secs(10))
+}
+
+/// One client of one server.
+struct Client {
+    flavor: Flavor,
+    server: OnceLock<SharedServer>,
+}
+
+impl Client {
+    const fn of(flavor: Flavor) -> Self {
+        Self {
+            flavor,
+            server: OnceLock::new(),
+        }
+    }
+}
+
+impl Harness for Client {
+    async fn store(&self) -> Arc<dyn Store> {
+        let server = self.server.get_or_init(|| shared::standalone(self.flavor));
+        let store = FredStore::connect(&server.url(), options()).await;
+        Arc::new(store.expect("a server that answers"))
+    }
+}
+
+/// Two clients of one server.
+struct Pool {
+    flavor: Flavor,
+    server: OnceLock<SharedServer>,
+}
+
+impl Pool {
+    const fn of(flavor: Flavor) -> Self {
+        Self {
+            flavor,
+            server: OnceLock::new(),
+        }
+    }
+}
+
+impl Harness for Pool {
+    async fn store(&self) -> Arc<dyn Store> {
+        let server = self.server.get_or_init(|| shared::standalone(self.flavor));
+        let store = FredStore::connect_pool(&server.url(), 2, options()).await;
+        Arc::new(store.expect("a server that answers"))
+    }
+}
+
+/// One client of a cluster.
+struct Cluster {
+    flavor: Flavor,
+    servers: OnceLock<SharedCluster>,
+}
+
+impl Cluster {
+    const fn of(flavor: Flavor) -> Self {
+        Self {
+            flavor,
+            servers: OnceLock::new(),
+        }
+    }
+}
+
+impl Harness for Cluster {
+    async fn store(&self) -> Arc<dyn Store> {
+        let servers = self.servers.get_or_init(|| shared::cluster(self.flavor));
+        let url = format!("redis-cluster://{}", servers.addresses()[0]);
+        let store = FredStore::connect(&url, options()).await;
+        Arc::new(store.expect("a server that answers"))
+    }
+}
+
+mod client_on_system {
+    use super::*;
+
+    conformance!(Client::of(Flavor::System));
+}
+
+mod client_on_redis_6_2 {
+    use super::*;
+
+    conformance!(Client::of(Flavor::Redis62));
+}
+
+mod client_on_valkey_9_1 {
+    use super::*;
+
+    conformance!(Client::of(Flavor::Valkey91));
+}
+
+mod pool_on_system {
+    use super::*;
+
+    conformance!(Pool::of(Flavor::System));
+}
+
+mod cluster_on_system {
+    use super::*;
+
+    conformance!(Cluster::of(Flavor::System));
+}
+
+mod cluster_on_redis_6_2 {
+    use super::*;
+
+    conformance!(Cluster::of(Flavor::Redis62));
+}
+
+mod cluster_on_valkey_9_1 {
+    use super::*;
+
+    conformance!(Cluster::of(Flavor::Valkey91));
+}
