@@ -7,7 +7,7 @@ use tollgate_conformance::{Harness, conformance};
 use tollgate_core::Store;
 use tollgate_redis::{Options, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
-use tollgate_testkit::shared::{self, SharedServer};
+use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
 /// A machine that is busy with other tests must not fail these.
 fn options() -> Options {
@@ -76,4 +76,45 @@ mod manager_on_system {
     }
 
     conformance!(Manager);
+}
+
+/// One connection to a cluster.
+struct Clustered {
+    flavor: Flavor,
+    cluster: OnceLock<SharedCluster>,
+}
+
+impl Clustered {
+    const fn of(flavor: Flavor) -> Self {
+        Self {
+            flavor,
+            cluster: OnceLock::new(),
+        }
+    }
+}
+
+impl Harness for Clustered {
+    async fn store(&self) -> Arc<dyn Store> {
+        let cluster = self.cluster.get_or_init(|| shared::cluster(self.flavor));
+        let store = RedisStore::connect_cluster(cluster.urls(), options()).await;
+        Arc::new(store.unwrap())
+    }
+}
+
+mod cluster_on_system {
+    use super::*;
+
+    conformance!(Clustered::of(Flavor::System));
+}
+
+mod cluster_on_redis_6_2 {
+    use super::*;
+
+    conformance!(Clustered::of(Flavor::Redis62));
+}
+
+mod cluster_on_valkey_9_1 {
+    use super::*;
+
+    conformance!(Clustered::of(Flavor::Valkey91));
 }
