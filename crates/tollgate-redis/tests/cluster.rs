@@ -1,0 +1,210 @@
+//! A cluster whose slots and masters move: calls follow, and none is counted twice or lost.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate_core::algorithm::{FixedWindow, Gcra};
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter};
+use tollgate_redis::redis::cluster_async::ClusterConnection;
+use tollgate_redis::{Options, RedisStore};
+use tollgate_testkit::{Cluster, Flavor, Server};
+
+type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
+
+async fn limiter(cluster: &Cluster, limits: impl IntoIterator<Item = Limit>) -> Limiter {
+    // A machine that is busy with other tests must not fail these.
+    let options = Options::default().with_deadline(Duration::from_secs(5));
+    let store = RedisStore::connect_cluster(cluster.urls(), options).await;
+    RateLimiter::new(store.unwrap(), limits).unwrap()
+}
+
+fn five_an_hour() -> Limit {
+    let quota = Quota::per_hour(5);
+    Limit::new("hourly", FixedWindow::anchored(quota)).unwrap()
+}
+
+/// Returns a master that does not serve the slot of `key`.
+fn another<'a>(cluster: &'a Cluster, key: &str) -> &'a Server {
+    let from = cluster.master_of(Cluster::slot_of(key)).port();
+    let mut nodes = cluster.nodes().iter();
+    nodes.find(|node| node.port() != from).unwrap()
+}
+
+async fn follows_a_slot(flavor: Flavor) {
+    let cluster = Cluster::masters_only(flavor, 3);
+    let limiter = limiter(&cluster, [five_an_hour()]).await;
+    let slot = Cluster::slot_of("old");
+    assert!(limiter.check("old").await.unwrap().is_allowed());
+
+    // A key of the same slot that is nowhere is at the new place, where the script is not known.
+    let young = (0..).map(|n| format!("young-{n}"));
+    let mut young = young.filter(|key| Cluster::slot_of(key) == slot);
+    let (first, second) = (young.next().unwrap(), young.next().unwrap());
+    let migration = cluster.begin_migration(slot, another(&cluster, "old"));
+    assert_eq!(limiter.check("old").await.unwrap().remaining(), 3);
+    assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 4);
+    assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 3);
+
+    while migration.move_keys(1) > 0 {}
+    assert_eq!(limiter.check("old").await.unwrap().remaining(), 2);
+    assert_eq!(limiter.check(second.as_str()).await.unwrap().remaining(), 4);
+
+    migration.finish();
+    assert_eq!(limiter.check("old").await.unwrap().remaining(), 1);
+    assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 2);
+    assert_eq!(limiter.check(second.as_str()).await.unwrap().remaining(), 3);
+    assert!(limiter.check("old").await.unwrap().is_allowed());
+    assert!(limiter.check("old").await.unwrap().is_denied());
+
+    limiter.reset("old").await.unwrap();
+    assert_eq!(limiter.check("old").await.unwrap().remaining(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_a_slot_on_redis_system() {
+    follows_a_slot(Flavor::System).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_a_slot_on_redis_6_2() {
+    follows_a_slot(Flavor::Redis62).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_a_slot_on_valkey_9_1() {
+    follows_a_slot(Flavor::Valkey91).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn admits_exactly_the_bound_while_slots_move() {
+    const BOUND: u32 = 3_000;
+    let cluster = Cluster::masters_only(Flavor::System, 3);
+    let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(BOUND))).unwrap();
+    let limiter = Arc::new(limiter(&cluster, [limit]).await);
+    let keys = ["a", "b", "c"];
+    let (moves, errors) = (AtomicBool::new(true), AtomicU64::new(0));
+    let (moves, errors) = (Arc::new(moves), Arc::new(errors));
+    let mut callers = Vec::new();
+    for caller in 0..12 {
+        let (limiter, moves) = (Arc::clone(&limiter), Arc::clone(&moves));
+        let errors = Arc::clone(&errors);
+        callers.push(tokio::spawn(async move {
+            let key = keys[caller % keys.len()];
+            let mut allowed = 0;
+            loop {
+                let are_moving = moves.load(Ordering::Relaxed);
+                match limiter.check(key).await {
+                    Ok(decision) if decision.is_allowed() => allowed += 1,
+                    Ok(_) if !are_moving => return (key, allowed),
+                    Ok(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                        errors.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        }));
+    }
+    tokio::task::block_in_place(|| {
+        for round in 0..4 {
+            let key = keys[round % keys.len()];
+            cluster.migrate_slot(Cluster::slot_of(key), another(&cluster, key));
+        }
+    });
+    moves.store(false, Ordering::Relaxed);
+    let mut allowed = [0_u32; 3];
+    for caller in callers {
+        let (key, count) = caller.await.unwrap();
+        allowed[keys.iter().position(|&other| other == key).unwrap()] += count;
+    }
+    assert_eq!(allowed, [BOUND; 3]);
+    assert_eq!(errors.load(Ordering::Relaxed), 0);
+}
+
+/// Several keys that are not all at the same place are decided by nobody until they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_for_keys_that_are_apart() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let burst = Limit::new("burst", Gcra::new(Quota::per_hour(5)).unwrap()).unwrap();
+    let limiter = Arc::new(limiter(&cluster, [burst, five_an_hour()]).await);
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let migration = cluster.begin_migration(Cluster::slot_of("key"), another(&cluster, "key"));
+    assert_eq!(migration.move_keys(1), 1);
+    let waiting = tokio::spawn({
+        let limiter = Arc::clone(&limiter);
+        async move { limiter.check("key").await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished());
+    migration.move_keys(1);
+    migration.finish();
+    assert_eq!(waiting.await.unwrap().unwrap().remaining(), 3);
+}
+
+/// The node runs the call, and the connection is cut before its reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_is_not_asked_for_again() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(1_000))).unwrap();
+    let limiter = Arc::new(limiter(&cluster, [limit]).await);
+    let node = cluster.master_of(Cluster::slot_of("key"));
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let (mut counted, mut lost) = (1, 0);
+    for _ in 0..10 {
+        let mut control = node.connection();
+        node.pause();
+        let call = tokio::spawn({
+            let limiter = Arc::clone(&limiter);
+            async move { limiter.check("key").await }
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+        control.send(&kill).unwrap();
+        node.resume();
+        control.receive().unwrap();
+        if let Err(error) = call.await.unwrap() {
+            assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+            lost += 1;
+        }
+        // Reading brings the connection back.
+        let left = loop {
+            match limiter.peek("key").await {
+                Ok(decision) => break decision.remaining(),
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        let now = 1_000 - left;
+        assert!(
+            now <= counted + 1,
+            "{now} counted after {counted} and one call"
+        );
+        counted = now;
+    }
+    assert!(lost > 0 && counted > 1, "{lost} lost, {counted} counted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_a_failover_without_an_error_that_stays() {
+    let cluster = Cluster::start(Flavor::System);
+    let limiter = limiter(&cluster, [five_an_hour()]).await;
+    let master = cluster.master_of(Cluster::slot_of("key"));
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+    let replica = cluster.replica_of(master);
+    tokio::task::block_in_place(|| cluster.failover(replica));
+    // The script is not known there.
+    assert_eq!(limiter.check("key").await.unwrap().remaining(), 3);
+
+    // And one that nobody has asked for: the new master is killed.
+    let new = cluster.master_of(Cluster::slot_of("key"));
+    new.kill();
+    let started = std::time::Instant::now();
+    while limiter.check("key").await.is_err() {
+        assert!(started.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
