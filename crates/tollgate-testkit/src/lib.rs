@@ -6,10 +6,12 @@ mod flavor;
 mod folder;
 mod port;
 mod process;
+mod sentinel;
 mod server;
 pub mod shared;
 
 pub use cluster::{Cluster, ClusterOptions, Migration};
 pub use connection::{Connection, Reply};
 pub use flavor::Flavor;
+pub use sentinel::{SentinelGroup, SentinelOptions};
 pub use server::{Server, ServerOptions};

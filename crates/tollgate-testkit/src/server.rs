@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const PAUSE: Duration = Duration::from_millis(2);
 /// How many ports are tried, should programs that are not of this kit take them.
 const ATTEMPTS: usize = 5;
+/// The file in a server's folder that it reads its configuration from, if it has one.
+const CONFIGURATION: &str = "server.conf";
 /// How many lines of a log a panic shows.
 const TAIL: usize = 20;
 
@@ -27,6 +29,10 @@ const TAIL: usize = 20;
 pub struct ServerOptions {
     binary: PathBuf,
     arguments: Vec<String>,
+    /// What the server reads at its first start, and may rewrite.
+    configuration: Option<String>,
+    /// What the server is told at each start, whether it knows the command or not.
+    told: Vec<String>,
 }
 
 impl ServerOptions {
@@ -46,6 +52,19 @@ impl ServerOptions {
         Self {
             binary: binary.into(),
             arguments: arguments.map(str::to_owned).to_vec(),
+            configuration: None,
+            told: Vec::new(),
+        }
+    }
+
+    /// Returns options for a sentinel with this configuration, which is told `command`.
+    #[track_caller]
+    pub(crate) fn sentinel(flavor: Flavor, configuration: String, command: &[&str]) -> Self {
+        Self {
+            binary: flavor.binary(),
+            arguments: vec!["--sentinel".to_owned()],
+            configuration: Some(configuration),
+            told: command.iter().map(|&word| word.to_owned()).collect(),
         }
     }
 
@@ -81,6 +100,10 @@ impl ServerOptions {
                     .tempdir()
                     .expect("a folder for the server"),
             };
+            if let Some(configuration) = &server.options.configuration {
+                fs::write(server.folder().join(CONFIGURATION), configuration)
+                    .expect("a file for the configuration");
+            }
             match server.run(Readiness::Serves) {
                 Ok(()) => return server,
                 Err(_) if attempt < ATTEMPTS && server.log().contains("already in use") => {}
@@ -259,9 +282,11 @@ impl Server {
     /// Starts the server's process, and waits until it is ready.
     fn run(&self, readiness: Readiness) -> Result<(), String> {
         let port = self.port().to_string();
+        let file = self.options.configuration.as_ref().map(|_| CONFIGURATION);
         let own = ["--bind", "127.0.0.1", "--port", &port];
-        let arguments: Vec<&str> = own
+        let arguments: Vec<&str> = file
             .into_iter()
+            .chain(own)
             .chain(self.options.arguments.iter().map(String::as_str))
             .collect();
         let binary = &self.options.binary;
@@ -284,6 +309,9 @@ impl Server {
             ));
         }
         *self.process() = Some(process);
+        if !self.options.told.is_empty() {
+            self.command(&self.options.told);
+        }
         Ok(())
     }
 

@@ -7,7 +7,8 @@ mod view;
 
 use std::time::Duration;
 
-pub(crate) use form::{arguments, form, is_ok};
+use form::eventually;
+pub(crate) use form::{arguments, form, is_ok, until};
 pub use migration::Migration;
 
 use crate::server::command;
@@ -249,7 +250,7 @@ impl Cluster {
             let mut running = self.running();
             running.all(|address| is_ok(&address))
         };
-        form::eventually("the nodes do not serve", is_ok);
+        eventually("the nodes do not serve", is_ok);
     }
 
     /// Waits until the view of every node that runs fulfils `condition`.
@@ -266,7 +267,7 @@ impl Cluster {
             }
             masters.windows(2).all(|pair| pair[0] == pair[1]) && !masters.is_empty()
         };
-        form::eventually("the nodes do not agree", agreed);
+        eventually("the nodes do not agree", agreed);
     }
 
     #[track_caller]

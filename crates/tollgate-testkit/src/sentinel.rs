@@ -1,0 +1,296 @@
+//! A primary with replicas, and the sentinels that watch them.
+
+use std::time::Duration;
+
+use crate::cluster::until;
+use crate::server::{field, tail};
+use crate::{Connection, Flavor, Reply, Server, ServerOptions};
+
+/// What the sentinels call the primary.
+const NAME: &str = "tollgate";
+/// How many sentinels there are; two must agree.
+const SENTINELS: usize = 3;
+
+/// How often a sentinel does what, in milliseconds.
+///
+/// By default that is every one, two and ten seconds, and a server that was found half a second ago
+/// counts as down before it is first asked. Servers older than Redis 7.0 know no such command.
+const PERIODS: [&str; 10] = [
+    "SENTINEL",
+    "DEBUG",
+    "ASK-PERIOD",
+    "100",
+    "INFO-PERIOD",
+    "200",
+    "PING-PERIOD",
+    "100",
+    // A replica that is promoted and not published within four of these is made a replica again by
+    // the sentinels that do not lead; the one that leads looks every second.
+    "PUBLISH-PERIOD",
+    "500",
+];
+
+/// How to start a [`SentinelGroup`].
+#[derive(Clone, Debug)]
+pub struct SentinelOptions {
+    flavor: Flavor,
+    replicas: usize,
+    down_after: Duration,
+    arguments: Vec<String>,
+}
+
+impl SentinelOptions {
+    /// Returns options for a primary of `flavor` with one replica, which counts as down after half
+    /// a second; on Redis 6.2, whose sentinels are slower, after one and a half.
+    pub fn new(flavor: Flavor) -> Self {
+        let down_after = match flavor {
+            Flavor::Redis62 => 1_500,
+            _ => 500,
+        };
+        Self {
+            flavor,
+            replicas: 1,
+            down_after: Duration::from_millis(down_after),
+            arguments: Vec::new(),
+        }
+    }
+
+    /// Sets how many replicas there are.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Sets how long the primary may be silent before a sentinel holds it for down.
+    #[must_use]
+    pub fn down_after(mut self, time: Duration) -> Self {
+        self.down_after = time;
+        self
+    }
+
+    /// Adds arguments of the primary and of every replica, such as `["--maxmemory", "1mb"]`.
+    #[must_use]
+    pub fn args<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
+        let arguments = arguments.into_iter().map(Into::into);
+        self.arguments.extend(arguments);
+        self
+    }
+
+    /// Starts the servers and three sentinels, and waits until the replicas follow the primary and
+    /// each sentinel knows all the others and the replicas.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program is not there, or if that takes longer than twenty seconds.
+    #[track_caller]
+    pub fn start(self) -> SentinelGroup {
+        // By default a replica waits five seconds for others to come.
+        let options = ServerOptions::new(self.flavor)
+            .args(["--repl-diskless-sync-delay", "0"])
+            .args(self.arguments);
+        let primary = options.clone().start();
+        let port = primary.port().to_string();
+        let replica = options.args(["--replicaof", "127.0.0.1", &port]);
+        let replicas = (0..self.replicas).map(|_| replica.clone().start());
+        let servers: Vec<Server> = std::iter::once(primary).chain(replicas).collect();
+        let quorum = SENTINELS / 2 + 1;
+        let down_after = self.down_after.as_millis();
+        let configuration = format!(
+            "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\n\
+             sentinel down-after-milliseconds {NAME} {down_after}\n\
+             sentinel failover-timeout {NAME} 3000\n"
+        );
+        let sentinel = ServerOptions::sentinel(self.flavor, configuration, &PERIODS);
+        let sentinels = (0..SENTINELS).map(|_| sentinel.clone().start()).collect();
+        let group = SentinelGroup { servers, sentinels };
+        group.wait();
+        group
+    }
+}
+
+/// A primary with replicas, and three sentinels that watch them and make a replica the primary when
+/// it is down.
+///
+/// Kill a server with [`Server::kill`] and start it again with [`Server::restart`]; all are killed
+/// when this is dropped.
+#[derive(Debug)]
+pub struct SentinelGroup {
+    servers: Vec<Server>,
+    sentinels: Vec<Server>,
+}
+
+impl SentinelGroup {
+    /// Starts a primary of `flavor`, one replica, and three sentinels.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program is not there, or if starting takes longer than twenty seconds.
+    #[track_caller]
+    pub fn start(flavor: Flavor) -> Self {
+        SentinelOptions::new(flavor).start()
+    }
+
+    /// Returns options for a group of `flavor`.
+    pub fn options(flavor: Flavor) -> SentinelOptions {
+        SentinelOptions::new(flavor)
+    }
+
+    /// Returns what the sentinels call the primary, whichever server it is.
+    pub fn primary_name(&self) -> &'static str {
+        NAME
+    }
+
+    /// Returns the servers: the one that was the primary at first, and then the others.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Returns the sentinels.
+    pub fn sentinels(&self) -> &[Server] {
+        &self.sentinels
+    }
+
+    /// Returns where the sentinels listen, such as `127.0.0.1:11000`.
+    pub fn sentinel_addresses(&self) -> Vec<String> {
+        self.sentinels.iter().map(Server::address).collect()
+    }
+
+    /// Returns where the sentinels listen as a client takes it, such as `redis://127.0.0.1:11000`.
+    pub fn sentinel_urls(&self) -> Vec<String> {
+        self.sentinels.iter().map(Server::url).collect()
+    }
+
+    /// Returns the server that the first sentinel that runs names as the primary.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no sentinel runs.
+    #[track_caller]
+    pub fn primary(&self) -> &Server {
+        let mut named = self
+            .running()
+            .filter_map(|sentinel| self.named_by(sentinel));
+        named.next().expect("a sentinel that runs")
+    }
+
+    /// Asks the sentinels to make a replica the primary though nothing is wrong, and waits until
+    /// that is done; returns the new primary.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the sentinels refuse, or if it takes longer than twenty seconds.
+    #[track_caller]
+    pub fn failover(&self) -> &Server {
+        let old = self.primary();
+        let sentinel = self.running().next().expect("a sentinel that runs");
+        let reply = sentinel.command(&["SENTINEL", "FAILOVER", NAME]);
+        assert_eq!(reply.text(), Some("OK"), "{reply:?}");
+        self.wait_for_failover(old)
+    }
+
+    /// Waits until every sentinel that runs names another primary than `old`, and that one takes
+    /// writes; returns it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if that takes longer than twenty seconds.
+    #[track_caller]
+    pub fn wait_for_failover(&self, old: &Server) -> &Server {
+        self.eventually("the sentinels keep the primary", || {
+            let mut named = self.running().map(|sentinel| self.named_by(sentinel));
+            let is_new = |server: &Server| server.port() != old.port() && is_primary(server);
+            named.all(|server| server.is_some_and(is_new)) && self.running().next().is_some()
+        });
+        self.primary()
+    }
+
+    /// Waits until every server that runs is the primary or follows it, and each sentinel that runs
+    /// knows that, and the others.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no sentinel runs, or if that takes longer than twenty seconds.
+    #[track_caller]
+    pub fn wait(&self) {
+        self.eventually("the sentinels do not come to know each other", || {
+            let primary = self.primary();
+            let mut servers = self.servers.iter().filter(|server| server.is_running());
+            let follows = |server: &Server| match server.port() == primary.port() {
+                true => is_primary(server),
+                false => is_replica(server, primary),
+            };
+            let knows = |sentinel: &Server| {
+                let named = self.named_by(sentinel).map(Server::port);
+                named == Some(primary.port()) && self.knows(sentinel)
+            };
+            servers.all(follows) && self.running().all(knows)
+        });
+    }
+
+    /// Waits until `condition` holds, and panics with the tails of the logs if it takes too long.
+    #[track_caller]
+    fn eventually(&self, problem: &str, condition: impl Fn() -> bool) {
+        if let Err(error) = until(problem, condition) {
+            let logs = self.sentinels.iter().map(|sentinel| tail(&sentinel.log()));
+            let logs: Vec<String> = logs.collect();
+            panic!("{error}; the sentinels say:\n{}", logs.join("\n\n"));
+        }
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Server> {
+        let sentinels = self.sentinels.iter();
+        sentinels.filter(|sentinel| sentinel.is_running())
+    }
+
+    /// Returns the server that `sentinel` names as the primary.
+    fn named_by(&self, sentinel: &Server) -> Option<&Server> {
+        let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
+        let reply = ask(sentinel, &words)?;
+        let port: u16 = reply.items().get(1)?.text()?.parse().ok()?;
+        self.servers.iter().find(|server| server.port() == port)
+    }
+
+    /// Returns whether `sentinel` knows the others, and the replicas to be in order.
+    fn knows(&self, sentinel: &Server) -> bool {
+        let others = ask(sentinel, &["SENTINEL", "SENTINELS", NAME]);
+        let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", NAME]);
+        let (Some(others), Some(replicas)) = (others, replicas) else {
+            return false;
+        };
+        // A sentinel votes only once it has answered.
+        let count = |reply: &Reply, flags: &str| {
+            let items = reply.items().iter();
+            let flagged = items.filter(|item| value(item, "flags") == Some(flags));
+            flagged.count()
+        };
+        let running = self.servers.iter().filter(|server| server.is_running());
+        count(&others, "sentinel") + 1 == self.running().count()
+            && count(&replicas, "slave") + 1 == running.count()
+    }
+}
+
+/// Asks `server`, if it answers.
+fn ask(server: &Server, words: &[&str]) -> Option<Reply> {
+    let mut connection = Connection::open(&server.address()).ok()?;
+    connection.command(words).ok()
+}
+
+/// Returns the value that follows `name` in a list of names and values.
+fn value<'a>(list: &'a Reply, name: &str) -> Option<&'a str> {
+    let mut pairs = list.items().chunks_exact(2);
+    pairs.find(|pair| pair[0].text() == Some(name))?[1].text()
+}
+
+fn is_primary(server: &Server) -> bool {
+    let role = ask(server, &["ROLE"]);
+    role.is_some_and(|role| role.items().first().and_then(Reply::text) == Some("master"))
+}
+
+/// Returns whether `server` follows `primary`, and is not still catching up.
+fn is_replica(server: &Server, primary: &Server) -> bool {
+    let reply = ask(server, &["INFO", "replication"]);
+    let text = reply.as_ref().and_then(Reply::text).unwrap_or_default();
+    let port = primary.port().to_string();
+    field(text, "master_link_status") == Some("up") && field(text, "master_port") == Some(&port)
+}
