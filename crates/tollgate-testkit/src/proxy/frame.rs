@@ -1,0 +1,117 @@
+//! Where one request or reply ends and the next begins.
+
+/// Bytes that arrive in pieces and are taken out in whole requests or replies.
+#[derive(Debug, Default)]
+pub(super) struct Frames(Vec<u8>);
+
+/// A request or a reply.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Frame(pub(super) Vec<u8>);
+
+impl Frames {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Takes the oldest request or reply out, if all of it has arrived.
+    pub(super) fn next(&mut self) -> Option<Frame> {
+        let end = end(&self.0)?;
+        Some(Frame(self.0.drain(..end).collect()))
+    }
+}
+
+impl Frame {
+    /// Returns whether a server has sent this unasked.
+    pub(super) fn is_push(&self) -> bool {
+        self.0.first() == Some(&b'>')
+    }
+
+    /// Returns the first word of a request.
+    pub(super) fn command(&self) -> &[u8] {
+        let text = &self.0;
+        if text.first() != Some(&b'*') {
+            // An inline request, as from a terminal.
+            let end = text.iter().position(u8::is_ascii_whitespace);
+            return &text[..end.unwrap_or(text.len())];
+        }
+        let mut lines = text.split(|&byte| byte == b'\n').skip(2);
+        lines.next().unwrap_or_default().trim_ascii_end()
+    }
+}
+
+/// Returns where the first value in `bytes` ends, if it is whole.
+fn end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    // How many values are still to come until the first is whole.
+    let mut left: u64 = 1;
+    while left > 0 {
+        let rest = bytes.get(at..)?;
+        let line = rest.iter().position(|&byte| byte == b'\n')?;
+        let (kind, number) = (*rest.first()?, number(rest.get(1..line)?));
+        at += line + 1;
+        left -= 1;
+        match (kind, number) {
+            // A length of -1 is that of nothing, which has no bytes and no end of a line.
+            (b'$' | b'=' | b'!', Some(length)) => at += usize::try_from(length).ok()? + 2,
+            (b'*' | b'~' | b'>', Some(count)) => left += count,
+            (b'%', Some(count)) => left += 2 * count,
+            // Attributes come before a value and are not one.
+            (b'|', Some(count)) => left += 2 * count + 1,
+            _ => {}
+        }
+    }
+    (at <= bytes.len()).then_some(at)
+}
+
+/// Reads a length or a count, unless it is negative.
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.trim_end().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One after the other, of both versions of the protocol.
+    const FRAMES: [&str; 12] = [
+        "+OK\r\n",
+        "-ERR no\r\n",
+        ":-7\r\n",
+        "$-1\r\n",
+        "*-1\r\n",
+        "*0\r\n",
+        "$6\r\n$1\r\na\n\r\n",
+        "*2\r\n*1\r\n$3\r\nGET\r\n:1\r\n",
+        "%1\r\n+key\r\n~2\r\n,1.5\r\n#t\r\n",
+        "|1\r\n+ttl\r\n:3600\r\n_\r\n",
+        ">2\r\n+invalidate\r\n*1\r\n=5\r\ntxt:a\r\n",
+        "PING\r\n",
+    ];
+
+    #[test]
+    fn frames_are_told_apart_wherever_they_are_torn() {
+        let all = FRAMES.concat();
+        for size in [1, 2, 7, all.len()] {
+            let mut frames = Frames::default();
+            let mut found = Vec::new();
+            for piece in all.as_bytes().chunks(size) {
+                frames.push(piece);
+                while let Some(frame) = frames.next() {
+                    found.push(String::from_utf8(frame.0).unwrap());
+                }
+            }
+            assert_eq!(found, FRAMES);
+            assert!(frames.0.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_first_word_of_a_request_is_found() {
+        let command = |text: &str| Frame(text.into()).command().to_vec();
+        assert_eq!(command("*2\r\n$3\r\nGET\r\n$1\r\na\r\n"), b"GET");
+        assert_eq!(command("PING\r\n"), b"PING");
+        assert_eq!(command("get key\r\n"), b"get");
+        assert!(!Frame(FRAMES[7].into()).is_push());
+        assert!(Frame(FRAMES[10].into()).is_push());
+    }
+}

@@ -1,0 +1,157 @@
+//! One connection through a proxy.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use super::frame::{Frame, Frames};
+use super::lock;
+use super::orders::Orders;
+
+/// A connection of a client's and the one to the server that belongs to it.
+///
+/// Three threads serve it: one passes requests on, one takes replies from the server, and one hands
+/// them to the client when their time has come.
+#[derive(Debug)]
+pub(super) struct Link {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    client: TcpStream,
+    server: TcpStream,
+    orders: Arc<Orders>,
+    ended: AtomicBool,
+    /// The requests, by their places in the order, in front of whose replies the cut is.
+    cuts: Mutex<BTreeSet<u64>>,
+}
+
+impl Link {
+    pub(super) fn open(
+        client: TcpStream,
+        upstream: &str,
+        orders: &Arc<Orders>,
+    ) -> io::Result<Self> {
+        let server = TcpStream::connect(upstream)?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let shared = Arc::new(Shared {
+            client,
+            server,
+            orders: Arc::clone(orders),
+            ended: AtomicBool::new(false),
+            cuts: Mutex::default(),
+        });
+        let (sender, receiver) = channel();
+        let of = |work: fn(&Shared) -> io::Result<()>| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.end_after(work(&shared)))
+        };
+        of(Shared::pass_requests);
+        let replies = Arc::clone(&shared);
+        // It ends when the sender does, so that what has arrived is still delivered.
+        thread::spawn(move || replies.take_replies(&sender));
+        let delivered = Arc::clone(&shared);
+        thread::spawn(move || delivered.end_after(delivered.deliver(&receiver)));
+        Ok(Self { shared })
+    }
+
+    pub(super) fn cut(&self) {
+        self.shared.cut();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.shared.ended.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    fn cut(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        for stream in [&self.client, &self.server] {
+            // One that the other side has closed is as it should be.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Whatever ends one direction ends both.
+    fn end_after(&self, _outcome: io::Result<()>) {
+        self.cut();
+    }
+
+    fn pass_requests(&self) -> io::Result<()> {
+        let mut number = 0;
+        each(&self.client, |frame| {
+            // Before it is sent, so that its reply cannot come first.
+            if self.orders.take_cut(frame.command()) {
+                lock(&self.cuts).insert(number);
+            }
+            number += 1;
+            self.orders.requests.fetch_add(1, Ordering::SeqCst);
+            add(&self.orders.request_bytes, &frame);
+            (&self.server).write_all(&frame.0)
+        })
+    }
+
+    fn take_replies(&self, sender: &Sender<(Instant, Frame)>) -> io::Result<()> {
+        let mut number = 0;
+        each(&self.server, |frame| {
+            if !frame.is_push() {
+                if lock(&self.cuts).contains(&number) {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+                number += 1;
+            }
+            let sent = sender.send((Instant::now(), frame));
+            sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+        })
+    }
+
+    fn deliver(&self, receiver: &Receiver<(Instant, Frame)>) -> io::Result<()> {
+        let mut has_lost = false;
+        for (arrived, frame) in receiver {
+            let due = arrived + self.orders.delay();
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            has_lost |= !frame.is_push() && self.orders.take_drop();
+            if has_lost {
+                continue;
+            }
+            if !frame.is_push() {
+                self.orders.replies.fetch_add(1, Ordering::SeqCst);
+            }
+            add(&self.orders.reply_bytes, &frame);
+            (&self.client).write_all(&frame.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// Does `work` with every request or reply that comes from `stream`, until that ends.
+fn each(mut stream: &TcpStream, mut work: impl FnMut(Frame) -> io::Result<()>) -> io::Result<()> {
+    let mut frames = Frames::default();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let count = match stream.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        frames.push(&buffer[..count]);
+        while let Some(frame) = frames.next() {
+            work(frame)?;
+        }
+    }
+}
+
+fn add(counter: &std::sync::atomic::AtomicU64, frame: &Frame) {
+    // No buffer holds as many bytes as would not fit.
+    let bytes = u64::try_from(frame.0.len()).unwrap_or(u64::MAX);
+    counter.fetch_add(bytes, Ordering::SeqCst);
+}

@@ -1,0 +1,109 @@
+//! What a proxy was told to do, and what it has done.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use super::lock;
+
+/// What all connections of a proxy have in common.
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    standing: Mutex<Standing>,
+    pub(super) connections: AtomicU64,
+    pub(super) requests: AtomicU64,
+    pub(super) request_bytes: AtomicU64,
+    pub(super) replies: AtomicU64,
+    pub(super) reply_bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Standing {
+    delay: Duration,
+    replies: Replies,
+    cuts: Vec<Option<String>>,
+}
+
+/// What becomes of replies.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Replies {
+    #[default]
+    Deliver,
+    Drop(u64),
+}
+
+impl Orders {
+    pub(super) fn set_delay(&self, delay: Duration) {
+        lock(&self.standing).delay = delay;
+    }
+
+    pub(super) fn delay(&self) -> Duration {
+        lock(&self.standing).delay
+    }
+
+    pub(super) fn set_replies(&self, replies: Replies) {
+        lock(&self.standing).replies = replies;
+    }
+
+    /// Returns whether the reply that has come is to be swallowed.
+    pub(super) fn take_drop(&self) -> bool {
+        let mut standing = lock(&self.standing);
+        match &mut standing.replies {
+            Replies::Deliver | Replies::Drop(0) => false,
+            Replies::Drop(count) => {
+                *count -= 1;
+                true
+            }
+        }
+    }
+
+    /// Orders a cut after the next request, or after the next of a `command`.
+    pub(super) fn cut_after(&self, command: Option<&str>) {
+        let command = command.map(str::to_owned);
+        lock(&self.standing).cuts.push(command);
+    }
+
+    /// Returns whether there is to be a cut after a request of `command`.
+    pub(super) fn take_cut(&self, command: &[u8]) -> bool {
+        let cuts = &mut lock(&self.standing).cuts;
+        let is_meant = |meant: &Option<String>| match meant {
+            Some(meant) => meant.as_bytes().eq_ignore_ascii_case(command),
+            None => true,
+        };
+        match cuts.iter().position(is_meant) {
+            Some(index) => {
+                cuts.remove(index);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_replies_are_dropped() {
+        let orders = Orders::default();
+        assert!(!orders.take_drop());
+        orders.set_replies(Replies::Drop(2));
+        assert!(orders.take_drop() && orders.take_drop() && !orders.take_drop());
+        orders.set_replies(Replies::Drop(u64::MAX));
+        assert!(orders.take_drop());
+        orders.set_replies(Replies::Deliver);
+        assert!(!orders.take_drop());
+    }
+
+    #[test]
+    fn a_cut_is_made_once_and_after_what_was_meant() {
+        let orders = Orders::default();
+        assert!(!orders.take_cut(b"GET"));
+        orders.cut_after(Some("EVALSHA"));
+        assert!(!orders.take_cut(b"GET"));
+        assert!(orders.take_cut(b"evalsha") && !orders.take_cut(b"EVALSHA"));
+        orders.cut_after(None);
+        assert!(orders.take_cut(b"GET") && !orders.take_cut(b"GET"));
+    }
+}
