@@ -1,6 +1,8 @@
 //! Connections that are a store's own, with the settings that a rate limiter needs.
 
-use redis::{ErrorKind as RedisErrorKind, IntoConnectionInfo, ProtocolVersion, RedisError};
+#[cfg(any(feature = "connection-manager", feature = "sentinel"))]
+use redis::ProtocolVersion;
+use redis::{ErrorKind as RedisErrorKind, IntoConnectionInfo, RedisError};
 use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
 
@@ -127,6 +129,7 @@ fn configured(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, Sto
     Ok(info.set_redis_settings(redis.set_protocol(ProtocolVersion::RESP3)))
 }
 
+#[cfg(any(feature = "connection-manager", feature = "sentinel"))]
 fn with_tcp(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, StoreError> {
     let info = url.into_connection_info().map_err(refused)?;
     Ok(info.set_tcp_settings(settings::tcp()))

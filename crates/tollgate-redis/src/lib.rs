@@ -2,6 +2,11 @@
 
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(any(
+    feature = "cluster",
+    feature = "connection-manager",
+    feature = "sentinel"
+))]
 mod connect;
 mod engine;
 mod failure;

@@ -10,6 +10,7 @@ use redis::aio::ConnectionManagerConfig;
 use redis::io::tcp::TcpSettings;
 #[cfg(feature = "cluster")]
 use redis::{ProtocolVersion, cluster::ClusterClientBuilder};
+#[cfg(feature = "cluster")]
 use tollgate_core::wire::Options;
 
 /// How many calls may be on their way through one connection; the next one waits.

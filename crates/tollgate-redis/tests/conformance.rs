@@ -1,5 +1,7 @@
 //! The store keeps every promise, on each kind of connection and each kind of server.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 

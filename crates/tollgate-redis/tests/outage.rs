@@ -1,0 +1,180 @@
+//! A server that goes away and comes back: calls fail at once meanwhile, and none is counted twice.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store};
+use tollgate_redis::{Options, RedisStore};
+use tollgate_testkit::{Flavor, SentinelGroup, Server};
+
+/// How long a call may take that fails at once, on a machine that is busy with other tests.
+const AT_ONCE: Duration = Duration::from_secs(1);
+const DEADLINE: Duration = Duration::from_secs(3);
+
+fn options() -> Options {
+    Options::default().with_deadline(DEADLINE)
+}
+
+fn limiter<S: Store>(store: S) -> RateLimiter<S> {
+    let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(1_000)));
+    RateLimiter::new(store, [limit.unwrap()]).unwrap()
+}
+
+/// Calls until it is answered, and returns how many calls failed, each of them at once.
+async fn until_answered(limiter: &RateLimiter<impl Store>) -> usize {
+    let started = Instant::now();
+    let mut failed = 0;
+    loop {
+        let called = Instant::now();
+        match limiter.check("key").await {
+            Ok(_) => return failed,
+            Err(error) => {
+                assert!(
+                    called.elapsed() < AT_ONCE,
+                    "{:?}: {error}",
+                    called.elapsed()
+                );
+                failed += 1;
+            }
+        }
+        assert!(started.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_fails_at_once_and_connects_again() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url(), options()).await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    server.kill();
+    // The connection is known to be lost soon, and then nothing is sent.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..10 {
+        let called = Instant::now();
+        let error = limiter.check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(
+            error.is_retryable() && called.elapsed() < AT_ONCE,
+            "{error}"
+        );
+    }
+
+    server.restart();
+    assert!(until_answered(&limiter).await <= 10);
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_is_waited_for_until_the_deadline() {
+    let server = Server::start(Flavor::System);
+    let options = options().with_deadline(Duration::from_millis(200));
+    let store = RedisStore::connect(server.url(), options).await;
+    let limiter = limiter(store.unwrap());
+    assert_eq!(limiter.check("key").await.unwrap().remaining(), 999);
+
+    server.pause();
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    let error = limiter.peek("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    server.resume();
+    // What was given up is executed nevertheless, once.
+    until_answered(&limiter).await;
+    assert_eq!(limiter.peek("key").await.unwrap().remaining(), 997);
+}
+
+/// The server runs the call, and the connection is cut before its reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_is_not_asked_for_again() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url(), options()).await;
+    let limiter = Arc::new(limiter(store.unwrap()));
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let (mut counted, mut lost) = (1, 0);
+    for _ in 0..10 {
+        let mut control = server.connection();
+        server.pause();
+        let call = tokio::spawn({
+            let limiter = Arc::clone(&limiter);
+            async move { limiter.check("key").await }
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+        control.send(&kill).unwrap();
+        server.resume();
+        control.receive().unwrap();
+        if let Err(error) = call.await.unwrap() {
+            assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+            lost += 1;
+        }
+        let left = loop {
+            match limiter.peek("key").await {
+                Ok(decision) => break decision.remaining(),
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        let now = 1_000 - left;
+        assert!(
+            now <= counted + 1,
+            "{now} counted after {counted} and one call"
+        );
+        counted = now;
+    }
+    assert!(lost > 0 && counted > 1, "{lost} lost, {counted} counted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_lead_to_a_new_primary() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let store = RedisStore::connect_sentinel(urls, name, options()).await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let old = group.primary();
+    old.kill();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(until_answered(&limiter).await > 0);
+    let new = group.primary();
+    assert_ne!(new.port(), old.port());
+    assert!(new.command(&["DBSIZE"]).integer() >= Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_lead_away_from_a_primary_that_becomes_a_replica() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let store = RedisStore::connect_sentinel(urls, name, options()).await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    tokio::task::block_in_place(|| group.failover());
+    until_answered(&limiter).await;
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_lead_away_from_a_primary_that_hangs() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let options = options().with_deadline(Duration::from_millis(200));
+    let store = RedisStore::connect_sentinel(urls, name, options).await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let old = group.primary();
+    old.pause();
+    until_answered(&limiter).await;
+    assert_ne!(group.primary().port(), old.port());
+    old.resume();
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+}
