@@ -13,6 +13,8 @@ mod sliding_log;
 mod text;
 
 pub use fixed_window::FixedWindow;
+#[cfg(feature = "wire")]
+pub(crate) use fixed_window::{Plan, Told};
 pub use gcra::Gcra;
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_counter::SlidingCounter;

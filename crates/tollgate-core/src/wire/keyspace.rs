@@ -11,6 +11,8 @@ use crate::request::Check;
 const VERSION: &str = "v1";
 /// Marks the states that were written at a caller's instants: one key never has two clocks.
 const CALLER: &str = "-caller";
+/// Marks the counters of stores that run no scripts.
+const PLAIN: &str = "-plain";
 
 /// Names the keys of one store.
 ///
@@ -42,15 +44,25 @@ impl Keyspace {
 
     /// Returns the keys of `checks`, of states written at a caller's instants or the server's.
     pub(super) fn of(&self, checks: &[Check<'_>], caller: bool) -> Vec<Vec<u8>> {
-        checks.iter().map(|check| self.key(check, caller)).collect()
+        let variant = if caller { CALLER } else { "" };
+        let keys = checks.iter().map(|check| self.key(check, variant));
+        keys.collect()
     }
 
     /// Returns both keys of `check`, whose states are of the server's clock and of callers'.
     pub(super) fn both(&self, check: &Check<'_>) -> [Vec<u8>; 2] {
-        [self.key(check, false), self.key(check, true)]
+        ["", CALLER].map(|variant| self.key(check, variant))
     }
 
-    fn key(&self, check: &Check<'_>, caller: bool) -> Vec<u8> {
+    /// Returns the key of a counter without scripts, of one numbered window or of any.
+    pub(super) fn plain(&self, check: &Check<'_>, window: Option<u64>) -> Vec<u8> {
+        match window {
+            Some(window) => self.key(check, &format!("{PLAIN}-{window}")),
+            None => self.key(check, PLAIN),
+        }
+    }
+
+    fn key(&self, check: &Check<'_>, variant: &str) -> Vec<u8> {
         let (identity, key) = (check.limit().identity(), check.key());
         let user = key.partition().len() + key.rest().len();
         let mut text = Vec::with_capacity(self.prefix.len() + identity.len() + user + 24);
@@ -59,9 +71,7 @@ impl Keyspace {
         text.extend_from_slice(identity.as_bytes());
         text.push(b':');
         text.extend_from_slice(VERSION.as_bytes());
-        if caller {
-            text.extend_from_slice(CALLER.as_bytes());
-        }
+        text.extend_from_slice(variant.as_bytes());
         text.extend_from_slice(b":{");
         if key.partition().is_empty() {
             // Empty braces would be no hash tag; nothing is escaped to this.

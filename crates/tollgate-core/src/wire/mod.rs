@@ -11,12 +11,14 @@ mod engine;
 mod fault;
 mod keyspace;
 mod options;
+mod plain;
 mod script;
 mod store;
 mod twin;
 
 pub use engine::{Call, Engine, Failure};
 pub use options::{Clock, Options};
+pub use plain::{Command, PlainStore, Transact};
 pub use script::Script;
 pub use store::WireStore;
 pub(crate) use twin::{Asked, Paired, Words};

@@ -1,5 +1,8 @@
 //! Fixed window: one count for each of the windows that follow each other.
 
+#[cfg(feature = "wire")]
+pub(crate) use plan::{Plan, Told};
+
 use super::{Machine, Status, state_of};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -170,6 +173,8 @@ impl Machine for FixedWindow {
     }
 }
 
+#[cfg(feature = "wire")]
+mod plan;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "wire")]

@@ -1,0 +1,195 @@
+//! Fixed windows by plain commands, where a server runs no scripts.
+//!
+//! One transaction reads the server's clock and adds to a counter that refuses to pass its bound:
+//! `BITFIELD` with `OVERFLOW FAIL` leaves a counter alone whose next value would not fit its 63
+//! bits, so a unit is counted as the largest step of which exactly `N` fit.
+
+use super::{FixedWindow, State};
+use crate::algorithm::{self, Kind, Machine};
+use crate::time::MAX_EXACT;
+
+/// The shortest aligned window, whose counter is named before the server is asked what time it is.
+const SHORTEST_US: u64 = 10_000;
+/// The largest value of a counter.
+const MOST: u64 = i64::MAX as u64;
+
+/// How a window is counted by plain commands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Plan {
+    window_us: u64,
+    anchored: bool,
+    counts_denied: bool,
+    /// What one unit adds to the counter.
+    step: u64,
+}
+
+impl FixedWindow {
+    /// Returns how plain commands count this window.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot.
+    pub(crate) fn plan(&self) -> Result<Plan, &'static str> {
+        let (amount, window_us) = (self.quota().amount(), self.quota().window_us());
+        if self.is_anchored() && window_us % 1_000 != 0 {
+            return Err("an anchored window must be whole milliseconds, in which servers expire");
+        }
+        if !self.is_anchored() && window_us < SHORTEST_US {
+            return Err("an aligned window must be 10 ms or more, or it is over on the way there");
+        }
+        let step = if self.counts_denied() {
+            1
+        } else {
+            let Some(step) = MOST.checked_div(amount) else {
+                return Err("a quota of zero needs no server");
+            };
+            // One more than the amount must not fit.
+            if (amount + 1)
+                .checked_mul(step)
+                .is_some_and(|sum| sum <= MOST)
+            {
+                return Err("so large an amount has no step of which exactly as many fit");
+            }
+            step
+        };
+        Ok(Plan {
+            window_us,
+            anchored: self.is_anchored(),
+            counts_denied: self.counts_denied(),
+            step,
+        })
+    }
+}
+
+/// What a server tells of a counter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// The server's clock.
+    pub(crate) now: u64,
+    /// The counter before the call.
+    pub(crate) before: u64,
+    /// The Unix time in milliseconds that the counter expires after, or negative if there is none.
+    pub(crate) expires: i64,
+}
+
+impl Plan {
+    /// Returns the window that holds `now`, where windows are numbered.
+    pub(crate) const fn window(&self, now: u64) -> Option<u64> {
+        if self.anchored {
+            return None;
+        }
+        Some(now / self.window_us)
+    }
+
+    /// Returns what `BITFIELD` does to count `cost`, after it has read the counter.
+    pub(crate) fn add(&self, cost: u64) -> [Vec<u8>; 6] {
+        let overflow = if self.counts_denied { "SAT" } else { "FAIL" };
+        let added = self.step.saturating_mul(cost).min(MOST);
+        increment(overflow, &added.to_string())
+    }
+
+    /// Returns what `BITFIELD` does to give back `amount`.
+    pub(crate) fn give_back(&self, amount: u64) -> [Vec<u8>; 6] {
+        let returned = self.step.saturating_mul(amount).min(MOST);
+        increment("SAT", &format!("-{returned}"))
+    }
+
+    /// Returns the command that lets a counter of `window` expire, if it does not yet.
+    ///
+    /// Never within the window's last millisecond, in which a server deletes at once.
+    pub(crate) fn expire(&self, key: &[u8], window: Option<u64>) -> Vec<Vec<u8>> {
+        let (name, when) = match window {
+            Some(window) => {
+                let end = (window + 1).saturating_mul(self.window_us);
+                ("PEXPIREAT", end / 1_000 + 1)
+            }
+            None => ("PEXPIRE", self.window_us / 1_000),
+        };
+        vec![
+            name.into(),
+            key.to_vec(),
+            when.to_string().into(),
+            "NX".into(),
+        ]
+    }
+
+    /// Returns whether a call of `cost` may be sent to be counted, or can never fit.
+    pub(crate) const fn may_count(&self, cost: u64, amount: u64) -> bool {
+        cost > 0 && (self.counts_denied || cost <= amount)
+    }
+
+    /// Returns the state before the call, and the instant it was decided at.
+    ///
+    /// An anchored window begins with the millisecond after its first call, because that is how
+    /// servers expire; calls of the millisecond before are told that instant.
+    pub(crate) fn state(&self, window: Option<u64>, told: Told) -> Option<(algorithm::State, u64)> {
+        let kept = (told.before / self.step).min(MAX_EXACT);
+        let (start, now) = match window {
+            Some(window) => (window.checked_mul(self.window_us)?, told.now),
+            None if told.expires < 0 => (told.now, told.now),
+            None => {
+                let expires = u64::try_from(told.expires).ok()?;
+                let end = expires.checked_add(1)?.checked_mul(1_000)?;
+                let start = end.checked_sub(self.window_us)?;
+                // What the clock says may be later than the instant that keys expire by.
+                (start, told.now.clamp(start, end - 1))
+            }
+        };
+        let kind = match kept {
+            0 => Kind::Vacant,
+            _ => Kind::FixedWindow(State {
+                start,
+                kept,
+                at_start: kept,
+            }),
+        };
+        (start <= MAX_EXACT).then_some((algorithm::State(kind), now))
+    }
+}
+
+fn increment(overflow: &str, by: &str) -> [Vec<u8>; 6] {
+    ["OVERFLOW", overflow, "INCRBY", "u63", "0", by].map(Vec::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::Quota;
+
+    #[test]
+    fn exactly_the_amount_fits() {
+        for amount in [1, 2, 3, 7, 1_000, 99_991, 1 << 31] {
+            let plan = FixedWindow::aligned(Quota::per_minute(amount))
+                .plan()
+                .unwrap();
+            let step = u128::from(plan.step);
+            let (amount, most) = (u128::from(amount), u128::from(MOST));
+            assert!(amount * step <= most && most < (amount + 1) * step);
+        }
+    }
+
+    #[test]
+    fn what_has_no_plan_says_why() {
+        for (window, reason) in [
+            (FixedWindow::aligned(Quota::per_minute(0)), "zero"),
+            (
+                FixedWindow::aligned(Quota::per_minute(MAX_EXACT)),
+                "exactly as many",
+            ),
+            (
+                FixedWindow::anchored(
+                    Quota::new(1, std::time::Duration::from_micros(1_500)).unwrap(),
+                ),
+                "milliseconds",
+            ),
+            (
+                FixedWindow::aligned(
+                    Quota::new(1, std::time::Duration::from_micros(9_999)).unwrap(),
+                ),
+                "10 ms",
+            ),
+        ] {
+            assert!(window.plan().unwrap_err().contains(reason));
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A store that runs no scripts: one transaction of plain commands for each decision.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+
+use super::engine::{Engine, Failure};
+use super::fault;
+use super::keyspace::Keyspace;
+use super::options::Options;
+use crate::algorithm::{Algorithm, Plan, Told};
+use crate::decision::Decision;
+use crate::error::{ErrorKind, StoreError};
+use crate::limit::Limit;
+use crate::request::{Check, Operation, Request};
+use crate::store::Store;
+use crate::time::Timestamp;
+
+/// How often a decision is tried again whose window was over before it arrived.
+const ATTEMPTS: usize = 20;
+
+/// The words of a command, its name first.
+pub type Command = Vec<Vec<u8>>;
+
+/// An [`Engine`] that can also send several commands to be executed together.
+pub trait Transact: Engine {
+    /// Sends `commands`, which name one key, as one block from `MULTI` to `EXEC`, in one exchange.
+    ///
+    /// Returns the numbers in each command's reply: none, one or several, each a number or nil. A
+    /// number may be written in digits, as in the reply of `TIME`.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] that says whether the server may have run them.
+    fn transact(
+        &self,
+        commands: &[Command],
+    ) -> impl Future<Output = Result<Vec<Vec<Option<i64>>>, Failure>> + Send;
+
+    /// Returns the microseconds since any fixed instant, by a clock that never steps.
+    fn monotonic_us(&self) -> u64;
+}
+
+/// A [`Store`] for servers on which scripts may not run: fixed windows, one at a time, by the
+/// server's clock.
+///
+/// Its counters are its own: it shares none with a [`WireStore`](super::WireStore) on the same
+/// server. It needs Redis 7.0, whose `PEXPIRE` and `PEXPIREAT` can leave alone what already
+/// expires.
+///
+/// An aligned window is exact. The client names the counter of the window that it takes the server
+/// to be in, from what the server's clock said last, and reads the clock in the same transaction;
+/// a call that arrived after the end of that window is sent again to the next.
+/// An anchored window begins with the millisecond after its first call, which is what servers can
+/// expire by, and cannot be refunded.
+#[derive(Debug)]
+pub struct PlainStore<E> {
+    engine: E,
+    options: Options,
+    keyspace: Keyspace,
+    /// How far the server's clock is at least ahead of the engine's; zero until it was heard.
+    ahead: AtomicU64,
+}
+
+/// A request that plain commands can decide.
+struct Plain<'a> {
+    check: Check<'a>,
+    plan: Plan,
+    step: Step,
+}
+
+/// What is done to a counter.
+#[derive(Clone, Copy)]
+enum Step {
+    Add(u64),
+    GiveBack { amount: u64, at: u64 },
+    Look,
+}
+
+impl<E: Transact> PlainStore<E> {
+    /// Returns a store that is to serve `limits`, through `engine`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] when plain commands cannot serve one of `limits`; it names all
+    /// of those, and says why.
+    pub fn new(engine: E, options: Options, limits: &[Limit]) -> Result<Self, StoreError> {
+        let refused: Vec<String> = limits
+            .iter()
+            .filter_map(|limit| match plan(limit) {
+                Ok(_) => None,
+                Err(reason) => Some(format!("{limit}: {reason}")),
+            })
+            .collect();
+        if !refused.is_empty() {
+            return Err(unsupported(&refused.join("; ")));
+        }
+        Ok(Self {
+            engine,
+            keyspace: Keyspace::new(&options),
+            options,
+            ahead: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns what the commands are sent through.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// Does what `plain` says, again where the window was over before the call arrived.
+    async fn run(&self, plain: &Plain<'_>) -> Result<Answer, Failure> {
+        for _ in 0..ATTEMPTS {
+            let (window, step) = self.aim(plain);
+            let key = self.keyspace.plain(&plain.check, window);
+            let told = self.ask(&plain.plan, step, &key, window).await?;
+            let actual = plain.plan.window(told.now);
+            if window == actual {
+                return Ok(Answer { window, told });
+            }
+            // What was counted in a window that is over counts nowhere. In one that has not begun,
+            // because the server's clock has stepped back, it is given back.
+            if let (true, Step::Add(cost)) = (window > actual, step) {
+                let commands = vec![bitfield(&key, Some(plain.plan.give_back(cost)))];
+                self.engine.transact(&commands).await?;
+            }
+        }
+        Err(Failure::not_sent(
+            "the window was over before the call arrived, again and again",
+        ))
+    }
+
+    /// Returns the window that the server is taken to be in, and what to do there.
+    fn aim(&self, plain: &Plain<'_>) -> (Option<u64>, Step) {
+        let window = plain.plan.window(self.server_time());
+        match plain.step {
+            // What was counted in a window that is over is not given back.
+            Step::GiveBack { at, .. } if plain.plan.window(at) < window => (window, Step::Look),
+            Step::GiveBack { at, .. } => (plain.plan.window(at), plain.step),
+            step => (window, step),
+        }
+    }
+
+    /// Returns the least that the server's clock can show now.
+    fn server_time(&self) -> u64 {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        self.engine.monotonic_us().saturating_add(ahead)
+    }
+
+    /// Does one transaction.
+    async fn ask(
+        &self,
+        plan: &Plan,
+        step: Step,
+        key: &[u8],
+        window: Option<u64>,
+    ) -> Result<Told, Failure> {
+        let change = match step {
+            Step::Add(cost) => Some(plan.add(cost)),
+            Step::GiveBack { amount, .. } => Some(plan.give_back(amount)),
+            Step::Look => None,
+        };
+        let mut commands = vec![vec![b"TIME".to_vec()]];
+        let writes = change.is_some();
+        commands.push(bitfield(key, change));
+        if writes {
+            commands.push(plan.expire(key, window));
+        }
+        commands.push(vec![b"PEXPIRETIME".to_vec(), key.to_vec()]);
+        let replies = self.engine.transact(&commands).await?;
+        let heard = self.engine.monotonic_us();
+        let told = told(&replies).ok_or_else(|| Failure::malformed("a reply of another form"))?;
+        // The reply is some time old: no more than this is known.
+        let ahead = told.now.saturating_sub(heard);
+        self.ahead.store(ahead, Ordering::Relaxed);
+        Ok(told)
+    }
+}
+
+/// What a server has told, and of which window.
+struct Answer {
+    window: Option<u64>,
+    told: Told,
+}
+
+/// Returns the command that reads a counter, and changes it.
+fn bitfield(key: &[u8], change: Option<[Vec<u8>; 6]>) -> Command {
+    let mut command: Command = vec![b"BITFIELD".to_vec(), key.to_vec()];
+    command.extend(["GET", "u63", "0"].map(Vec::from));
+    command.extend(change.into_iter().flatten());
+    command
+}
+
+fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
+    let [time, counter, .., expires] = replies else {
+        return None;
+    };
+    let &[Some(seconds), Some(micros)] = time.as_slice() else {
+        return None;
+    };
+    let now = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
+    Some(Told {
+        now: u64::try_from(now).ok()?,
+        before: u64::try_from((*counter.first()?)?).ok()?,
+        expires: (*expires.first()?)?,
+    })
+}
+
+fn plan(limit: &Limit) -> Result<Plan, &'static str> {
+    match limit.algorithm() {
+        Algorithm::FixedWindow(window) => window.plan(),
+        _ => Err("only fixed windows can be counted without scripts"),
+    }
+}
+
+fn unsupported(what: &str) -> StoreError {
+    StoreError::new(
+        ErrorKind::Unsupported,
+        format!(
+            "without scripts this cannot be decided exactly: {what}; use the store with scripts"
+        ),
+    )
+}
+
+/// Returns what of `request` is to be done by plain commands.
+fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
+    let &[check] = request.checks() else {
+        return Err("several limits are all-or-nothing only in a script");
+    };
+    if request.caller_time().is_some() {
+        return Err("counters expire by the server's clock");
+    }
+    let plan = plan(check.limit())?;
+    let step = match request.operation() {
+        Operation::Consume
+            if plan.may_count(check.cost(), check.limit().algorithm().capacity()) =>
+        {
+            Step::Add(check.cost())
+        }
+        Operation::Consume | Operation::Peek => Step::Look,
+        Operation::Refund(receipt) if plan.window(0).is_some() => match receipt.charges()[0] {
+            charge if charge.amount() == 0 => Step::Look,
+            charge => Step::GiveBack {
+                amount: charge.amount(),
+                at: charge.at().as_micros(),
+            },
+        },
+        Operation::Refund(_) => return Err("an anchored window keeps the place of its first call"),
+        Operation::TakeUpTo => return Err("a counter takes all of a cost, or nothing"),
+    };
+    Ok(Plain { check, plan, step })
+}
+
+#[async_trait]
+impl<E: Transact> Store for PlainStore<E> {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        request.validate()?;
+        let plain = plain(request).map_err(unsupported)?;
+        let writes = !matches!(plain.step, Step::Look);
+        let work = self.run(&plain);
+        let answer = match self.engine.within(self.options.deadline, work).await {
+            Some(outcome) => outcome.map_err(|failure| fault::error(failure, writes))?,
+            None => return Err(fault::too_late(self.options.deadline, writes)),
+        };
+        decision(request, &plain, &answer).ok_or_else(|| {
+            StoreError::new(
+                ErrorKind::Protocol,
+                "the server's answer is none to these commands: see that no other program writes \
+                 to keys of this prefix, and that nothing between changes replies",
+            )
+        })
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        for check in checks {
+            let Ok(plan) = plan(check.limit()) else {
+                continue;
+            };
+            let work = async {
+                let window = plan.window(self.server_time());
+                let key = self.keyspace.plain(check, window);
+                let now = self.ask(&plan, Step::Look, &key, window).await?.now;
+                // The window that the server is in, and the next, which may begin meanwhile.
+                let windows = [plan.window(now), plan.window(now).map(|window| window + 1)];
+                let keys = windows.map(|window| self.keyspace.plain(check, window));
+                self.engine.forget(&keys).await
+            };
+            match self.engine.within(self.options.deadline, work).await {
+                Some(outcome) => outcome.map_err(|failure| fault::error(failure, true))?,
+                None => return Err(fault::too_late(self.options.deadline, true)),
+            }
+        }
+        Ok(())
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        plain(request).is_ok()
+    }
+}
+
+/// Returns the decision that the machine comes to on what the server has told.
+fn decision(request: &Request<'_>, plain: &Plain<'_>, answer: &Answer) -> Option<Decision> {
+    let (mut state, now) = plain.plan.state(answer.window, answer.told)?;
+    Some(request.decide_on(&mut state, Timestamp::from_micros(now).ok()?))
+}
