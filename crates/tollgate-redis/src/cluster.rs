@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redis::Value;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind};
@@ -10,6 +11,7 @@ use tollgate_core::wire::{Call, Failure};
 
 use crate::engine::{evalsha, script_load, unlink};
 use crate::failure;
+use crate::importers::{Importers, Node, Sent};
 
 /// How long the first pause takes; each further one takes twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -23,13 +25,20 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// execute the command, and nothing else is sent again.
 pub(crate) struct Cluster<'a> {
     connection: &'a ClusterConnection,
+    /// None for a connection of the caller's own, of which neither password nor TLS is known.
+    importers: Option<&'a Importers>,
     deadline: Duration,
 }
 
 impl<'a> Cluster<'a> {
-    pub(crate) fn new(connection: &'a ClusterConnection, deadline: Duration) -> Self {
+    pub(crate) fn new(
+        connection: &'a ClusterConnection,
+        importers: Option<&'a Importers>,
+        deadline: Duration,
+    ) -> Self {
         Self {
             connection,
+            importers,
             deadline,
         }
     }
@@ -97,7 +106,7 @@ impl<'a> Cluster<'a> {
         Ok(T::from_redis_value(reply.extract_error()?)?)
     }
 
-    /// Sends `command` to the node that an `ASK` names, which is about to take the key's slot over.
+    /// Sends `command` to the node that an `ASK` names, to which the key's slot is being moved.
     async fn ask<T: FromRedisValue + Send>(
         &self,
         redirection: &RedisError,
@@ -111,34 +120,59 @@ impl<'a> Cluster<'a> {
         // nothing that others send comes between.
         let mut asking = redis::pipe();
         asking.cmd("ASKING").add_command(command.clone());
-        match (self.send_together(asking, &node).await, script) {
+        let outcome = self.send_together(asking, &node, redirection).await;
+        match (outcome, script) {
             (Err(error), Some(call)) if is_kind(&error, ServerErrorKind::NoScript) => {
                 let mut asking = redis::pipe();
                 asking
                     .add_command(script_load(call))
                     .cmd("ASKING")
                     .add_command(command.clone());
-                self.send_together(asking, &node).await
+                self.send_together(asking, &node, redirection).await
             }
             (outcome, _) => outcome,
         }
     }
 
-    /// Sends `commands` to `node`, and returns the last one's reply.
+    /// Sends `commands` to `node`, and returns the last one's reply; where there is no connection
+    /// to the node, nothing is sent, and what asked for it stands.
     ///
-    /// Only that one may change anything, and only its own error says that it did not.
+    /// Only the last may change anything, and only its own error says that it did not.
     async fn send_together<T: FromRedisValue>(
         &self,
         commands: Pipeline,
-        node: &SingleNodeRoutingInfo,
+        node: &Node,
+        redirection: &RedisError,
     ) -> RedisResult<T> {
+        let replies = match self.importers {
+            Some(importers) => match importers.send(&commands, node).await {
+                Sent::Nothing => return Err(redirection.clone()),
+                Sent::Commands(replies) => replies,
+            },
+            None => self.route_together(commands, node).await,
+        };
+        match replies {
+            Ok(mut replies) => {
+                let reply = replies.pop().ok_or((ErrorKind::Parse, "no reply"))?;
+                Ok(T::from_redis_value(reply.extract_error()?)?)
+            }
+            // Only of a node that was to be found by its address is this said with details.
+            Err(error)
+                if error.kind() == ErrorKind::ClusterConnectionNotFound
+                    && error.detail().is_some() =>
+            {
+                Err(redirection.clone())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn route_together(&self, commands: Pipeline, node: &Node) -> RedisResult<Vec<Value>> {
         let count = commands.len();
+        let (host, port) = node.clone();
+        let node = SingleNodeRoutingInfo::ByAddress { host, port };
         let mut connection = self.connection.clone();
-        let mut replies = connection
-            .route_pipeline(commands, 0, count, node.clone())
-            .await?;
-        let reply = replies.pop().ok_or((ErrorKind::Parse, "no reply"))?;
-        Ok(T::from_redis_value(reply.extract_error()?)?)
+        connection.route_pipeline(commands, 0, count, node).await
     }
 }
 
@@ -155,11 +189,11 @@ fn is_kind(error: &RedisError, kind: ServerErrorKind) -> bool {
     error.kind() == ErrorKind::Server(kind)
 }
 
-fn node_of(redirection: &RedisError) -> Option<SingleNodeRoutingInfo> {
+fn node_of(redirection: &RedisError) -> Option<Node> {
     let (address, _slot) = redirection.redirect_node()?;
     let (host, port) = address.rsplit_once(':')?;
-    Some(SingleNodeRoutingInfo::ByAddress {
-        host: host.trim_matches(['[', ']']).to_owned(),
-        port: port.parse().ok()?,
-    })
+    let host = host.trim_matches(['[', ']']);
+    // A node may not know how clients reach another.
+    let is_known = !host.is_empty() && host != "?";
+    Some((is_known.then(|| host.to_owned())?, port.parse().ok()?))
 }

@@ -1,11 +1,13 @@
 //! Connections that are a store's own, with the settings that a rate limiter needs.
 
-#[cfg(any(feature = "connection-manager", feature = "sentinel"))]
-use redis::ProtocolVersion;
-use redis::{ErrorKind as RedisErrorKind, IntoConnectionInfo, RedisError};
+use redis::{ErrorKind as RedisErrorKind, IntoConnectionInfo, ProtocolVersion, RedisError};
 use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
 
+#[cfg(feature = "cluster")]
+use crate::engine::RedisEngine;
+#[cfg(feature = "cluster")]
+use crate::importers::Importers;
 use crate::settings;
 use crate::store::RedisStore;
 
@@ -35,7 +37,7 @@ impl RedisStore<redis::aio::ConnectionManager> {
         url: impl IntoConnectionInfo,
         options: Options,
     ) -> Result<Self, StoreError> {
-        let client = redis::Client::open(configured(url)?).map_err(refused)?;
+        let client = redis::Client::open(with_resp3(url)?).map_err(refused)?;
         let manager = redis::aio::ConnectionManager::new_with_config(client, settings::manager());
         let manager = manager.await.map_err(refused)?;
         Ok(Self::with_options(manager, options))
@@ -67,10 +69,17 @@ impl RedisStore<redis::cluster_async::ClusterConnection> {
         urls: impl IntoIterator<Item = U>,
         options: Options,
     ) -> Result<Self, StoreError> {
-        let builder = redis::cluster::ClusterClientBuilder::new(urls);
+        let nodes: Result<Vec<_>, _> = urls.into_iter().map(with_resp3).collect();
+        let nodes = nodes?;
+        let builder = redis::cluster::ClusterClientBuilder::new(nodes.iter().cloned());
         let client = settings::cluster(builder, &options).build();
         let connection = client.map_err(refused)?.get_async_connection().await;
-        Ok(Self::with_options(connection.map_err(refused)?, options))
+        let engine = RedisEngine::new(connection.map_err(refused)?, options.deadline());
+        // The client has one password and one kind of TLS for all nodes: those of the first.
+        Ok(match nodes.into_iter().next() {
+            Some(node) => Self::of(engine.with_importers(Importers::new(node)), options),
+            None => Self::of(engine, options),
+        })
     }
 }
 
@@ -122,14 +131,13 @@ impl RedisStore<crate::SentinelConnection> {
     }
 }
 
-#[cfg(feature = "connection-manager")]
-fn configured(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, StoreError> {
+#[cfg(any(feature = "cluster", feature = "connection-manager"))]
+fn with_resp3(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, StoreError> {
     let info = with_tcp(url)?;
     let redis = info.redis_settings().clone();
     Ok(info.set_redis_settings(redis.set_protocol(ProtocolVersion::RESP3)))
 }
 
-#[cfg(any(feature = "connection-manager", feature = "sentinel"))]
 fn with_tcp(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, StoreError> {
     let info = url.into_connection_info().map_err(refused)?;
     Ok(info.set_tcp_settings(settings::tcp()))

@@ -13,12 +13,16 @@ use tollgate_core::wire::{Call, Engine, Failure};
 #[cfg(feature = "cluster")]
 use crate::cluster::Cluster;
 use crate::failure;
+#[cfg(feature = "cluster")]
+use crate::importers::Importers;
 
 /// A connection, and how long a call through it may take.
 pub(crate) struct RedisEngine<C> {
     connection: C,
     #[cfg(feature = "cluster")]
     deadline: Duration,
+    #[cfg(feature = "cluster")]
+    importers: Option<Importers>,
 }
 
 impl<C> RedisEngine<C> {
@@ -29,7 +33,16 @@ impl<C> RedisEngine<C> {
             connection,
             #[cfg(feature = "cluster")]
             deadline,
+            #[cfg(feature = "cluster")]
+            importers: None,
         }
+    }
+
+    /// Connects to the nodes that slots are being moved to through `importers`.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn with_importers(mut self, importers: Importers) -> Self {
+        self.importers = Some(importers);
+        self
     }
 
     pub(crate) fn connection(&self) -> &C {
@@ -50,7 +63,7 @@ where
     fn cluster(&self) -> Option<Cluster<'_>> {
         (&self.connection as &dyn Any)
             .downcast_ref::<ClusterConnection>()
-            .map(|connection| Cluster::new(connection, self.deadline))
+            .map(|cluster| Cluster::new(cluster, self.importers.as_ref(), self.deadline))
     }
 
     async fn send<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, Failure> {

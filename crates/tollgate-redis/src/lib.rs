@@ -10,6 +10,8 @@ mod cluster;
 mod connect;
 mod engine;
 mod failure;
+#[cfg(feature = "cluster")]
+mod importers;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 pub mod settings;

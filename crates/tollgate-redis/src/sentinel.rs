@@ -15,7 +15,7 @@ use crate::settings;
 /// How long to wait before Sentinels are asked again; twice as long each further time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// How long to wait at most before Sentinels are asked again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long a primary is trusted that owes a reply, after it was found.
 const TRUST: Duration = Duration::from_secs(1);
 

@@ -50,6 +50,10 @@ where
     /// Returns a store that sends its commands through `connection`, as [`new`](Self::new) does.
     pub fn with_options(connection: C, options: Options) -> Self {
         let engine = RedisEngine::new(connection, options.deadline());
+        Self::of(engine, options)
+    }
+
+    pub(crate) fn of(engine: RedisEngine<C>, options: Options) -> Self {
         Self(WireStore::new(engine, options))
     }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra};
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter};
+use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
-use tollgate_redis::{Options, RedisStore};
+use tollgate_redis::{Options, RedisStore, settings};
 use tollgate_testkit::{Cluster, Flavor, Server};
 
 type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
@@ -36,6 +37,25 @@ fn another<'a>(cluster: &'a Cluster, key: &str) -> &'a Server {
 async fn follows_a_slot(flavor: Flavor) {
     let cluster = Cluster::masters_only(flavor, 3);
     let limiter = limiter(&cluster, [five_an_hour()]).await;
+    follow_a_slot(&cluster, &limiter).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_a_slot_on_a_connection_that_was_brought() {
+    let cluster = Cluster::masters_only(Flavor::System, 3);
+    let options = Options::default().with_deadline(Duration::from_secs(5));
+    let store = brought(&cluster, options).await;
+    let limiter = RateLimiter::new(store, [five_an_hour()]).unwrap();
+    follow_a_slot(&cluster, &limiter).await;
+}
+
+async fn brought(cluster: &Cluster, options: Options) -> RedisStore<ClusterConnection> {
+    let builder = ClusterClientBuilder::new(cluster.urls());
+    let client = settings::cluster(builder, &options).build().unwrap();
+    RedisStore::with_options(client.get_async_connection().await.unwrap(), options)
+}
+
+async fn follow_a_slot(cluster: &Cluster, limiter: &Limiter) {
     let slot = Cluster::slot_of("old");
     assert!(limiter.check("old").await.unwrap().is_allowed());
 
@@ -43,7 +63,7 @@ async fn follows_a_slot(flavor: Flavor) {
     let young = (0..).map(|n| format!("young-{n}"));
     let mut young = young.filter(|key| Cluster::slot_of(key) == slot);
     let (first, second) = (young.next().unwrap(), young.next().unwrap());
-    let migration = cluster.begin_migration(slot, another(&cluster, "old"));
+    let migration = cluster.begin_migration(slot, another(cluster, "old"));
     assert_eq!(limiter.check("old").await.unwrap().remaining(), 3);
     assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 4);
     assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 3);
@@ -122,6 +142,60 @@ async fn admits_exactly_the_bound_while_slots_move() {
     }
     assert_eq!(allowed, [BOUND; 3]);
     assert_eq!(errors.load(Ordering::Relaxed), 0);
+}
+
+/// Moves a slot to a node that has none yet, which cluster connections do not know.
+async fn follows_to_a_new_node(connection_of_its_own: bool) {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let arguments = [
+        "--cluster-enabled",
+        "yes",
+        "--cluster-announce-ip",
+        "127.0.0.1",
+    ];
+    let new = Server::options(Flavor::System).args(arguments).start();
+    for node in cluster.nodes() {
+        let port = node.port().to_string();
+        new.command(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+    }
+    let serves = |node: &Server| {
+        let info = node.command(&["CLUSTER", "INFO"]);
+        let info = info.text().unwrap();
+        info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+    };
+    while !(serves(&new) && cluster.nodes().iter().all(serves)) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let options = Options::default().with_deadline(Duration::from_millis(400));
+    let store = if connection_of_its_own {
+        RedisStore::connect_cluster(cluster.urls(), options)
+            .await
+            .unwrap()
+    } else {
+        brought(&cluster, options).await
+    };
+    let limiter = RateLimiter::new(store, [five_an_hour()]).unwrap();
+
+    let migration = cluster.begin_migration(Cluster::slot_of("key"), &new);
+    if connection_of_its_own {
+        assert_eq!(limiter.check("key").await.unwrap().remaining(), 4);
+        assert_eq!(limiter.check("key").await.unwrap().remaining(), 3);
+    } else {
+        let error = limiter.check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    while migration.move_keys(1) > 0 {}
+    drop(migration);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_to_a_new_node_on_its_own_connection() {
+    follows_to_a_new_node(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn is_unavailable_at_a_new_node_on_a_connection_that_was_brought() {
+    follows_to_a_new_node(false).await;
 }
 
 /// Several keys that are not all at the same place are decided by nobody until they are.
