@@ -2,7 +2,8 @@
 //! what it was told to.
 
 use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 use tollgate_core::{Check, Decision, Limit, Request, Store, StoreError};
@@ -18,6 +19,14 @@ impl Raw {
     pub(crate) fn to(flavor: Flavor) -> Self {
         Self {
             connection: Mutex::new(shared::standalone(flavor).connection()),
+            clustered: false,
+        }
+    }
+
+    /// A connection that the caller has opened.
+    pub(crate) fn over(connection: Connection) -> Self {
+        Self {
+            connection: Mutex::new(connection),
             clustered: false,
         }
     }
@@ -184,17 +193,20 @@ pub(crate) fn store(flavor: Flavor) -> WireStore<Raw> {
 
 /// Returns a store on a real server with `options`, but for a prefix that nobody else uses.
 pub(crate) fn store_with(flavor: Flavor, options: Options) -> WireStore<Raw> {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::{SystemTime, UNIX_EPOCH};
+    let options = options.with_prefix(&fresh("wire")).unwrap();
+    WireStore::new(Raw::to(flavor), options)
+}
+
+/// Returns a name that nobody else uses.
+pub(crate) fn fresh(stem: &str) -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let prefix = format!(
-        "wire-{}-{}-{count}",
+    format!(
+        "{stem}-{}-{}-{count}",
         std::process::id(),
         started.as_micros()
-    );
-    WireStore::new(Raw::to(flavor), options.with_prefix(&prefix).unwrap())
+    )
 }
 
 impl Raw {

@@ -4,9 +4,11 @@
     reason = "a test that cannot go on fails, and says where"
 )]
 
+mod acl;
 mod decoder;
 mod engine;
 mod keys;
 mod lifetime;
+mod refusals;
 mod scripts;
 mod states;

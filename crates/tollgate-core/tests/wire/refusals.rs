@@ -1,0 +1,255 @@
+//! What servers refuse, and what callers are told.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate_core::wire::{Options, WireStore};
+use tollgate_core::{Check, ErrorKind, Limit, Request, Store, StoreError};
+use tollgate_testkit::{Flavor, Reply, Server};
+
+use crate::engine::{Raw, consume, fresh, limit, now, store};
+
+/// Returns a store on a server of this test's own.
+fn store_on(server: &Server) -> WireStore<Raw> {
+    WireStore::new(Raw::over(server.connection()), Options::new())
+}
+
+fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {
+    consume(store, limit, &fresh("k"), 1).unwrap_err()
+}
+
+/// Fails unless `error` is of `kind`, says `advice`, and repeats what the server said.
+fn says(error: &StoreError, kind: ErrorKind, advice: &str, said: &str) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    assert!(text.contains(advice) && text.contains(said), "{text}");
+    assert!(std::error::Error::source(error).is_some(), "{text}");
+}
+
+#[test]
+fn a_key_of_another_type() {
+    for flavor in Flavor::ALL {
+        for written in ["gcra:3/1h", "sliding-log:3/1h"] {
+            let (store, limit) = (store(flavor), limit(written));
+            consume(&store, &limit, "k", 1).unwrap();
+            let raw = store.engine();
+            let key = raw.keys(store.options()).remove(0);
+            raw.command(&[b"DEL", &key]);
+            raw.command(&[b"SADD", &key, b"member"]);
+            let error = consume(&store, &limit, "k", 1).unwrap_err();
+            says(
+                &error,
+                ErrorKind::Misconfigured,
+                "another prefix",
+                "WRONGTYPE",
+            );
+            // Forgetting it mends it.
+            now(store.reset(&[Check::new(&limit, "k", 0)])).unwrap();
+            assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
+        }
+    }
+}
+
+#[test]
+fn a_key_that_holds_something_else() {
+    for flavor in Flavor::ALL {
+        for written in crate::engine::LIMITS {
+            let (store, limit) = (store(flavor), limit(written));
+            consume(&store, &limit, "k", 1).unwrap();
+            let raw = store.engine();
+            let key = raw.keys(store.options()).remove(0);
+            let is_list = limit.identity().contains("log");
+            for garbage in [&b"x"[..], b"seventeen letters", &[0xff; 24], &[0xff; 56]] {
+                raw.command(&[b"DEL", &key]);
+                let write = if is_list { b"RPUSH" } else { &b"SET"[..] };
+                raw.command(&[write, &key, garbage]);
+                let Err(error) = consume(&store, &limit, "k", 1) else {
+                    continue;
+                };
+                assert!(
+                    matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::Protocol),
+                    "{written} on {flavor}, {garbage:?}: {error}"
+                );
+                assert!(error.to_string().contains("delete the key"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_memory_left() {
+    for flavor in Flavor::ALL {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        assert!(consume(&store, &limit, "before", 1).unwrap().is_allowed());
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Full, "maxmemory", "OOM");
+        // What writes nothing is decided all the same.
+        assert!(consume(&store, &limit, "before", 1).unwrap().is_denied());
+        server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+        assert!(consume(&store, &limit, "after", 1).unwrap().is_allowed());
+    }
+}
+
+#[test]
+fn all_or_nothing_where_no_memory_is_left() {
+    for flavor in Flavor::ALL {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        let limits = ["gcra:5/1h", "sliding-log:5/1h", "fixed-window:5/1h"].map(limit);
+        let keys = ["a", "b", "c"];
+        let checks: Vec<_> = limits
+            .iter()
+            .zip(keys)
+            .map(|(l, key)| Check::new(l, key, 1))
+            .collect();
+        let request = Request::with_checks(tollgate_core::Operation::Consume, checks.clone());
+        assert!(now(store.decide(&request)).unwrap().is_allowed());
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let error = now(store.decide(&request)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Full);
+        let look = Request::with_checks(tollgate_core::Operation::Peek, checks);
+        let left: Vec<_> = now(store.decide(&look))
+            .unwrap()
+            .verdicts()
+            .iter()
+            .map(|v| v.remaining())
+            .collect();
+        assert_eq!(left, [4, 4, 4], "{flavor}");
+    }
+}
+
+#[test]
+fn a_replica() {
+    for flavor in Flavor::ALL {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "primary", "READONLY");
+        server.command(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "primary", "MASTERDOWN");
+        server.command(&["REPLICAOF", "NO", "ONE"]);
+        assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
+    }
+}
+
+#[test]
+fn too_few_replicas() {
+    for flavor in Flavor::ALL {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "replicas", "NOREPLICAS");
+    }
+}
+
+#[test]
+fn a_password() {
+    for flavor in Flavor::ALL {
+        let server = Server::start(flavor);
+        server.command(&["CONFIG", "SET", "requirepass", "secret"]);
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Misconfigured, "password", "NOAUTH");
+    }
+}
+
+#[test]
+fn a_script_that_does_not_end() {
+    for flavor in Flavor::ALL {
+        let server = Server::options(flavor)
+            .args(["--lua-time-limit", "20"])
+            .start();
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        // Loaded before, or the loading would be refused.
+        consume(&store, &limit, "k", 1).unwrap();
+        let mut culprit = server.connection();
+        culprit.send(&["EVAL", "while true do end", "0"]).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "SLOWLOG", "BUSY");
+        server.command(&["SCRIPT", "KILL"]);
+        let until = Instant::now() + Duration::from_secs(5);
+        while consume(&store, &limit, "again", 1).is_err() {
+            assert!(Instant::now() < until, "it stays busy");
+        }
+    }
+}
+
+#[test]
+fn a_forgotten_script_is_loaded_again_and_counts_once() {
+    for flavor in Flavor::ALL {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("fixed-window:100/1h"));
+        for call in 1..=5 {
+            server.command(&["SCRIPT", "FLUSH"]);
+            let before = calls(&server, "evalsha");
+            assert_eq!(
+                consume(&store, &limit, "k", 1).unwrap().remaining(),
+                100 - call
+            );
+            assert_eq!(
+                calls(&server, "evalsha") - before,
+                2,
+                "one that fails, and one that counts"
+            );
+        }
+        let before = calls(&server, "evalsha");
+        consume(&store, &limit, "k", 1).unwrap();
+        assert_eq!(
+            calls(&server, "evalsha") - before,
+            1,
+            "one decision is one round trip"
+        );
+        assert_eq!(calls(&server, "eval"), 0, "what EVAL loads, servers evict");
+    }
+}
+
+/// Returns how often a server was sent a command.
+fn calls(server: &Server, command: &str) -> u64 {
+    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
+        panic!("no statistics");
+    };
+    let stats = String::from_utf8(stats).unwrap();
+    let field = |line: &str, name: &str| -> Option<u64> {
+        let rest = line.split(&format!("{name}=")).nth(1)?;
+        rest.split(',').next()?.trim().parse().ok()
+    };
+    let line = stats
+        .lines()
+        .find(|line| line.starts_with(&format!("cmdstat_{command}:")));
+    line.map_or(0, |line| {
+        field(line, "calls").unwrap() + field(line, "rejected_calls").unwrap_or(0)
+    })
+}
+
+#[test]
+fn a_cluster_that_is_not_whole_and_keys_of_two_slots() {
+    for flavor in Flavor::ALL {
+        let server = Server::options(flavor)
+            .args(["--cluster-enabled", "yes"])
+            .start();
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "recovered", "CLUSTERDOWN");
+        for slots in (0..16_384).collect::<Vec<u32>>().chunks(2_048) {
+            let mut words = vec!["CLUSTER".to_owned(), "ADDSLOTS".to_owned()];
+            words.extend(slots.iter().map(u32::to_string));
+            server.command(&words);
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        while consume(&store, &limit, &fresh("k"), 1).is_err() {
+            assert!(Instant::now() < until, "the cluster does not become whole");
+            thread::sleep(Duration::from_millis(50));
+        }
+        // A client that does not know that this is a cluster sends what a cluster refuses.
+        let apart =
+            Request::consume(Check::new(&limit, "alice", 1)).and(Check::new(&limit, "bob", 1));
+        let error = now(store.decide(&apart)).unwrap_err();
+        says(&error, ErrorKind::Misconfigured, "partition", "CROSSSLOT");
+    }
+}
