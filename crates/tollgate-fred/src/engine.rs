@@ -35,7 +35,9 @@ pub(crate) struct FredEngine<C> {
 
 impl<C: Clients> FredEngine<C> {
     pub(crate) fn new(clients: C, deadline: Duration) -> Self {
-        let timeout = deadline.saturating_sub(MARGIN).max(Duration::from_millis(1));
+        let timeout = deadline
+            .saturating_sub(MARGIN)
+            .max(Duration::from_millis(1));
         Self {
             is_clustered: clients.all().iter().any(ClientLike::is_clustered),
             clients,
@@ -104,7 +106,9 @@ impl<C: Clients> Engine for FredEngine<C> {
         let keys = call.keys();
         let mut arguments = Vec::with_capacity(keys.len() + 3);
         arguments.push(Value::String(Str::from(call.script().sha1())));
-        arguments.push(Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX)));
+        arguments.push(Value::Integer(
+            i64::try_from(keys.len()).unwrap_or(i64::MAX),
+        ));
         arguments.extend(keys.iter().map(|key| bytes(key)));
         arguments.push(bytes(call.argument()));
         match self.send("EVALSHA", &keys[0], arguments).await? {

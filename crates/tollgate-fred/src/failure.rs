@@ -37,9 +37,8 @@ pub(crate) fn reply(frame: Resp3Frame) -> Result<Resp3Frame, Failure> {
 
 /// Returns what it means that fred has no reply to a command.
 pub(crate) fn no_reply(error: Error) -> Failure {
-    let is = |(kind, details): &(ErrorKind, &str)| {
-        error.kind() == kind && error.details() == *details
-    };
+    let is =
+        |(kind, details): &(ErrorKind, &str)| error.kind() == kind && error.details() == *details;
     if is(&REDIRECTED) {
         let line = format!("{ON_ITS_WAY} redirected: fred does not say where to");
         return Failure::refused(line, error);
@@ -121,7 +120,10 @@ mod tests {
         assert!(is_on_its_way(&outcome(kind, details)));
         assert!(is_on_its_way(&refused("TRYAGAIN Multiple keys".to_owned())));
         assert!(!is_on_its_way(&refused("LOADING Redis is".to_owned())));
-        assert!(!is_on_its_way(&outcome(ErrorKind::IO, "Connection closed.")));
+        assert!(!is_on_its_way(&outcome(
+            ErrorKind::IO,
+            "Connection closed."
+        )));
     }
 
     #[test]

@@ -1,0 +1,186 @@
+//! What the store tells of servers that are gone, hang, refuse, or lose a reply.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
+use tollgate_fred::{FredStore, Options};
+use tollgate_testkit::{Flavor, Reply, Server};
+
+/// Calls are decided at one instant, so that no window ends within a test.
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn limiter<S: Store>(store: S) -> RateLimiter<S> {
+    let limit = Limit::new("calls", FixedWindow::aligned(Quota::per_hour(100)));
+    RateLimiter::new(store, limit).expect("one limit")
+}
+
+async fn call<S: Store>(limiter: &RateLimiter<S>) -> Result<u64, StoreError> {
+    let decision = limiter.at(NOW).check("alice").await?;
+    Ok(decision.verdicts()[0].remaining())
+}
+
+fn options(deadline: Duration) -> Options {
+    Options::default().with_deadline(deadline)
+}
+
+async fn connect(server: &Server, deadline: Duration) -> FredStore {
+    let store = FredStore::connect(&server.url(), options(deadline)).await;
+    store.expect("a server that answers")
+}
+
+/// Calls until it works, for at most ten seconds.
+async fn call_until_it_works<S: Store>(limiter: &RateLimiter<S>) -> u64 {
+    let begun = Instant::now();
+    loop {
+        match call(limiter).await {
+            Ok(remaining) => return remaining,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(10), "{error:?}"),
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_reply_is_lost_is_not_sent_again() {
+    let server = Server::start(Flavor::System);
+    // fred would try three times.
+    let config = Config::from_url(&server.url()).unwrap();
+    let client = Builder::from_config(config)
+        .set_policy(ReconnectPolicy::new_constant(0, 10))
+        .build()
+        .unwrap();
+    client.init().await.unwrap();
+    assert_eq!(client.connection_config().max_command_attempts, 3);
+    let options = options(Duration::from_secs(5));
+    let limiter = limiter(FredStore::with_options(client.clone(), options).unwrap());
+    assert_eq!(call(&limiter).await.unwrap(), 99);
+
+    let mut control = server.connection();
+    server.pause();
+    let lost = async {
+        let error = call(&limiter).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{error:?}");
+        assert!(!error.is_retryable());
+    };
+    let kill = async {
+        // The call is written by now, and is what the server reads first when it goes on.
+        sleep(Duration::from_millis(200)).await;
+        let words = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+        control.send(&words).unwrap();
+        server.resume();
+    };
+    tokio::join!(lost, kill);
+
+    assert_eq!(call_until_it_works(&limiter).await, 97, "counted once");
+    client.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_fails_at_once_and_is_found_again() {
+    let server = Server::start(Flavor::System);
+    let limiter = limiter(connect(&server, Duration::from_secs(5)).await);
+    assert_eq!(call(&limiter).await.unwrap(), 99);
+
+    server.kill();
+    sleep(Duration::from_millis(200)).await;
+    for _ in 0..10 {
+        let begun = Instant::now();
+        let error = call(&limiter).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        assert!(error.is_retryable());
+        assert!(begun.elapsed() < Duration::from_millis(500), "{error:?}");
+    }
+
+    server.restart();
+    assert_eq!(call_until_it_works(&limiter).await, 99);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_ends_the_call_at_the_deadline() {
+    let server = Server::start(Flavor::System);
+    let limiter = limiter(connect(&server, Duration::from_millis(200)).await);
+    call_until_it_works(&limiter).await;
+
+    server.pause();
+    let begun = Instant::now();
+    let error = call(&limiter).await.unwrap_err();
+    let took = begun.elapsed();
+    server.resume();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "no answer within 200ms: the call may have been counted, so do not send it again"
+    );
+    assert!(took >= Duration::from_millis(190), "{took:?}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    call_until_it_works(&limiter).await;
+}
+
+#[tokio::test]
+async fn what_a_server_refuses_is_told_as_it_says() {
+    let server = Server::start(Flavor::System);
+    let limiter = limiter(connect(&server, Duration::from_secs(5)).await);
+    assert_eq!(call(&limiter).await.unwrap(), 99);
+
+    let reply = server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    assert_eq!(reply, Reply::Simple("OK".into()));
+    let error = call(&limiter).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(error.to_string().contains("READONLY"), "{error}");
+
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(call(&limiter).await.unwrap(), 98);
+}
+
+#[tokio::test]
+async fn a_script_that_a_server_forgot_is_loaded_again() {
+    let server = Server::start(Flavor::System);
+    let limiter = limiter(connect(&server, Duration::from_secs(5)).await);
+    for remaining in (90..100).rev() {
+        assert_eq!(call(&limiter).await.unwrap(), remaining);
+        server.command(&["SCRIPT", "FLUSH"]);
+    }
+}
+
+#[tokio::test]
+async fn connections_end_with_the_store() {
+    let server = Server::start(Flavor::System);
+    let clients = || {
+        let reply = server.command(&["CLIENT", "LIST"]);
+        reply.text().unwrap().lines().count()
+    };
+    let alone = clients();
+    let store = FredStore::connect_pool(&server.url(), 3, Options::default()).await;
+    assert!(clients() >= alone + 3);
+    drop(store);
+    let begun = Instant::now();
+    while clients() > alone {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{}", clients());
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_connected_to_is_told() {
+    let kind = |outcome: Result<FredStore, StoreError>| outcome.unwrap_err().kind();
+    let server = Server::start(Flavor::System);
+    let url = server.url();
+    server.command(&["CONFIG", "SET", "requirepass", "secret"]);
+    let no_password = FredStore::connect(&url, Options::default()).await;
+    assert_eq!(kind(no_password), ErrorKind::Misconfigured);
+    let with_password = url.replace("//", "//:secret@");
+    FredStore::connect(&with_password, Options::default())
+        .await
+        .unwrap();
+
+    server.kill();
+    let nobody = FredStore::connect(&with_password, Options::default()).await;
+    assert_eq!(kind(nobody), ErrorKind::Unavailable);
+    let no_url = FredStore::connect("here", Options::default()).await;
+    assert_eq!(kind(no_url), ErrorKind::Misconfigured);
+    let nothing = FredStore::connect_pool(&url, 0, Options::default()).await;
+    assert_eq!(nothing.unwrap_err().kind(), ErrorKind::Misconfigured);
+}
