@@ -120,9 +120,10 @@ impl RedisStore<crate::SentinelConnection> {
             .set_redis_connection_info(
                 redis::RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3),
             );
+        let service = service.to_owned();
         let client = SentinelClient::build(
             sentinels?,
-            service.to_owned(),
+            service,
             Some(node),
             SentinelServerType::Master,
         );
