@@ -121,12 +121,8 @@ impl RedisStore<crate::SentinelConnection> {
                 redis::RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3),
             );
         let service = service.to_owned();
-        let client = SentinelClient::build(
-            sentinels?,
-            service,
-            Some(node),
-            SentinelServerType::Master,
-        );
+        let client =
+            SentinelClient::build(sentinels?, service, Some(node), SentinelServerType::Master);
         let connection = crate::SentinelConnection::new(client.map_err(refused)?).await;
         Ok(Self::with_options(connection.map_err(refused)?, options))
     }
