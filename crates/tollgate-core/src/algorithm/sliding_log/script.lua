@@ -83,16 +83,17 @@ max(amount_per_window - used, 0)
 
 --@ answer
 local first, second = 0, 0
-if not fits and cost <= amount_per_window then
+if cost <= amount_per_window and (not fits or counted == 1) then
   local function recorded(units)
-    if units > used then return 0 end
+    if units < 1 or units > used then return 0 end
     if (total_oldest - before) % 524288 >= units then return oldest end
     local _, _, instant = search(gone + 1, total_oldest, function(_, reached)
       return (reached - before) % 524288 >= units
     end)
     return instant
   end
-  -- A refused call waits for the oldest units to leave, and if it counts, for as many again.
+  -- A refused call waits for the oldest units to leave, and for as many again once it is counted,
+  -- which it is where another limit refuses, too.
   local needed = used + cost - amount_per_window
   first = recorded(needed)
   if counted == 1 then second = recorded(needed + cost) end

@@ -23,16 +23,17 @@ impl Paired for SlidingLog {
         let amount = self.quota().amount();
         let mut entries = VecDeque::with_capacity(3);
         let mut push = |at, total| {
-            if total <= used {
+            if (1..=used).contains(&total) {
                 entries.push_back(Entry { at, total });
             }
         };
-        if (1..=amount).contains(&asked.cost) && used > amount - asked.cost {
-            let needed = used + asked.cost - amount;
+        if (1..=amount).contains(&asked.cost) {
+            // What must leave for the call to fit, and for another like it, once it is counted.
+            let needed = (used + asked.cost).saturating_sub(amount);
+            let again = (used + 2 * asked.cost).saturating_sub(amount);
             if needed < used {
                 push(first, needed);
             }
-            let again = needed + asked.cost;
             if self.counts_denied() && again < used {
                 push(second, again);
             }
