@@ -11,6 +11,10 @@ const NAME: &str = "tollgate";
 /// How many sentinels there are; two must agree.
 const SENTINELS: usize = 3;
 
+/// How long anything that sentinels have to agree on may take: on Redis 6.2 they need twenty seconds
+/// to take a primary back as a replica.
+const PATIENCE: Duration = Duration::from_secs(40);
+
 /// How often a sentinel does what, in milliseconds.
 ///
 /// By default that is every one, two and ten seconds, and a server that was found half a second ago
@@ -62,7 +66,8 @@ impl SentinelOptions {
         self
     }
 
-    /// Sets how long the primary may be silent before a sentinel holds it for down.
+    /// Sets how long the primary may be silent before two of the sentinels hold it for down; the
+    /// third takes twice as long.
     #[must_use]
     pub fn down_after(mut self, time: Duration) -> Self {
         self.down_after = time;
@@ -82,7 +87,7 @@ impl SentinelOptions {
     ///
     /// # Panics
     ///
-    /// Panics if the program is not there, or if that takes longer than twenty seconds.
+    /// Panics if the program is not there, or if that takes longer than forty seconds.
     #[track_caller]
     pub fn start(self) -> SentinelGroup {
         // By default a replica waits five seconds for others to come.
@@ -95,14 +100,20 @@ impl SentinelOptions {
         let replicas = (0..self.replicas).map(|_| replica.clone().start());
         let servers: Vec<Server> = std::iter::once(primary).chain(replicas).collect();
         let quorum = SENTINELS / 2 + 1;
-        let down_after = self.down_after.as_millis();
-        let configuration = format!(
-            "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\n\
-             sentinel down-after-milliseconds {NAME} {down_after}\n\
-             sentinel failover-timeout {NAME} 3000\n"
-        );
-        let sentinel = ServerOptions::sentinel(self.flavor, configuration, &PERIODS);
-        let sentinels = (0..SENTINELS).map(|_| sentinel.clone().start()).collect();
+        let sentinels = (0..SENTINELS).map(|index| {
+            // The last does not stand for election when the others do: three that each vote for
+            // themselves elect nobody, and try again only after six seconds.
+            let is_last = index + 1 == SENTINELS;
+            let down_after = self.down_after * if is_last { 2 } else { 1 };
+            let configuration = format!(
+                "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\n\
+                 sentinel down-after-milliseconds {NAME} {}\n\
+                 sentinel failover-timeout {NAME} 3000\n",
+                down_after.as_millis(),
+            );
+            ServerOptions::sentinel(self.flavor, configuration, &PERIODS).start()
+        });
+        let sentinels = sentinels.collect();
         let group = SentinelGroup { servers, sentinels };
         group.wait();
         group
@@ -125,7 +136,7 @@ impl SentinelGroup {
     ///
     /// # Panics
     ///
-    /// Panics if the program is not there, or if starting takes longer than twenty seconds.
+    /// Panics if the program is not there, or if starting takes longer than forty seconds.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
         SentinelOptions::new(flavor).start()
@@ -179,7 +190,7 @@ impl SentinelGroup {
     ///
     /// # Panics
     ///
-    /// Panics if the sentinels refuse, or if it takes longer than twenty seconds.
+    /// Panics if the sentinels refuse, or if it takes longer than forty seconds.
     #[track_caller]
     pub fn failover(&self) -> &Server {
         let old = self.primary();
@@ -194,7 +205,7 @@ impl SentinelGroup {
     ///
     /// # Panics
     ///
-    /// Panics if that takes longer than twenty seconds.
+    /// Panics if that takes longer than forty seconds.
     #[track_caller]
     pub fn wait_for_failover(&self, old: &Server) -> &Server {
         self.eventually("the sentinels keep the primary", || {
@@ -210,7 +221,7 @@ impl SentinelGroup {
     ///
     /// # Panics
     ///
-    /// Panics if no sentinel runs, or if that takes longer than twenty seconds.
+    /// Panics if no sentinel runs, or if that takes longer than forty seconds.
     #[track_caller]
     pub fn wait(&self) {
         self.eventually("the sentinels do not come to know each other", || {
@@ -222,7 +233,7 @@ impl SentinelGroup {
             };
             let knows = |sentinel: &Server| {
                 let named = self.named_by(sentinel).map(Server::port);
-                named == Some(primary.port()) && self.knows(sentinel)
+                named == Some(primary.port()) && self.knows(sentinel, primary)
             };
             servers.all(follows) && self.running().all(knows)
         });
@@ -231,7 +242,7 @@ impl SentinelGroup {
     /// Waits until `condition` holds, and panics with the tails of the logs if it takes too long.
     #[track_caller]
     fn eventually(&self, problem: &str, condition: impl Fn() -> bool) {
-        if let Err(error) = until(problem, condition) {
+        if let Err(error) = until(problem, PATIENCE, condition) {
             let logs = self.sentinels.iter().map(|sentinel| tail(&sentinel.log()));
             let logs: Vec<String> = logs.collect();
             panic!("{error}; the sentinels say:\n{}", logs.join("\n\n"));
@@ -251,22 +262,28 @@ impl SentinelGroup {
         self.servers.iter().find(|server| server.port() == port)
     }
 
-    /// Returns whether `sentinel` knows the others, and the replicas to be in order.
-    fn knows(&self, sentinel: &Server) -> bool {
+    /// Returns whether `sentinel` knows the others, and that the replicas follow `primary`.
+    fn knows(&self, sentinel: &Server, primary: &Server) -> bool {
         let others = ask(sentinel, &["SENTINEL", "SENTINELS", NAME]);
         let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", NAME]);
         let (Some(others), Some(replicas)) = (others, replicas) else {
             return false;
         };
-        // A sentinel votes only once it has answered.
-        let count = |reply: &Reply, flags: &str| {
-            let items = reply.items().iter();
-            let flagged = items.filter(|item| value(item, "flags") == Some(flags));
-            flagged.count()
+        // One that has not answered yet votes for nobody.
+        let is_known = |other: &&Reply| is_up(other, "sentinel");
+        // One that the sentinel still holds for a primary is made a replica once more when it has
+        // long become the primary again.
+        let port = primary.port().to_string();
+        let is_in_order = |replica: &&Reply| {
+            is_up(replica, "slave")
+                && value(replica, "role-reported") == Some("slave")
+                && value(replica, "master-link-status") == Some("ok")
+                && value(replica, "master-port") == Some(&port)
         };
         let running = self.servers.iter().filter(|server| server.is_running());
-        count(&others, "sentinel") + 1 == self.running().count()
-            && count(&replicas, "slave") + 1 == running.count()
+        let known = others.items().iter().filter(is_known).count();
+        let in_order = replicas.items().iter().filter(is_in_order).count();
+        known + 1 == self.running().count() && in_order + 1 == running.count()
     }
 }
 
@@ -274,6 +291,14 @@ impl SentinelGroup {
 fn ask(server: &Server, words: &[&str]) -> Option<Reply> {
     let mut connection = Connection::open(&server.address()).ok()?;
     connection.command(words).ok()
+}
+
+/// Returns whether a sentinel holds `other` for one that is a `kind` and not down.
+fn is_up(other: &Reply, kind: &str) -> bool {
+    // What one has said of the primary before stays among the flags of a sentinel.
+    let mut flags = value(other, "flags").unwrap_or_default().split(',');
+    let down = ["disconnected", "o_down", "s_down"];
+    flags.clone().any(|flag| flag == kind) && !flags.any(|flag| down.contains(&flag))
 }
 
 /// Returns the value that follows `name` in a list of names and values.

@@ -55,7 +55,7 @@ pub(crate) fn form(addresses: &[String], masters: usize) -> Result<(), String> {
     }
     let views = || addresses.iter().map(|address| View::of(address));
     let count = addresses.len();
-    until("the nodes do not meet", || {
+    until("the nodes do not meet", PATIENCE, || {
         views().all(|view| view.is_some_and(|view| view.knows(count)))
     })?;
     let first = View::of(&addresses[0]).ok_or("the first node does not answer")?;
@@ -74,7 +74,7 @@ pub(crate) fn form(addresses: &[String], masters: usize) -> Result<(), String> {
     };
     // A message from before it became a replica can make a node a master again in the eyes of
     // another, for a moment: so it must be up for some time.
-    until("the cluster does not come up", || {
+    until("the cluster does not come up", PATIENCE, || {
         (0..LOOKS).all(|_| {
             sleep(PAUSE);
             is_up()
@@ -112,11 +112,15 @@ fn run(node: &mut Connection, words: &[impl AsRef<[u8]>]) -> Result<(), String> 
 }
 
 /// Waits until `condition` holds.
-pub(crate) fn until(problem: &str, condition: impl Fn() -> bool) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+pub(crate) fn until(
+    problem: &str,
+    patience: Duration,
+    condition: impl Fn() -> bool,
+) -> Result<(), String> {
+    let deadline = Instant::now() + patience;
     while !condition() {
         if Instant::now() > deadline {
-            return Err(format!("{problem} within {PATIENCE:?}"));
+            return Err(format!("{problem} within {patience:?}"));
         }
         sleep(PAUSE);
     }
@@ -126,7 +130,7 @@ pub(crate) fn until(problem: &str, condition: impl Fn() -> bool) -> Result<(), S
 /// Waits until `condition` holds, and panics if it takes too long.
 #[track_caller]
 pub(crate) fn eventually(problem: &str, condition: impl Fn() -> bool) {
-    if let Err(error) = until(problem, condition) {
+    if let Err(error) = until(problem, PATIENCE, condition) {
         panic!("{error}");
     }
 }
