@@ -26,8 +26,10 @@ const PERIODS: [&str; 10] = [
     "100",
     "INFO-PERIOD",
     "200",
+    // A replica whose information is older than five of these is not promoted; once the primary is
+    // down, that is asked for every second.
     "PING-PERIOD",
-    "100",
+    "300",
     // A replica that is promoted and not published within four of these is made a replica again by
     // the sentinels that do not lead; the one that leads looks every second.
     "PUBLISH-PERIOD",
