@@ -1,0 +1,168 @@
+//! One counter with an expiry: set by the first call, by one command, or in a transaction.
+
+use std::time::{Duration, Instant};
+
+use tollgate_core::Quota;
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_testkit::Flavor;
+
+use crate::originals;
+use crate::support::{Place, START_MS, admitted, admitted_at, at_ms, log};
+
+#[tokio::test]
+async fn a_window_that_the_first_call_opens_admits_nearly_twice_as_many() {
+    // Five a second; the calls that count are the four before the window ends and five after.
+    let (place, by_original) = loop {
+        let mut place = Place::new().await;
+        let key = place.key("user");
+        if let Some(admitted) = nine_calls_within_a_second(&mut place, &key).await {
+            break (place, admitted);
+        }
+    };
+    assert_eq!(by_original, 9);
+
+    let window = Quota::new(5, Duration::from_secs(1)).unwrap();
+    let calls = [0, 900, 900, 900, 900, 1_000, 1_000, 1_000, 1_000, 1_000];
+    let calls = calls.map(|millis| START_MS + millis);
+    // Nine of them after the first: the bound of such windows, here as there. A log holds five.
+    let anchored = place.limiter(FixedWindow::anchored(window));
+    assert_eq!(admitted_at(&anchored, "key", calls).await, 1 + 9);
+    assert_eq!(admitted_at(&place.strict(5, 1), "key", calls).await, 1 + 5);
+}
+
+/// Returns how many of nine calls were admitted, unless the machine was too slow for them.
+async fn nine_calls_within_a_second(place: &mut Place, key: &str) -> Option<u64> {
+    let connection = &mut place.connection;
+    let first = originals::counter_set_by_the_first(connection, key, 1, 5).await;
+    assert!(first.unwrap());
+    while place.ask::<i64>("PTTL", key).await > 300 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let started = Instant::now();
+    let mut admitted = 0;
+    for _ in 0..4 {
+        let admits = originals::counter_set_by_the_first(&mut place.connection, key, 1, 5).await;
+        admitted += u64::from(admits.unwrap());
+    }
+    if place.ask::<Option<u64>>("GET", key).await != Some(5) {
+        return None;
+    }
+    place.wait_until_expired(key).await;
+    for _ in 0..5 {
+        let admits = originals::counter_set_by_the_first(&mut place.connection, key, 1, 5).await;
+        admitted += u64::from(admits.unwrap());
+    }
+    (started.elapsed() < Duration::from_secs(1)).then_some(admitted)
+}
+
+#[tokio::test]
+async fn a_limit_of_zero_admits_the_first() {
+    let mut place = Place::new().await;
+    let keys = ["first", "at_once", "then_read"].map(|name| place.key(name));
+    let mut by_original = [0, 0, 0];
+    for _ in 0..10 {
+        let connection = &mut place.connection;
+        let answers = [
+            originals::counter_set_by_the_first(connection, &keys[0], 60, 0).await,
+            originals::counter_set_and_read_at_once(connection, &keys[1], 60, 0).await,
+            originals::counter_set_then_read(connection, &keys[2], 60, 0).await,
+        ];
+        for (admitted, answer) in by_original.iter_mut().zip(answers) {
+            *admitted += u64::from(answer.unwrap());
+        }
+    }
+    assert_eq!(by_original, [1, 1, 0]);
+
+    let anchored = place.limiter(FixedWindow::anchored(Quota::per_minute(0)));
+    assert_eq!(admitted(&anchored, "key", 10).await, 0);
+    assert_eq!(admitted(&place.strict(0, 60), "key", 10).await, 0);
+}
+
+#[tokio::test]
+async fn a_counter_without_an_expiry_denies_for_ever() {
+    let mut place = Place::new().await;
+    // As a restored backup or a stray `PERSIST` leaves it.
+    let keys = ["first", "at_once", "then_read"].map(|name| place.key(name));
+    for key in &keys {
+        let () = place.ask("SET", (key, 5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let connection = &mut place.connection;
+    let answers = [
+        originals::counter_set_by_the_first(connection, &keys[0], 1, 5).await,
+        originals::counter_set_and_read_at_once(connection, &keys[1], 1, 5).await,
+        originals::counter_set_then_read(connection, &keys[2], 1, 5).await,
+    ];
+    assert_eq!(answers.map(Result::unwrap), [false; 3]);
+    for key in &keys {
+        assert_eq!(place.ask::<i64>("TTL", key).await, -1);
+    }
+
+    // The window's end is in the state; that the key expires only clears it away.
+    let window = Quota::new(5, Duration::from_millis(200)).unwrap();
+    let limiter = place.limiter(FixedWindow::anchored(window));
+    assert!(limiter.check_n("key", 5).await.unwrap().is_allowed());
+    let own = place.own_key().await;
+    let () = place.ask("PERSIST", &own).await;
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    assert!(limiter.check_n("key", 5).await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn a_shorter_period_leaves_those_who_wait_waiting() {
+    let mut place = Place::new().await;
+    let key = place.key("user");
+    let connection = &mut place.connection;
+    let admits = originals::counter_set_by_the_first(connection, &key, 3_600, 1).await;
+    assert!(admits.unwrap());
+    let admits = originals::counter_set_by_the_first(connection, &key, 60, 1).await;
+    assert!(!admits.unwrap());
+    let left = place.ask::<i64>("TTL", &key).await;
+    assert!(left > 3_000, "{left}");
+
+    // A log applies the new window to what it holds.
+    let hourly = place.limiter(log(1, 3_600));
+    assert_eq!(admitted_at(&hourly, "key", [START_MS]).await, 1);
+    let minutely = place.limiter(log(1, 60));
+    let soon = minutely.at(at_ms(START_MS + 1_000)).peek("key").await;
+    assert_eq!(soon.unwrap().reset_after(), Duration::from_secs(59));
+    let calls = [START_MS + 59_999, START_MS + 60_000];
+    assert_eq!(admitted_at(&minutely, "key", calls).await, 1);
+}
+
+#[tokio::test]
+async fn a_counter_of_denied_calls_outgrows_its_limit() {
+    let mut place = Place::new().await;
+    let key = place.key("user");
+    let mut by_original = 0;
+    for _ in 0..100 {
+        let admits = originals::counter_in_transaction(&mut place.connection, &key, 60, 5).await;
+        by_original += u64::from(admits.unwrap());
+    }
+    assert_eq!(by_original, 5);
+    // Nothing is left of 5, nor of 50 when the limit is raised.
+    assert_eq!(place.ask::<u64>("GET", &key).await, 100);
+    let admits = originals::counter_in_transaction(&mut place.connection, &key, 60, 50).await;
+    assert!(!admits.unwrap());
+
+    let limiter = place.limiter(FixedWindow::anchored(Quota::per_minute(5)));
+    assert_eq!(admitted_at(&limiter, "key", [START_MS; 100]).await, 5);
+    let raised = place.limiter(FixedWindow::anchored(Quota::per_minute(50)));
+    assert_eq!(admitted_at(&raised, "key", [START_MS; 100]).await, 45);
+}
+
+#[tokio::test]
+async fn options_of_newer_servers_are_errors_on_older_ones() {
+    let mut place = Place::on(Flavor::Redis62).await;
+    let keys = ["at_once", "transaction"].map(|name| place.key(name));
+    let connection = &mut place.connection;
+    let at_once = originals::counter_set_and_read_at_once(connection, &keys[0], 60, 5).await;
+    let error = at_once.unwrap_err().to_string();
+    assert!(error.contains("syntax error"), "{error}");
+    let transaction = originals::counter_in_transaction(connection, &keys[1], 60, 5).await;
+    let error = transaction.unwrap_err().to_string();
+    assert!(error.contains("wrong number of arguments"), "{error}");
+
+    let limiter = place.limiter(FixedWindow::anchored(Quota::per_minute(5)));
+    assert_eq!(admitted(&limiter, "key", 10).await, 5);
+}

@@ -1,0 +1,155 @@
+//! A server, keys of a test's own, and calls of many kinds.
+
+use std::process;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, ToRedisArgs};
+use tokio::task::JoinSet;
+use tollgate_core::algorithm::{Algorithm, SlidingLog};
+use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
+use tollgate_redis::{Options, RedisStore, redis, settings};
+use tollgate_testkit::Flavor;
+use tollgate_testkit::shared::{self, SharedServer};
+
+/// An instant that callers give, at the start of a day.
+pub(crate) const START_MS: u64 = 1_700_006_400_000;
+pub(crate) const START_S: u64 = START_MS / 1_000;
+
+/// A limiter on the server that the original runs on.
+pub(crate) type Limiter = RateLimiter<RedisStore<MultiplexedConnection>>;
+
+/// A place on a server that no other test uses.
+pub(crate) struct Place {
+    pub(crate) connection: MultiplexedConnection,
+    name: String,
+    _server: SharedServer,
+}
+
+impl Place {
+    pub(crate) async fn new() -> Self {
+        Self::on(Flavor::System).await
+    }
+
+    pub(crate) async fn on(flavor: Flavor) -> Self {
+        let server = shared::standalone(flavor);
+        let client = redis::Client::open(server.url()).unwrap();
+        let config = settings::connection();
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        Self {
+            connection: connection.await.unwrap(),
+            name: fresh_name(),
+            _server: server,
+        }
+    }
+
+    /// Returns a key for an original.
+    pub(crate) fn key(&self, name: &str) -> String {
+        format!("{}:original:{name}", self.name)
+    }
+
+    pub(crate) fn limiter(&self, algorithm: impl Into<Algorithm>) -> Limiter {
+        self.limiter_of([Limit::new("calls", algorithm).unwrap()])
+    }
+
+    pub(crate) fn limiter_of(&self, limits: impl IntoIterator<Item = Limit>) -> Limiter {
+        let store = RedisStore::with_options(self.connection.clone(), self.options());
+        RateLimiter::new(store, limits).unwrap()
+    }
+
+    /// Returns a limiter that lets `most` calls pass in any `seconds`.
+    pub(crate) fn strict(&self, most: u64, seconds: u64) -> Limiter {
+        self.limiter(log(most, seconds))
+    }
+
+    /// Returns the one key that the limiters here have written.
+    pub(crate) async fn own_key(&mut self) -> String {
+        let pattern = format!("{}:own:*", self.name);
+        let keys: Vec<String> = self.ask("KEYS", pattern).await;
+        let [key] = <[String; 1]>::try_from(keys).unwrap();
+        key
+    }
+
+    /// Returns what the server answers.
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &mut self,
+        name: &str,
+        arguments: impl ToRedisArgs,
+    ) -> T {
+        let mut command = redis::cmd(name);
+        command.arg(arguments);
+        command.query_async(&mut self.connection).await.unwrap()
+    }
+
+    /// Returns the server's second.
+    pub(crate) async fn now_s(&mut self) -> u64 {
+        let time = redis::cmd("TIME").query_async(&mut self.connection).await;
+        let (second, _): (u64, u64) = time.unwrap();
+        second
+    }
+
+    /// Waits until the server has let go of `key`.
+    pub(crate) async fn wait_until_expired(&mut self, key: &str) {
+        while self.ask::<u64>("EXISTS", key).await > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    fn options(&self) -> Options {
+        // A machine that is busy with other tests must not fail these.
+        Options::default()
+            .with_deadline(Duration::from_secs(10))
+            .with_prefix(&format!("{}:own", self.name))
+            .unwrap()
+    }
+}
+
+pub(crate) fn fresh_name() -> String {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    format!("recipe-{}-{}", process::id(), time.as_nanos())
+}
+
+/// Returns the algorithm that lets `most` units pass in any `seconds`.
+pub(crate) fn log(most: u64, seconds: u64) -> SlidingLog {
+    SlidingLog::new(Quota::new(most, Duration::from_secs(seconds)).unwrap()).unwrap()
+}
+
+pub(crate) fn at_ms(millis: u64) -> Timestamp {
+    Timestamp::from_micros(millis * 1_000).unwrap()
+}
+
+/// Calls so often, one after another at the server's time, and returns how many were admitted.
+pub(crate) async fn admitted(limiter: &Limiter, key: &str, calls: u64) -> u64 {
+    let mut admitted = 0;
+    for _ in 0..calls {
+        admitted += u64::from(limiter.check(key).await.unwrap().is_allowed());
+    }
+    admitted
+}
+
+/// Calls at each of the instants, and returns how many were admitted.
+pub(crate) async fn admitted_at(
+    limiter: &Limiter,
+    key: &str,
+    millis: impl IntoIterator<Item = u64>,
+) -> u64 {
+    let mut admitted = 0;
+    for now in millis {
+        let decision = limiter.at(at_ms(now)).check(key).await;
+        admitted += u64::from(decision.unwrap().is_allowed());
+    }
+    admitted
+}
+
+/// Has so many callers call at once, and returns how many were admitted.
+pub(crate) async fn admitted_at_once(limiter: Limiter, callers: u64) -> u64 {
+    let limiter = Arc::new(limiter);
+    let mut calls = JoinSet::new();
+    for _ in 0..callers {
+        let limiter = Arc::clone(&limiter);
+        calls.spawn(async move { limiter.check("key").await.unwrap().is_allowed() });
+    }
+    let answers = calls.join_all().await;
+    answers.into_iter().map(u64::from).sum()
+}
