@@ -1,7 +1,7 @@
 //! Moves bytes through fred: each command is written once, and its reply is taken as it came.
 
 use std::future;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fred::bytes::Bytes;
 use fred::bytes_utils::Str;
@@ -140,6 +140,10 @@ impl<C: Clients> Engine for FredEngine<C> {
         F::Output: Send,
     {
         time::timeout(limit, work).await.ok()
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
     }
 
     fn is_clustered(&self) -> bool {

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "cluster")]
 use std::any::Any;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use redis::Cmd;
 use redis::aio::ConnectionLike;
@@ -107,6 +107,10 @@ where
         F::Output: Send,
     {
         tokio::time::timeout(limit, work).await.ok()
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
     }
 
     fn is_clustered(&self) -> bool {

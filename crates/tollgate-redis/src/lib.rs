@@ -12,6 +12,7 @@ mod engine;
 mod failure;
 #[cfg(feature = "cluster")]
 mod importers;
+mod plain;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 pub mod settings;
@@ -20,6 +21,12 @@ mod store;
 pub use redis;
 pub use tollgate_core::wire::{Clock, Options};
 
+pub use plain::PlainStore;
 #[cfg(feature = "sentinel")]
 pub use sentinel::SentinelConnection;
 pub use store::RedisStore;
+
+/// The recipes, each of which is run on a server.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes.md")]
+mod recipes {}

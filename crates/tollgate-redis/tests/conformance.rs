@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate_conformance::{Harness, conformance};
 use tollgate_core::Store;
-use tollgate_redis::{Options, RedisStore, redis, settings};
+use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
@@ -31,16 +31,19 @@ impl Multiplexed {
     }
 }
 
-impl Harness for Multiplexed {
-    async fn store(&self) -> Arc<dyn Store> {
+impl Multiplexed {
+    async fn connect(&self) -> redis::aio::MultiplexedConnection {
         let server = self.server.get_or_init(|| shared::standalone(self.flavor));
         let client = redis::Client::open(server.url()).unwrap();
         let config = settings::connection();
-        let connection = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .unwrap();
-        Arc::new(RedisStore::with_options(connection, options()))
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        connection.await.unwrap()
+    }
+}
+
+impl Harness for Multiplexed {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(RedisStore::with_options(self.connect().await, options()))
     }
 }
 
@@ -60,6 +63,28 @@ mod multiplexed_on_valkey_9_1 {
     use super::*;
 
     conformance!(Multiplexed::to(Flavor::Valkey91));
+}
+
+/// One connection to one server, on which no script is run.
+struct WithoutScripts(Multiplexed);
+
+impl Harness for WithoutScripts {
+    async fn store(&self) -> Arc<dyn Store> {
+        let connection = self.0.connect().await;
+        Arc::new(PlainStore::new(connection, options(), &[]).unwrap())
+    }
+}
+
+mod without_scripts_on_system {
+    use super::*;
+
+    conformance!(WithoutScripts(Multiplexed::to(Flavor::System)));
+}
+
+mod without_scripts_on_valkey_9_1 {
+    use super::*;
+
+    conformance!(WithoutScripts(Multiplexed::to(Flavor::Valkey91)));
 }
 
 mod manager_on_system {

@@ -1,7 +1,7 @@
 //! What a client crate does for a store, and how that can fail.
 
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::script::Script;
 
@@ -43,6 +43,9 @@ pub trait Engine: Send + Sync {
     where
         F: Future + Send,
         F::Output: Send;
+
+    /// Returns what this process's clock shows, for requests that are decided by it.
+    fn now(&self) -> SystemTime;
 
     /// Returns whether all keys of a call must be in one hash slot, as in a cluster.
     fn is_clustered(&self) -> bool;

@@ -10,7 +10,7 @@ type Meaning = (&'static str, ErrorKind, &'static str);
 
 /// The codes that servers put first in an error, or, before Redis 7.0, within the error of a
 /// script that met it.
-const MEANINGS: [Meaning; 20] = [
+const MEANINGS: [Meaning; 22] = [
     (
         "ASK",
         ErrorKind::Unavailable,
@@ -36,6 +36,12 @@ const MEANINGS: [Meaning; 20] = [
         "DENIED",
         ErrorKind::Misconfigured,
         "the server is in protected mode: bind it to an address, or set a password",
+    ),
+    (
+        "EXECABORT",
+        ErrorKind::Unsupported,
+        "the server refuses a command of the transaction: without scripts, Redis 7.0 or later is \
+         needed, and a user who may run it",
     ),
     (
         "LOADING",
@@ -110,6 +116,11 @@ const MEANINGS: [Meaning; 20] = [
          the key",
     ),
     (
+        "clients",
+        ErrorKind::Unavailable,
+        "the server accepts no more connections: raise its `maxclients`, or connect fewer",
+    ),
+    (
         "tollgate",
         ErrorKind::Misconfigured,
         "a key of this prefix holds what no limit has written: choose another prefix, or delete \
@@ -122,7 +133,7 @@ const PHRASES: [(&str, &str); 5] = [
     ("ACL failure", "NOPERM"),
     ("can't run this command", "NOPERM"),
     ("No permission", "NOPERM"),
-    ("max number of clients reached", "BUSY"),
+    ("max number of clients reached", "clients"),
     ("data string too short", "tollgate"),
 ];
 

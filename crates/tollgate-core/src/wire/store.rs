@@ -2,8 +2,6 @@
 
 use async_trait::async_trait;
 
-use std::time::SystemTime;
-
 use super::codec;
 use super::engine::{Call, Engine, Failure};
 use super::fault;
@@ -52,7 +50,7 @@ impl<E: Engine> WireStore<E> {
         match (request.caller_time(), self.options.clock) {
             (Some(instant), _) => Ok(Some(instant)),
             (None, Clock::Server) => Ok(None),
-            (None, Clock::Caller) => match Timestamp::try_from(SystemTime::now()) {
+            (None, Clock::Caller) => match Timestamp::try_from(self.engine.now()) {
                 Ok(now) => Ok(Some(now)),
                 Err(error) => Err(StoreError::new(
                     ErrorKind::Misconfigured,

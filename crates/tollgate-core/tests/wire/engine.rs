@@ -78,6 +78,10 @@ impl Engine for Raw {
         Some(work.await)
     }
 
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
     fn is_clustered(&self) -> bool {
         self.clustered
     }
@@ -141,6 +145,10 @@ impl Engine for Canned {
         F::Output: Send,
     {
         Some(work.await)
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
     }
 
     fn is_clustered(&self) -> bool {

@@ -173,7 +173,7 @@ mod tests {
         for (window, reason) in [
             (FixedWindow::aligned(Quota::per_minute(0)), "zero"),
             (
-                FixedWindow::aligned(Quota::per_minute(MAX_EXACT)),
+                FixedWindow::aligned(Quota::per_minute(MAX_EXACT - 1)),
                 "exactly as many",
             ),
             (

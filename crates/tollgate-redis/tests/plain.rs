@@ -1,0 +1,222 @@
+//! Decisions without scripts: what is served, what is sent, and what is left on the server.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::{Check, ErrorKind, Limit, Request, Store};
+use tollgate_redis::redis::aio::MultiplexedConnection;
+use tollgate_redis::{Options, PlainStore, redis, settings};
+use tollgate_testkit::{Flavor, Reply, Server};
+
+const SERVED: [Flavor; 2] = [Flavor::System, Flavor::Valkey91];
+
+fn limit(text: &str) -> Limit {
+    let algorithm: Algorithm = text.parse().unwrap();
+    Limit::new("l", algorithm).unwrap()
+}
+
+async fn connect(url: String) -> MultiplexedConnection {
+    let client = redis::Client::open(url).unwrap();
+    let config = settings::connection();
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    connection.await.unwrap()
+}
+
+async fn store(server: &Server) -> PlainStore<MultiplexedConnection> {
+    let options = Options::new().with_deadline(Duration::from_secs(10));
+    PlainStore::new(connect(server.url()).await, options, &[]).unwrap()
+}
+
+fn calls(server: &Server, command: &str) -> u64 {
+    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
+        panic!("no statistics");
+    };
+    let stats = String::from_utf8(stats).unwrap();
+    let name = format!("cmdstat_{command}:calls=");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&name));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+fn keys(server: &Server) -> Vec<String> {
+    let reply = server.command(&["KEYS", "*"]);
+    reply
+        .items()
+        .iter()
+        .map(|key| key.text().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_cannot_be_served_is_said_at_construction() {
+    let server = Server::start(Flavor::System);
+    let refused = [
+        ("gcra:5/1s", "only fixed windows"),
+        ("sliding-log:5/1s,count-denied", "only fixed windows"),
+        ("fixed-window:5/9ms", "10 ms"),
+        ("fixed-window:5/1500us,anchored", "whole milliseconds"),
+        ("fixed-window:0/1s", "zero"),
+        ("fixed-window:9007199254740990/1s", "exactly as many"),
+    ];
+    let served = [
+        "fixed-window:5/1s",
+        "fixed-window:5/1ms,anchored",
+        "fixed-window:0/1s,count-denied",
+    ];
+    let all = refused.iter().map(|(text, _)| *text).chain(served);
+    let limits: Vec<_> = all.map(limit).collect();
+    let connection = connect(server.url()).await;
+    let error = PlainStore::new(connection.clone(), Options::new(), &limits).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    for (text, reason) in refused {
+        let said = format!("{}: ", limit(text));
+        let text_of = error.to_string();
+        let rest = text_of
+            .split(&said)
+            .nth(1)
+            .unwrap_or_else(|| panic!("{said}: {error}"));
+        assert!(
+            rest.split(';').next().unwrap().contains(reason),
+            "{text}: {error}"
+        );
+    }
+    let served: Vec<_> = served.into_iter().map(limit).collect();
+    assert!(PlainStore::new(connection, Options::new(), &served).is_ok());
+}
+
+#[tokio::test]
+async fn one_decision_is_one_transaction() {
+    for flavor in SERVED {
+        let server = Server::start(flavor);
+        let (store, limit) = (store(&server).await, limit("fixed-window:1000/1d"));
+        let consume = Request::consume(Check::new(&limit, "k", 1));
+        // The first finds out what time it is for the server.
+        store.decide(&consume).await.unwrap();
+        let before = calls(&server, "exec");
+        for call in 1..=50 {
+            let decision = store.decide(&consume).await.unwrap();
+            assert_eq!(decision.remaining(), 999 - call);
+        }
+        assert_eq!(calls(&server, "exec") - before, 50);
+        assert_eq!(calls(&server, "evalsha") + calls(&server, "eval"), 0);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_for_ever_and_refused_calls_write_nothing() {
+    for flavor in SERVED {
+        let server = Server::start(flavor);
+        let store = store(&server).await;
+        for text in [
+            "fixed-window:2/1h",
+            "fixed-window:2/1h,anchored",
+            "fixed-window:2/1h,count-denied",
+        ] {
+            let limit = limit(text);
+            let check = |cost| Check::new(&limit, "k", cost);
+            assert!(
+                store
+                    .decide(&Request::peek(check(1)))
+                    .await
+                    .unwrap()
+                    .is_allowed()
+            );
+            assert!(keys(&server).is_empty(), "a peek writes nothing");
+            let first = store.decide(&Request::consume(check(1))).await.unwrap();
+            for _ in 0..2 {
+                store.decide(&Request::consume(check(2))).await.unwrap();
+            }
+            for key in keys(&server) {
+                let left = server.command(&["PTTL", &key]).integer().unwrap();
+                let needed = i64::try_from(first.reset_after().as_millis()).unwrap();
+                assert!(
+                    (1..=needed + 2).contains(&left),
+                    "{text}: {left} of {needed} ms"
+                );
+                let before = server.command(&["DUMP", &key]);
+                let denied = store.decide(&Request::consume(check(2))).await.unwrap();
+                assert!(denied.is_denied());
+                let unchanged = server.command(&["DUMP", &key]) == before;
+                assert_eq!(unchanged, !limit.algorithm().counts_denied(), "{text}");
+            }
+            store.reset(&[check(0)]).await.unwrap();
+            assert!(keys(&server).is_empty(), "{text}: {:?}", keys(&server));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_says_so_and_is_left_alone() {
+    let server = Server::start(Flavor::Redis62);
+    let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
+    let error = store
+        .decide(&Request::consume(Check::new(&limit, "k", 1)))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("Redis 7.0"), "{error}");
+    assert!(keys(&server).is_empty());
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_an_error_that_says_what_to_do() {
+    let server = Server::start(Flavor::System);
+    let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
+    let consume = Request::consume(Check::new(&limit, "k", 1));
+    store.decide(&consume).await.unwrap();
+    let key = keys(&server).remove(0);
+    server.command(&["DEL", &key]);
+    server.command(&["SADD", &key, "member"]);
+    let error = store.decide(&consume).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.to_string().contains("another prefix"), "{error}");
+}
+
+/// However calls fall on the ends of windows, no window is given more than its amount, and each is
+/// given all of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_window_admits_more_than_its_amount() {
+    const AMOUNT: u64 = 7;
+    const WINDOW_US: u64 = 20_000;
+    for flavor in SERVED {
+        let server = Server::start(flavor);
+        let limit = limit("fixed-window:7/20ms");
+        let mut callers = JoinSet::new();
+        for _ in 0..4 {
+            let (store, limit) = (Arc::new(store(&server).await), limit.clone());
+            callers.spawn(async move {
+                let mut admitted = Vec::new();
+                for _ in 0..400 {
+                    let request = Request::consume(Check::new(&limit, "k", 1));
+                    let decision = store.decide(&request).await.unwrap();
+                    if decision.is_allowed() {
+                        admitted.push(decision.verdicts()[0].decided_at().as_micros() / WINDOW_US);
+                    }
+                    tokio::time::sleep(Duration::from_micros(700)).await;
+                }
+                admitted
+            });
+        }
+        let mut windows: HashMap<u64, u64> = HashMap::new();
+        for window in callers.join_all().await.into_iter().flatten() {
+            *windows.entry(window).or_default() += 1;
+        }
+        assert!(
+            windows.values().all(|&admitted| admitted <= AMOUNT),
+            "{windows:?}"
+        );
+        let full = windows
+            .values()
+            .filter(|&&admitted| admitted == AMOUNT)
+            .count();
+        assert!(
+            full > windows.len() / 2,
+            "{full} of {} are full",
+            windows.len()
+        );
+    }
+}
