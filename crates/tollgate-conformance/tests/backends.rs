@@ -1,0 +1,192 @@
+//! The same histories in memory and on servers, through both clients: the same decisions.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, and says where"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use tollgate_conformance::fresh_key;
+use tollgate_core::{Check, Key, Limit, Operation, Receipt, Request, Store, Timestamp};
+use tollgate_fred::FredStore;
+use tollgate_memory::MemoryStore;
+use tollgate_redis::{Options, RedisStore};
+use tollgate_testkit::{Flavor, shared};
+
+const START: u64 = 1_780_000_000_000_000;
+
+const LIMITS: [&str; 9] = [
+    "gcra:5/1s",
+    "gcra:7/1300ms,burst=3",
+    "fixed-window:5/1m",
+    "fixed-window:4/7ms,anchored",
+    "fixed-window:3/1s,count-denied",
+    "sliding-buckets:7/1300ms,buckets=10",
+    "sliding-counter:7/1300ms",
+    "sliding-log:5/1s",
+    "sliding-log:3/1s,count-denied",
+];
+
+/// One call: how much later, what it does, and how much of which limits and keys.
+#[derive(Clone, Debug)]
+struct Step {
+    later: u64,
+    act: Act,
+    checks: Vec<(usize, usize, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Consume,
+    Peek,
+    TakeUpTo,
+    Refund,
+    Reset,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let later = prop_oneof![
+        4 => Just(0_u64),
+        2 => 1..2_000_u64,
+        2 => 100_000..400_000_u64,
+        1 => prop::sample::select(&[1_000_000_u64, 1_300_000, 60_000_000][..]),
+    ];
+    let act = prop_oneof![
+        6 => Just(Act::Consume),
+        1 => Just(Act::Peek),
+        2 => Just(Act::TakeUpTo),
+        2 => Just(Act::Refund),
+        1 => Just(Act::Reset),
+    ];
+    let places: Vec<_> = (0..LIMITS.len())
+        .flat_map(|limit| (0..2).map(move |key| (limit, key)))
+        .collect();
+    let checks = prop::sample::subsequence(places, 1..=6).prop_flat_map(|places| {
+        let check = |(limit, key)| (0..4_u64).prop_map(move |cost| (limit, key, cost));
+        places.into_iter().map(check).collect::<Vec<_>>()
+    });
+    let step = (later, act, checks).prop_map(|(later, act, checks)| Step { later, act, checks });
+    prop::collection::vec(step, 1..25)
+}
+
+/// A store, and what it has admitted and not been given back, with what was asked.
+struct Subject {
+    name: &'static str,
+    store: Arc<dyn Store>,
+    receipts: Vec<(Vec<(usize, usize, u64)>, Receipt)>,
+}
+
+/// Does one step, and returns what the store said.
+async fn ask(
+    subject: &mut Subject,
+    step: &Step,
+    limits: &[Limit],
+    partition: &str,
+    now: Timestamp,
+) -> String {
+    let rests = ["", "/b"];
+    let checks = |asked: &[(usize, usize, u64)]| -> Vec<Check<'_>> {
+        let check = |&(limit, key, cost): &(usize, usize, u64)| {
+            let key = Key::from(partition).with_rest(rests[key]);
+            Check::new(&limits[limit], key, cost)
+        };
+        asked.iter().map(check).collect()
+    };
+    let asked = checks(&step.checks);
+    let mut returned = None;
+    let operation = match step.act {
+        Act::Consume => Operation::Consume,
+        Act::Peek => Operation::Peek,
+        Act::TakeUpTo => Operation::TakeUpTo,
+        Act::Refund => match subject.receipts.pop() {
+            Some(receipt) => {
+                returned = Some(receipt);
+                Operation::Consume
+            }
+            None => return "nothing to give back".to_owned(),
+        },
+        Act::Reset => {
+            subject.store.reset(&asked).await.unwrap();
+            return "reset".to_owned();
+        }
+    };
+    let request = match &returned {
+        Some((asked, receipt)) => Request::with_checks(Operation::Refund(receipt), checks(asked)),
+        None => Request::with_checks(operation, asked.clone()),
+    };
+    let decision = subject.store.decide(&request.at(now)).await.unwrap();
+    let said = format!("{decision:?}");
+    if let Some(receipt) = decision.into_receipt() {
+        subject.receipts.push((step.checks.clone(), receipt));
+    }
+    said
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_history_is_decided_alike_everywhere() {
+    let limits: Vec<_> = LIMITS
+        .iter()
+        .enumerate()
+        .map(|(index, text)| {
+            let algorithm: tollgate_core::algorithm::Algorithm = text.parse().unwrap();
+            Limit::new(&format!("limit-{index}"), algorithm).unwrap()
+        })
+        .collect();
+    for flavor in Flavor::ALL {
+        let server = shared::standalone(flavor);
+        let options = |prefix: &str| {
+            let options = Options::new().with_deadline(Duration::from_secs(10));
+            options.with_prefix(&fresh_key(prefix)).unwrap()
+        };
+        let redis = RedisStore::connect(server.url(), options("redis"))
+            .await
+            .unwrap();
+        let fred = FredStore::connect(&server.url(), options("fred"))
+            .await
+            .unwrap();
+        let stores: [(&str, Arc<dyn Store>); 3] = [
+            ("memory", Arc::new(MemoryStore::new())),
+            ("redis-rs", Arc::new(redis)),
+            ("fred", Arc::new(fred)),
+        ];
+        let config = ProptestConfig {
+            cases: 150,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        };
+        let play = |steps: Vec<Step>| {
+            let mut subjects: Vec<_> = stores
+                .iter()
+                .map(|(name, store)| Subject {
+                    name,
+                    store: Arc::clone(store),
+                    receipts: Vec::new(),
+                })
+                .collect();
+            let (partition, mut now) = (fresh_key("tenant"), START);
+            let (limits, flavor) = (&limits, flavor);
+            async move {
+                for step in &steps {
+                    now += step.later;
+                    let at = Timestamp::from_micros(now).unwrap();
+                    let mut said: Option<String> = None;
+                    for subject in &mut subjects {
+                        let answer = ask(subject, step, limits, &partition, at).await;
+                        let first = said.get_or_insert_with(|| answer.clone());
+                        prop_assert_eq!(&*first, &answer, "{} on {}", subject.name, flavor);
+                    }
+                }
+                Ok(())
+            }
+        };
+        tokio::task::block_in_place(|| {
+            let outcome = TestRunner::new(config).run(&steps(), |steps| {
+                tokio::runtime::Handle::current().block_on(play(steps))
+            });
+            outcome.unwrap_or_else(|error| panic!("{flavor}: {error}"));
+        });
+    }
+}
