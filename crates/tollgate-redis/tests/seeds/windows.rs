@@ -62,7 +62,7 @@ async fn a_counter_outlives_its_window() {
     let left = place.ask::<i64>("TTL", counter).await;
     assert!((170..=180).contains(&left), "{left}");
 
-    let limiter = place.limiter(FixedWindow::aligned(Quota::per_minute(20)));
+    let limiter = place.limiter(FixedWindow::anchored(Quota::per_minute(20)));
     assert_eq!(admitted(&limiter, "key", 1).await, 1);
     let own = place.own_key().await;
     let left = place.ask::<i64>("PTTL", own).await;
