@@ -1,0 +1,38 @@
+//! Faults on real servers while calls go on: what is admitted, what is counted, and for how long.
+
+#[path = "../../../tollgate-testkit/faults/mod.rs"]
+mod faults;
+
+use std::sync::Arc;
+
+use tollgate_core::Store;
+use tollgate_redis::{Options, RedisStore};
+
+use faults::{Client, faults};
+
+struct Redis;
+
+impl Client for Redis {
+    const NAME: &'static str = "redis";
+
+    async fn server(address: &str, options: Options) -> Arc<dyn Store> {
+        let store = RedisStore::connect(format!("redis://{address}"), options).await;
+        Arc::new(store.expect("a server that answers"))
+    }
+
+    async fn cluster(addresses: &[String], options: Options) -> Arc<dyn Store> {
+        let store = RedisStore::connect_cluster(urls(addresses), options).await;
+        Arc::new(store.expect("a cluster that answers"))
+    }
+
+    async fn sentinels(addresses: &[String], name: &str, options: Options) -> Arc<dyn Store> {
+        let store = RedisStore::connect_sentinel(urls(addresses), name, options).await;
+        Arc::new(store.expect("a primary that answers"))
+    }
+}
+
+fn urls(addresses: &[String]) -> impl Iterator<Item = String> {
+    addresses.iter().map(|address| format!("redis://{address}"))
+}
+
+faults!(Redis);

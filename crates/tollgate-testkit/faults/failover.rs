@@ -1,0 +1,99 @@
+//! A primary that is gone, and a replica that takes its place.
+
+use tollgate_core::ErrorKind;
+use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
+
+use super::Client;
+use super::scene::{BOUND, KEY, Scene, patient, suffering, wait};
+use super::tally::Row;
+
+/// What the new primary has not heard of is admitted once more, and nothing else.
+pub(crate) async fn sentinels_promote_a_replica<C: Client>() {
+    let group = wait(|| SentinelGroup::start(Flavor::System));
+    let (addresses, name) = (group.sentinel_addresses(), group.primary_name());
+    let scene = Scene::with(
+        C::sentinels(&addresses, name, suffering()).await,
+        C::sentinels(&addresses, name, patient()).await,
+    );
+    let primary = wait(|| group.primary());
+    promote::<C>(&scene, "Sentinel: the primary is killed", primary).await;
+}
+
+/// A cluster does the same, and loses nothing where it is asked to.
+pub(crate) async fn cluster_promotes_a_replica<C: Client>() {
+    let cluster = wait(|| Cluster::start(Flavor::System));
+    let scene = Scene::with(
+        C::cluster(&cluster.addresses(), suffering()).await,
+        C::cluster(&cluster.addresses(), patient()).await,
+    );
+    let slot = Cluster::slot_of(KEY);
+
+    let load = scene.load();
+    load.allowed(300).await;
+    load.mark();
+    wait(|| cluster.failover(cluster.replica_of(cluster.master_of(slot))));
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    let tally = load.stop().await;
+    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    let counted = scene.counted(KEY).await;
+    tally.accounts_for(counted);
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
+    Row {
+        fault: "cluster: `CLUSTER FAILOVER`",
+        client: C::NAME,
+        tally: &tally,
+        counted,
+        admitted,
+        bound: BOUND,
+        resumed: Some(resumed),
+    }
+    .print();
+
+    scene
+        .auditor()
+        .reset(KEY)
+        .await
+        .expect("a cluster that serves");
+    let master = wait(|| cluster.master_of(slot));
+    promote::<C>(&scene, "cluster: the master is killed", master).await;
+}
+
+/// Kills `primary` while calls go on, and waits for another.
+async fn promote<C: Client>(scene: &Scene, fault: &str, primary: &Server) {
+    let load = scene.load();
+    load.allowed(300).await;
+    load.mark();
+    wait(|| primary.kill());
+    // No call that was sent to the old primary is still on its way when there is a new one.
+    load.renewed().await;
+    let before = load.so_far();
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    // What was left when it was first asked, by its own account.
+    let held = BOUND - load.most_left() - 1;
+    let tally = load.stop().await;
+
+    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    let lost = before.allowed().saturating_sub(held);
+    let after = tally.allowed() - before.allowed();
+    let counted = scene.counted(KEY).await;
+    assert!(
+        (held + after..=held + after + tally.unknown()).contains(&counted),
+        "{counted} counted, {held} held by the new primary, {after} allowed by it"
+    );
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND + lost, "{admitted} with {lost} lost");
+    assert!(admitted + tally.unknown() >= BOUND);
+    Row {
+        fault: &format!("{fault}; {lost} of {} lost", before.allowed()),
+        client: C::NAME,
+        tally: &tally,
+        counted,
+        admitted,
+        bound: BOUND + lost,
+        resumed: Some(resumed),
+    }
+    .print();
+}

@@ -1,0 +1,195 @@
+//! Callers that do not stop while something goes wrong.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tollgate_core::RateLimiter;
+use tollgate_core::Store;
+
+use super::tally::Tally;
+
+pub(crate) type Limiter = RateLimiter<Arc<dyn Store>>;
+
+/// How many call at once.
+pub(crate) const CALLERS: usize = 16;
+/// How long a caller waits between two calls, so that a fault finds the limit not yet reached.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long anything that is waited for may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Callers that do not stop while something goes wrong.
+#[derive(Debug)]
+pub(crate) struct Load {
+    shared: Arc<Shared>,
+    callers: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    tally: Mutex<Tally>,
+    mark: Mutex<Mark>,
+    is_over: AtomicBool,
+    /// How many calls of each caller have ended.
+    ended: [AtomicU64; CALLERS],
+}
+
+/// When the service should be there again, and when it was.
+#[derive(Debug)]
+struct Mark {
+    set: Instant,
+    answered: Option<Instant>,
+    /// The most that any call after the mark was told to be left.
+    most_left: u64,
+}
+
+impl Load {
+    /// Makes callers call, in turn for each of `keys`.
+    pub(crate) fn on(limiter: &Arc<Limiter>, keys: &[&str]) -> Self {
+        let keys: Vec<String> = keys.iter().map(|&key| key.to_owned()).collect();
+        Self::start(limiter, move |caller, _| {
+            let key = keys[caller % keys.len()].clone();
+            (key.clone(), key)
+        })
+    }
+
+    /// Makes callers call, each time for a key that is new.
+    pub(crate) fn on_new_keys(limiter: &Arc<Limiter>) -> Self {
+        Self::start(limiter, |caller, call| {
+            (format!("new-{caller}-{call}"), "new".to_owned())
+        })
+    }
+
+    /// `key` returns whom a call is for, and under which name it is counted.
+    fn start(
+        limiter: &Arc<Limiter>,
+        key: impl Fn(usize, u64) -> (String, String) + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            tally: Mutex::default(),
+            mark: Mutex::new(Mark::now()),
+            is_over: AtomicBool::new(false),
+            ended: Default::default(),
+        });
+        let mut callers = JoinSet::new();
+        for caller in 0..CALLERS {
+            let (shared, limiter, key) = (Arc::clone(&shared), Arc::clone(limiter), key.clone());
+            callers.spawn(async move {
+                for call in 0.. {
+                    if shared.is_over.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let (key, name) = key(caller, call);
+                    shared.call(&limiter, &key, &name).await;
+                    shared.ended[caller].fetch_add(1, Ordering::SeqCst);
+                    sleep(PAUSE).await;
+                }
+            });
+        }
+        Self { shared, callers }
+    }
+
+    /// Waits until `condition` holds of what has become of the calls so far.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Tally) -> bool) {
+        let begun = Instant::now();
+        while !condition(&self.shared.tally()) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "not within {PATIENCE:?}: {what}; {:#?}",
+                self.shared.tally()
+            );
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Waits until so many calls more were allowed.
+    pub(crate) async fn allowed(&self, count: u64) {
+        let count = self.so_far().allowed() + count;
+        let what = format!("{count} allowed calls");
+        self.until(&what, |tally| tally.allowed() >= count).await;
+    }
+
+    /// Waits until all calls that are on their way have ended, and as many that begin now.
+    pub(crate) async fn renewed(&self) {
+        let ended = || {
+            let ended = self.shared.ended.iter();
+            ended.map(|count| count.load(Ordering::SeqCst))
+        };
+        let goals: Vec<u64> = ended().map(|count| count + 2).collect();
+        self.until("two calls more of each caller", |_| {
+            ended().zip(&goals).all(|(count, &goal)| count >= goal)
+        })
+        .await;
+    }
+
+    /// Says that the service should be there from now on.
+    pub(crate) fn mark(&self) {
+        *self.shared.mark() = Mark::now();
+    }
+
+    /// Waits until a call is answered that began after the mark, and returns when that was.
+    pub(crate) async fn resumed(&self) -> Duration {
+        let answered = || self.shared.mark().answered;
+        self.until("an answer", |_| answered().is_some()).await;
+        let mark = self.shared.mark();
+        mark.answered.unwrap_or(mark.set) - mark.set
+    }
+
+    /// Returns the most that a call which began after the mark was told to be left.
+    pub(crate) fn most_left(&self) -> u64 {
+        self.shared.mark().most_left
+    }
+
+    pub(crate) fn so_far(&self) -> Tally {
+        self.shared.tally().clone()
+    }
+
+    /// Waits for the calls that are on their way, and returns what became of all.
+    pub(crate) async fn stop(mut self) -> Tally {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        while let Some(caller) = self.callers.join_next().await {
+            caller.expect("a caller that does not panic");
+        }
+        self.so_far()
+    }
+}
+
+impl Shared {
+    async fn call(&self, limiter: &Limiter, key: &str, name: &str) {
+        let began = Instant::now();
+        let outcome = limiter.check(key).await;
+        let ended = Instant::now();
+        self.tally().record(name, &outcome, ended - began);
+        let mut mark = self.mark();
+        if let Ok(decision) = outcome
+            && began >= mark.set
+        {
+            mark.answered.get_or_insert(ended);
+            mark.most_left = mark.most_left.max(decision.remaining());
+        }
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        lock(&self.tally)
+    }
+
+    fn mark(&self) -> MutexGuard<'_, Mark> {
+        lock(&self.mark)
+    }
+}
+
+impl Mark {
+    fn now() -> Self {
+        Self {
+            set: Instant::now(),
+            answered: None,
+            most_left: 0,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

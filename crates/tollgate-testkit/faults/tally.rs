@@ -1,0 +1,182 @@
+//! What became of calls, in numbers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use tollgate_core::{Decision, ErrorKind, StoreError};
+
+use super::{DEADLINE, SLACK};
+
+/// What became of the calls of one load.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    keys: BTreeMap<String, Counts>,
+    /// How many calls ended with which kind of error.
+    errors: BTreeMap<String, u64>,
+    longest: Duration,
+    /// One error of each kind, for whoever wonders.
+    samples: BTreeMap<String, String>,
+}
+
+/// What became of the calls for one key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    /// How many ended so that they may have been counted.
+    pub(crate) unknown: u64,
+}
+
+impl Tally {
+    pub(super) fn record(
+        &mut self,
+        key: &str,
+        outcome: &Result<Decision, StoreError>,
+        took: Duration,
+    ) {
+        self.longest = self.longest.max(took);
+        let counts = match self.keys.get_mut(key) {
+            Some(counts) => counts,
+            None => self.keys.entry(key.to_owned()).or_default(),
+        };
+        match outcome {
+            Ok(decision) if decision.is_allowed() => counts.allowed += 1,
+            Ok(_) => counts.denied += 1,
+            Err(error) => {
+                let kind = error.kind();
+                // An answer that is none may have been an answer to a call that was counted.
+                let is_open = matches!(kind, ErrorKind::Unknown | ErrorKind::Protocol);
+                counts.unknown += u64::from(is_open);
+                let kind = format!("{kind:?}");
+                self.samples
+                    .entry(kind.clone())
+                    .or_insert_with(|| format!("{error} / {:?}", std::error::Error::source(error)));
+                *self.errors.entry(kind).or_default() += 1;
+            }
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        for (key, counts) in other.keys {
+            let own = self.keys.entry(key).or_default();
+            own.allowed += counts.allowed;
+            own.denied += counts.denied;
+            own.unknown += counts.unknown;
+        }
+        for (kind, count) in other.errors {
+            *self.errors.entry(kind).or_default() += count;
+        }
+        for (kind, sample) in other.samples {
+            self.samples.entry(kind).or_insert(sample);
+        }
+        self.longest = self.longest.max(other.longest);
+    }
+
+    pub(crate) fn of(&self, key: &str) -> Counts {
+        self.keys.get(key).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn allowed(&self) -> u64 {
+        self.keys.values().map(|counts| counts.allowed).sum()
+    }
+
+    pub(crate) fn denied(&self) -> u64 {
+        self.keys.values().map(|counts| counts.denied).sum()
+    }
+
+    /// Returns how many calls may have been counted, though nobody was told.
+    pub(crate) fn unknown(&self) -> u64 {
+        self.keys.values().map(|counts| counts.unknown).sum()
+    }
+
+    pub(crate) fn answered(&self) -> u64 {
+        self.allowed() + self.denied()
+    }
+
+    pub(crate) fn errors(&self, kind: ErrorKind) -> u64 {
+        let count = self.errors.get(&format!("{kind:?}"));
+        count.copied().unwrap_or_default()
+    }
+
+    /// Every call ends within its deadline, and with no other errors than these.
+    #[track_caller]
+    pub(crate) fn fails_only_with(&self, kinds: &[ErrorKind]) {
+        let most = DEADLINE + SLACK;
+        assert!(self.longest < most, "a call took {:?}", self.longest);
+        let known: u64 = kinds.iter().map(|&kind| self.errors(kind)).sum();
+        let all: u64 = self.errors.values().sum();
+        assert_eq!(known, all, "{self}: {:#?}", self.samples);
+    }
+
+    /// What the server has counted is what was answered, and at most what may have been counted.
+    #[track_caller]
+    pub(crate) fn accounts_for(&self, counted: u64) {
+        let (least, most) = (self.allowed(), self.allowed() + self.unknown());
+        assert!(
+            (least..=most).contains(&counted),
+            "{counted} were counted, where {least} to {most} may have been: {self}"
+        );
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let errors: Vec<String> = self
+            .errors
+            .iter()
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        let errors = match errors.as_slice() {
+            [] => "none".to_owned(),
+            errors => errors.join(", "),
+        };
+        write!(f, "{} | {errors}", self.answered())
+    }
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub(crate) struct Row<'a> {
+    pub(crate) fault: &'a str,
+    pub(crate) client: &'a str,
+    pub(crate) tally: &'a Tally,
+    /// How many calls the server holds of those that were made.
+    pub(crate) counted: u64,
+    /// How many calls were allowed in all, with those that then used up what was left.
+    pub(crate) admitted: u64,
+    pub(crate) bound: u64,
+    /// How long after the end of the fault a call was first answered.
+    pub(crate) resumed: Option<Duration>,
+}
+
+impl Row<'_> {
+    #[expect(clippy::print_stdout, reason = "the table is for whoever runs this")]
+    pub(crate) fn print(&self) {
+        println!("{self}");
+    }
+}
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            fault,
+            client,
+            tally,
+            counted,
+            admitted,
+            bound,
+            resumed,
+        } = self;
+        let allowed = tally.allowed();
+        let longest = tally.longest.as_millis();
+        let resumed = match resumed {
+            Some(resumed) => format!("{} ms", resumed.as_millis()),
+            None => "-".to_owned(),
+        };
+        write!(
+            f,
+            "| {fault} | {client} | {tally} | {allowed} / {counted} | {admitted} / {bound} | {longest} ms | {resumed} |"
+        )
+    }
+}
