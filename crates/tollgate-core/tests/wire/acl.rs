@@ -34,7 +34,7 @@ fn store(flavor: Flavor, commands: &[&str]) -> WireStore<Raw> {
     let welcome = connection.command(&["AUTH", &user, "secret"]).unwrap();
     assert_eq!(welcome, Reply::Simple("OK".into()));
     let options = Options::new().with_prefix(&prefix).unwrap();
-    WireStore::new(Raw::over(connection), options)
+    WireStore::new(Raw::over(connection, Some(server)), options)
 }
 
 /// Does everything that a limit can do: fill it, be refused, look, give back, reset.
@@ -105,17 +105,14 @@ fn keys_of_another_prefix_are_out_of_reach() {
     for flavor in Flavor::ALL {
         let listed: Vec<_> = ALWAYS.into_iter().chain(STRING).collect();
         let store = store(flavor, &listed);
-        let other = WireStore::new(
-            Raw::over({
-                let mut connection = shared::standalone(flavor).connection();
-                let user = fresh("user");
-                let words = ["ACL", "SETUSER", &user, "on", "nopass", "~mine:*", "+@all"];
-                connection.command(&words).unwrap();
-                connection.command(&["AUTH", &user, "x"]).unwrap();
-                connection
-            }),
-            store.options().clone(),
-        );
+        let server = shared::standalone(flavor);
+        let mut connection = server.connection();
+        let user = fresh("user");
+        let words = ["ACL", "SETUSER", &user, "on", "nopass", "~mine:*", "+@all"];
+        connection.command(&words).unwrap();
+        connection.command(&["AUTH", &user, "x"]).unwrap();
+        let raw = Raw::over(connection, Some(server));
+        let other = WireStore::new(raw, store.options().clone());
         let limit = limit("gcra:3/1h");
         let request = Request::consume(Check::new(&limit, "k", 1));
         assert!(now(store.decide(&request)).is_ok());

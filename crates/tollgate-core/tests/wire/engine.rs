@@ -7,27 +7,33 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 use tollgate_core::{Check, Decision, Limit, Request, Store, StoreError};
-use tollgate_testkit::{Connection, Flavor, Reply, shared};
+use tollgate_testkit::shared::{self, SharedServer};
+use tollgate_testkit::{Connection, Flavor, Reply};
 
 /// A connection to a real server.
 pub(crate) struct Raw {
     connection: Mutex<Connection>,
     clustered: bool,
+    /// A shared server ends when nobody holds it.
+    _server: Option<SharedServer>,
 }
 
 impl Raw {
     pub(crate) fn to(flavor: Flavor) -> Self {
+        let server = shared::standalone(flavor);
         Self {
-            connection: Mutex::new(shared::standalone(flavor).connection()),
+            connection: Mutex::new(server.connection()),
             clustered: false,
+            _server: Some(server),
         }
     }
 
-    /// A connection that the caller has opened.
-    pub(crate) fn over(connection: Connection) -> Self {
+    /// A connection that the caller has opened, and the shared server that it is one to.
+    pub(crate) fn over(connection: Connection, server: Option<SharedServer>) -> Self {
         Self {
             connection: Mutex::new(connection),
             clustered: false,
+            _server: server,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::engine::{Raw, consume, fresh, limit, now, store};
 
 /// Returns a store on a server of this test's own.
 fn store_on(server: &Server) -> WireStore<Raw> {
-    WireStore::new(Raw::over(server.connection()), Options::new())
+    WireStore::new(Raw::over(server.connection(), None), Options::new())
 }
 
 fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {

@@ -173,7 +173,9 @@ mod tests {
         for (window, reason) in [
             (FixedWindow::aligned(Quota::per_minute(0)), "zero"),
             (
-                FixedWindow::aligned(Quota::per_minute(MAX_EXACT - 1)),
+                FixedWindow::aligned(
+                    Quota::new(MAX_EXACT - 1, std::time::Duration::from_secs(1)).unwrap(),
+                ),
                 "exactly as many",
             ),
             (
