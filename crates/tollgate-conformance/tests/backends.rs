@@ -30,13 +30,16 @@ const LIMITS: [&str; 9] = [
     "sliding-log:3/1s,count-denied",
 ];
 
-/// One call: how much later, what it does, and how much of which limits and keys.
+/// One call: how much later, what it does, and of what.
 #[derive(Clone, Debug)]
 struct Step {
     later: u64,
     act: Act,
-    checks: Vec<(usize, usize, u64)>,
+    checks: Vec<Asked>,
 }
+
+/// Which limit, which key, and how much of it.
+type Asked = (usize, usize, u64);
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -76,7 +79,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Subject {
     name: &'static str,
     store: Arc<dyn Store>,
-    receipts: Vec<(Vec<(usize, usize, u64)>, Receipt)>,
+    receipts: Vec<(Vec<Asked>, Receipt)>,
 }
 
 /// Does one step, and returns what the store said.
@@ -88,8 +91,8 @@ async fn ask(
     now: Timestamp,
 ) -> String {
     let rests = ["", "/b"];
-    let checks = |asked: &[(usize, usize, u64)]| -> Vec<Check<'_>> {
-        let check = |&(limit, key, cost): &(usize, usize, u64)| {
+    let checks = |asked: &[Asked]| -> Vec<Check<'_>> {
+        let check = |&(limit, key, cost): &Asked| {
             let key = Key::from(partition).with_rest(rests[key]);
             Check::new(&limits[limit], key, cost)
         };
