@@ -3,6 +3,10 @@
     clippy::unwrap_used,
     reason = "a test that cannot go on fails, and says where"
 )]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "core reads no clock, but these tests wait for servers"
+)]
 
 mod acl;
 mod decoder;
