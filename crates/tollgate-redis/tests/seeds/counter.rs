@@ -99,13 +99,15 @@ async fn a_counter_without_an_expiry_denies_for_ever() {
     }
 
     // The window's end is in the state; that the key expires only clears it away.
-    let window = Quota::new(5, Duration::from_millis(200)).unwrap();
-    let limiter = place.limiter(FixedWindow::anchored(window));
-    assert!(limiter.check_n("key", 5).await.unwrap().is_allowed());
+    let limiter = place.limiter(FixedWindow::anchored(Quota::per_second(5)));
+    let start = limiter.at(at_ms(START_MS)).check_n("key", 5).await;
+    assert!(start.unwrap().is_allowed());
     let own = place.own_key().await;
     let () = place.ask("PERSIST", &own).await;
-    tokio::time::sleep(Duration::from_millis(250)).await;
-    assert!(limiter.check_n("key", 5).await.unwrap().is_allowed());
+    assert_eq!(place.ask::<i64>("TTL", &own).await, -1);
+    let calls = [START_MS + 999, START_MS + 1_000];
+    assert_eq!(admitted_at(&limiter, "key", calls).await, 1);
+    assert!(place.ask::<i64>("PTTL", &own).await > 0);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! Times in the future, one a minute, five an hour and ten a day: what the set of a day's seconds
-//! accepts. There is no schedule in this library yet.
+//! Times in the future, one a minute, five an hour and ten a day: what a set of seconds accepts.
+//!
+//! This library has no schedule yet that could be shown beside it.
 
 use crate::originals::{self, MOST_PER_DAY, MOST_PER_HOUR};
 use crate::support::{Place, START_MS};

@@ -2,6 +2,7 @@
 
 use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::aio::MultiplexedConnection;
@@ -105,9 +106,12 @@ impl Place {
     }
 }
 
+/// Returns a name that no other test, nor this one in another run, has.
 pub(crate) fn fresh_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    format!("recipe-{}-{}", process::id(), time.as_nanos())
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("recipe-{}-{}-{count}", process::id(), time.as_micros())
 }
 
 /// Returns the algorithm that lets `most` units pass in any `seconds`.
