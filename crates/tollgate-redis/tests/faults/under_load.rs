@@ -1,7 +1,10 @@
 //! Faults on real servers while calls go on: what is admitted, what is counted, and for how long.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 #[path = "../../../tollgate-testkit/faults/mod.rs"]
 mod faults;
+mod history;
 
 use std::sync::Arc;
 
