@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Exact rate limiting: what would a limit have done to yesterday's traffic?
+/// Exact rate limiting: what would a limit have done to yesterday's traffic, and what does it say of a
+/// key now?
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -14,10 +15,80 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Decide a call on a live server and count it
+    Check(CallOptions),
     /// Compare every algorithm on a day of synthetic traffic with an abusive client
     Demo(DemoOptions),
+    /// Say what `check` would say on a live server, and count nothing
+    Peek(CallOptions),
     /// Replay access logs through limits and show who would have been refused
     Replay(ReplayOptions),
+    /// Forget on a live server what a key has consumed
+    Reset(SubjectOptions),
+}
+
+/// What is asked of a live server.
+#[derive(Args, Debug)]
+#[command(after_help = CALLS)]
+pub(crate) struct CallOptions {
+    #[command(flatten)]
+    pub(crate) subject: SubjectOptions,
+
+    /// How much the call costs
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) cost: u64,
+}
+
+/// Which states on a live server are meant.
+#[derive(Args, Debug)]
+#[command(after_help = RESETS)]
+pub(crate) struct SubjectOptions {
+    /// The server, as redis://HOST:PORT/DB, redis-cluster://HOST:PORT,HOST:PORT, or with fred for
+    /// redis
+    #[arg(
+        long,
+        env = "TOLLGATE_STORE",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) store: String,
+
+    /// A limit as the service has it, as NAME=ALGORITHM:N/WINDOW; repeat it for several at once
+    #[arg(long = "limit", required = true, value_name = "LIMIT")]
+    pub(crate) limits: Vec<String>,
+
+    /// Whom the limit is counted for: the partition of the key
+    #[arg(long, value_name = "PARTITION")]
+    pub(crate) key: String,
+
+    /// The rest of the key, where the service gives it one
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) rest: String,
+
+    /// What the service's keys begin with
+    #[arg(long, default_value = "tollgate")]
+    pub(crate) prefix: String,
+
+    /// Whose clock the service counts by
+    #[arg(long, value_enum, default_value_t = Clock::Server)]
+    pub(crate) clock: Clock,
+
+    /// With TOLLGATE_KEY_SECRET: the service hashes only parts of keys longer than 64 bytes
+    #[arg(long)]
+    pub(crate) hash_only_long: bool,
+
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Whose clock decides.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Clock {
+    /// The server's, as services do unless told otherwise
+    Server,
+    /// That of each machine; this command then uses this one's
+    Caller,
 }
 
 #[derive(Args, Debug)]
@@ -51,6 +122,18 @@ pub(crate) struct ReplayOptions {
     /// denied request consumes nothing, except of limits with count-denied.
     #[arg(long = "limit", required = true, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
+
+    /// Where to decide: memory, or a server, as redis://HOST:PORT/DB,
+    /// redis-cluster://HOST:PORT,HOST:PORT, or with fred for redis
+    ///
+    /// The decisions are the same everywhere. On a server they are at the requests' own instants,
+    /// under keys of this replay's own, which are deleted in the end.
+    #[arg(long, default_value = "memory", value_name = "URL")]
+    pub(crate) store: String,
+
+    /// What the keys on a server begin with; a part of this replay's own follows
+    #[arg(long, default_value = "tollgate")]
+    pub(crate) prefix: String,
 
     /// Print one JSON object instead of tables
     #[arg(long)]
@@ -105,6 +188,27 @@ pub(crate) enum Format {
     /// One JSON object on each line
     Json,
 }
+
+const CALLS: &str = "\
+The name of a limit is part of the text of its keys, and so are its algorithm and, of some
+algorithms, its window: give each limit as the service has it, and all that it decides together.
+
+If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
+
+Exit status: 0 if the call is allowed, 1 if it is denied, 2 if there is no answer.
+
+Example:
+  tollgate peek --store redis://127.0.0.1:6379 --limit login=gcra:10/1m --key alice";
+
+const RESETS: &str = "\
+What was counted is forgotten, whichever clock it was counted by.
+
+If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
+
+Exit status: 0 if it is forgotten, 2 if not.
+
+Example:
+  tollgate reset --store redis://127.0.0.1:6379 --limit login=gcra:10/1m --key alice";
 
 const LIMITS: &str = "\
 Limits:

@@ -1,20 +1,29 @@
 //! What ends the program early, said in one line that tells what to do.
 
-use std::io;
+use std::error::Error;
 use std::path::PathBuf;
+use std::{fmt, io};
 
-use tollgate_core::{LimitError, StoreError};
+use tollgate_core::{ErrorKind, LimitError, StoreError};
 
-/// The exit status of every failure; clap uses the same for a bad command line.
-pub(crate) const EXIT_STATUS: u8 = 2;
+use crate::text::printable;
+
+/// The exit status of every failure but one; clap uses the same for a bad command line.
+const EXIT_STATUS: u8 = 2;
+/// The exit status of what was interrupted, by which shells know it.
+const INTERRUPTED: u8 = 130;
 
 /// What ends the program early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error("cannot connect to {store} ({}): {}; {}", name(source.kind()), Told(source), advice(source.kind()))]
+    Connect { store: String, source: StoreError },
     #[error(
         "no request found in {files}{skipped}: give an access log in common, combined or JSON lines format, see --format"
     )]
     Empty { files: String, skipped: String },
+    #[error("interrupted")]
+    Interrupted,
     #[error("--key {key}: {reason}; join ip, user and path with +, such as ip+path")]
     Key { key: String, reason: String },
     #[error("--limit {limit}: {source}")]
@@ -25,6 +34,12 @@ pub(crate) enum Failure {
         "--limit {limit} is given twice: remove one, for two equal limits refuse what one refuses"
     )]
     LimitTwice { limit: String },
+    #[error(
+        "--limit {limit}: a limit on a server has a name; give the one that the service gives it, such as login=gcra:10/1m"
+    )]
+    LimitUnnamed { limit: String },
+    #[error("--prefix {prefix}: {source}")]
+    Prefix { prefix: String, source: StoreError },
     #[error("--quota {quota}: {source}")]
     Quota { quota: String, source: LimitError },
     #[error("cannot write the output: {0}")]
@@ -35,10 +50,24 @@ pub(crate) enum Failure {
     Report { path: PathBuf, source: io::Error },
     #[error("--report {}: that is the log {}; choose another file", report.display(), log.display())]
     ReportOverLog { report: PathBuf, log: PathBuf },
+    #[error("cannot wait for a server: {0}")]
+    Runtime(io::Error),
+    #[error(
+        "TOLLGATE_KEY_SECRET: give the service's secret as 32 hex digits, or unset it if the service does not hash its keys"
+    )]
+    Secret,
     #[error("- is given twice: standard input can be read only once; remove one")]
     StandardInputTwice,
-    #[error("the store could not decide: {0}")]
+    #[error("the store could not decide ({}): {}", name(.0.kind()), Told(.0))]
     Store(#[from] StoreError),
+    #[error(
+        "--store {store}: {reason}; give {places}redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT, or these with fred for redis"
+    )]
+    StoreUrl {
+        store: String,
+        reason: &'static str,
+        places: &'static str,
+    },
     #[error("more than {most} different keys: replay a part of the log, or choose a coarser --key")]
     TooManyKeys { most: u32 },
 }
@@ -47,5 +76,54 @@ impl Failure {
     /// Returns whether the reader of standard output has gone away.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Returns what the program ends with.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Interrupted => INTERRUPTED,
+            _ => EXIT_STATUS,
+        }
+    }
+}
+
+/// An error of a store, with all that caused it, on one line.
+pub(crate) struct Told<'a>(pub(crate) &'a StoreError);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = self.0.to_string();
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Some errors repeat what caused them.
+            if !told.contains(&text) {
+                told = format!("{told}: {text}");
+            }
+            cause = error.source();
+        }
+        f.write_str(&printable(told.as_bytes()))
+    }
+}
+
+/// Returns what a kind of failure is called.
+fn name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Full => "full",
+        ErrorKind::Malformed => "malformed",
+        ErrorKind::Misconfigured => "misconfigured",
+        ErrorKind::Protocol => "protocol",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Unknown => "unknown outcome",
+        ErrorKind::Unsupported => "unsupported",
+        _ => "failed",
+    }
+}
+
+/// Returns what to do where there is no connection.
+fn advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Unavailable => "see that the server runs, and that --store names it",
+        _ => "see that --store is right, with its user and password",
     }
 }

@@ -1,15 +1,18 @@
-//! The program `tollgate`: what would a limit have done to yesterday's traffic?
+//! The program `tollgate`: what would a limit have done to yesterday's traffic, and what does it say of a key now?
 
+mod ask;
 mod cli;
 mod compare;
 mod demo;
 mod failure;
 mod input;
 mod key;
+mod lanes;
 mod output;
 mod progress;
 mod replay;
 mod report;
+mod store;
 mod summary;
 mod text;
 mod trace;
@@ -25,16 +28,19 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new();
     let done = match &cli.command {
-        Command::Demo(options) => demo::run(options, &output),
-        Command::Replay(options) => replay::run(options, &output),
+        Command::Check(options) => ask::check(options, &output),
+        Command::Demo(options) => demo::run(options, &output).map(|()| ExitCode::SUCCESS),
+        Command::Peek(options) => ask::peek(options, &output),
+        Command::Replay(options) => replay::run(options, &output).map(|()| ExitCode::SUCCESS),
+        Command::Reset(options) => ask::reset(options, &output),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         // Whoever reads the output has seen enough, as with `tollgate ... | head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             output.complain(&failure);
-            ExitCode::from(failure::EXIT_STATUS)
+            ExitCode::from(failure.exit_status())
         }
     }
 }

@@ -36,11 +36,27 @@ impl Progress {
         bar.set_message("reading");
     }
 
-    /// Shows that `bytes` more have been read.
+    /// Shows the deciding of `requests` on a server, which may take long.
+    pub(crate) fn start_deciding(&self, requests: usize) {
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        bar.reset();
+        bar.set_length(u64::try_from(requests).unwrap_or(u64::MAX));
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg:9} {wide_bar} {pos}/{len} {per_sec} {eta}")
+        {
+            bar.set_style(style);
+        }
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.set_message("deciding");
+    }
+
+    /// Shows that so many more bytes have been read, or requests decided.
     #[inline]
-    pub(crate) fn advance(&self, bytes: usize) {
+    pub(crate) fn advance(&self, by: usize) {
         if let Some(bar) = &self.bar {
-            bar.inc(u64::try_from(bytes).unwrap_or(u64::MAX));
+            bar.inc(u64::try_from(by).unwrap_or(u64::MAX));
         }
     }
 

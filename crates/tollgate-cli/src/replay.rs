@@ -11,9 +11,11 @@ use crate::compare::Comparison;
 use crate::failure::Failure;
 use crate::input::{Input, is_read_from};
 use crate::key::KeyParts;
+use crate::lanes::Run;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Report, Timeline};
+use crate::store::Place;
 use crate::summary::{Summary, Tally};
 use crate::trace::{Event, Trace};
 
@@ -23,6 +25,10 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let key: KeyParts = options.key.parse()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
+    let run = match options.store.parse()? {
+        Place::Memory => None,
+        Place::Server(server) => Some(Run::new(server, &options.prefix)?),
+    };
     if let Some(report) = &options.report
         && let Some(log) = options.files.iter().find(|log| is_read_from(log, report))
     {
@@ -42,10 +48,29 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     )?;
     let trace = &input.trace;
 
+    let mut comparisons = Vec::new();
+    if options.report.is_some() {
+        progress.say("comparing");
+        // In memory wherever the rest is decided, for the decisions are the same.
+        comparisons = Comparison::of_each_quota(trace, &algorithms)?;
+    }
     progress.say("deciding");
     let mut tally = Tally::new(trace, &algorithms);
     let mut timeline = Timeline::new(trace);
-    if options.report.is_some() {
+    let draws = options.report.is_some();
+    if let Some(run) = &run {
+        run.decide(
+            trace,
+            &algorithms,
+            (output, &progress),
+            |event, decision| {
+                tally.count(event, decision);
+                if draws {
+                    timeline.count(event, decision);
+                }
+            },
+        )?;
+    } else if draws {
         decide(trace, &algorithms, |event, decision| {
             tally.count(event, decision);
             timeline.count(event, decision);
@@ -60,12 +85,11 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
 
     let mut written = Ok(());
     if let Some(path) = &options.report {
-        progress.say("comparing");
         let report = Report {
             title: "Replay of an access log".to_owned(),
             source: names(&options.files),
             key: key.to_string(),
-            comparisons: Comparison::of_each_quota(trace, &algorithms)?,
+            comparisons,
             summary: &summary,
             timeline: &timeline,
         };
@@ -107,7 +131,7 @@ fn algorithms(texts: &[String]) -> Result<Vec<Algorithm>, Failure> {
 }
 
 /// Returns a limiter that decides by all of `algorithms` at once.
-fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Failure> {
+pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Failure> {
     let named = |(index, &algorithm)| Limit::new(&format!("limit-{}", index + 1), algorithm);
     let limits: Result<Vec<_>, _> = algorithms.iter().enumerate().map(named).collect();
     limits
@@ -115,7 +139,7 @@ fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Fail
         .map_err(Failure::Limits)
 }
 
-/// Decides every request of `trace` at its own time, in order, on a fresh store, and shows each
+/// Decides every request of `trace` at its own time, in order, on a fresh store in memory, and shows each
 /// decision to `see`.
 pub(crate) fn decide(
     trace: &Trace,

@@ -1,6 +1,8 @@
 //! Numbers and tables as people read them.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use jiff::Timestamp as Instant;
 use tollgate_core::Timestamp;
@@ -72,6 +74,48 @@ pub(crate) fn utc(at: Timestamp, format: &str) -> String {
 /// Writes an instant to the second.
 pub(crate) fn utc_second(at: Timestamp) -> String {
     utc(at, "%-d %b %Y %H:%M:%S")
+}
+
+/// A wait, exact and in the units that people use: `1h 30m 0.5s`.
+pub(crate) struct Span(pub(crate) Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
+        let mut text = String::new();
+        for (count, unit) in [
+            (seconds / 86_400, "d "),
+            (seconds / 3_600 % 24, "h "),
+            (seconds / 60 % 60, "m "),
+        ] {
+            if count > 0 {
+                text += &format!("{count}{unit}");
+            }
+        }
+        let decimals = format!(".{nanos:09}");
+        let decimals = decimals.trim_end_matches('0').trim_end_matches('.');
+        if text.is_empty() || seconds % 60 > 0 || nanos > 0 {
+            text += &format!("{}{decimals}s", seconds % 60);
+        }
+        f.pad(text.trim_end())
+    }
+}
+
+/// Returns `bytes` as text that cannot steer a terminal.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
+    if !text.contains(char::is_control) {
+        return text.into_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// Rows of cells, printed in columns: the first to the left, the others to the right.
@@ -146,5 +190,20 @@ mod tests {
         let mut table = Table::new(&["A", "N", "WHY"], 2);
         table.row(["long".to_owned(), "10".to_owned(), "because".to_owned()]);
         assert_eq!(table.to_string(), "A      N  WHY\nlong  10  because\n");
+    }
+
+    #[test]
+    fn control_characters_are_shown_not_sent() {
+        assert_eq!(printable(b"a\x1b[31m\xff"), "a\\u{1b}[31m\u{fffd}");
+    }
+
+    #[test]
+    fn waits_are_exact() {
+        let text = |micros| Span(Duration::from_micros(micros)).to_string();
+        assert_eq!(text(0), "0s");
+        assert_eq!(text(1), "0.000001s");
+        assert_eq!(text(5_400_000), "5.4s");
+        assert_eq!(text(60_000_000), "1m");
+        assert_eq!(text(90_061_500_000), "1d 1h 1m 1.5s");
     }
 }

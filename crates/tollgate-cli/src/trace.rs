@@ -65,6 +65,11 @@ impl Trace {
         self.keys.ends.len()
     }
 
+    /// Returns the numbers of all keys.
+    pub(crate) fn key_ids(&self) -> impl Iterator<Item = KeyId> {
+        (0..).map(KeyId).take(self.keys())
+    }
+
     /// Returns the bytes of the key at `index`.
     pub(crate) fn key(&self, index: usize) -> &[u8] {
         self.keys.bytes(index)

@@ -1,0 +1,308 @@
+//! `tollgate check`, `peek` and `reset`: one key on a live server, for those who operate it.
+
+use std::env;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::{
+    Decision, Key, Limit, LimitError, Operation, RateLimiter, Store, StoreError, Wait,
+};
+use tollgate_redis::Options;
+
+use crate::cli::{CallOptions, Clock, SubjectOptions};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::store::{PATIENCE, Server, wait_for};
+use crate::text::{Grouped, Span, Table, printable};
+
+/// The exit status of a call that is denied.
+const DENIED: u8 = 1;
+/// Where the secret is that the keys are hashed with: a command line is for all to read.
+const SECRET: &str = "TOLLGATE_KEY_SECRET";
+
+/// Runs `tollgate check`.
+pub(crate) fn check(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
+    decide(("check", Operation::Consume), options, output)
+}
+
+/// Runs `tollgate peek`.
+pub(crate) fn peek(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
+    decide(("peek", Operation::Peek), options, output)
+}
+
+fn decide(
+    (command, operation): (&'static str, Operation<'_>),
+    options: &CallOptions,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let CallOptions { subject, cost } = options;
+    let (limits, decision) = ask(subject, async |limiter, key| {
+        let request = limiter.request(operation, key, *cost);
+        limiter.store().decide(&request).await
+    })?;
+    let answer = Answer::new(command, options, &limits, &decision);
+    say(subject.json, output, &answer, || answer.to_text(subject))?;
+    Ok(if decision.is_allowed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DENIED)
+    })
+}
+
+/// Runs `tollgate reset`.
+pub(crate) fn reset(options: &SubjectOptions, output: &Output) -> Result<ExitCode, Failure> {
+    let (limits, ()) = ask(options, async |limiter, key| limiter.reset(key).await)?;
+    let answer = Forgotten {
+        command: "reset",
+        key: &options.key,
+        rest: &options.rest,
+        limits: limits.iter().map(Limit::to_string).collect(),
+    };
+    say(options.json, output, &answer, || {
+        format!(
+            "reset {}: forgotten by {}\n",
+            readable(options),
+            answer.limits.join(", ")
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the server of `options` by `question`, with the limits and the key that they name.
+fn ask<T>(
+    options: &SubjectOptions,
+    question: impl AsyncFnOnce(&RateLimiter<Box<dyn Store>>, Key<'_>) -> Result<T, StoreError>,
+) -> Result<(Vec<Limit>, T), Failure> {
+    let server: Server = options.store.parse()?;
+    let limits = limits(&options.limits)?;
+    // Before anything is sent.
+    RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
+    let settings = settings(options)?;
+    let answer = wait_for(async {
+        let store = server.connect(settings).await?;
+        let limiter = RateLimiter::new(store, limits.clone()).map_err(Failure::Limits)?;
+        let key = Key::new(&options.key).with_rest(&options.rest);
+        Ok(question(&limiter, key).await?)
+    })?;
+    Ok((limits, answer))
+}
+
+/// Reads the limits of the command line.
+fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
+    let limit = |text: &String| {
+        // In front of the first option of an algorithm stands more than a name.
+        let named = text.split_once('=').filter(|(name, _)| !name.contains(':'));
+        let Some((name, algorithm)) = named else {
+            return Err(Failure::LimitUnnamed {
+                limit: text.clone(),
+            });
+        };
+        algorithm
+            .parse::<Algorithm>()
+            .and_then(|algorithm| Limit::new(name, algorithm))
+            .map_err(|source: LimitError| Failure::Limit {
+                limit: text.clone(),
+                source,
+            })
+    };
+    texts.iter().map(limit).collect()
+}
+
+/// Returns how the service names its keys and tells the time.
+fn settings(options: &SubjectOptions) -> Result<Options, Failure> {
+    let clock = match options.clock {
+        Clock::Server => tollgate_redis::Clock::Server,
+        Clock::Caller => tollgate_redis::Clock::Caller,
+    };
+    let settings = Options::new()
+        .with_prefix(&options.prefix)
+        .map_err(|source| Failure::Prefix {
+            prefix: options.prefix.clone(),
+            source,
+        })?
+        .with_clock(clock)
+        .with_deadline(PATIENCE);
+    let Some(secret) = env::var_os(SECRET) else {
+        return if options.hash_only_long {
+            Err(Failure::Secret)
+        } else {
+            Ok(settings)
+        };
+    };
+    let secret = secret.to_str().and_then(bytes).ok_or(Failure::Secret)?;
+    Ok(if options.hash_only_long {
+        settings.with_hashed_long_keys(secret)
+    } else {
+        settings.with_hashed_keys(secret)
+    })
+}
+
+/// Returns the bytes that 32 hex digits stand for.
+fn bytes(hex: &str) -> Option<[u8; 16]> {
+    let is_hex = hex.len() == 32 && hex.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = is_hex.then(|| u128::from_str_radix(hex, 16).ok())?;
+    number.map(u128::to_be_bytes)
+}
+
+/// Prints `answer` as JSON or as `text`; an answer counts also if nobody reads it to the end.
+fn say(
+    json: bool,
+    output: &Output,
+    answer: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let said = output.answer(&if json {
+        // Not reached: an answer holds text and numbers only, which JSON can always write.
+        serde_json::to_string(answer).unwrap_or_else(|_| "{}".to_owned()) + "\n"
+    } else {
+        text()
+    });
+    match said {
+        Err(failure) if failure.is_broken_pipe() => Ok(()),
+        said => said,
+    }
+}
+
+/// Returns the key as people read it.
+fn readable(options: &SubjectOptions) -> String {
+    let parts = [&options.key, &options.rest].map(|part| printable(part.as_bytes()));
+    parts.join(" ").trim_end().to_owned()
+}
+
+/// What was forgotten.
+#[derive(Serialize)]
+struct Forgotten<'a> {
+    command: &'static str,
+    key: &'a str,
+    rest: &'a str,
+    limits: Vec<String>,
+}
+
+/// What the limits said.
+#[derive(Serialize)]
+struct Answer<'a> {
+    command: &'static str,
+    key: &'a str,
+    rest: &'a str,
+    cost: u64,
+    allowed: bool,
+    remaining: u64,
+    #[serde(serialize_with = "micros", rename = "retry_after_us")]
+    retry_after: Option<Duration>,
+    #[serde(serialize_with = "micros", rename = "reset_after_us")]
+    reset_after: Option<Duration>,
+    limits: Vec<Said>,
+}
+
+/// What one limit said.
+#[derive(Serialize)]
+struct Said {
+    limit: String,
+    allowed: bool,
+    capacity: u64,
+    remaining: u64,
+    #[serde(serialize_with = "micros", rename = "retry_after_us")]
+    retry_after: Option<Duration>,
+    #[serde(serialize_with = "micros", rename = "reset_after_us")]
+    reset_after: Option<Duration>,
+}
+
+/// Writes whole microseconds, or `null` for never.
+fn micros<S: serde::Serializer>(wait: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    wait.and_then(|wait| u64::try_from(wait.as_micros()).ok())
+        .serialize(to)
+}
+
+impl<'a> Answer<'a> {
+    fn new(
+        command: &'static str,
+        options: &'a CallOptions,
+        limits: &[Limit],
+        decision: &Decision,
+    ) -> Self {
+        let said = |(limit, verdict): (&Limit, &tollgate_core::Verdict)| Said {
+            limit: limit.to_string(),
+            allowed: verdict.is_allowed(),
+            capacity: verdict.limit(),
+            remaining: verdict.remaining(),
+            retry_after: verdict.retry_after().duration(),
+            reset_after: ever(verdict.reset_after()),
+        };
+        Self {
+            command,
+            key: &options.subject.key,
+            rest: &options.subject.rest,
+            cost: options.cost,
+            allowed: decision.is_allowed(),
+            remaining: decision.remaining(),
+            retry_after: Wait::duration(decision.retry_after()),
+            reset_after: ever(decision.reset_after()),
+            limits: limits.iter().zip(decision.verdicts()).map(said).collect(),
+        }
+    }
+
+    fn to_text(&self, options: &SubjectOptions) -> String {
+        let verdict = match (self.allowed, self.retry_after) {
+            (true, _) => "allowed".to_owned(),
+            (false, Some(wait)) => format!("denied, to be tried again after {}", Span(wait)),
+            (false, None) => "denied, and always will be: a limit is never so large".to_owned(),
+        };
+        let header = [
+            "LIMIT",
+            "VERDICT",
+            "REMAINING",
+            "OF",
+            "RETRY AFTER",
+            "RESET AFTER",
+        ];
+        let mut table = Table::new(&header, header.len());
+        for said in &self.limits {
+            let verdict = if said.allowed { "allowed" } else { "denied" };
+            table.row([
+                said.limit.clone(),
+                verdict.to_owned(),
+                Grouped(said.remaining).to_string(),
+                Grouped(said.capacity).to_string(),
+                wait(said.retry_after),
+                wait(said.reset_after),
+            ]);
+        }
+        format!(
+            "{} {}, cost {}: {verdict}\n\n{table}",
+            self.command,
+            readable(options),
+            Grouped(self.cost),
+        )
+    }
+}
+
+fn wait(wait: Option<Duration>) -> String {
+    wait.map_or_else(|| "never".to_owned(), |wait| Span(wait).to_string())
+}
+
+/// Returns a wait that is not for ever.
+fn ever(wait: Duration) -> Option<Duration> {
+    (wait < Duration::MAX).then_some(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_32_hex_digits() {
+        let secret = bytes("000102030405060708090a0b0c0d0eFf").unwrap();
+        assert_eq!(secret[..3], [0, 1, 2]);
+        assert_eq!(secret[15], 255);
+        for text in [
+            "",
+            "00",
+            "+0102030405060708090a0b0c0d0e0ff",
+            &"0".repeat(33),
+        ] {
+            assert_eq!(bytes(text), None, "{text}");
+        }
+    }
+}
