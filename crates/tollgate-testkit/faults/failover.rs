@@ -4,19 +4,76 @@ use tollgate_core::ErrorKind;
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 
 use super::Client;
+use super::load::{CALLERS, Load};
 use super::scene::{BOUND, KEY, Scene, patient, suffering, wait};
 use super::tally::Row;
 
 /// What the new primary has not heard of is admitted once more, and nothing else.
 pub(crate) async fn sentinels_promote_a_replica<C: Client>() {
     let group = wait(|| SentinelGroup::start(Flavor::System));
+    let scene = watched_by::<C>(&group).await;
+    let primary = wait(|| group.primary());
+    let fault = "Sentinel: the primary is killed";
+    promote::<C>(&scene, fault, primary, async |_| ()).await;
+}
+
+/// A replica that has not heard of some calls makes up for them, one by one.
+pub(crate) async fn sentinels_promote_a_replica_that_lags<C: Client>() {
+    let group = wait(|| SentinelGroup::start(Flavor::System));
+    let scene = watched_by::<C>(&group).await;
+    let primary = wait(|| group.primary());
+    let fault = "Sentinel: the replica lags, the primary is killed";
+    let lost = promote::<C>(&scene, fault, primary, async |load| {
+        leave_replicas_behind(primary);
+        load.allowed(200).await;
+    });
+    assert!(lost.await >= 200);
+}
+
+/// A primary that admits nothing without a replica leaves next to nothing to lose.
+pub(crate) async fn sentinels_promote_a_replica_that_is_needed<C: Client>() {
+    let group = wait(|| {
+        SentinelGroup::options(Flavor::System)
+            // The other one follows the new primary, which needs it too.
+            .replicas(2)
+            .args(["--min-replicas-to-write", "1"])
+            .start()
+    });
+    let scene = watched_by::<C>(&group).await;
+    let primary = wait(|| group.primary());
+    let fault = "Sentinel: the same with `min-replicas-to-write 1`";
+    let lost = promote::<C>(&scene, fault, primary, async |load| {
+        leave_replicas_behind(primary);
+        load.renewed().await;
+        let then = load.so_far();
+        load.renewed().await;
+        let now = load.so_far();
+        assert_eq!(
+            (now.answered(), now.unknown()),
+            (then.answered(), then.unknown())
+        );
+    });
+    // What was answered in the same moment as the last replica went.
+    let at_once = u64::try_from(CALLERS).expect("a small number");
+    assert!(lost.await <= at_once);
+}
+
+/// Keeps the replicas from following `primary` any further, so that nobody else notices.
+fn leave_replicas_behind(primary: &Server) {
+    wait(|| {
+        let reply = primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]);
+        assert_eq!(reply.text(), Some("OK"));
+        let reply = primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
+        assert!(reply.integer() > Some(0), "{reply:?}");
+    });
+}
+
+async fn watched_by<C: Client>(group: &SentinelGroup) -> Scene {
     let (addresses, name) = (group.sentinel_addresses(), group.primary_name());
-    let scene = Scene::with(
+    Scene::with(
         C::sentinels(&addresses, name, suffering()).await,
         C::sentinels(&addresses, name, patient()).await,
-    );
-    let primary = wait(|| group.primary());
-    promote::<C>(&scene, "Sentinel: the primary is killed", primary).await;
+    )
 }
 
 /// A cluster does the same, and loses nothing where it is asked to.
@@ -57,13 +114,21 @@ pub(crate) async fn cluster_promotes_a_replica<C: Client>() {
         .await
         .expect("a cluster that serves");
     let master = wait(|| cluster.master_of(slot));
-    promote::<C>(&scene, "cluster: the master is killed", master).await;
+    let fault = "cluster: the master is killed";
+    promote::<C>(&scene, fault, master, async |_| ()).await;
 }
 
-/// Kills `primary` while calls go on, and waits for another.
-async fn promote<C: Client>(scene: &Scene, fault: &str, primary: &Server) {
+/// Kills `primary` while calls go on, after `prelude`, and waits for another; returns how many
+/// calls were lost that had been answered.
+async fn promote<C: Client>(
+    scene: &Scene,
+    fault: &str,
+    primary: &Server,
+    prelude: impl AsyncFnOnce(&Load),
+) -> u64 {
     let load = scene.load();
     load.allowed(300).await;
+    prelude(&load).await;
     load.mark();
     wait(|| primary.kill());
     // No call that was sent to the old primary is still on its way when there is a new one.
@@ -96,4 +161,5 @@ async fn promote<C: Client>(scene: &Scene, fault: &str, primary: &Server) {
         resumed: Some(resumed),
     }
     .print();
+    lost
 }

@@ -21,7 +21,10 @@ use tollgate_core::Store;
 use tollgate_core::wire::Options;
 
 pub(crate) use crash::{forgets_in_a_crash, is_loading, keeps_all_through_a_crash};
-pub(crate) use failover::{cluster_promotes_a_replica, sentinels_promote_a_replica};
+pub(crate) use failover::{
+    cluster_promotes_a_replica, sentinels_promote_a_replica,
+    sentinels_promote_a_replica_that_is_needed, sentinels_promote_a_replica_that_lags,
+};
 pub(crate) use hang::{hangs, is_told_to_pause};
 pub(crate) use memory::has_no_memory_left;
 pub(crate) use network::{
@@ -88,6 +91,8 @@ macro_rules! faults {
             replies_are_dropped
             replies_are_late
             sentinels_promote_a_replica
+            sentinels_promote_a_replica_that_is_needed
+            sentinels_promote_a_replica_that_lags
             slots_move
         );
     };
