@@ -220,3 +220,43 @@ async fn no_window_admits_more_than_its_amount() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_counter_that_another_program_has_changed_is_an_error() {
+    let server = Server::start(Flavor::System);
+    let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
+    let consume = Request::consume(Check::new(&limit, "k", 1));
+    store.decide(&consume).await.unwrap();
+    let key = keys(&server).remove(0);
+    // One unit and a part of one: two fit by the number of units, and not by the counter.
+    server.command(&["BITFIELD", &key, "INCRBY", "u63", "0", "5"]);
+    let error = store.decide(&consume).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    assert!(error.to_string().contains("no other program"), "{error}");
+}
+
+#[tokio::test]
+async fn the_commands_that_are_listed_are_enough() {
+    for flavor in SERVED {
+        let server = Server::start(flavor);
+        let listed = "+multi +exec +time +bitfield +pexpire +pexpireat +pexpiretime +unlink";
+        let mut words = vec!["ACL", "SETUSER", "limiter", "on", ">secret", "~tollgate:*"];
+        words.extend(listed.split(' '));
+        assert_eq!(server.command(&words), Reply::Simple("OK".into()));
+        let url = format!("redis://limiter:secret@{}", server.address());
+        let store = PlainStore::new(connect(url).await, Options::new(), &[]).unwrap();
+        for text in [
+            "fixed-window:2/1h",
+            "fixed-window:2/1h,anchored",
+            "fixed-window:2/1h,count-denied",
+        ] {
+            let limit = limit(text);
+            let check = Check::new(&limit, "k", 1);
+            for _ in 0..3 {
+                store.decide(&Request::peek(check)).await.unwrap();
+                store.decide(&Request::consume(check)).await.unwrap();
+            }
+            store.reset(&[check]).await.unwrap();
+        }
+    }
+}

@@ -202,6 +202,7 @@ fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
     Some(Told {
         now: u64::try_from(now).ok()?,
         before: u64::try_from((*counter.first()?)?).ok()?,
+        counted: counter.get(1).map(Option::is_some),
         expires: (*expires.first()?)?,
     })
 }
@@ -298,8 +299,14 @@ impl<E: Transact> Store for PlainStore<E> {
     }
 }
 
-/// Returns the decision that the machine comes to on what the server has told.
+/// Returns the decision that the machine comes to on what the server has told, unless the server
+/// has counted otherwise.
 fn decision(request: &Request<'_>, plain: &Plain<'_>, answer: &Answer) -> Option<Decision> {
     let (mut state, now) = plain.plan.state(answer.window, answer.told)?;
-    Some(request.decide_on(&mut state, Timestamp::from_micros(now).ok()?))
+    let decision = request.decide_on(&mut state, Timestamp::from_micros(now).ok()?);
+    let counts = decision.is_allowed() || plain.check.limit().algorithm().counts_denied();
+    match answer.told.counted {
+        Some(counted) if counted != counts => None,
+        _ => Some(decision),
+    }
 }

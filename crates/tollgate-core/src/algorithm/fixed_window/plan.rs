@@ -68,6 +68,8 @@ pub(crate) struct Told {
     pub(crate) now: u64,
     /// The counter before the call.
     pub(crate) before: u64,
+    /// Whether the counter was changed, where that was asked.
+    pub(crate) counted: Option<bool>,
     /// The Unix time in milliseconds that the counter expires after, or negative if there is none.
     pub(crate) expires: i64,
 }
