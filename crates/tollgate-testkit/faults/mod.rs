@@ -28,8 +28,8 @@ pub(crate) use failover::{
 pub(crate) use hang::{hangs, is_told_to_pause};
 pub(crate) use memory::has_no_memory_left;
 pub(crate) use network::{
-    connections_are_cut, connections_are_refused, falls_silent, replies_are_cut_off,
-    replies_are_dropped, replies_are_late,
+    cluster_connections_are_cut, connections_are_cut, connections_are_refused, falls_silent,
+    replies_are_cut_off, replies_are_dropped, replies_are_late,
 };
 pub(crate) use script::forgets_its_scripts;
 pub(crate) use slots::slots_move;
@@ -76,6 +76,7 @@ macro_rules! faults {
     ($client:ty) => {
         faults!(
             $client:
+            cluster_connections_are_cut
             cluster_promotes_a_replica
             connections_are_cut
             connections_are_refused

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tollgate_core::ErrorKind;
-use tollgate_testkit::{Flavor, Proxy, Server};
+use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
 
 use super::load::{CALLERS, PATIENCE};
-use super::scene::{BOUND, KEY, Scene, executed, wait};
+use super::scene::{BOUND, KEY, Scene, executed, patient, suffering, wait};
 use super::tally::{Row, Tally};
 use super::{Client, TOO_LONG};
 
@@ -35,28 +35,38 @@ impl Network {
         }
     }
 
-    /// Checks that each call was run at most once, and prints the line.
     async fn settle<C: Client>(&self, fault: &str, tally: &Tally, resumed: Option<Duration>) {
-        // What was written last may still be on its way through the proxy.
-        sleep(Duration::from_millis(100)).await;
-        let runs = executed(&self.server);
-        let counted = self.scene.counted(KEY).await;
-        tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
-        tally.accounts_for(counted);
-        assert_eq!((runs, tally.denied()), (counted, 0));
-        let admitted = tally.allowed() + self.scene.use_up(KEY).await;
-        assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
-        Row {
-            fault,
-            client: C::NAME,
-            tally,
-            counted,
-            admitted,
-            bound: BOUND,
-            resumed,
-        }
-        .print();
+        settle::<C>(fault, &self.server, &self.scene, tally, resumed).await;
     }
+}
+
+/// Checks that each call was run at most once, and prints the line.
+async fn settle<C: Client>(
+    fault: &str,
+    server: &Server,
+    scene: &Scene,
+    tally: &Tally,
+    resumed: Option<Duration>,
+) {
+    // What was written last may still be on its way through the proxy.
+    sleep(Duration::from_millis(100)).await;
+    let runs = executed(server);
+    let counted = scene.counted(KEY).await;
+    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    tally.accounts_for(counted);
+    assert_eq!((runs, tally.denied()), (counted, 0));
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
+    Row {
+        fault,
+        client: C::NAME,
+        tally,
+        counted,
+        admitted,
+        bound: BOUND,
+        resumed,
+    }
+    .print();
 }
 
 /// Replies that come when nobody waits for them are nobody's, and their calls are counted once.
@@ -143,6 +153,42 @@ pub(crate) async fn connections_are_cut<C: Client>() {
     network
         .settle::<C>(&fault, &tally, Some(longest_absence))
         .await;
+}
+
+/// The same in a cluster, whose clients may think that they know better.
+pub(crate) async fn cluster_connections_are_cut<C: Client>() {
+    let cluster = wait(|| Cluster::masters_only(Flavor::System, 3));
+    let scene = Scene::with(
+        C::cluster(&cluster.addresses(), suffering()).await,
+        C::cluster(&cluster.addresses(), patient()).await,
+    );
+    let master = wait(|| cluster.master_of(Cluster::slot_of(KEY)));
+    let load = scene.load();
+    load.allowed(100).await;
+    let mut longest_absence = Duration::ZERO;
+    for _ in 0..CUTS {
+        let mut control = wait(|| master.connection());
+        wait(|| master.pause());
+        // What has been written is run when the master goes on, and then has no one to tell.
+        sleep(Duration::from_millis(20)).await;
+        let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+        control.send(&kill).expect("a connection");
+        wait(|| master.resume());
+        wait(|| control.receive()).expect("a reply");
+        load.mark();
+        longest_absence = longest_absence.max(load.resumed().await);
+        load.allowed(20).await;
+    }
+    let tally = load.stop().await;
+    assert!(tally.errors(ErrorKind::Unknown) > 0, "{tally}");
+    settle::<C>(
+        &format!("cluster: the connection is cut before a reply, {CUTS} times"),
+        master,
+        &scene,
+        &tally,
+        Some(longest_absence),
+    )
+    .await;
 }
 
 /// Without a connection nothing is sent, and calls fail at once.
