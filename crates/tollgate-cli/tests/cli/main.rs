@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod ask;
 mod demo;
 mod failures;
 mod formats;
@@ -9,3 +10,4 @@ mod naive;
 mod program;
 mod replay;
 mod report;
+mod servers;

@@ -1,0 +1,339 @@
+//! What a live server says of a key, with the exit status that scripts go by.
+
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+use tollgate_testkit::{Flavor, Reply, shared};
+
+use crate::program::{stderr, stdout, tollgate};
+use crate::servers::{keys, prefix};
+
+/// A server, and a prefix of its own on it.
+struct Desk {
+    server: shared::SharedServer,
+    scheme: &'static str,
+    prefix: String,
+}
+
+impl Desk {
+    fn new(scheme: &'static str) -> Self {
+        Self {
+            server: shared::standalone(Flavor::System),
+            scheme,
+            prefix: prefix(),
+        }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        self.ask_with(arguments, &[])
+    }
+
+    fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        self.ask_through(self.scheme, arguments, variables)
+    }
+
+    fn ask_through(&self, scheme: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        let store = format!("{scheme}://{}", self.server.address());
+        tollgate()
+            .args(arguments)
+            .args(["--store", &store, "--prefix", &self.prefix])
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap()
+    }
+
+    fn says(&self, status: i32, arguments: &[&str]) -> Value {
+        let output = self.ask(&[arguments, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let mut keys = keys(&self.server.address(), &self.prefix);
+        keys.sort_unstable();
+        keys
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}:{name}", self.prefix)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        for key in keys(&self.server.address(), &self.prefix) {
+            self.server.command(&["DEL", &key]);
+        }
+    }
+}
+
+const LOGIN: [&str; 4] = ["--limit", "login=gcra:2/1d", "--key", "alice"];
+
+#[test]
+fn calls_are_counted_looked_at_and_forgotten() {
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let ask = |status, command| desk.says(status, &[&[command], &LOGIN[..]].concat());
+        let remaining = |answer: Value| answer["remaining"].as_u64().unwrap();
+        assert_eq!(remaining(ask(0, "peek")), 2);
+        assert_eq!(desk.keys(), [""; 0]);
+        assert_eq!(remaining(ask(0, "check")), 1);
+        assert_eq!(desk.keys(), [desk.key("login:gcra:v1:{alice}")]);
+        assert_eq!(remaining(ask(0, "check")), 0);
+        let denied = ask(1, "check");
+        assert_eq!(denied["allowed"], false);
+        assert_eq!(denied["limits"][0]["limit"], "login=gcra:2/1d");
+        assert_eq!(denied["limits"][0]["capacity"], 2);
+        let wait = denied["retry_after_us"].as_u64().unwrap();
+        assert!((43_000_000_000..43_200_000_000).contains(&wait), "{wait}");
+        assert_eq!(remaining(ask(1, "peek")), 0);
+        assert_eq!(ask(0, "reset")["limits"][0], "login=gcra:2/1d");
+        assert_eq!(desk.keys(), [""; 0]);
+        assert_eq!(remaining(ask(0, "peek")), 2);
+    }
+}
+
+#[test]
+fn several_limits_are_one_decision_for_both_parts_of_a_key() {
+    let desk = Desk::new("redis");
+    let limits = ["--limit", "a=gcra:5/1d", "--limit", "b=sliding-log:1/1d"];
+    let key = ["--key", "al ice", "--rest", "/x:y"];
+    let ask = |status, command: &[&str]| desk.says(status, &[command, &limits, &key].concat());
+    assert_eq!(ask(0, &["check"])["limits"].as_array().unwrap().len(), 2);
+    let names = ["a:gcra", "b:sliding-log"];
+    let expected = names.map(|name| desk.key(&format!("{name}:v1:{{al%20ice}}:/x%3ay")));
+    assert_eq!(desk.keys(), expected);
+    let denied = ask(1, &["check"]);
+    assert_eq!(denied["limits"][0]["allowed"], true);
+    assert_eq!(denied["limits"][0]["remaining"], 4);
+    assert_eq!(denied["limits"][1]["allowed"], false);
+    // More than a limit ever allows.
+    let never = ask(1, &["peek", "--cost", "2"]);
+    assert_eq!(never["retry_after_us"], Value::Null);
+    assert_eq!(ask(0, &["check", "--cost", "0"])["remaining"], 0);
+    ask(0, &["reset"]);
+    assert_eq!(ask(0, &["peek"])["remaining"], 1);
+}
+
+#[test]
+fn tables_say_the_same() {
+    let desk = Desk::new("redis");
+    let limit = ["--limit", "login=fixed-window:2000/1d,anchored"];
+    let ask = |command: &[&str]| desk.ask(&[command, &limit, &["--key", "a\u{1b}[1m"]].concat());
+    let allowed = stdout(&ask(&["check", "--cost", "1500"]));
+    assert_eq!(
+        allowed,
+        "check a\\u{1b}[1m, cost 1,500: allowed\n\n\
+         LIMIT                                VERDICT  REMAINING     OF  RETRY AFTER  RESET AFTER\n\
+         login=fixed-window:2000/1d,anchored  allowed        500  2,000           0s           1d\n"
+    );
+    let denied = stdout(&ask(&["peek", "--cost", "501"]));
+    let first = denied.lines().next().unwrap();
+    let wait = "peek a\\u{1b}[1m, cost 501: denied, to be tried again after 23h 59m ";
+    assert!(first.starts_with(wait), "{denied}");
+    let never = stdout(&ask(&["peek", "--cost", "2001"]));
+    assert!(never.contains("always will be") && never.contains("never"));
+    assert_eq!(
+        stdout(&ask(&["reset"])),
+        "reset a\\u{1b}[1m: forgotten by login=fixed-window:2000/1d,anchored\n"
+    );
+}
+
+#[test]
+fn the_manual_shows_what_is_said() {
+    let manual = include_str!("../../README.md");
+    let desk = Desk::new("redis");
+    let ask = |command, limits: &[&str]| {
+        let arguments = [&[command, "--key", "alice"], limits].concat();
+        let text = stdout(&desk.ask(&arguments));
+        assert!(manual.contains(&format!("\n{text}")), "{text}");
+    };
+    let login = ["--limit", "login=gcra:10/1m"];
+    let both = [&login[..], &["--limit", "attempts=sliding-log:3/1h"]].concat();
+    ask("check", &both);
+    ask("reset", &both);
+}
+
+#[test]
+fn keys_are_hashed_with_the_secret_of_the_service() {
+    let desk = Desk::new("redis");
+    let secret = ("TOLLGATE_KEY_SECRET", "000102030405060708090a0b0c0d0e0f");
+    let check = |arguments: &[&str]| {
+        let arguments = [&["check"], &LOGIN[..], arguments].concat();
+        let output = desk.ask_with(&arguments, &[secret]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    check(&["--hash-only-long"]);
+    assert_eq!(desk.keys(), [desk.key("login:gcra:v1:{alice}")]);
+    check(&[]);
+    let hashed = desk.keys().remove(0);
+    assert!(
+        hashed.contains("{#") && !hashed.contains("alice"),
+        "{hashed}"
+    );
+
+    for (variables, options) in [
+        (&[("TOLLGATE_KEY_SECRET", "0001")][..], &[][..]),
+        (&[("TOLLGATE_KEY_SECRET", "")], &[]),
+        (&[], &["--hash-only-long"]),
+    ] {
+        let output = desk.ask_with(&[&["peek"], &LOGIN[..], options].concat(), variables);
+        refuses(&output, &["TOLLGATE_KEY_SECRET", "32 hex digits"]);
+    }
+}
+
+#[test]
+fn states_of_callers_clocks_are_apart() {
+    let desk = Desk::new("redis");
+    let ask = |command, clock| {
+        let arguments = [&[command, "--clock", clock], &LOGIN[..]].concat();
+        desk.says(0, &arguments)["remaining"].as_u64().unwrap()
+    };
+    assert_eq!(ask("check", "caller"), 1);
+    assert_eq!(desk.keys(), [desk.key("login:gcra:v1-caller:{alice}")]);
+    assert_eq!(ask("peek", "server"), 2);
+    assert_eq!(ask("peek", "caller"), 1);
+}
+
+#[test]
+fn an_answer_counts_also_if_nobody_reads_it() {
+    let desk = Desk::new("redis");
+    let mut child = tollgate()
+        .args(["peek", "--cost", "3"])
+        .args(LOGIN)
+        .args(["--prefix", &desk.prefix])
+        .env("TOLLGATE_STORE", desk.server.url())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+/// Checks that `output` is one line that says all of `hints`, with the exit status of failures.
+fn refuses(output: &Output, hints: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("tollgate: "), "{text}");
+    for hint in hints {
+        assert!(text.contains(hint), "no {hint:?} in {text}");
+    }
+}
+
+#[test]
+fn a_key_of_another_kind_is_an_error() {
+    let desk = Desk::new("redis");
+    for (words, hint) in [
+        (
+            &["SADD", &desk.key("login:gcra:v1:{alice}"), "x"],
+            "WRONGTYPE",
+        ),
+        (
+            &["SET", &desk.key("login:gcra:v1:{alice}"), "x"],
+            "no limit has written",
+        ),
+    ] {
+        desk.server.command(&["DEL", words[1]]);
+        assert!(!matches!(desk.server.command(words), Reply::Error(_)));
+        for scheme in ["redis", "fred"] {
+            for command in ["check", "peek"] {
+                let output = desk.ask_through(scheme, &[&[command], &LOGIN[..]].concat(), &[]);
+                refuses(&output, &["(misconfigured)", hint, "choose another prefix"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn servers_that_are_not_there() {
+    for (store, hints) in [
+        (
+            "redis://127.0.0.1:1",
+            &["(unavailable)", "refused", "runs"][..],
+        ),
+        ("fred://127.0.0.1:1", &["(unavailable)", "refused", "runs"]),
+        ("redis-cluster://127.0.0.1:1", &["(unavailable)", "runs"]),
+        ("redis://127.0.0.1:x", &["(misconfigured)", "--store"]),
+        ("fred://127.0.0.1:x", &["(misconfigured)", "--store"]),
+        ("redis://", &["no host", "redis://HOST:PORT"]),
+        ("127.0.0.1:6379", &["not the address", "redis://HOST:PORT"]),
+        ("http://127.0.0.1", &["no store", "redis://HOST:PORT"]),
+        ("rediss://u:secret@127.0.0.1", &["TLS", "tunnel"]),
+        ("memory", &["not the address", "give redis://HOST:PORT"]),
+        ("", &["not the address"]),
+    ] {
+        for command in ["check", "peek", "reset"] {
+            let arguments = [&[command, "--store", store], &LOGIN[..]].concat();
+            let output = tollgate().args(arguments).output().unwrap();
+            refuses(&output, hints);
+            assert!(!stderr(&output).contains("secret"));
+        }
+    }
+    let log = crate::program::SAMPLE;
+    for (store, hint) in [
+        ("redis://127.0.0.1:1", "(unavailable)"),
+        ("fred://127.0.0.1:1", "(unavailable)"),
+        ("memry", "give memory, redis://HOST:PORT"),
+    ] {
+        let output = crate::program::replay(&[log, "--limit", "gcra:5/1m", "--store", store]);
+        refuses(&output, &[store, hint]);
+    }
+}
+
+#[test]
+fn command_lines_that_cannot_be() {
+    let desk = Desk::new("redis");
+    for (arguments, hints) in [
+        (
+            ["--limit", "gcra:5/1m", "--key", "a"],
+            &["name", "login=gcra:10/1m"][..],
+        ),
+        (
+            ["--limit", "gcra:5/1m,burst=2", "--key", "a"],
+            &["name", "login="],
+        ),
+        (
+            ["--limit", "a b=gcra:5/1m", "--key", "a"],
+            &["not a limit's name"],
+        ),
+        (
+            ["--limit", "a=gcra:5", "--key", "a"],
+            &["--limit a=gcra:5", "N/WINDOW"],
+        ),
+        (
+            ["--limit", "=gcra:5/1m", "--key", "a"],
+            &["not a limit's name"],
+        ),
+    ] {
+        for command in ["check", "peek", "reset"] {
+            refuses(&desk.ask(&[&[command], &arguments[..]].concat()), hints);
+        }
+    }
+    let twice = [&["check", "--limit", "login=gcra:3/1d"], &LOGIN[..]].concat();
+    refuses(&desk.ask(&twice), &["two limits are called \"login\""]);
+    let store = desk.server.url();
+    for prefix in ["", "a b", &"x".repeat(65)] {
+        let asked = tollgate()
+            .arg("peek")
+            .args(LOGIN)
+            .args(["--store", &store, "--prefix", prefix])
+            .output();
+        refuses(&asked.unwrap(), &["--prefix", "1 to 64"]);
+        let log = crate::program::SAMPLE;
+        let limit = [
+            "--limit",
+            "gcra:5/1m",
+            "--store",
+            &store,
+            "--prefix",
+            prefix,
+        ];
+        refuses(
+            &crate::program::replay(&[&[log], &limit[..]].concat()),
+            &["--prefix", "1 to 64"],
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! Replays on servers say what they say in memory, and leave nothing behind.
+
+use std::fmt::Write;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tollgate_testkit::{Connection, Flavor, Server, shared};
+
+use crate::program::{SAMPLE, Scratch, file, replay, scratch, stderr, stdout, tollgate};
+
+const LIMITS: [&[&str]; 11] = [
+    &["fixed-window:5/1m"],
+    &["fixed-window:4/10s,count-denied"],
+    &["fixed-window:5/1m,anchored"],
+    &["sliding-log:5/1m"],
+    &["sliding-log:3/20s,count-denied"],
+    &["sliding-counter:5/1m"],
+    &["sliding-buckets:20/1h,buckets=12"],
+    &["gcra:10/1m,burst=3"],
+    &["gcra:0/1m"],
+    &["gcra:5/1m", "fixed-window:30/1h"],
+    &[
+        "sliding-log:6/30s,count-denied",
+        "sliding-counter:5/1m",
+        "fixed-window:9/1m,anchored,count-denied",
+        "gcra:4/1m",
+        "sliding-buckets:8/1m,buckets=6",
+    ],
+];
+
+/// Returns a prefix that nobody else uses.
+pub(crate) fn prefix() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let since = Instant::now();
+    format!("cli-{}-{count}-{:p}", std::process::id(), &since)
+}
+
+/// Returns the keys at `address` that begin with `prefix`.
+pub(crate) fn keys(address: &str, prefix: &str) -> Vec<String> {
+    let mut connection = Connection::open(address).unwrap();
+    let found = connection.command(&["KEYS", &format!("{prefix}*")]);
+    let found = found.unwrap();
+    assert_eq!(found.error(), None);
+    let text = |key: &tollgate_testkit::Reply| key.text().unwrap().to_owned();
+    found.items().iter().map(text).collect()
+}
+
+fn agrees(store: &str, addresses: &[String], log: &str, limits: &[&str], options: &[&str]) {
+    let prefix = prefix();
+    let mut arguments = [&[log], options].concat();
+    for limit in limits {
+        arguments.extend(["--limit", limit]);
+    }
+    let expected = replay(&arguments);
+    assert!(expected.status.success(), "{}", stderr(&expected));
+    arguments.extend(["--store", store, "--prefix", &prefix]);
+    let found = replay(&arguments);
+    assert!(found.status.success(), "{store}: {}", stderr(&found));
+    assert_eq!(stdout(&found), stdout(&expected), "{arguments:?}");
+    assert_eq!(stderr(&found), stderr(&expected));
+    for address in addresses {
+        assert_eq!(keys(address, &prefix), [""; 0], "{arguments:?}");
+    }
+}
+
+#[test]
+fn every_algorithm_is_decided_on_a_server_as_in_memory() {
+    let server = shared::standalone(Flavor::System);
+    for scheme in ["redis", "fred"] {
+        let store = format!("{scheme}://{}", server.address());
+        for limits in LIMITS {
+            for options in [&["--json"][..], &["--top", "100000"]] {
+                agrees(&store, &[server.address()], SAMPLE, limits, options);
+            }
+        }
+        for key in ["user", "ip+path"] {
+            let options = ["--key", key];
+            agrees(&store, &[server.address()], SAMPLE, LIMITS[9], &options);
+        }
+    }
+}
+
+#[test]
+fn a_cluster_decides_as_memory_does() {
+    let cluster = shared::cluster(Flavor::System);
+    for scheme in ["redis-cluster", "fred-cluster"] {
+        let store = format!("{scheme}://{}", cluster.addresses().join(","));
+        for limits in &LIMITS[7..] {
+            agrees(&store, cluster.addresses(), SAMPLE, limits, &["--json"]);
+        }
+    }
+}
+
+#[test]
+fn requests_of_one_instant_and_out_of_order_are_decided_in_order() {
+    let mut log = String::new();
+    for n in 0..3_000_u32 {
+        let (key, second, millis) = (n * 7 % 5, n * 13 % 60, n * 11 % 4 * 250);
+        let time = format!("2015-05-17T10:05:{second:02}.{millis:03}Z");
+        writeln!(log, r#"{{"time":"{time}","ip":"{key}"}}"#).unwrap();
+    }
+    let log = file("shuffled.json", log);
+    let server = shared::standalone(Flavor::System);
+    for scheme in ["redis", "fred"] {
+        let store = format!("{scheme}://{}", server.address());
+        for limits in LIMITS {
+            agrees(&store, &[server.address()], &log, limits, &["--json"]);
+        }
+    }
+}
+
+#[test]
+fn a_report_is_the_same_on_a_server() {
+    let server = shared::standalone(Flavor::System);
+    let draw = |store: &str| {
+        let report = scratch("report.html");
+        let arguments = ["--limit", "gcra:5/1m", "--store", store];
+        let output = replay(&[&[SAMPLE, "--report", &report], &arguments[..]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        fs::read_to_string(&*report).unwrap()
+    };
+    assert_eq!(draw(&server.url()), draw("memory"));
+}
+
+#[test]
+fn replays_at_once_and_live_limits_do_not_meet() {
+    let server = shared::standalone(Flavor::System);
+    let (store, prefix) = (server.url(), prefix());
+    let live = [
+        &["--store", &store, "--prefix", &prefix][..],
+        &["--key", "alice", "--limit", "limit-1=gcra:5/1d"],
+    ]
+    .concat();
+    let check = tollgate().arg("check").args(&live).output().unwrap();
+    assert!(check.status.success(), "{}", stderr(&check));
+    let before = keys(&server.address(), &prefix);
+    assert_eq!(before.len(), 1);
+
+    let children: Vec<Child> = (0..4)
+        .map(|_| {
+            tollgate()
+                .args(["replay", SAMPLE, "--limit", "gcra:5/1d", "--json"])
+                .args(["--store", &store, "--prefix", &prefix])
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let expected = stdout(&replay(&[SAMPLE, "--limit", "gcra:5/1d", "--json"]));
+    for child in children {
+        assert_eq!(stdout(&child.wait_with_output().unwrap()), expected);
+    }
+    assert_eq!(keys(&server.address(), &prefix), before);
+    server.command(&["DEL", &before[0]]);
+}
+
+/// A log that takes a server a while, of so many keys.
+fn long_log(keys: usize) -> Scratch {
+    let mut log = String::new();
+    for n in 0..400_000 {
+        let key = n % keys;
+        writeln!(log, r#"{{"time":{},"ip":"{key}"}}"#, 1_431_857_103 + n).unwrap();
+    }
+    file("long.json", log)
+}
+
+fn size(server: &Server) -> i64 {
+    server.command(&["DBSIZE"]).integer().unwrap()
+}
+
+/// Starts a long replay on `server`, and waits until it has written something there.
+fn begun(server: &Server, scheme: &str) -> Child {
+    let log = long_log(1_000);
+    let mut child = tollgate()
+        .args(["replay", &log, "--limit", "gcra:5/1d", "--json", "--store"])
+        .arg(format!("{scheme}://{}", server.address()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while size(server) < 100 {
+        assert!(Instant::now() < deadline, "nothing is written");
+        assert_eq!(child.try_wait().unwrap(), None);
+        sleep(Duration::from_millis(2));
+    }
+    child
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_left_when_a_replay_is_interrupted() {
+    let server = Server::start(Flavor::System);
+    for scheme in ["redis", "fred"] {
+        let child = begun(&server, scheme);
+        let interrupt = ["-INT", &child.id().to_string()].map(str::to_owned);
+        assert!(
+            Command::new("kill")
+                .args(interrupt)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "tollgate: interrupted\n");
+        assert!(output.stdout.is_empty());
+        assert_eq!(size(&server), 0, "{scheme}");
+    }
+}
+
+#[test]
+fn nothing_is_left_when_a_replay_fails() {
+    let options = ["--maxmemory", "4mb", "--maxmemory-policy", "noeviction"];
+    let server = Server::options(Flavor::System).args(options).start();
+    let log = long_log(100_000);
+    for scheme in ["redis", "fred"] {
+        let store = format!("{scheme}://{}", server.address());
+        let output = replay(&[&log, "--limit", "gcra:5/1d", "--store", &store]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(
+            text.contains("(full)") && text.contains("maxmemory"),
+            "{text}"
+        );
+        assert_eq!(size(&server), 0, "{scheme}");
+    }
+    // Something had been written before.
+    let stats = server.command(&["INFO", "commandstats"]);
+    let text = stats.text().unwrap();
+    assert!(text.contains("cmdstat_set:"), "{text}");
+}
+
+#[test]
+fn what_is_left_on_a_server_that_is_gone_is_said() {
+    for scheme in ["redis", "fred"] {
+        let server = Server::start(Flavor::System);
+        let child = begun(&server, scheme);
+        server.kill();
+        let output = child.wait_with_output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(
+            text.contains("tollgate-replay-") && text.contains("left"),
+            "{text}"
+        );
+        assert!(text.contains("the store could not decide"), "{text}");
+    }
+}
