@@ -222,7 +222,7 @@ fn fill(frame: &str, twin: &Twin) -> String {
     let parameters: Vec<_> = twin.parameters().collect();
     text = text.replace("@parameters", &parameters.join(", "));
     for section in ["read", "fits", "answer", "commit", "refund", "remaining"] {
-        text = text.replace(&format!("@{section}"), twin.section(section));
+        text = text.replace(&format!("@{section}"), &twin.section(section));
     }
     text
 }

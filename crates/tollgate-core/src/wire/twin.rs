@@ -39,8 +39,13 @@ pub(super) const TWINS: [Twin; 5] = [
 ];
 
 impl Twin {
+    /// Returns the lines under `--@ name`, with those under `--@ search` wherever they say `@search`.
+    pub(super) fn section(&self, name: &str) -> String {
+        self.lines(name).replace("@search", self.lines("search"))
+    }
+
     /// Returns the lines under `--@ name`, up to the next such line.
-    pub(super) fn section(&self, name: &str) -> &'static str {
+    fn lines(&self, name: &str) -> &'static str {
         let heading = format!("--@ {name}\n");
         let start = self.script.find(&heading).map(|at| at + heading.len());
         let rest = start.map_or("", |start| &self.script[start..]);
@@ -49,7 +54,7 @@ impl Twin {
 
     /// Returns the names of the parameters, in the order in which they are sent.
     pub(super) fn parameters(&self) -> impl Iterator<Item = &'static str> {
-        self.section("parameters").split(',').map(str::trim)
+        self.lines("parameters").split(',').map(str::trim)
     }
 }
 

@@ -5,19 +5,14 @@
 --@ parameters
 amount_per_window, window
 
---@ read
+--@ search
 local function open(element)
   local low, middle, high = unpack('<I6BI2', element)
   local top = middle % 8
   return low + (middle - top) * 35184372088832, top * 65536 + high
 end
-local function close(instant, sum)
-  local low = instant % 281474976710656
-  return pack('<I6BI2', low, (instant - low) / 35184372088832 + floor(sum / 65536), sum % 65536)
-end
 -- Returns the last entry from `low` on that does not hold, its total, and the instant and the
 -- total of the next, which is the first that does. The last of all must hold.
-local last, total = 0, 0
 local function search(low, total_low, holds)
   local newest = call('LLEN', key) - 1
   local high, step, instant, sum = low + 1, 1, last, total
@@ -42,31 +37,45 @@ local function search(low, total_low, holds)
   end
   return low, total_low, instant, sum
 end
+
+--@ read
+-- Functions are made only where they are needed: making one costs as much as a command.
 local raw
 local front = call('LRANGE', key, 0, 2)
-local latest, before = 0, 0
+local latest, before, last, total = 0, 0, 0, 0
+local oldest, total_oldest = 0, 0
 if front[1] then
-  latest, before = open(front[1])
-  total = before
+  local low, middle, high = unpack('<I6BI2', front[1])
+  local top = middle % 8
+  latest, before = low + (middle - top) * 35184372088832, top * 65536 + high
+  last, total = 0, before
+end
+if front[2] then
+  local low, middle, high = unpack('<I6BI2', front[2])
+  local top = middle % 8
+  oldest, total_oldest = low + (middle - top) * 35184372088832, top * 65536 + high
+  last, total = oldest, total_oldest
 end
 if front[3] then
-  last, total = open(call('LINDEX', key, -1))
-elseif front[2] then
-  last, total = open(front[2])
+  local low, middle, high = unpack('<I6BI2', call('LINDEX', key, -1))
+  local top = middle % 8
+  last, total = low + (middle - top) * 35184372088832, top * 65536 + high
 end
-latest = max(latest, last)
-local at = max(now, latest)
+if last > latest then latest = last end
+local at = now
+if latest > now then at = latest end
 -- What was recorded here or earlier has left the window: the entries up to `gone`.
 local edge, gone = at - window, 0
-local oldest, total_oldest = 0, before
-if front[2] then
-  oldest, total_oldest = open(front[2])
+if front[2] and oldest <= edge then
   if last <= edge then
     gone, before = call('LLEN', key) - 1, total
-  elseif oldest <= edge then
+  else
     gone, before = 1, total_oldest
-    oldest, total_oldest = open(front[3])
+    local low, middle, high = unpack('<I6BI2', front[3])
+    local top = middle % 8
+    oldest, total_oldest = low + (middle - top) * 35184372088832, top * 65536 + high
     if oldest <= edge then
+      @search
       gone, before, oldest, total_oldest = search(2, total_oldest, function(instant)
         return instant > edge
       end)
@@ -84,6 +93,7 @@ max(amount_per_window - used, 0)
 --@ answer
 local first, second = 0, 0
 if cost <= amount_per_window and (not fits or counted == 1) then
+  @search
   local function recorded(units)
     if units < 1 or units > used then return 0 end
     if (total_oldest - before) % 524288 >= units then return oldest end
@@ -101,40 +111,54 @@ end
 raw = pack('<ddddd', used, first, second, last, latest)
 
 --@ commit
-local units = min(amount, amount_per_window)
+local units = amount
+if units > amount_per_window then units = amount_per_window end
 local excess = used + units - amount_per_window
 local reset = (at - now) + window
 if units == 0 then
   -- A quota of zero counts nothing, but the clock does not go back behind a call that counts.
-  if not front[1] then call('RPUSH', key, close(at, before)) else call('LSET', key, 0, close(at, before)) end
+  local low = at % 281474976710656
+  local header = pack('<I6BI2', low, (at - low) / 35184372088832 + floor(before / 65536), before % 65536)
+  if front[1] then call('LSET', key, 0, header) else call('RPUSH', key, header) end
   reset = 1
-elseif not front[1] then
-  call('RPUSH', key, close(0, 0), close(at, units))
 else
+  local sum = (total + units) % 524288
+  local low, part = at % 281474976710656, sum % 65536
+  local element = pack('<I6BI2', low, (at - low) / 35184372088832 + (sum - part) / 65536, part)
   -- Only the newest units decide anything, so what is counted of refused calls is bounded.
-  if excess > 0 then
+  if excess > 0 and front[1] then
     if excess >= used then
       gone = call('LLEN', key) - 1
     elseif (total_oldest - before) % 524288 <= excess then
+      @search
       gone = search(gone + 1, total_oldest, function(_, reached)
         return (reached - before) % 524288 > excess
       end)
     end
   end
-  local element = close(at, (total + units) % 524288)
-  if front[2] and last == at and (excess <= 0 or excess < used) then
+  if not front[1] then
+    call('RPUSH', key, pack('<I6BI2', 0, 0, 0), element)
+  elseif front[2] and last == at and (excess <= 0 or excess < used) then
     call('LSET', key, -1, element)
   else
     call('RPUSH', key, element)
   end
   -- The last entry that has left becomes the header.
   if gone > 0 then call('LTRIM', key, gone, -1) end
-  if excess > 0 then call('LSET', key, 0, close(0, (before + excess) % 524288)) end
+  if excess > 0 and front[1] then
+    local forgotten = (before + excess) % 524288
+    call('LSET', key, 0, pack('<I6BI2', 0, floor(forgotten / 65536), forgotten % 65536))
+  end
 end
 call('PEXPIRE', key, ceil(reset / 1000) + slack)
 
 --@ refund
 if front[2] and since > edge and since <= last then
+  @search
+  local function close(instant, sum)
+    local low = instant % 281474976710656
+    return pack('<I6BI2', low, (instant - low) / 35184372088832 + floor(sum / 65536), sum % 65536)
+  end
   local low, earlier, instant, sum = search(gone, before, function(probed)
     return probed >= since
   end)
