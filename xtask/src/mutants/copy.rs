@@ -14,7 +14,13 @@ use crate::project::Files;
 /// Where the copy and what is built of it are.
 const FOLDER: &str = "target/mutants";
 /// Where tests of the copy keep the histories that failed; no later mutant is to profit from them.
-const KEPT_FAILURES: &str = "crates/tollgate-memory/tests/conformance.regressions";
+const KEPT_FAILURES: [&str; 3] = [
+    "crates/tollgate-fred/tests/conformance.regressions",
+    "crates/tollgate-memory/tests/conformance.regressions",
+    "crates/tollgate-redis/tests/conformance.regressions",
+];
+/// The promises that a script is held to: those that compare every answer with the machine's.
+const EXACT: [&str; 2] = ["agrees_with_the_machine", "a_changed_limit_applies_at_once"];
 
 /// A copy of the project, to be broken in place of it.
 pub(super) struct Copy<'a> {
@@ -42,7 +48,10 @@ impl<'a> Copy<'a> {
         let text = self.files.text(mutant.file).unwrap_or_default();
         let broken = text.replacen(mutant.before, mutant.after, 1);
         self.shell.write_file(self.root.join(mutant.file), broken)?;
-        let failure = self.first_failure();
+        let failure = match mutant.twin() {
+            Some(algorithm) => self.failure_on_servers(algorithm),
+            None => self.first_failure(),
+        };
         self.restore()?;
         failure.map_err(|error| format!("{}: {error}", mutant.wrong).into())
     }
@@ -55,12 +64,21 @@ impl<'a> Copy<'a> {
                 self.shell.write_file(&path, text)?;
             }
         }
-        if self
-            .files
-            .iter()
-            .all(|(path, _)| !path.starts_with(KEPT_FAILURES))
-        {
-            self.shell.remove_path(self.root.join(KEPT_FAILURES))?;
+        for folder in KEPT_FAILURES {
+            let committed = |path: &str| path.starts_with(folder);
+            if !self.files.iter().any(|(path, _)| committed(path)) {
+                self.shell.remove_path(self.root.join(folder))?;
+                continue;
+            }
+            for kept in self.shell.read_dir(self.root.join(folder))? {
+                let path = kept
+                    .strip_prefix(&self.root)?
+                    .to_string_lossy()
+                    .into_owned();
+                if self.files.text(&path).is_none() {
+                    self.shell.remove_path(kept)?;
+                }
+            }
         }
         Ok(())
     }
@@ -77,19 +95,48 @@ impl<'a> Copy<'a> {
             "cargo test --locked --package tollgate-memory --test bounded --test conformance --test threads"
         );
         for tests in [core, memory] {
-            // One seed, so that the same tests fail again.
-            let tests = tests
-                .env("CARGO_TARGET_DIR", self.root.with_file_name("build"))
-                .env("CARGO_TERM_COLOR", "never")
-                .env("PROPTEST_RNG_SEED", "1");
-            let (printed, succeeded) = output(tests.into())?;
-            match failure(&printed) {
-                _ if succeeded => {}
-                Some(test) => return Ok(Some(test)),
-                None => return Err(format!("not every test was run:\n{printed}").into()),
+            if let Some(test) = self.failure_of(tests)? {
+                return Ok(Some(test));
             }
         }
         Ok(None)
+    }
+
+    /// Returns the test that fails through both clients, where the memory store's still passes.
+    fn failure_on_servers(&self, algorithm: &str) -> Result<Option<String>, Box<dyn Error>> {
+        let _inside = self.shell.push_dir(&self.root);
+        let of = |package: &str, module: &str| {
+            let promises =
+                EXACT.map(|promise| format!("{module}conformance::{algorithm}::{promise}"));
+            let tests = cmd!(
+                self.shell,
+                "cargo test --locked --package {package} --test conformance -- {promises...}"
+            );
+            self.failure_of(tests)
+        };
+        if let Some(test) = of("tollgate-memory", "")? {
+            return Err(format!("{test} fails in memory too").into());
+        }
+        let redis = of("tollgate-redis", "multiplexed_on_system::")?;
+        let fred = of("tollgate-fred", "client_on_system::")?;
+        Ok(redis
+            .zip(fred)
+            .map(|(redis, fred)| format!("{redis}`, `{fred}")))
+    }
+
+    /// Runs `tests` in the copy, and returns the first that fails.
+    fn failure_of(&self, tests: xshell::Cmd<'_>) -> Result<Option<String>, Box<dyn Error>> {
+        // One seed, so that the same tests fail again.
+        let tests = tests
+            .env("CARGO_TARGET_DIR", self.root.with_file_name("build"))
+            .env("CARGO_TERM_COLOR", "never")
+            .env("PROPTEST_RNG_SEED", "1");
+        let (printed, succeeded) = output(tests.into())?;
+        match failure(&printed) {
+            _ if succeeded => Ok(None),
+            Some(test) => Ok(Some(test)),
+            None => Err(format!("not every test was run:\n{printed}").into()),
+        }
     }
 }
 

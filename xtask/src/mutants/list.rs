@@ -14,6 +14,38 @@ macro_rules! mutants {
 }
 
 pub(super) const MUTANTS: &[Mutant] = mutants! {
+    "crates/tollgate-core/src/algorithm/fixed_window/script.lua" {
+        "on a server, one unit too many is admitted to a window":
+            "used <= amount_per_window - cost" => "used <= amount_per_window - cost + 1",
+        "on a server, a window still counts at its end":
+            "now - start < window then\n  used" => "now - start <= window then\n  used",
+    }
+    "crates/tollgate-core/src/algorithm/gcra/script.lua" {
+        "on a server, one unit of debt too many fits":
+            "debt <= full - cost * unit" => "debt <= full - cost * unit + unit",
+        "on a server, a call that just fits is refused":
+            "if debt < 0 then debt = 0 end" => "if debt < 1 then debt = 1 end",
+        "on a server, a debt is rounded down under a new quota":
+            "if rest > 0 then quotient = quotient + 1 end" => "",
+    }
+    "crates/tollgate-core/src/algorithm/sliding_buckets/script.lua" {
+        "on a server, one unit too many is admitted to the buckets":
+            "used <= amount_per_window - cost" => "used <= amount_per_window - cost + 1",
+        "on a server, the ring holds k buckets, not k + 1":
+            "local ring = buckets + 1" => "local ring = buckets",
+    }
+    "crates/tollgate-core/src/algorithm/sliding_counter/script.lua" {
+        "on a server, one unit too many is admitted to the counters":
+            "current + weight <= amount_per_window - cost" => "current + weight <= amount_per_window - cost + 1",
+        "on a server, the weight is rounded down":
+            "ceil(previous * (steps" => "floor(previous * (steps",
+    }
+    "crates/tollgate-core/src/algorithm/sliding_log/script.lua" {
+        "on a server, one unit too many is admitted to the log":
+            "used <= amount_per_window - cost" => "used <= amount_per_window - cost + 1",
+        "on a server, an entry counts when it leaves the window":
+            "local edge, gone = at - window, 0" => "local edge, gone = at - window - 1, 0",
+    }
     "crates/tollgate-core/src/algorithm/fixed_window/mod.rs" {
         "a window still counts at its end":
             "now >= end ||" => "now > end ||",

@@ -34,6 +34,12 @@ impl Mutant {
     fn place(&self) -> &'static str {
         self.file.trim_start_matches("crates/")
     }
+
+    /// Returns the algorithm whose script this changes, if it is one that runs on servers.
+    fn twin(&self) -> Option<&'static str> {
+        let folder = self.file.strip_suffix("/script.lua")?;
+        folder.rsplit('/').next()
+    }
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
