@@ -58,7 +58,7 @@ pub(crate) enum Failure {
     Secret,
     #[error("- is given twice: standard input can be read only once; remove one")]
     StandardInputTwice,
-    #[error("the store could not decide ({}): {}", name(.0.kind()), Told(.0))]
+    #[error("the store failed ({}): {}", name(.0.kind()), Told(.0))]
     Store(#[from] StoreError),
     #[error(
         "--store {store}: {reason}; give {places}redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT, or these with fred for redis"
@@ -95,7 +95,7 @@ impl fmt::Display for Told<'_> {
         let mut told = self.0.to_string();
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            let text = error.to_string();
+            let text = text_of(error);
             // Some errors repeat what caused them.
             if !told.contains(&text) {
                 told = format!("{told}: {text}");
@@ -103,6 +103,18 @@ impl fmt::Display for Told<'_> {
             cause = error.source();
         }
         f.write_str(&printable(told.as_bytes()))
+    }
+}
+
+/// Returns what `error` says; fred shows errors of the system as `Debug` does, of which this is the
+/// message.
+fn text_of(error: &dyn Error) -> String {
+    let text = error.to_string();
+    let system = text.split_once("Os {").map(|(_, system)| system);
+    let message = system.and_then(|system| system.split_once("message: \""));
+    match message.and_then(|(_, message)| message.split_once('"')) {
+        Some((message, _)) => message.to_owned(),
+        None => text,
     }
 }
 

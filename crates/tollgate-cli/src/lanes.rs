@@ -73,7 +73,11 @@ impl Run {
             let left = select! {
                 biased;
                 forgotten = forget_all(&limiter, trace) => {
-                    forgotten.err().map(|error| Told(&error).to_string())
+                    forgotten.err().map(|error| match error.kind() {
+                        // What this means for a call does not matter to a deletion.
+                        ErrorKind::Unknown => "the server does not answer".to_owned(),
+                        _ => Told(&error).to_string(),
+                    })
                 }
                 Ok(()) = signal::ctrl_c() => Some("interrupted again".to_owned()),
             };

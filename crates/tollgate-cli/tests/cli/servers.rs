@@ -161,7 +161,7 @@ fn replays_at_once_and_live_limits_do_not_meet() {
 /// A log that takes a server a while, of so many keys.
 fn long_log(keys: usize) -> Scratch {
     let mut log = String::new();
-    for n in 0..400_000 {
+    for n in 0..100_000 {
         let key = n % keys;
         writeln!(log, r#"{{"time":{},"ip":"{key}"}}"#, 1_431_857_103 + n).unwrap();
     }
@@ -252,6 +252,6 @@ fn what_is_left_on_a_server_that_is_gone_is_said() {
             text.contains("tollgate-replay-") && text.contains("left"),
             "{text}"
         );
-        assert!(text.contains("the store could not decide"), "{text}");
+        assert!(text.contains("the store failed"), "{text}");
     }
 }
