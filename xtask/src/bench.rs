@@ -3,12 +3,13 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::{Outcome, replay};
+use crate::{Outcome, replay, servers};
 
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Runs every benchmark once, to see that it works.
+    /// Runs every benchmark once, to see that it works, those on a server included; installs
+    /// `redis-server` if it is missing and that is allowed.
     #[arg(long)]
     test: bool,
     /// Prints how every algorithm compares with governor instead, measured in turn; an argument
@@ -19,6 +20,10 @@ pub(crate) struct Arguments {
     /// if that is short of what is promised.
     #[arg(long, conflicts_with_all = ["test", "ratios"])]
     replay: bool,
+    /// Measures decisions on servers instead, beside the commands that they are made of; an
+    /// argument selects subjects, such as `gcra`, and `--help` after it tells the rest.
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay"])]
+    servers: bool,
     /// Passed on to criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
@@ -37,6 +42,16 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         .run()?;
         return Ok(());
     }
+    if arguments.servers {
+        servers::ensure_system(shell)?;
+        servers::run(shell)?;
+        cmd!(
+            shell,
+            "cargo run --release --quiet --package tollgate-benches --bin servers -- {rest...}"
+        )
+        .run()?;
+        return Ok(());
+    }
     let test = arguments.test.then_some("--test");
     // A glob names the benchmarks only: the library's test harness knows no criterion options.
     cmd!(
@@ -44,6 +59,15 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         "cargo bench --package tollgate-benches --bench * -- {test...} {rest...}"
     )
     .run()?;
+    if arguments.test {
+        servers::ensure_system(shell)?;
+        // The profile of `cargo bench`, so that nothing is built twice.
+        cmd!(
+            shell,
+            "cargo run --profile bench --quiet --package tollgate-benches --bin servers -- --quick --flavor redis_system"
+        )
+        .run()?;
+    }
     Ok(())
 }
 
@@ -65,5 +89,10 @@ mod tests {
         let line = Line::parse_from(["bench", "--baseline", "before"]);
         assert!(!line.arguments.test);
         assert_eq!(line.arguments.rest, ["--baseline", "before"]);
+        let line = Line::parse_from(["bench", "--servers", "gcra", "--flavor", "redis_6_2"]);
+        assert!(line.arguments.servers);
+        assert_eq!(line.arguments.rest, ["gcra", "--flavor", "redis_6_2"]);
+        let line = Line::parse_from(["bench", "--servers", "--soak", "60"]);
+        assert_eq!(line.arguments.rest, ["--soak", "60"]);
     }
 }

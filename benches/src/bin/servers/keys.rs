@@ -1,0 +1,127 @@
+//! The keys that a subject goes around, and how many of them.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::measure::DEPTHS;
+
+/// How full a log is to be that admits every call: speed varies, and a full log denies.
+const FULLNESS: f64 = 0.6;
+
+/// Names of keys, all or the first of which are asked about in turn.
+pub(crate) struct Keys {
+    names: Vec<String>,
+    used: AtomicUsize,
+    log: Option<Log>,
+}
+
+/// A limit whose state is as long as there were calls within its window.
+pub(crate) struct Log {
+    amount: u32,
+    window: Duration,
+    /// The most calls per second that were seen, at each depth.
+    fastest: Mutex<[f64; DEPTHS.len()]>,
+}
+
+impl Keys {
+    /// Returns `count` keys, all of which are used.
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            names: (0..count).map(|number| format!("user:{number}")).collect(),
+            used: AtomicUsize::new(count),
+            log: None,
+        }
+    }
+
+    /// Returns at most `count` keys, of which so many are used that each is asked about nearly as
+    /// often as `amount` in `window` admits.
+    pub(crate) fn of_log(count: usize, amount: u32, window: Duration) -> Self {
+        Self {
+            log: Some(Log {
+                amount,
+                window,
+                fastest: Mutex::default(),
+            }),
+            ..Self::new(count)
+        }
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the place of the key for the call of number `turn`.
+    pub(crate) fn place(&self, turn: usize) -> usize {
+        turn % self.used.load(Ordering::Relaxed)
+    }
+
+    /// Returns the key for the call of number `turn`.
+    pub(crate) fn name(&self, turn: usize) -> &str {
+        &self.names[self.place(turn)]
+    }
+
+    /// Uses as many keys as the speed asks for that was seen at a depth.
+    pub(crate) fn prepare(&self, depth: usize) {
+        if let Some(log) = &self.log {
+            let used = log.keys(log.fastest()[depth]).clamp(1, self.names.len());
+            self.used.store(used, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes note of the speed that was seen at a depth.
+    pub(crate) fn saw(&self, depth: usize, per_second: f64) {
+        if let Some(log) = &self.log {
+            let fastest = &mut log.fastest()[depth];
+            *fastest = fastest.max(per_second);
+        }
+    }
+}
+
+impl Log {
+    fn fastest(&self) -> std::sync::MutexGuard<'_, [f64; DEPTHS.len()]> {
+        let locked = self.fastest.lock();
+        locked.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Returns how many keys are needed at so many calls per second.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a small number of keys, which was rounded up"
+    )]
+    fn keys(&self, per_second: f64) -> usize {
+        let each = FULLNESS * f64::from(self.amount);
+        (per_second * self.window.as_secs_f64() / each).ceil() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_keys_are_used_as_keep_logs_from_being_full() {
+        let keys = Keys::of_log(50, 100, Duration::from_millis(240));
+        keys.prepare(1);
+        assert_eq!(keys.place(7), 0);
+        // 2,400 calls in a window, and 60 of them for each key.
+        keys.saw(1, 10_000.0);
+        keys.saw(1, 9_000.0);
+        keys.prepare(1);
+        assert_eq!((keys.place(39), keys.place(40)), (39, 0));
+        keys.saw(2, 1e9);
+        keys.prepare(2);
+        assert_eq!((keys.place(49), keys.place(50)), (49, 0));
+        keys.prepare(0);
+        assert_eq!(keys.name(3), "user:0");
+    }
+
+    #[test]
+    fn all_keys_are_used_of_what_is_no_log() {
+        let keys = Keys::new(3);
+        keys.saw(0, 1.0);
+        keys.prepare(0);
+        assert_eq!(keys.name(5), "user:2");
+    }
+}

@@ -1,0 +1,139 @@
+//! Prints what decisions on real servers take, beside the commands that they are made of.
+//!
+//! Every subject goes through one connection, and all are measured in turn, many times over: what
+//! is compared is of the same round, and what is printed is the median of the rounds. A filter
+//! selects the subjects whose names hold it, such as `gcra`.
+
+mod capture;
+mod clients;
+mod cores;
+mod keys;
+mod measure;
+mod originals;
+mod points;
+mod processor;
+mod raw;
+mod run;
+mod soak;
+mod stamp;
+mod tables;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tollgate_testkit::{Flavor, Server};
+
+use crate::clients::Clients;
+use crate::cores::Cores;
+use crate::measure::Plan;
+
+/// Why a measurement came to nothing.
+type Problem = Box<dyn Error + Send + Sync>;
+
+/// Measures decisions on servers of its own, one after another.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Selects the subjects whose names hold this.
+    filter: Option<String>,
+    /// Which server: `redis_system`, `redis_6_2` or `valkey_9_1`; all three unless told.
+    #[arg(long, value_parser = flavor)]
+    flavor: Vec<Flavor>,
+    /// How often every subject is measured.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// How many milliseconds each measurement takes.
+    #[arg(long, default_value_t = 100)]
+    slice: u64,
+    /// Shows in seconds that everything works; its numbers mean nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Makes decisions through both clients at once for so many seconds instead, and then compares
+    /// what was allowed with what the server holds.
+    #[arg(long)]
+    soak: Option<u64>,
+}
+
+fn flavor(text: &str) -> Result<Flavor, String> {
+    let known = Flavor::ALL.into_iter().find(|flavor| flavor.name() == text);
+    known.ok_or_else(|| {
+        let names = Flavor::ALL.map(Flavor::name).join(", ");
+        format!("this is none of {names}")
+    })
+}
+
+fn main() -> ExitCode {
+    match all(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            let _ = writeln!(io::stderr(), "error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn all(arguments: &Arguments) -> Result<(), Problem> {
+    let cores = Cores::take();
+    // One thread: with several, they and the server contend for two cores, and results vary by
+    // half from one minute to the next.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let flavors: &[Flavor] = match &*arguments.flavor {
+        [] => &Flavor::ALL,
+        some => some,
+    };
+    for &flavor in flavors {
+        runtime.block_on(one(arguments, flavor, &cores))?;
+    }
+    Ok(())
+}
+
+/// Measures on one server, which ends with this.
+async fn one(arguments: &Arguments, flavor: Flavor, cores: &Cores) -> Result<(), Problem> {
+    let mut out = io::stdout();
+    let server = Server::start(flavor);
+    let pinned = cores.give(server.pid());
+    let clients = Clients::connect(&server).await?;
+    let release = stamp::release(&server)?;
+    writeln!(out, "### {release}\n\n{pinned}\n")?;
+    let seconds = arguments.soak.or_else(|| arguments.quick.then_some(1));
+    if let Some(seconds) = seconds {
+        soak::run(&mut out, &server, &clients, Duration::from_secs(seconds)).await?;
+    }
+    if arguments.soak.is_none() {
+        let plan = if arguments.quick {
+            Plan::quick()
+        } else {
+            Plan {
+                rounds: arguments.rounds.max(1),
+                slice: Duration::from_millis(arguments.slice.max(1)),
+                ..Plan::default()
+            }
+        };
+        let filter = arguments.filter.as_deref().unwrap_or_default();
+        let points = points::all(&clients, &plan, filter).await?;
+        let measured = measure::all(&points, &plan, &server).await?;
+        tables::write(&mut out, &points, &measured)?;
+    }
+    clients.close().await?;
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_chosen_by_their_names() {
+        let line = ["servers", "gcra", "--flavor", "redis_6_2", "--soak", "60"];
+        let arguments = Arguments::try_parse_from(line).unwrap();
+        assert_eq!(arguments.flavor, [Flavor::Redis62]);
+        assert_eq!(arguments.filter.as_deref(), Some("gcra"));
+        assert_eq!(arguments.soak, Some(60));
+        assert!(Arguments::try_parse_from(["servers", "--flavor", "other"]).is_err());
+    }
+}

@@ -1,0 +1,202 @@
+//! Measures every point in turn, round after round.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tollgate_benches::Outcome;
+use tollgate_testkit::Server;
+
+use crate::points::Point;
+use crate::run::{Run, percentile};
+use crate::{Problem, processor};
+
+/// How many calls are in flight.
+pub(crate) const DEPTHS: [usize; 3] = [1, 64, 256];
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) slice: Duration,
+    pub(crate) warm_up: Duration,
+    /// The window of limits whose state is as long as there were calls in it: a multiple of 60
+    /// milliseconds, so that it has 60 buckets.
+    pub(crate) window: Duration,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            rounds: 9,
+            slice: Duration::from_millis(100),
+            warm_up: Duration::from_millis(10),
+            window: Duration::from_millis(240),
+        }
+    }
+}
+
+impl Plan {
+    /// Returns a plan that measures nothing well.
+    pub(crate) fn quick() -> Self {
+        Self {
+            rounds: 1,
+            slice: Duration::from_millis(5),
+            warm_up: Duration::from_millis(1),
+            window: Duration::from_millis(60),
+        }
+    }
+}
+
+/// What one slice told, times in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) per_second: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    /// How long the server was busy for each call; nothing where the system does not say.
+    pub(crate) server: Option<f64>,
+    /// How long this process was busy for each call.
+    pub(crate) client: Option<f64>,
+    /// The share of calls that were told something else than was expected.
+    pub(crate) astray: f64,
+}
+
+/// What was measured of one point.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    /// A sample of each round, for each of [`DEPTHS`].
+    pub(crate) samples: [Vec<Sample>; DEPTHS.len()],
+    /// Why it was left out, if it was.
+    pub(crate) failure: Option<String>,
+}
+
+/// Returns what was measured of each of `points`.
+///
+/// Round 0 is measured as the others, so that everything has been done once, and forgotten.
+pub(crate) async fn all(
+    points: &[Point],
+    plan: &Plan,
+    server: &Server,
+) -> Result<Vec<Measured>, Problem> {
+    let mut all: Vec<Measured> = points.iter().map(|_| Measured::default()).collect();
+    let mut progress = io::stderr();
+    for round in 0..=plan.rounds {
+        for depth in 0..DEPTHS.len() {
+            for index in order(points.len(), round) {
+                let (point, measured) = (&points[index], &mut all[index]);
+                if measured.failure.is_some() {
+                    continue;
+                }
+                match one(point, depth, plan, server.pid()).await {
+                    Ok(sample) if round > 0 => measured.samples[depth].push(sample),
+                    Ok(_) => {}
+                    Err(problem) => {
+                        *measured = Measured {
+                            failure: Some(problem.to_string()),
+                            ..Measured::default()
+                        }
+                    }
+                }
+            }
+        }
+        let rounds = plan.rounds;
+        let _ = write!(progress, "\rround {round} of {rounds}");
+    }
+    let _ = writeln!(progress);
+    Ok(all)
+}
+
+/// Returns the order of a round: each begins elsewhere, and each second one goes backwards, so
+/// that no subject always follows the same one.
+fn order(points: usize, round: usize) -> impl Iterator<Item = usize> {
+    let first = round * 7;
+    (0..points).map(move |turn| {
+        let index = (first + turn) % points;
+        if round.is_multiple_of(2) {
+            index
+        } else {
+            points - 1 - index
+        }
+    })
+}
+
+/// Measures one slice.
+async fn one(point: &Point, depth: usize, plan: &Plan, server: u32) -> Result<Sample, Problem> {
+    let own = std::process::id();
+    point.keys.prepare(depth);
+    point.runs.run(DEPTHS[depth], point.warm_up).await?;
+    settle().await;
+    let before = (processor::time(server), processor::time(own));
+    let run = point.runs.run(DEPTHS[depth], plan.slice).await?;
+    settle().await;
+    let after = (processor::time(server), processor::time(own));
+    let calls = number(run.calls());
+    let each = |before: Option<Duration>, after: Option<Duration>| {
+        let busy = after?.saturating_sub(before?);
+        Some(busy.as_secs_f64() * 1e6 / calls)
+    };
+    let per_second = calls / run.elapsed.as_secs_f64();
+    point.keys.saw(depth, per_second);
+    let micros = |percent| {
+        let nanos = percentile(&run.latencies, percent);
+        f64::from(nanos.unwrap_or(u32::MAX)) / 1e3
+    };
+    Ok(Sample {
+        per_second,
+        p50: micros(50),
+        p99: micros(99),
+        server: each(before.0, after.0),
+        client: each(before.1, after.1),
+        astray: number(astray(&run, point.expected)) / calls,
+    })
+}
+
+fn astray(run: &Run, expected: Option<Outcome>) -> usize {
+    match expected {
+        Some(Outcome::Allowed) => run.calls() - run.allowed,
+        Some(Outcome::Denied) => run.allowed,
+        _ => 0,
+    }
+}
+
+/// Waits until the server and this process have nothing more to do, since only then the system has
+/// counted all that they have done.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "far fewer calls than a double counts exactly"
+)]
+fn number(calls: usize) -> f64 {
+    calls as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_round_has_every_point_once() {
+        for round in 0..4 {
+            let mut indexes: Vec<usize> = order(5, round).collect();
+            assert_ne!(indexes, order(5, round + 1).collect::<Vec<_>>());
+            indexes.sort_unstable();
+            assert_eq!(indexes, [0, 1, 2, 3, 4]);
+        }
+        assert_eq!(order(0, 1).count(), 0);
+    }
+
+    #[test]
+    fn what_is_told_otherwise_is_counted() {
+        let run = Run {
+            allowed: 2,
+            latencies: vec![1, 1, 1],
+            ..Run::default()
+        };
+        assert_eq!(astray(&run, Some(Outcome::Allowed)), 1);
+        assert_eq!(astray(&run, Some(Outcome::Denied)), 2);
+        assert_eq!(astray(&run, None), 0);
+    }
+}

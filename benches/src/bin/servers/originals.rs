@@ -1,0 +1,156 @@
+//! The rate limiters in wide use that the library is compared with, as subjects.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redis::RedisResult;
+use redis::aio::MultiplexedConnection;
+
+use crate::Problem;
+use crate::clients::{Client, RedisRs};
+use crate::keys::Keys;
+use crate::measure::Plan;
+use crate::points::Point;
+use crate::run::{Subject, erase};
+
+#[path = "../../../../crates/tollgate-redis/tests/seeds/originals.rs"]
+mod systems;
+
+/// How many keys they go around: as many as most other subjects do.
+const KEYS: usize = 1_000;
+/// A limit that no measurement reaches.
+const MOST: u64 = 1_000_000_000;
+/// What a log of calls keeps them for: at some hundred calls a second for each key, about a
+/// hundred are in it.
+const LOG_S: u64 = 1;
+const MINUTE_S: u64 = 60;
+
+/// Which of them; the names say how they keep what they count.
+#[derive(Clone, Copy)]
+enum System {
+    CounterInTransaction,
+    CounterOfASecond,
+    CounterSetAndRead,
+    CounterSetByFirst,
+    CounterSetThenRead,
+    CountersOfWindows,
+    CountsBySecond,
+    Schedule,
+    SortedSetInPipeline,
+    SortedSetInScript,
+    SortedSetInTransaction,
+    SortedSetOfSeconds,
+    Stamps,
+}
+
+impl System {
+    const ALL: [(Self, &'static str); 13] = [
+        (
+            Self::SortedSetInTransaction,
+            "sorted set in one transaction",
+        ),
+        (Self::SortedSetInPipeline, "sorted set in two round trips"),
+        (Self::SortedSetInScript, "sorted set in a script"),
+        (Self::SortedSetOfSeconds, "sorted set of seconds"),
+        (Self::CountersOfWindows, "counters of two windows"),
+        (Self::CounterOfASecond, "counter of a second"),
+        (Self::Schedule, "schedule of a day"),
+        (Self::CounterSetByFirst, "counter set by the first call"),
+        (Self::CounterSetAndRead, "counter set and read at once"),
+        (Self::CounterSetThenRead, "counter set, then read"),
+        (Self::CounterInTransaction, "counter in one transaction"),
+        (Self::CountsBySecond, "counts by second"),
+        (Self::Stamps, "stamps, which decide nothing"),
+    ];
+
+    async fn decide(
+        self,
+        connection: &mut MultiplexedConnection,
+        key: &str,
+        now_ms: u64,
+    ) -> RedisResult<bool> {
+        let now_s = now_ms / 1_000;
+        match self {
+            Self::CounterInTransaction => {
+                systems::counter_in_transaction(connection, key, MINUTE_S, MOST).await
+            }
+            Self::CounterOfASecond => {
+                let read = systems::counter_of_a_second_reads(connection, key, now_s).await?;
+                systems::counter_of_a_second_writes(connection, key, now_s, read).await
+            }
+            Self::CounterSetAndRead => {
+                systems::counter_set_and_read_at_once(connection, key, MINUTE_S, MOST).await
+            }
+            Self::CounterSetByFirst => {
+                systems::counter_set_by_the_first(connection, key, MINUTE_S, MOST).await
+            }
+            Self::CounterSetThenRead => {
+                systems::counter_set_then_read(connection, key, MINUTE_S, MOST).await
+            }
+            Self::CountersOfWindows => {
+                let windows = [(1, MOST), (MINUTE_S, MOST)];
+                systems::counters_of_windows(connection, key, now_s, &windows).await
+            }
+            Self::CountsBySecond => {
+                let counts = format!("{key}:counts");
+                systems::counts_by_second(connection, key, &counts, LOG_S, MOST).await
+            }
+            Self::Schedule => systems::schedule(connection, key, now_ms, now_ms).await,
+            Self::SortedSetInPipeline => {
+                systems::sorted_set_in_pipeline_writes(connection, key, now_ms).await?;
+                systems::sorted_set_in_pipeline_counts(connection, key, now_ms, LOG_S, MOST).await
+            }
+            Self::SortedSetInScript => {
+                systems::sorted_set_in_script(connection, key, now_ms, LOG_S, MOST).await
+            }
+            Self::SortedSetInTransaction => {
+                systems::sorted_set_in_transaction(connection, key, now_ms, LOG_S, MOST).await
+            }
+            Self::SortedSetOfSeconds => {
+                systems::sorted_set_of_seconds(connection, key, now_s, LOG_S, MOST).await
+            }
+            Self::Stamps => systems::stamps(connection, key).await,
+        }
+    }
+}
+
+/// One of them, on a connection.
+struct Original {
+    system: System,
+    row: String,
+    connection: MultiplexedConnection,
+    keys: Arc<Keys>,
+}
+
+impl Subject for Original {
+    async fn call(&self, turn: usize) -> Result<bool, Problem> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let now_ms = u64::try_from(now.as_millis())?;
+        let key = format!("{}:{}", self.row, self.keys.name(turn));
+        let mut connection = self.connection.clone();
+        let decided = self.system.decide(&mut connection, &key, now_ms);
+        Ok(decided.await?)
+    }
+}
+
+/// Returns a point for each of them, through the client that they are written for.
+pub(crate) fn all(client: &RedisRs, plan: &Plan) -> impl Iterator<Item = Point> {
+    System::ALL.into_iter().map(move |(system, name)| {
+        let row = format!("original: {name}");
+        let keys = Arc::new(Keys::new(KEYS));
+        let subject = Original {
+            system,
+            row: row.clone(),
+            connection: client.0.clone(),
+            keys: Arc::clone(&keys),
+        };
+        Point {
+            row,
+            client: RedisRs::NAME,
+            runs: erase(subject),
+            keys,
+            warm_up: plan.warm_up,
+            expected: None,
+        }
+    })
+}

@@ -1,0 +1,62 @@
+//! How long a process has kept processors busy.
+
+use std::fs;
+use std::time::Duration;
+
+/// Returns how long the threads of the process `pid` have run, to the nanosecond; nothing where
+/// the system does not say.
+///
+/// Linux counts in `/proc/PID/task/TID/schedstat` what has run up to the thread's last switch or
+/// tick. So whoever compares two readings waits before each until the process is idle.
+pub(crate) fn time(pid: u32) -> Option<Duration> {
+    let threads = threads(pid);
+    if threads.is_empty() {
+        return None;
+    }
+    threads.into_iter().try_fold(Duration::ZERO, |sum, thread| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+        Some(sum + ran(&text)?)
+    })
+}
+
+/// Returns the numbers of the threads of the process `pid`; none where the system does not say.
+pub(crate) fn threads(pid: u32) -> Vec<i32> {
+    let folder = fs::read_dir(format!("/proc/{pid}/task"));
+    let names = folder.into_iter().flatten().flatten();
+    names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// Returns how long a thread has run, from what is in its `schedstat`.
+fn ran(text: &str) -> Option<Duration> {
+    let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanoseconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_number_is_the_time_that_a_thread_has_run() {
+        let expected = Some(Duration::from_nanos(103_333));
+        assert_eq!(ran("103333 12428252 2\n"), expected);
+        assert_eq!(ran(""), None);
+        assert_eq!(ran("none 1 2"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_is_busy_is_seen_to_run() {
+        let mut command = std::process::Command::new("sh");
+        let mut busy = command.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let before = time(busy.id());
+        std::thread::sleep(Duration::from_millis(200));
+        let after = time(busy.id());
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(after.unwrap() > before.unwrap());
+        assert_eq!(time(u32::MAX), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! The subjects: commands by hand, scripts by hand, and decisions through the library.
+
+use std::sync::Arc;
+
+use tollgate_core::{RateLimiter, Store};
+
+use crate::Problem;
+use crate::capture::Sent;
+use crate::clients::Client;
+use crate::keys::Keys;
+use crate::run::Subject;
+
+/// `PING`: what a round trip costs.
+pub(crate) struct Ping<C>(pub(crate) C);
+
+impl<C: Client> Subject for Ping<C> {
+    async fn call(&self, _turn: usize) -> Result<bool, Problem> {
+        self.0.ping().await?;
+        Ok(true)
+    }
+}
+
+/// `INCR`: what a write costs.
+pub(crate) struct Increment<C> {
+    pub(crate) client: C,
+    pub(crate) keys: Arc<Keys>,
+}
+
+impl<C: Client> Subject for Increment<C> {
+    async fn call(&self, turn: usize) -> Result<bool, Problem> {
+        self.client.increment(self.keys.name(turn)).await?;
+        Ok(true)
+    }
+}
+
+/// `EVALSHA` of `return 1`: what a script costs.
+pub(crate) struct Nothing<C> {
+    pub(crate) client: C,
+    pub(crate) sha1: String,
+}
+
+impl<C: Client> Subject for Nothing<C> {
+    async fn call(&self, _turn: usize) -> Result<bool, Problem> {
+        self.client.script(&self.sha1).await?;
+        Ok(true)
+    }
+}
+
+/// `MULTI`, `INCR`, `PEXPIRE NX`, `EXEC`: the fixed window of many programs.
+pub(crate) struct Transaction<C> {
+    pub(crate) client: C,
+    pub(crate) keys: Arc<Keys>,
+}
+
+impl<C: Client> Subject for Transaction<C> {
+    async fn call(&self, turn: usize) -> Result<bool, Problem> {
+        // Not the counters of `INCR`, which never expire.
+        let key = format!("multi:{}", self.keys.name(turn));
+        self.client.transaction(&key).await?;
+        Ok(true)
+    }
+}
+
+/// What the library sends, sent by hand.
+pub(crate) struct ByHand<C> {
+    pub(crate) client: C,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) keys: Arc<Keys>,
+}
+
+impl<C: Client> Subject for ByHand<C> {
+    async fn call(&self, turn: usize) -> Result<bool, Problem> {
+        let reply = self.client.send(&self.sent[self.keys.place(turn)]).await?;
+        // The first byte of a reply says whether the call is allowed.
+        Ok(reply.first() == Some(&1))
+    }
+}
+
+/// A decision through the library.
+pub(crate) struct Decides<S> {
+    pub(crate) limiter: RateLimiter<S>,
+    pub(crate) keys: Arc<Keys>,
+}
+
+impl<S: Store + 'static> Subject for Decides<S> {
+    async fn call(&self, turn: usize) -> Result<bool, Problem> {
+        let decision = self.limiter.check(self.keys.name(turn)).await?;
+        Ok(std::hint::black_box(&decision).is_allowed())
+    }
+}

@@ -1,0 +1,197 @@
+//! Decisions through both clients at once, and whether the server holds what was allowed.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tollgate_core::algorithm::{Algorithm, FixedWindow, SlidingLog};
+use tollgate_core::{Limit, LimitError, Quota, RateLimiter, Store, StoreError};
+use tollgate_testkit::Server;
+
+use crate::clients::{Client, Clients, Fred, RedisRs};
+use crate::{Problem, stamp};
+
+/// How many calls are in flight through each client.
+const CALLERS: usize = 64;
+/// How many keys each limit is asked about.
+const KEYS: usize = 100;
+
+/// A limit, and what callers were told of each of its keys.
+struct Told {
+    limit: Limit,
+    keys: Vec<Key>,
+}
+
+/// A key, and what callers were told of it.
+struct Key {
+    name: String,
+    calls: AtomicU64,
+    allowed: AtomicU64,
+}
+
+/// What all callers share.
+struct Soak {
+    all: Vec<Told>,
+    turns: AtomicUsize,
+    failed: AtomicU64,
+}
+
+impl Soak {
+    /// Returns limits of which nothing is given back while this runs, so that a server holds as
+    /// much as was allowed: one that is not reached, and two that are.
+    fn new() -> Result<Self, LimitError> {
+        let many = Quota::new(1_000_000_000, Duration::from_secs(86_400))?;
+        let few = Quota::per_day(1_000);
+        let limits: [(&str, Algorithm); 3] = [
+            ("counted", FixedWindow::anchored(many).into()),
+            ("exhausted", FixedWindow::anchored(few).into()),
+            ("logged", SlidingLog::new(few)?.into()),
+        ];
+        let all = limits.map(|(name, algorithm)| {
+            let keys = (0..KEYS).map(|number| Key {
+                name: format!("user:{number}"),
+                calls: AtomicU64::new(0),
+                allowed: AtomicU64::new(0),
+            });
+            Ok(Told {
+                limit: Limit::new(&format!("soak-{name}"), algorithm)?,
+                keys: keys.collect(),
+            })
+        });
+        Ok(Self {
+            all: all.into_iter().collect::<Result<_, LimitError>>()?,
+            turns: AtomicUsize::new(0),
+            failed: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns a limiter for each limit.
+    fn limiters<C: Client>(&self, client: &C) -> Result<Vec<RateLimiter<C::Store>>, Problem> {
+        let limiter = |told: &Told| {
+            let limiter = RateLimiter::new(client.store()?, [told.limit.clone()])?;
+            Ok(limiter)
+        };
+        self.all.iter().map(limiter).collect()
+    }
+
+    /// Calls until `end`, through one client.
+    async fn call<S: Store>(&self, limiters: &[RateLimiter<S>], end: Instant) {
+        while Instant::now() < end {
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+            let which = turn % self.all.len();
+            let key = &self.all[which].keys[turn / self.all.len() % KEYS];
+            key.calls.fetch_add(1, Ordering::Relaxed);
+            match limiters[which].check(key.name.as_str()).await {
+                Ok(decision) => {
+                    let allowed = u64::from(decision.is_allowed());
+                    key.allowed.fetch_add(allowed, Ordering::Relaxed);
+                }
+                Err(_) => {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// Makes decisions for `span`, and fails unless each was counted once.
+pub(crate) async fn run(
+    out: &mut (impl Write + Send),
+    server: &Server,
+    clients: &Clients,
+    span: Duration,
+) -> Result<(), Problem> {
+    let soak = Arc::new(Soak::new()?);
+    let redis = Arc::new(soak.limiters::<RedisRs>(&clients.redis)?);
+    let fred = Arc::new(soak.limiters::<Fred>(&clients.fred)?);
+    // A script that is not known yet is refused and sent again: what is counted begins after that.
+    for limiter in &*redis {
+        limiter.check("first").await?;
+    }
+    let before = stamp::scripts_run(server)?;
+    let begun = Instant::now();
+    let end = begun + span;
+    let mut callers = Vec::new();
+    for _ in 0..CALLERS {
+        let (shared, limiters) = (Arc::clone(&soak), Arc::clone(&redis));
+        callers.push(tokio::spawn(
+            async move { shared.call(&limiters, end).await },
+        ));
+        let (shared, limiters) = (Arc::clone(&soak), Arc::clone(&fred));
+        callers.push(tokio::spawn(
+            async move { shared.call(&limiters, end).await },
+        ));
+    }
+    for caller in callers {
+        caller.await?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let scripts = stamp::scripts_run(server)? - before;
+    writeln!(
+        out,
+        "Through both clients at once, {CALLERS} calls in flight through each, for {seconds:.1} s:\n"
+    )?;
+    writeln!(out, "| limit | keys | decisions | allowed | counted |")?;
+    writeln!(out, "|---|---:|---:|---:|---:|")?;
+    let (mut decisions, mut wrong) = (0, 0);
+    for (told, (redis, fred)) in soak.all.iter().zip(redis.iter().zip(&*fred)) {
+        let sums = compare(told, redis, fred).await?;
+        decisions += sums.decisions;
+        wrong += sums.wrong;
+        writeln!(
+            out,
+            "| `{}` | {KEYS} | {} | {} | {} |",
+            told.limit.algorithm(),
+            sums.decisions,
+            sums.allowed,
+            sums.counted
+        )?;
+    }
+    let failed = soak.failed.load(Ordering::Relaxed);
+    writeln!(
+        out,
+        "\n{decisions} decisions, {failed} of them failed, and {scripts} scripts that the server \
+         ran; {wrong} keys of which it counts another number than was allowed.\n"
+    )?;
+    if failed > 0 || wrong > 0 || scripts != decisions {
+        return Err("not every decision was counted once".into());
+    }
+    Ok(())
+}
+
+/// What callers were told of a limit, and what the server counts.
+#[derive(Default)]
+struct Sums {
+    decisions: u64,
+    allowed: u64,
+    counted: u64,
+    /// Keys of which the two differ.
+    wrong: u64,
+}
+
+/// Compares what callers were told of a limit with what both clients read from the server.
+async fn compare<S: Store, T: Store>(
+    told: &Told,
+    redis: &RateLimiter<S>,
+    fred: &RateLimiter<T>,
+) -> Result<Sums, StoreError> {
+    let mut sums = Sums::default();
+    for key in &told.keys {
+        let allowed = key.allowed.load(Ordering::Relaxed);
+        let counted = counted(redis, &key.name).await?;
+        let agreed = counted == allowed && self::counted(fred, &key.name).await? == allowed;
+        sums.decisions += key.calls.load(Ordering::Relaxed);
+        sums.allowed += allowed;
+        sums.counted += counted;
+        sums.wrong += u64::from(!agreed);
+    }
+    Ok(sums)
+}
+
+/// Returns how much of a limit the server counts for a key.
+async fn counted<S: Store>(limiter: &RateLimiter<S>, key: &str) -> Result<u64, StoreError> {
+    let decision = limiter.peek(key).await?;
+    let verdict = &decision.verdicts()[0];
+    Ok(verdict.limit() - verdict.remaining())
+}

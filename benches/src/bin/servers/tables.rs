@@ -1,0 +1,319 @@
+//! What was measured, in tables.
+
+use std::io::{self, Write};
+
+use tollgate_benches::Outcome;
+
+use crate::clients::{Client, Fred, RedisRs};
+use crate::measure::{DEPTHS, Measured, Sample};
+use crate::points::{
+    FOUR, INCREMENT, LOG, LONG_LOG, ONE, PLAIN, Point, TRANSACTION, TWO, by_hand, row,
+};
+use crate::run::median;
+
+const CLIENTS: [&str; 2] = [RedisRs::NAME, Fred::NAME];
+const NOTHING: &str = "–";
+/// A share of calls above this is told of.
+const STRAY: f64 = 0.001;
+
+/// Writes everything that was measured.
+pub(crate) fn write(
+    out: &mut impl Write,
+    points: &[Point],
+    measured: &[Measured],
+) -> io::Result<()> {
+    let results = Results { points, measured };
+    for depth in 0..DEPTHS.len() {
+        results.absolutes(out, depth)?;
+    }
+    results.by_hand(out)?;
+    results.increments(out)?;
+    results.others(out)?;
+    results.remarks(out)
+}
+
+struct Results<'a> {
+    points: &'a [Point],
+    measured: &'a [Measured],
+}
+
+impl Results<'_> {
+    /// Returns the rows that anything was measured of, in order.
+    fn rows(&self) -> Vec<&str> {
+        let mut rows: Vec<&str> = Vec::new();
+        for (point, measured) in self.points.iter().zip(self.measured) {
+            if measured.failure.is_none() && !rows.contains(&&*point.row) {
+                rows.push(&point.row);
+            }
+        }
+        rows
+    }
+
+    /// Returns the samples of a row, in order of rounds; none if it was not measured.
+    fn samples(&self, row: &str, client: &str, depth: usize) -> &[Sample] {
+        let mut all = self.points.iter().zip(self.measured);
+        let found = all.find(|(point, _)| point.row == row && point.client == client);
+        found.map_or(&[], |(_, measured)| &measured.samples[depth])
+    }
+
+    /// Writes how many calls a second, how long each takes, and how long it keeps both sides busy.
+    fn absolutes(&self, out: &mut impl Write, depth: usize) -> io::Result<()> {
+        let count = DEPTHS[depth];
+        let calls = if count == 1 { "call" } else { "calls" };
+        writeln!(out, "{count} {calls} in flight:\n")?;
+        let columns = CLIENTS.map(|client| {
+            [
+                format!("{client}, thousands a second"),
+                "p50, µs".to_owned(),
+                "p99, µs".to_owned(),
+                "server busy, µs".to_owned(),
+                "client busy, µs".to_owned(),
+            ]
+        });
+        heading(out, "calls", &columns.concat())?;
+        for row in self.rows() {
+            let mut cells = Vec::new();
+            for client in CLIENTS {
+                let samples = self.samples(row, client, depth);
+                let of =
+                    |value: fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(value));
+                let rate = of(|sample| Some(sample.per_second / 1e3));
+                let p50 = of(|sample| Some(sample.p50));
+                let p99 = of(|sample| Some(sample.p99));
+                let server = of(|sample| sample.server);
+                let client = of(|sample| sample.client);
+                cells.extend([cell(rate, 1), cell(p50, 0), cell(p99, 0)]);
+                cells.extend([cell(server, 2), cell(client, 2)]);
+            }
+            line(out, row, &cells)?;
+        }
+        writeln!(out)
+    }
+
+    /// Writes how the library compares with what it sends, sent by hand.
+    fn by_hand(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "Time of a decision, for each time of the same script sent by hand:\n"
+        )?;
+        self.ratio_heading(out, "decision")?;
+        for row in self.rows() {
+            let Some((case, hand)) = self.twin(row) else {
+                continue;
+            };
+            // More calls in the same time are less time for each.
+            let cells = self.ratios(&hand, case, |sample| Some(sample.per_second));
+            line(out, case, &cells)?;
+        }
+        writeln!(out)
+    }
+
+    /// Returns a row of allowed decisions, and that of what it sends; nothing for other rows.
+    fn twin<'r>(&self, row: &'r str) -> Option<(&'r str, String)> {
+        let case = row.strip_suffix(", allowed")?;
+        let hand = by_hand(case);
+        self.rows().contains(&&*hand).then_some((row, hand))
+    }
+
+    /// Writes how long each decision keeps the server busy, for each `INCR`.
+    fn increments(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "Time that the server is busy with a call, for each such time of `INCR`:\n"
+        )?;
+        self.ratio_heading(out, "call")?;
+        for row in self.rows() {
+            if row != INCREMENT {
+                line(
+                    out,
+                    row,
+                    &self.ratios(row, INCREMENT, |sample| sample.server),
+                )?;
+            }
+        }
+        writeln!(out)
+    }
+
+    /// Writes the ratios that are promised.
+    fn others(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "Time that the server is busy with an allowed decision, for each such time of another:\n"
+        )?;
+        self.ratio_heading(out, "decision : other")?;
+        let one = row(ONE, Outcome::Allowed);
+        let allowed = |case| row(case, Outcome::Allowed);
+        for (case, other) in [
+            (allowed(TWO), &*one),
+            (allowed(FOUR), &one),
+            (allowed(PLAIN), TRANSACTION),
+            (allowed(LOG), &one),
+            (allowed(LONG_LOG), &one),
+        ] {
+            if self.rows().contains(&&*case) {
+                let cells = self.ratios(&case, other, |sample| sample.server);
+                line(out, &format!("{case} : {other}"), &cells)?;
+            }
+        }
+        writeln!(out)
+    }
+
+    fn ratio_heading(&self, out: &mut impl Write, first: &str) -> io::Result<()> {
+        let columns =
+            CLIENTS.map(|client| DEPTHS.map(|depth| format!("{client}, {depth} in flight")));
+        heading(out, first, &columns.concat())
+    }
+
+    /// Returns, for each client and depth, how a value of one row compares with that of another in
+    /// the same round.
+    fn ratios(&self, row: &str, other: &str, value: fn(&Sample) -> Option<f64>) -> Vec<String> {
+        let depths = 0..DEPTHS.len();
+        let all = CLIENTS.into_iter().flat_map(|client| {
+            let depths = depths.clone();
+            depths.map(move |depth| (client, depth))
+        });
+        all.map(|(client, depth)| {
+            let one = self.samples(row, client, depth);
+            let two = self.samples(other, client, depth);
+            let rounds = one.iter().zip(two);
+            let ratios = rounds.filter_map(|(one, two)| Some(value(one)? / value(two)?));
+            cell(median(ratios), 2)
+        })
+        .collect()
+    }
+
+    /// Writes what was left out, and which calls were not told what was expected.
+    fn remarks(&self, out: &mut impl Write) -> io::Result<()> {
+        for (point, measured) in self.points.iter().zip(self.measured) {
+            let (row, client) = (&point.row, point.client);
+            if let Some(failure) = &measured.failure {
+                writeln!(out, "- {row}, {client}: left out: {failure}")?;
+            }
+            for (samples, depth) in measured.samples.iter().zip(DEPTHS) {
+                let share = samples.iter().map(|sample| sample.astray);
+                let most = share.fold(0.0, f64::max);
+                if most > STRAY {
+                    let percent = most * 100.0;
+                    writeln!(
+                        out,
+                        "- {row}, {client}, {depth} in flight: up to {percent:.1} % were told otherwise"
+                    )?;
+                }
+            }
+        }
+        writeln!(out)
+    }
+}
+
+fn cell(value: Option<f64>, digits: usize) -> String {
+    match value {
+        Some(value) if value.is_finite() => format!("{value:.digits$}"),
+        _ => NOTHING.to_owned(),
+    }
+}
+
+fn heading(out: &mut impl Write, first: &str, columns: &[String]) -> io::Result<()> {
+    line(out, first, columns)?;
+    writeln!(out, "|---|{}", "---:|".repeat(columns.len()))
+}
+
+fn line(out: &mut impl Write, first: &str, cells: &[String]) -> io::Result<()> {
+    writeln!(out, "| {first} | {} |", cells.join(" | "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Problem;
+    use crate::keys::Keys;
+    use crate::run::{Subject, erase};
+
+    struct Never;
+
+    impl Subject for Never {
+        async fn call(&self, _turn: usize) -> Result<bool, Problem> {
+            Err("never".into())
+        }
+    }
+
+    fn point(row: &str) -> Point {
+        Point {
+            row: row.to_owned(),
+            client: RedisRs::NAME,
+            runs: erase(Never),
+            keys: Arc::new(Keys::new(1)),
+            warm_up: Duration::ZERO,
+            expected: None,
+        }
+    }
+
+    fn sample(per_second: f64, server: f64) -> Sample {
+        Sample {
+            per_second,
+            p50: 20.0,
+            p99: 30.0,
+            server: Some(server),
+            client: None,
+            astray: 0.0,
+        }
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_round() {
+        let points = [INCREMENT, "gcra, by hand", "gcra, allowed"].map(point);
+        let of = |samples: &[Sample]| Measured {
+            samples: [samples.to_vec(), Vec::new(), Vec::new()],
+            failure: None,
+        };
+        // The second round is ten times as slow as the others.
+        let measured = [
+            of(&[sample(1.0, 1.0), sample(0.1, 10.0), sample(1.0, 1.0)]),
+            of(&[sample(2e4, 3.9), sample(2e3, 39.0), sample(2e4, 3.9)]),
+            of(&[sample(1e4, 4.0), sample(1e3, 40.0), sample(2e4, 4.0)]),
+        ];
+        let mut out = Vec::new();
+        write(&mut out, &points, &measured).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for expected in [
+            "1 call in flight:\n\n| calls | redis-rs, thousands a second | p50, µs |",
+            "| gcra, allowed | 10.0 | 20 | 30 | 4.00 | – | – | – | – | – | – |\n",
+            "same script sent by hand:\n\n| decision | redis-rs, 1 in flight |",
+            "| gcra, allowed | 2.00 | – | – | – | – | – |\n",
+            "| gcra, allowed | 4.00 | – | – | – | – | – |\n",
+        ] {
+            assert!(text.contains(expected), "{expected}\nis not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_left_out_or_strayed_is_told() {
+        let points = [point("a"), point("b")];
+        let strayed = Sample {
+            astray: 0.25,
+            ..sample(1.0, 1.0)
+        };
+        let measured = [
+            Measured {
+                failure: Some("unknown".to_owned()),
+                ..Measured::default()
+            },
+            Measured {
+                samples: [vec![strayed], Vec::new(), Vec::new()],
+                failure: None,
+            },
+        ];
+        let mut out = Vec::new();
+        write(&mut out, &points, &measured).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("- a, redis-rs: left out: unknown\n"),
+            "{text}"
+        );
+        let expected = "- b, redis-rs, 1 in flight: up to 25.0 % were told otherwise\n";
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("| a |"), "{text}");
+    }
+}
