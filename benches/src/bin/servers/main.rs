@@ -45,7 +45,7 @@ struct Arguments {
     #[arg(long, default_value_t = 9)]
     rounds: usize,
     /// How many milliseconds each measurement takes.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 80)]
     slice: u64,
     /// Shows in seconds that everything works; its numbers mean nothing.
     #[arg(long)]

@@ -19,8 +19,7 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) slice: Duration,
     pub(crate) warm_up: Duration,
-    /// The window of limits whose state is as long as there were calls in it: a multiple of 60
-    /// milliseconds, so that it has 60 buckets.
+    /// The window of limits whose state is as long as there were calls in it.
     pub(crate) window: Duration,
 }
 
@@ -28,7 +27,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             rounds: 9,
-            slice: Duration::from_millis(100),
+            slice: Duration::from_millis(80),
             warm_up: Duration::from_millis(10),
             window: Duration::from_millis(240),
         }
@@ -42,7 +41,7 @@ impl Plan {
             rounds: 1,
             slice: Duration::from_millis(5),
             warm_up: Duration::from_millis(1),
-            window: Duration::from_millis(60),
+            window: Duration::from_millis(12),
         }
     }
 }
