@@ -14,6 +14,9 @@ use crate::request::{Check, Operation, Request};
 use crate::store::Store;
 use crate::time::Timestamp;
 
+/// How often a script is loaded for one call.
+const LOADS: usize = 4;
+
 /// A [`Store`] on a server that speaks the Redis protocol, through any [`Engine`].
 ///
 /// One decision is one round trip. A script that the server does not know costs two more, once
@@ -62,13 +65,17 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Runs the script, loading it where the server does not know it.
+    ///
+    /// A script that is not known was not executed, so nothing was counted, and it may be sent
+    /// again; as often as another program makes the server forget scripts, within reason.
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
-        match self.engine.run(call).await {
-            // Not executed, so nothing was counted, and it may be sent again.
-            Err(failure) if fault::is_unknown_script(&failure) => {}
-            outcome => return outcome,
+        for _ in 0..LOADS {
+            match self.engine.run(call).await {
+                Err(failure) if fault::is_unknown_script(&failure) => {}
+                outcome => return outcome,
+            }
+            self.engine.load(call).await.map_err(not_counted)?;
         }
-        self.engine.load(call).await.map_err(not_counted)?;
         self.engine.run(call).await
     }
 
