@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
-use redis::{FromRedisValue, ParsingError, RedisResult, Value};
+use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
 use tollgate_core::wire::{self, Command, Engine, Failure, Options, Transact};
 use tollgate_core::{Check, Decision, ErrorKind, Limit, Request, Store, StoreError};
 
@@ -66,6 +66,20 @@ where
     }
 }
 
+/// Returns why a transaction was not run: what the server said of the first command that it refused,
+/// unless that is a command, or a form of one, that it does not know.
+fn refused(error: RedisError) -> Failure {
+    let errors = error.clone().into_server_errors();
+    let first = errors.as_deref().and_then(<[_]>::first);
+    match first {
+        Some((_, said)) if said.code() != "ERR" => {
+            let details = said.details().unwrap_or_default();
+            Failure::refused(format!("{} {details}", said.code()), error)
+        }
+        _ => failure::of(error),
+    }
+}
+
 /// What a command replied, as numbers.
 struct Numbers(Vec<Option<i64>>);
 
@@ -95,7 +109,7 @@ where
         }
         let mut connection = self.connection().clone();
         let replies = transaction.query_async::<Vec<RedisResult<Numbers>>>(&mut connection);
-        let replies = replies.await.map_err(failure::of)?;
+        let replies = replies.await.map_err(refused)?;
         let numbers = replies.into_iter().map(|reply| match reply {
             Ok(Numbers(numbers)) => Ok(numbers),
             Err(error) => Err(failure::of(error)),

@@ -163,6 +163,63 @@ async fn a_server_that_is_too_old_says_so_and_is_left_alone() {
 }
 
 #[tokio::test]
+async fn what_a_server_refuses_is_told_as_with_scripts() {
+    for flavor in SERVED {
+        let server = Server::start(flavor);
+        let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
+        let check = Check::new(&limit, "k", 1);
+        let consume = Request::consume(check);
+        store.decide(&consume).await.unwrap();
+        for (set, unset, kind) in [
+            (
+                ["CONFIG SET maxmemory 1"],
+                ["CONFIG SET maxmemory 0"],
+                ErrorKind::Full,
+            ),
+            (
+                ["REPLICAOF 127.0.0.1 1"],
+                ["REPLICAOF NO ONE"],
+                ErrorKind::Unavailable,
+            ),
+            (
+                ["CONFIG SET min-replicas-to-write 1"],
+                ["CONFIG SET min-replicas-to-write 0"],
+                ErrorKind::Unavailable,
+            ),
+        ] {
+            let command = |text: &str| server.command(&text.split(' ').collect::<Vec<_>>());
+            set.map(command);
+            let error = store.decide(&consume).await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{set:?}: {error}");
+            // What writes nothing is answered all the same, unless there is no memory to queue it in.
+            if kind != ErrorKind::Full {
+                store.decide(&Request::peek(check)).await.unwrap();
+            }
+            unset.map(command);
+        }
+        assert!(store.decide(&consume).await.unwrap().is_allowed());
+    }
+}
+
+#[tokio::test]
+async fn another_amount_starts_afresh() {
+    let server = Server::start(Flavor::System);
+    let store = store(&server).await;
+    for (text, left) in [
+        ("fixed-window:3/1h", 2),
+        ("fixed-window:6/1h", 5),
+        ("fixed-window:2/1h", 1),
+    ] {
+        let limit = limit(text);
+        let decision = store
+            .decide(&Request::consume(Check::new(&limit, "k", 1)))
+            .await
+            .unwrap();
+        assert_eq!(decision.remaining(), left, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_key_of_another_type_is_an_error_that_says_what_to_do() {
     let server = Server::start(Flavor::System);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
@@ -239,7 +296,8 @@ async fn a_counter_that_another_program_has_changed_is_an_error() {
 async fn the_commands_that_are_listed_are_enough() {
     for flavor in SERVED {
         let server = Server::start(flavor);
-        let listed = "+multi +exec +time +bitfield +pexpire +pexpireat +pexpiretime +unlink";
+        let listed =
+            "+multi +exec +time +bitfield +bitfield_ro +pexpire +pexpireat +pexpiretime +unlink";
         let mut words = vec!["ACL", "SETUSER", "limiter", "on", ">secret", "~tollgate:*"];
         words.extend(listed.split(' '));
         assert_eq!(server.command(&words), Reply::Simple("OK".into()));

@@ -10,7 +10,7 @@ type Meaning = (&'static str, ErrorKind, &'static str);
 
 /// The codes that servers put first in an error, or, before Redis 7.0, within the error of a
 /// script that met it.
-const MEANINGS: [Meaning; 22] = [
+const MEANINGS: [Meaning; 20] = [
     (
         "ASK",
         ErrorKind::Unavailable,
@@ -68,12 +68,7 @@ const MEANINGS: [Meaning; 22] = [
         ErrorKind::Misconfigured,
         "the server asks for a password: connect with one",
     ),
-    (
-        "NOPERM",
-        ErrorKind::Misconfigured,
-        "the server's user may not do this: grant the commands and keys that the documentation \
-         lists",
-    ),
+    ("NOPERM", ErrorKind::Misconfigured, MAY_NOT),
     (
         "NOREPLICAS",
         ErrorKind::Unavailable,
@@ -115,27 +110,35 @@ const MEANINGS: [Meaning; 22] = [
         "another program has written to a key of this prefix: choose another prefix, or delete \
          the key",
     ),
+];
+
+/// What servers say without a code of its own.
+const PHRASES: [Meaning; 6] = [
     (
-        "clients",
+        "unknown command",
+        ErrorKind::Unsupported,
+        "the server does not know a command that is needed: where scripts may not run, use a store \
+         without them",
+    ),
+    ("ACL failure", ErrorKind::Misconfigured, MAY_NOT),
+    ("can't run this command", ErrorKind::Misconfigured, MAY_NOT),
+    ("No permission", ErrorKind::Misconfigured, MAY_NOT),
+    (
+        "max number of clients reached",
         ErrorKind::Unavailable,
         "the server accepts no more connections: raise its `maxclients`, or connect fewer",
     ),
     (
-        "tollgate",
+        "data string too short",
         ErrorKind::Misconfigured,
         "a key of this prefix holds what no limit has written: choose another prefix, or delete \
          the key",
     ),
 ];
-
-/// What servers say without a code of its own.
-const PHRASES: [(&str, &str); 5] = [
-    ("ACL failure", "NOPERM"),
-    ("can't run this command", "NOPERM"),
-    ("No permission", "NOPERM"),
-    ("max number of clients reached", "clients"),
-    ("data string too short", "tollgate"),
-];
+const MAY_NOT: &str = "the server's user may not do this: grant the commands and keys that the \
+                       documentation lists";
+/// How a server before Redis 7.0 begins the error of a script, in which the one that it met is last.
+const SCRIPT_ERROR: &str = "ERR Error running script";
 
 /// Returns whether the server does not know the script, and so did not run it.
 pub(super) fn is_unknown_script(failure: &Failure) -> bool {
@@ -180,34 +183,28 @@ fn lost(what: &str, writes: bool) -> StoreError {
 }
 
 fn refused(line: &str) -> StoreError {
-    let (kind, advice) = MEANINGS
-        .iter()
-        .find(|(word, ..)| *word == meaning_of(line))
-        .map_or(
-            (
-                ErrorKind::Protocol,
-                "the server answered with an error that no limit expects",
-            ),
-            |&(_, kind, advice)| (kind, advice),
-        );
+    let (_, kind, advice) = meaning_of(line).unwrap_or((
+        "",
+        ErrorKind::Protocol,
+        "the server answered with an error that no limit expects",
+    ));
     StoreError::new(kind, format!("{advice} ({line})"))
 }
 
-/// Returns the code that an error comes down to.
-fn meaning_of(line: &str) -> &str {
-    let first = code(line);
-    if first != "ERR" {
-        return first;
-    }
-    // Before Redis 7.0 the error that a script met stands within that of the script.
-    let within = line
-        .split(|c: char| c.is_whitespace() || c == ':')
-        .map(|word| word.trim_start_matches('-'))
-        .find(|word| MEANINGS.iter().any(|(code, ..)| code == word));
-    let phrase = || PHRASES.iter().find(|(phrase, _)| line.contains(phrase));
-    within
-        .or_else(|| phrase().map(|&(_, code)| code))
-        .unwrap_or(first)
+/// Returns what an error comes down to, if that is known.
+fn meaning_of(line: &str) -> Option<Meaning> {
+    let by_code = |text: &str| {
+        let code = code(text);
+        MEANINGS.iter().find(|(word, ..)| *word == code).copied()
+    };
+    // Only the server's own words: others, such as those after an unknown command, may hold what a
+    // caller chose.
+    let met = line
+        .strip_prefix(SCRIPT_ERROR)
+        .and_then(|rest| rest.rsplit_once(": "))
+        .and_then(|(_, met)| by_code(met));
+    let phrase = || PHRASES.iter().find(|(phrase, ..)| line.contains(phrase));
+    by_code(line).or(met).or_else(|| phrase().copied())
 }
 
 fn code(line: &str) -> &str {
@@ -259,7 +256,12 @@ mod tests {
                 "CROSSSLOT Keys in request don't hash to the same slot",
                 ErrorKind::Misconfigured,
             ),
-            ("ERR something new", ErrorKind::Protocol),
+            (
+                "ERR unknown command 'EVALSHA', with args beginning with: 'ab' '1' 'p:OOM:BUSY No permission'",
+                ErrorKind::Unsupported,
+            ),
+            ("ERR max number of clients reached", ErrorKind::Unavailable),
+            ("ERR something new about OOM", ErrorKind::Protocol),
             ("", ErrorKind::Protocol),
         ] {
             assert_eq!(kind_of(line), kind, "{line}");

@@ -54,12 +54,9 @@ impl Keyspace {
         ["", CALLER].map(|variant| self.key(check, variant))
     }
 
-    /// Returns the key of a counter without scripts, of one numbered window or of any.
-    pub(super) fn plain(&self, check: &Check<'_>, window: Option<u64>) -> Vec<u8> {
-        match window {
-            Some(window) => self.key(check, &format!("{PLAIN}-{window}")),
-            None => self.key(check, PLAIN),
-        }
+    /// Returns the key of a counter without scripts, told from others by `variant`.
+    pub(super) fn plain(&self, check: &Check<'_>, variant: &str) -> Vec<u8> {
+        self.key(check, &format!("{PLAIN}{variant}"))
     }
 
     fn key(&self, check: &Check<'_>, variant: &str) -> Vec<u8> {

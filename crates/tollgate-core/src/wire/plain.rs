@@ -48,9 +48,10 @@ pub trait Transact: Engine {
 /// server. It needs Redis 7.0, whose `PEXPIRE` and `PEXPIREAT` can leave alone what already
 /// expires.
 ///
-/// An aligned window is exact. The client names the counter of the window that it takes the server
+/// An aligned window is exact, while the server's clock does not step. The client names the counter of the window that it takes the server
 /// to be in, from what the server's clock said last, and reads the clock in the same transaction;
 /// a call that arrived after the end of that window is sent again to the next.
+/// A counter belongs to its amount: a limit whose amount is changed starts afresh.
 /// An anchored window begins with the millisecond after its first call, which is what servers can
 /// expire by, and cannot be refunded.
 #[derive(Debug)]
@@ -108,26 +109,24 @@ impl<E: Transact> PlainStore<E> {
         &self.engine
     }
 
-    /// Does what `plain` says, again where the window was over before the call arrived.
-    async fn run(&self, plain: &Plain<'_>) -> Result<Answer, Failure> {
+    /// Does what `plain` says, again where the window was over before the call arrived; `None` if
+    /// that is so again and again.
+    ///
+    /// Where the server's clock is still before the window, because it has stepped back, the call
+    /// stays counted there, as a machine counts on at the last instant it has seen.
+    async fn run(&self, plain: &Plain<'_>) -> Result<Option<Answer>, Failure> {
         for _ in 0..ATTEMPTS {
             let (window, step) = self.aim(plain);
-            let key = self.keyspace.plain(&plain.check, window);
+            let key = self
+                .keyspace
+                .plain(&plain.check, &plain.plan.variant(window));
             let told = self.ask(&plain.plan, step, &key, window).await?;
-            let actual = plain.plan.window(told.now);
-            if window == actual {
-                return Ok(Answer { window, told });
+            if window >= plain.plan.window(told.now) {
+                return Ok(Some(Answer { window, told }));
             }
-            // What was counted in a window that is over counts nowhere. In one that has not begun,
-            // because the server's clock has stepped back, it is given back.
-            if let (true, Step::Add(cost)) = (window > actual, step) {
-                let commands = vec![bitfield(&key, Some(plain.plan.give_back(cost)))];
-                self.engine.transact(&commands).await?;
-            }
+            // What was counted in a window that is over, or given back there, counts nowhere.
         }
-        Err(Failure::not_sent(
-            "the window was over before the call arrived, again and again",
-        ))
+        Ok(None)
     }
 
     /// Returns the window that the server is taken to be in, and what to do there.
@@ -183,9 +182,15 @@ struct Answer {
     told: Told,
 }
 
-/// Returns the command that reads a counter, and changes it.
+/// Returns the command that reads a counter, and may change it.
 fn bitfield(key: &[u8], change: Option<[Vec<u8>; 6]>) -> Command {
-    let mut command: Command = vec![b"BITFIELD".to_vec(), key.to_vec()];
+    // What only reads is answered by a server that may not be written to, too.
+    let name = if change.is_some() {
+        "BITFIELD"
+    } else {
+        "BITFIELD_RO"
+    };
+    let mut command: Command = vec![name.into(), key.to_vec()];
     command.extend(["GET", "u63", "0"].map(Vec::from));
     command.extend(change.into_iter().flatten());
     command
@@ -263,6 +268,13 @@ impl<E: Transact> Store for PlainStore<E> {
             Some(outcome) => outcome.map_err(|failure| fault::error(failure, writes))?,
             None => return Err(fault::too_late(self.options.deadline, writes)),
         };
+        let Some(answer) = answer else {
+            return Err(StoreError::new(
+                ErrorKind::Unavailable,
+                "the window was over before the call arrived, again and again: use a longer \
+                 window, or the store with scripts",
+            ));
+        };
         decision(request, &plain, &answer).ok_or_else(|| {
             StoreError::new(
                 ErrorKind::Protocol,
@@ -279,11 +291,11 @@ impl<E: Transact> Store for PlainStore<E> {
             };
             let work = async {
                 let window = plan.window(self.server_time());
-                let key = self.keyspace.plain(check, window);
+                let key = self.keyspace.plain(check, &plan.variant(window));
                 let now = self.ask(&plan, Step::Look, &key, window).await?.now;
                 // The window that the server is in, and the next, which may begin meanwhile.
                 let windows = [plan.window(now), plan.window(now).map(|window| window + 1)];
-                let keys = windows.map(|window| self.keyspace.plain(check, window));
+                let keys = windows.map(|window| self.keyspace.plain(check, &plan.variant(window)));
                 self.engine.forget(&keys).await
             };
             match self.engine.within(self.options.deadline, work).await {

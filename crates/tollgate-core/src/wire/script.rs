@@ -164,10 +164,10 @@ fn many(set: usize) -> String {
 /// Gives the names in `text` that belong to one limit a suffix, so that no other limit's are meant.
 fn rename(text: &str, index: usize) -> String {
     /// What all limits of a script share, beside the [`NAMES`].
-    const SHARED: [&str; 4] = ["KEYS", "all", "now", "slack"];
-    const KEYWORDS: [&str; 18] = [
+    const SHARED: [&str; 5] = ["KEYS", "all", "error", "now", "slack"];
+    const KEYWORDS: [&str; 21] = [
         "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in",
-        "local", "nil", "not", "or", "return", "then", "while",
+        "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
     ];
     let is_own = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_lowercase())

@@ -1,5 +1,7 @@
 //! A store on a server: what to send, what the answer means, and what went wrong.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 
 use super::codec;
@@ -68,27 +70,37 @@ impl<E: Engine> WireStore<E> {
     ///
     /// A script that is not known was not executed, so nothing was counted, and it may be sent
     /// again; as often as another program makes the server forget scripts, within reason.
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    ///
+    /// `is_out` tells whether the call may be counted while it is waited for.
+    async fn run(&self, call: &Call<'_>, is_out: &AtomicBool) -> Result<Vec<u8>, Failure> {
         for _ in 0..LOADS {
+            is_out.store(true, Ordering::Relaxed);
             match self.engine.run(call).await {
                 Err(failure) if fault::is_unknown_script(&failure) => {}
                 outcome => return outcome,
             }
+            is_out.store(false, Ordering::Relaxed);
             self.engine.load(call).await.map_err(not_counted)?;
         }
+        is_out.store(true, Ordering::Relaxed);
         self.engine.run(call).await
     }
 
-    /// Waits for `work` until the deadline; `writes` is whether it may have changed anything then.
+    /// Waits for `work` until the deadline; `writes` is whether what is asked changes anything, and
+    /// `is_out` whether it may have been executed when the deadline passes.
     async fn until_deadline<T: Send>(
         &self,
         writes: bool,
+        is_out: &AtomicBool,
         work: impl Future<Output = Result<T, Failure>> + Send,
     ) -> Result<T, StoreError> {
         let outcome = self.engine.within(self.options.deadline, work).await;
         match outcome {
             Some(outcome) => outcome.map_err(|failure| fault::error(failure, writes)),
-            None => Err(fault::too_late(self.options.deadline, writes)),
+            None => {
+                let writes = writes && is_out.load(Ordering::Relaxed);
+                Err(fault::too_late(self.options.deadline, writes))
+            }
         }
     }
 
@@ -98,7 +110,9 @@ impl<E: Engine> WireStore<E> {
             .iter()
             .flat_map(|check| self.keyspace.both(check))
             .collect();
-        self.until_deadline(true, self.engine.forget(&keys)).await
+        let is_out = AtomicBool::new(true);
+        let work = self.engine.forget(&keys);
+        self.until_deadline(true, &is_out, work).await
     }
 }
 
@@ -127,7 +141,9 @@ impl<E: Engine> Store for WireStore<E> {
             argument: &argument,
         };
         let writes = !matches!(request.operation(), Operation::Peek);
-        let reply = self.until_deadline(writes, self.run(&call)).await?;
+        let is_out = AtomicBool::new(false);
+        let work = self.run(&call, &is_out);
+        let reply = self.until_deadline(writes, &is_out, work).await?;
         codec::decision(request, instant, &reply)
     }
 

@@ -16,6 +16,7 @@ const MOST: u64 = i64::MAX as u64;
 /// How a window is counted by plain commands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Plan {
+    amount: u64,
     window_us: u64,
     anchored: bool,
     counts_denied: bool,
@@ -53,6 +54,7 @@ impl FixedWindow {
             step
         };
         Ok(Plan {
+            amount,
             window_us,
             anchored: self.is_anchored(),
             counts_denied: self.counts_denied(),
@@ -81,6 +83,18 @@ impl Plan {
             return None;
         }
         Some(now / self.window_us)
+    }
+
+    /// Returns what tells this counter from others of its limit: the amount, which says how much a
+    /// unit adds, and the number of the window.
+    pub(crate) fn variant(&self, window: Option<u64>) -> String {
+        let mut variant = String::new();
+        let amount = (!self.counts_denied).then_some(self.amount);
+        for part in [amount, window].into_iter().flatten() {
+            variant.push('-');
+            variant.push_str(&part.to_string());
+        }
+        variant
     }
 
     /// Returns what `BITFIELD` does to count `cost`, after it has read the counter.

@@ -9,6 +9,7 @@ local ring = buckets + 1
 local bucket = floor(now / width)
 local head, used, passed = bucket, 0, ring
 if raw ~= '' then
+  if #raw ~= 8 * (ring + 2) then error('data string too short') end
   head, used = unpack('<dd', raw)
   bucket = max(bucket, head)
   passed = min(bucket - head, ring)

@@ -118,8 +118,13 @@ local reset = (at - now) + window
 if units == 0 then
   -- A quota of zero counts nothing, but the clock does not go back behind a call that counts.
   local low = at % 281474976710656
-  local header = pack('<I6BI2', low, (at - low) / 35184372088832 + floor(before / 65536), before % 65536)
-  if front[1] then call('LSET', key, 0, header) else call('RPUSH', key, header) end
+  local header = pack('<I6BI2', low, (at - low) / 35184372088832 + floor(total / 65536), total % 65536)
+  if front[1] then
+    call('LTRIM', key, 0, 0)
+    call('LSET', key, 0, header)
+  else
+    call('RPUSH', key, header)
+  end
   reset = 1
 else
   local sum = (total + units) % 524288
