@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::sentinel::SentinelClient;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisFuture, RedisResult, Value};
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use crate::settings;
@@ -43,9 +46,9 @@ impl SentinelConnection {
             state: Mutex::new(State {
                 primary: Err(io::Error::from(io::ErrorKind::NotConnected).into()),
                 generation: 0,
-                is_seeking: false,
                 found: Instant::now(),
             }),
+            is_seeking: AtomicBool::new(false),
             client: tokio::sync::Mutex::new(client),
         });
         shared.find().await?;
@@ -91,7 +94,11 @@ impl fmt::Debug for SentinelConnection {
 }
 
 struct Shared {
+    /// No task is spawned and no connection dropped while this is held: a runtime that shuts down
+    /// drops a task at once, on the thread that spawns it, and this may be locked again there.
     state: Mutex<State>,
+    /// Whether there is a [`Seeking`].
+    is_seeking: AtomicBool,
     /// Held while Sentinels are asked.
     client: tokio::sync::Mutex<SentinelClient>,
 }
@@ -101,30 +108,31 @@ struct State {
     primary: Result<MultiplexedConnection, RedisError>,
     /// How many times a primary was found: what is heard of an earlier one is no news.
     generation: u64,
-    is_seeking: bool,
     found: Instant,
 }
 
 impl Shared {
     /// Returns the connection for one call.
+    ///
+    /// If there is none, it is looked for, unless it already is: the runtime that did may have
+    /// ended.
     fn primary(self: &Arc<Self>) -> RedisResult<(MultiplexedConnection, Unanswered)> {
         let state = lock(&self.state);
-        match &state.primary {
+        let reason = match &state.primary {
             Ok(primary) => {
                 let call = Unanswered {
                     shared: Arc::clone(self),
                     generation: state.generation,
                     is_over: false,
                 };
-                Ok((primary.clone(), call))
+                return Ok((primary.clone(), call));
             }
-            // A refused connection is what says that nothing was sent.
-            Err(reason) => Err(io::Error::new(
-                io::ErrorKind::ConnectionRefused,
-                format!("Sentinels are being asked for a primary: {reason}"),
-            )
-            .into()),
-        }
+            Err(reason) => format!("Sentinels are being asked for a primary: {reason}"),
+        };
+        drop(state);
+        self.seek();
+        // A refused connection is what says that nothing was sent.
+        Err(io::Error::new(io::ErrorKind::ConnectionRefused, reason).into())
     }
 
     /// Asks Sentinels for the primary, and connects to it.
@@ -147,9 +155,11 @@ impl Shared {
         let primary = client.get_multiplexed_async_connection_with_config(&config);
         let primary = primary.await?;
         let mut state = lock(&self.state);
-        state.primary = Ok(primary);
+        let earlier = mem::replace(&mut state.primary, Ok(primary));
         state.generation = generation;
         state.found = Instant::now();
+        drop(state);
+        drop(earlier);
         Ok(())
     }
 
@@ -157,23 +167,31 @@ impl Shared {
     fn lose(self: &Arc<Self>, generation: u64, reason: &RedisError) {
         let mut state = lock(&self.state);
         if state.generation == generation {
-            state.primary = Err(reason.clone());
-            self.seek(&mut state);
+            let lost = mem::replace(&mut state.primary, Err(reason.clone()));
+            drop(state);
+            drop(lost);
+            self.seek();
         }
     }
 
     /// Looks for another connection, keeping this one until it is found.
     fn doubt(self: &Arc<Self>, generation: u64) {
-        let mut state = lock(&self.state);
-        if state.generation == generation && state.found.elapsed() >= TRUST {
-            self.seek(&mut state);
+        let state = lock(&self.state);
+        let is_doubtful = state.generation == generation && state.found.elapsed() >= TRUST;
+        drop(state);
+        if is_doubtful {
+            self.seek();
         }
     }
 
-    fn seek(self: &Arc<Self>, state: &mut State) {
-        if !state.is_seeking {
-            state.is_seeking = true;
-            tokio::spawn(seek(Seeking(Arc::downgrade(self))));
+    /// Looks for another connection in the background, unless that is being done. Outside of a
+    /// runtime, or within one that shuts down, it is left to a later call.
+    fn seek(self: &Arc<Self>) {
+        if !self.is_seeking.swap(true, Ordering::AcqRel) {
+            let seeking = Seeking(Arc::downgrade(self));
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn(seek(seeking));
+            }
         }
     }
 }
@@ -184,8 +202,9 @@ async fn seek(seeking: Seeking) {
         match shared.find().await {
             Ok(()) => return,
             Err(error) => {
-                let mut state = lock(&shared.state);
-                state.primary = state.primary.clone().map_err(|_| error);
+                if let Err(reason) = &mut lock(&shared.state).primary {
+                    *reason = error;
+                }
             }
         }
         drop(shared);
@@ -200,7 +219,7 @@ struct Seeking(Weak<Shared>);
 impl Drop for Seeking {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
-            lock(&shared.state).is_seeking = false;
+            shared.is_seeking.store(false, Ordering::Release);
         }
     }
 }

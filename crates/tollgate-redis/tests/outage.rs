@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Builder, Runtime};
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store};
 use tollgate_redis::{Options, RedisStore};
@@ -177,4 +179,98 @@ async fn sentinels_lead_away_from_a_primary_that_hangs() {
     assert_ne!(group.primary().port(), old.port());
     old.resume();
     assert!(limiter.check("key").await.unwrap().is_allowed());
+}
+
+fn several_threads() -> Runtime {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.unwrap()
+}
+
+fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Connects in a runtime, and calls a primary that hangs and is not trusted any more; then ends the
+/// runtime with the call, or drops the call outside of it.
+fn leave_a_call(group: &SentinelGroup, runtime: Runtime, is_dropped_outside: bool) {
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let primary = group.primary();
+    let (over, is_over) = mpsc::channel();
+    let (connected, is_connected) = mpsc::channel();
+    let (paused, is_paused) = mpsc::channel::<()>();
+    // What hangs is left behind.
+    thread::spawn(move || {
+        let options = Options::default().with_deadline(Duration::from_secs(60));
+        let store = runtime.block_on(RedisStore::connect_sentinel(urls, name, options));
+        let limiter = Arc::new(limiter(store.unwrap()));
+        runtime.block_on(async {
+            assert!(limiter.check("key").await.unwrap().is_allowed());
+            tokio::time::sleep(Duration::from_millis(1_200)).await;
+        });
+        connected.send(()).unwrap();
+        is_paused.recv().unwrap();
+
+        let mut call = Box::pin({
+            let limiter = Arc::clone(&limiter);
+            async move { limiter.check("key").await.is_ok() }
+        });
+        let in_flight = Duration::from_millis(200);
+        if is_dropped_outside {
+            let answer =
+                runtime.block_on(async { tokio::time::timeout(in_flight, &mut call).await });
+            assert!(answer.is_err(), "the primary does not hang");
+            drop(call);
+        } else {
+            let call = runtime.spawn(call);
+            runtime.block_on(async { tokio::time::sleep(in_flight).await });
+            assert!(!call.is_finished(), "the primary does not hang");
+            drop(runtime);
+        }
+        over.send(()).unwrap();
+    });
+    let patience = Duration::from_secs(20);
+    is_connected.recv_timeout(patience).unwrap();
+    primary.pause();
+    paused.send(()).unwrap();
+    let outcome = is_over.recv_timeout(patience);
+    primary.resume();
+    outcome.unwrap();
+}
+
+#[test]
+fn a_call_to_sentinels_ends_with_its_runtime_or_outside_of_it() {
+    // No failover meanwhile.
+    let group = SentinelGroup::options(Flavor::System).down_after(Duration::from_secs(60));
+    let group = group.start();
+    for is_dropped_outside in [false, true] {
+        leave_a_call(&group, several_threads(), is_dropped_outside);
+        leave_a_call(&group, one_thread(), is_dropped_outside);
+    }
+}
+
+#[test]
+fn sentinels_are_asked_again_after_the_runtime_that_asked_has_ended() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let first = several_threads();
+    let store = first.block_on(RedisStore::connect_sentinel(urls, name, options()));
+    let limiter = limiter(store.unwrap());
+    let old = group.primary();
+    first.block_on(async {
+        assert!(limiter.check("key").await.unwrap().is_allowed());
+        old.kill();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let error = limiter.check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    });
+    drop(first);
+
+    group.wait_for_failover(old);
+    several_threads().block_on(async {
+        until_answered(&limiter).await;
+        assert!(limiter.check("key").await.unwrap().is_allowed());
+    });
 }
