@@ -251,6 +251,8 @@ macro_rules! with_machine {
         }
     };
 }
+#[cfg(feature = "wire")]
+pub(crate) use with_machine;
 
 impl Algorithm {
     /// Returns the quota that is counted.

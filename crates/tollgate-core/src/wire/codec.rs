@@ -81,12 +81,17 @@ fn push_member(text: &mut Vec<u8>, operation: Operation<'_>, index: usize, check
 
 /// Appends an integer, at most 2^53.
 fn push(text: &mut Vec<u8>, number: u64) {
+    text.extend_from_slice(&double(number));
+}
+
+/// Returns the double that holds an integer, at most 2^53.
+fn double(number: u64) -> [u8; 8] {
     #[allow(
         clippy::cast_precision_loss,
         reason = "a double holds every integer up to 2^53"
     )]
     let number = number.min(BEYOND) as f64;
-    text.extend_from_slice(&number.to_le_bytes());
+    number.to_le_bytes()
 }
 
 /// Appends a caller's instant, or what asks for the server's.
@@ -200,7 +205,5 @@ fn integer(word: [u8; 8]) -> Option<u64> {
         reason = "what is not such an integer does not come back as it was"
     )]
     let integer = number as u64;
-    let mut back = Vec::with_capacity(8);
-    push(&mut back, integer);
-    (integer <= MAX_EXACT && back == word).then_some(integer)
+    (integer <= MAX_EXACT && double(integer) == word).then_some(integer)
 }

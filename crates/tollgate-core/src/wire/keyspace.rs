@@ -22,23 +22,14 @@ const PLAIN: &str = "-plain";
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     prefix: String,
-    hashing: Option<Secret>,
-}
-
-#[derive(Clone)]
-struct Secret(Hashing);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
+    hashing: Option<Hashing>,
 }
 
 impl Keyspace {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             prefix: options.prefix.clone(),
-            hashing: options.hashing.clone().map(Secret),
+            hashing: options.hashing.clone(),
         }
     }
 
@@ -87,7 +78,7 @@ impl Keyspace {
     /// Appends a part of a key, hashed or escaped.
     fn push(&self, text: &mut Vec<u8>, part: &[u8]) {
         match &self.hashing {
-            Some(Secret(hashing)) if !hashing.only_long || part.len() > LONG_PART => {
+            Some(hashing) if !hashing.only_long || part.len() > LONG_PART => {
                 let mut hasher = SipHasher24::new_with_key(&hashing.secret);
                 hasher.write(part);
                 // Nothing is escaped to a text that begins so.

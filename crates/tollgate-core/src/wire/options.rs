@@ -22,7 +22,7 @@ pub(super) const LONG_PART: usize = 64;
 /// assert_eq!(options.prefix(), "shop");
 /// # Ok::<(), tollgate_core::StoreError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Options {
     pub(super) prefix: String,
     pub(super) clock: Clock,
@@ -161,14 +161,10 @@ impl Default for Options {
 }
 
 /// Leaves the secret out.
-impl std::fmt::Debug for Options {
+impl std::fmt::Debug for Hashing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options")
-            .field("prefix", &self.prefix)
-            .field("clock", &self.clock)
-            .field("deadline", &self.deadline)
-            .field("caller_slack", &self.caller_slack)
-            .field("hashed", &self.hashing.is_some())
-            .finish()
+        f.debug_struct("Hashing")
+            .field("only_long", &self.only_long)
+            .finish_non_exhaustive()
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 
 use super::engine::{Engine, Failure};
-use super::fault;
 use super::keyspace::Keyspace;
 use super::options::Options;
+use super::store::until;
 use crate::algorithm::{Algorithm, Plan, Told};
 use crate::decision::Decision;
 use crate::error::{ErrorKind, StoreError};
@@ -264,10 +264,7 @@ impl<E: Transact> Store for PlainStore<E> {
         let plain = plain(request).map_err(unsupported)?;
         let writes = !matches!(plain.step, Step::Look);
         let work = self.run(&plain);
-        let answer = match self.engine.within(self.options.deadline, work).await {
-            Some(outcome) => outcome.map_err(|failure| fault::error(failure, writes))?,
-            None => return Err(fault::too_late(self.options.deadline, writes)),
-        };
+        let answer = until(self.options.deadline, &self.engine, writes, || true, work).await?;
         let Some(answer) = answer else {
             return Err(StoreError::new(
                 ErrorKind::Unavailable,
@@ -298,10 +295,7 @@ impl<E: Transact> Store for PlainStore<E> {
                 let keys = windows.map(|window| self.keyspace.plain(check, &plan.variant(window)));
                 self.engine.forget(&keys).await
             };
-            match self.engine.within(self.options.deadline, work).await {
-                Some(outcome) => outcome.map_err(|failure| fault::error(failure, true))?,
-                None => return Err(fault::too_late(self.options.deadline, true)),
-            }
+            until(self.options.deadline, &self.engine, true, || true, work).await?;
         }
         Ok(())
     }

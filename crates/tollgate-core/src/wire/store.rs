@@ -1,6 +1,7 @@
 //! A store on a server: what to send, what the answer means, and what went wrong.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -86,33 +87,29 @@ impl<E: Engine> WireStore<E> {
         self.engine.run(call).await
     }
 
-    /// Waits for `work` until the deadline; `writes` is whether what is asked changes anything, and
-    /// `is_out` whether it may have been executed when the deadline passes.
-    async fn until_deadline<T: Send>(
-        &self,
-        writes: bool,
-        is_out: &AtomicBool,
-        work: impl Future<Output = Result<T, Failure>> + Send,
-    ) -> Result<T, StoreError> {
-        let outcome = self.engine.within(self.options.deadline, work).await;
-        match outcome {
-            Some(outcome) => outcome.map_err(|failure| fault::error(failure, writes)),
-            None => {
-                let writes = writes && is_out.load(Ordering::Relaxed);
-                Err(fault::too_late(self.options.deadline, writes))
-            }
-        }
-    }
-
     /// Deletes the states of `checks`, by whichever clock they were written.
     async fn forget(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         let keys: Vec<Vec<u8>> = checks
             .iter()
             .flat_map(|check| self.keyspace.both(check))
             .collect();
-        let is_out = AtomicBool::new(true);
         let work = self.engine.forget(&keys);
-        self.until_deadline(true, &is_out, work).await
+        until(self.options.deadline, &self.engine, true, || true, work).await
+    }
+}
+
+/// Waits for `work` until the deadline; `writes` is whether what is asked changes anything, and
+/// `is_out` whether it may have been executed when the deadline passes.
+pub(super) async fn until<T: Send>(
+    deadline: Duration,
+    engine: &impl Engine,
+    writes: bool,
+    is_out: impl Fn() -> bool,
+    work: impl Future<Output = Result<T, Failure>> + Send,
+) -> Result<T, StoreError> {
+    match engine.within(deadline, work).await {
+        Some(outcome) => outcome.map_err(|failure| fault::error(failure, writes)),
+        None => Err(fault::too_late(deadline, writes && is_out())),
     }
 }
 
@@ -143,7 +140,8 @@ impl<E: Engine> Store for WireStore<E> {
         let writes = !matches!(request.operation(), Operation::Peek);
         let is_out = AtomicBool::new(false);
         let work = self.run(&call, &is_out);
-        let reply = self.until_deadline(writes, &is_out, work).await?;
+        let is_out = || is_out.load(Ordering::Relaxed);
+        let reply = until(self.options.deadline, &self.engine, writes, is_out, work).await?;
         codec::decision(request, instant, &reply)
     }
 

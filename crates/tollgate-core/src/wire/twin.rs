@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{Algorithm, State};
+use crate::algorithm::{Algorithm, State, with_machine};
 
 /// A script's numbers, few but for a ring of many buckets.
 pub(crate) type Words = SmallVec<[u64; 8]>;
@@ -81,18 +81,6 @@ pub(crate) trait Paired {
     fn decode(&self, told: &[u64], asked: Asked) -> Option<State>;
 }
 
-macro_rules! with_paired {
-    ($algorithm:expr, $machine:ident => $body:expr) => {
-        match $algorithm {
-            Algorithm::FixedWindow($machine) => $body,
-            Algorithm::Gcra($machine) => $body,
-            Algorithm::SlidingBuckets($machine) => $body,
-            Algorithm::SlidingCounter($machine) => $body,
-            Algorithm::SlidingLog($machine) => $body,
-        }
-    };
-}
-
 impl Algorithm {
     /// Returns the place of this algorithm's twin in [`TWINS`].
     pub(super) const fn code(&self) -> usize {
@@ -106,10 +94,10 @@ impl Algorithm {
     }
 
     pub(super) fn parameters(&self) -> Words {
-        with_paired!(self, machine => machine.parameters())
+        with_machine!(self, machine => machine.parameters())
     }
 
     pub(super) fn decode(&self, told: &[u64], asked: Asked) -> Option<State> {
-        with_paired!(self, machine => machine.decode(told, asked))
+        with_machine!(self, machine => machine.decode(told, asked))
     }
 }

@@ -22,6 +22,12 @@ const LIMITS: [(&str, &[&str]); 5] = [
     ("sliding-log:3/1h", &LIST),
 ];
 
+/// Returns all that is listed for an algorithm that needs `own`.
+fn listed(own: &[&'static str]) -> Vec<&'static str> {
+    let own = own.iter().copied();
+    ALWAYS.into_iter().chain([TO_RESET]).chain(own).collect()
+}
+
 /// Returns a store whose user may run `commands` on keys of its own prefix, and nothing else.
 fn store(flavor: Flavor, commands: &[&str]) -> WireStore<Raw> {
     let server = shared::standalone(flavor);
@@ -58,11 +64,7 @@ fn everything(store: &WireStore<Raw>, written: &str) -> Result<(), StoreError> {
 fn what_is_listed_is_enough() {
     for flavor in Flavor::ALL {
         for (written, own) in LIMITS {
-            let listed: Vec<_> = ALWAYS
-                .into_iter()
-                .chain([TO_RESET])
-                .chain(own.iter().copied())
-                .collect();
+            let listed = listed(own);
             let store = store(flavor, &listed);
             everything(&store, written).unwrap_or_else(|error| panic!("{written}: {error}"));
         }
@@ -72,11 +74,7 @@ fn what_is_listed_is_enough() {
 #[test]
 fn nothing_that_is_listed_is_too_much() {
     for (written, own) in LIMITS {
-        let listed: Vec<_> = ALWAYS
-            .into_iter()
-            .chain([TO_RESET])
-            .chain(own.iter().copied())
-            .collect();
+        let listed = listed(own);
         for missing in &listed {
             // These are for logs that have grown, or that count what they refuse.
             if ["+llen", "+ltrim"].contains(missing) {
