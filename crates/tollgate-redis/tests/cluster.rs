@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod lost;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -224,42 +226,11 @@ async fn waits_for_keys_that_are_apart() {
 async fn a_lost_reply_is_not_asked_for_again() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(1_000))).unwrap();
-    let limiter = Arc::new(limiter(&cluster, [limit]).await);
+    let limiter = limiter(&cluster, [limit]).await;
     let node = cluster.master_of(Cluster::slot_of("key"));
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
-    let (mut counted, mut lost) = (1, 0);
-    for _ in 0..10 {
-        let mut control = node.connection();
-        node.pause();
-        let call = tokio::spawn({
-            let limiter = Arc::clone(&limiter);
-            async move { limiter.check("key").await }
-        });
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
-        control.send(&kill).unwrap();
-        node.resume();
-        control.receive().unwrap();
-        if let Err(error) = call.await.unwrap() {
-            assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
-            lost += 1;
-        }
-        // Reading brings the connection back.
-        let left = loop {
-            match limiter.peek("key").await {
-                Ok(decision) => break decision.remaining(),
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        };
-        let now = 1_000 - left;
-        assert!(
-            now <= counted + 1,
-            "{now} counted after {counted} and one call"
-        );
-        counted = now;
-    }
-    assert!(lost > 0 && counted > 1, "{lost} lost, {counted} counted");
+    lost::is_not_asked_for_again(limiter, node).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod lost;
+
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -102,40 +104,10 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline() {
 async fn a_lost_reply_is_not_asked_for_again() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::connect(server.url(), options()).await;
-    let limiter = Arc::new(limiter(store.unwrap()));
+    let limiter = limiter(store.unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
-    let (mut counted, mut lost) = (1, 0);
-    for _ in 0..10 {
-        let mut control = server.connection();
-        server.pause();
-        let call = tokio::spawn({
-            let limiter = Arc::clone(&limiter);
-            async move { limiter.check("key").await }
-        });
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
-        control.send(&kill).unwrap();
-        server.resume();
-        control.receive().unwrap();
-        if let Err(error) = call.await.unwrap() {
-            assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
-            lost += 1;
-        }
-        let left = loop {
-            match limiter.peek("key").await {
-                Ok(decision) => break decision.remaining(),
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        };
-        let now = 1_000 - left;
-        assert!(
-            now <= counted + 1,
-            "{now} counted after {counted} and one call"
-        );
-        counted = now;
-    }
-    assert!(lost > 0 && counted > 1, "{lost} lost, {counted} counted");
+    lost::is_not_asked_for_again(limiter, &server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 use tollgate_testkit::{Flavor, Reply, shared};
 
-use crate::program::{stderr, stdout, tollgate};
+use crate::program::{fails, stderr, stdout, tollgate};
 use crate::servers::{keys, prefix};
 
 /// A server, and a prefix of its own on it.
@@ -179,7 +179,7 @@ fn keys_are_hashed_with_the_secret_of_the_service() {
         (&[], &["--hash-only-long"]),
     ] {
         let output = desk.ask_with(&[&["peek"], &LOGIN[..], options].concat(), variables);
-        refuses(&output, &["TOLLGATE_KEY_SECRET", "32 hex digits"]);
+        fails(&output, &["TOLLGATE_KEY_SECRET", "32 hex digits"]);
     }
 }
 
@@ -211,18 +211,6 @@ fn an_answer_counts_also_if_nobody_reads_it() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
-/// Checks that `output` is one line that says all of `hints`, with the exit status of failures.
-fn refuses(output: &Output, hints: &[&str]) {
-    let text = stderr(output);
-    assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(text.lines().count(), 1, "{text}");
-    assert!(text.starts_with("tollgate: "), "{text}");
-    for hint in hints {
-        assert!(text.contains(hint), "no {hint:?} in {text}");
-    }
-}
-
 #[test]
 fn a_key_of_another_kind_is_an_error() {
     let desk = Desk::new("redis");
@@ -241,7 +229,7 @@ fn a_key_of_another_kind_is_an_error() {
         for scheme in ["redis", "fred"] {
             for command in ["check", "peek"] {
                 let output = desk.ask_through(scheme, &[&[command], &LOGIN[..]].concat(), &[]);
-                refuses(&output, &["(misconfigured)", hint, "choose another prefix"]);
+                fails(&output, &["(misconfigured)", hint, "choose another prefix"]);
             }
         }
     }
@@ -268,7 +256,7 @@ fn servers_that_are_not_there() {
         for command in ["check", "peek", "reset"] {
             let arguments = [&[command, "--store", store], &LOGIN[..]].concat();
             let output = tollgate().args(arguments).output().unwrap();
-            refuses(&output, hints);
+            fails(&output, hints);
             let text = stderr(&output);
             assert!(!text.contains("secret") && !text.contains(" { "), "{text}");
         }
@@ -280,7 +268,7 @@ fn servers_that_are_not_there() {
         ("memry", "give memory, redis://HOST:PORT"),
     ] {
         let output = crate::program::replay(&[log, "--limit", "gcra:5/1m", "--store", store]);
-        refuses(&output, &[store, hint]);
+        fails(&output, &[store, hint]);
     }
 }
 
@@ -310,11 +298,11 @@ fn command_lines_that_cannot_be() {
         ),
     ] {
         for command in ["check", "peek", "reset"] {
-            refuses(&desk.ask(&[&[command], &arguments[..]].concat()), hints);
+            fails(&desk.ask(&[&[command], &arguments[..]].concat()), hints);
         }
     }
     let twice = [&["check", "--limit", "login=gcra:3/1d"], &LOGIN[..]].concat();
-    refuses(&desk.ask(&twice), &["two limits are called \"login\""]);
+    fails(&desk.ask(&twice), &["two limits are called \"login\""]);
     let store = desk.server.url();
     for prefix in ["", "a b", &"x".repeat(65)] {
         let asked = tollgate()
@@ -322,7 +310,7 @@ fn command_lines_that_cannot_be() {
             .args(LOGIN)
             .args(["--store", &store, "--prefix", prefix])
             .output();
-        refuses(&asked.unwrap(), &["--prefix", "1 to 64"]);
+        fails(&asked.unwrap(), &["--prefix", "1 to 64"]);
         let log = crate::program::SAMPLE;
         let limit = [
             "--limit",
@@ -332,7 +320,7 @@ fn command_lines_that_cannot_be() {
             "--prefix",
             prefix,
         ];
-        refuses(
+        fails(
             &crate::program::replay(&[&[log], &limit[..]].concat()),
             &["--prefix", "1 to 64"],
         );

@@ -1,20 +1,11 @@
 //! What goes wrong is said in one line that tells what to do, with exit status 2.
 
 use std::fs;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
-use crate::program::{SAMPLE, file, replay, replay_without_waiting, scratch, stderr, tollgate};
-
-fn fails(output: &Output, hints: &[&str]) {
-    let text = stderr(output);
-    assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(text.lines().count(), 1, "{text}");
-    assert!(text.starts_with("tollgate: "), "{text}");
-    for hint in hints {
-        assert!(text.contains(hint), "no {hint:?} in {text}");
-    }
-}
+use crate::program::{
+    SAMPLE, fails, file, replay, replay_without_waiting, scratch, stderr, tollgate,
+};
 
 #[test]
 fn a_file_that_cannot_be_read() {

@@ -105,3 +105,15 @@ pub(crate) fn stdout(output: &Output) -> String {
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
+
+/// Checks that `output` is one line that says all of `hints`, with the exit status of failures.
+pub(crate) fn fails(output: &Output, hints: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("tollgate: "), "{text}");
+    for hint in hints {
+        assert!(text.contains(hint), "no {hint:?} in {text}");
+    }
+}
