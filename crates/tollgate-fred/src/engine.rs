@@ -4,7 +4,6 @@ use std::future;
 use std::time::{Duration, SystemTime};
 
 use fred::bytes::Bytes;
-use fred::bytes_utils::Str;
 use fred::interfaces::{ClientLike, Resp3Frame};
 use fred::types::config::Options as Pins;
 use fred::types::{ClusterHash, CustomCommand, Value};
@@ -105,7 +104,7 @@ impl<C: Clients> Engine for FredEngine<C> {
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
         let keys = call.keys();
         let mut arguments = Vec::with_capacity(keys.len() + 3);
-        arguments.push(Value::String(Str::from(call.script().sha1())));
+        arguments.push(Value::from_static_str(call.script().sha1()));
         arguments.push(Value::Integer(
             i64::try_from(keys.len()).unwrap_or(i64::MAX),
         ));
@@ -119,7 +118,7 @@ impl<C: Clients> Engine for FredEngine<C> {
 
     async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
         // Where the keys are, the script will be sent; another node learns it when it is asked.
-        let text = Value::String(Str::from(call.script().text()));
+        let text = Value::from_static_str(call.script().text());
         let arguments = vec![Value::from_static_str("LOAD"), text];
         self.send("SCRIPT", &call.keys()[0], arguments).await?;
         Ok(())

@@ -54,15 +54,15 @@ pub trait Engine: Send + Sync {
 /// A script to run, on keys, with its argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    pub(super) script: &'a Script,
+    pub(super) script: &'static Script,
     pub(super) keys: &'a [Vec<u8>],
     pub(super) argument: &'a [u8],
 }
 
 impl<'a> Call<'a> {
-    /// Returns the script.
+    /// Returns the script, one of a few that a program has.
     #[must_use]
-    pub fn script(&self) -> &'a Script {
+    pub fn script(&self) -> &'static Script {
         self.script
     }
 

@@ -1,5 +1,6 @@
 //! A store on a server: what to send, what the answer means, and what went wrong.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ const LOADS: usize = 4;
 ///
 /// One decision is one round trip. A script that the server does not know costs two more, once
 /// per server; the call is counted once.
+///
+/// Its own methods do what those of [`Store`] do, without a box around each future: for stores
+/// that are made of this one, and put a box around theirs.
 #[derive(Debug)]
 pub struct WireStore<E> {
     engine: E,
@@ -51,6 +55,56 @@ impl<E: Engine> WireStore<E> {
         &self.options
     }
 
+    /// Decides as [`Store::decide`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn decide(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+        request.validate()?;
+        if !self.supports(request) {
+            return Err(unsupported());
+        }
+        let instant = self.instant(request)?;
+        let script = Script::of(request);
+        let keys = self.keyspace.of(request.checks(), instant.is_some());
+        let argument = codec::argument(request, instant, self.options.caller_slack);
+        let call = Call {
+            script,
+            keys: &keys,
+            argument: &argument,
+        };
+        let writes = !matches!(request.operation(), Operation::Peek);
+        let is_out = AtomicBool::new(false);
+        let work = pin!(self.run(&call, &is_out));
+        let is_out = || is_out.load(Ordering::Relaxed);
+        let reply = until(self.options.deadline, &self.engine, writes, is_out, work).await?;
+        codec::decision(request, instant, &reply)
+    }
+
+    /// Forgets as [`Store::reset`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn reset(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        if !self.engine.is_clustered() || share_partition(checks) {
+            return match checks {
+                [] => Ok(()),
+                checks => self.forget(checks).await,
+            };
+        }
+        for check in checks {
+            self.forget(std::slice::from_ref(check)).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns what [`Store::supports`] does.
+    pub fn supports(&self, request: &Request<'_>) -> bool {
+        !self.engine.is_clustered() || share_partition(request.checks())
+    }
+
     /// Returns the instant of a request that is not decided by the server's clock.
     fn instant(&self, request: &Request<'_>) -> Result<Option<Timestamp>, StoreError> {
         match (request.caller_time(), self.options.clock) {
@@ -74,17 +128,16 @@ impl<E: Engine> WireStore<E> {
     ///
     /// `is_out` tells whether the call may be counted while it is waited for.
     async fn run(&self, call: &Call<'_>, is_out: &AtomicBool) -> Result<Vec<u8>, Failure> {
-        for _ in 0..LOADS {
+        let mut loads = 0..LOADS;
+        loop {
             is_out.store(true, Ordering::Relaxed);
             match self.engine.run(call).await {
-                Err(failure) if fault::is_unknown_script(&failure) => {}
+                Err(failure) if fault::is_unknown_script(&failure) && loads.next().is_some() => {}
                 outcome => return outcome,
             }
             is_out.store(false, Ordering::Relaxed);
             self.engine.load(call).await.map_err(not_counted)?;
         }
-        is_out.store(true, Ordering::Relaxed);
-        self.engine.run(call).await
     }
 
     /// Deletes the states of `checks`, by whichever clock they were written.
@@ -93,7 +146,7 @@ impl<E: Engine> WireStore<E> {
             .iter()
             .flat_map(|check| self.keyspace.both(check))
             .collect();
-        let work = self.engine.forget(&keys);
+        let work = pin!(self.engine.forget(&keys));
         until(self.options.deadline, &self.engine, true, || true, work).await
     }
 }
@@ -121,45 +174,19 @@ fn not_counted(failure: Failure) -> Failure {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<E: Engine> Store for WireStore<E> {
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
-        request.validate()?;
-        if !self.supports(request) {
-            return Err(unsupported());
-        }
-        let instant = self.instant(request)?;
-        let script = Script::of(request);
-        let keys = self.keyspace.of(request.checks(), instant.is_some());
-        let argument = codec::argument(request, instant, self.options.caller_slack);
-        let call = Call {
-            script,
-            keys: &keys,
-            argument: &argument,
-        };
-        let writes = !matches!(request.operation(), Operation::Peek);
-        let is_out = AtomicBool::new(false);
-        let work = self.run(&call, &is_out);
-        let is_out = || is_out.load(Ordering::Relaxed);
-        let reply = until(self.options.deadline, &self.engine, writes, is_out, work).await?;
-        codec::decision(request, instant, &reply)
+        self.decide(request).await
     }
 
     async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
-        if !self.engine.is_clustered() || share_partition(checks) {
-            return match checks {
-                [] => Ok(()),
-                checks => self.forget(checks).await,
-            };
-        }
-        for check in checks {
-            self.forget(std::slice::from_ref(check)).await?;
-        }
-        Ok(())
+        self.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        !self.engine.is_clustered() || share_partition(request.checks())
+        self.supports(request)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The least that a server's user must be allowed: exactly what the documentation lists.
 
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, ErrorKind, Request, Store, StoreError};
+use tollgate_core::{Check, ErrorKind, Request, StoreError};
 use tollgate_testkit::{Flavor, Reply, shared};
 
 use crate::engine::{Raw, fresh, limit, now};

@@ -1,7 +1,7 @@
 //! Replies that no script gives: each is an error that says so, and none is a panic.
 
 use proptest::prelude::*;
-use tollgate_core::{Check, ErrorKind, Operation, Request, Store, Timestamp};
+use tollgate_core::{Check, ErrorKind, Operation, Request, Timestamp};
 
 use crate::engine::{Canned, LIMITS, limit, now};
 

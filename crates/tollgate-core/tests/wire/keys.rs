@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tollgate_core::wire::{Clock, Options, WireStore};
-use tollgate_core::{Check, ErrorKind, Key, Limit, Request, Store, Timestamp};
+use tollgate_core::{Check, ErrorKind, Key, Limit, Request, Timestamp};
 
 use crate::engine::{Canned, limit, now};
 

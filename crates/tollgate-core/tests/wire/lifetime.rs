@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate_core::wire::{Clock, Options};
-use tollgate_core::{Check, Operation, Receipt, Request, Store, Timestamp};
+use tollgate_core::{Check, Operation, Receipt, Request, Timestamp};
 use tollgate_testkit::{Flavor, Reply};
 
 use crate::engine::{LIMITS, Raw, limit, now, store, store_with};

@@ -11,6 +11,7 @@
 mod acl;
 mod decoder;
 mod engine;
+mod futures;
 mod keys;
 mod lifetime;
 mod refusals;

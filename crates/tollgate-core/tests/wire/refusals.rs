@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, ErrorKind, Limit, Request, Store, StoreError};
+use tollgate_core::{Check, ErrorKind, Limit, Request, StoreError};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 use crate::engine::{Raw, consume, fresh, limit, now, store};

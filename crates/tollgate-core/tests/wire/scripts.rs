@@ -1,7 +1,7 @@
 //! Scripts and arguments, pinned: a server that runs two releases at once holds both.
 
 use proptest::prelude::*;
-use tollgate_core::{Check, Operation, Request, Store, Timestamp};
+use tollgate_core::{Check, Operation, Request, Timestamp};
 
 use crate::engine::{Asked, Canned, LIMITS, limit, now};
 

@@ -1,7 +1,7 @@
 //! States as servers hold them, pinned, and how much of a server's memory they take.
 
 use tollgate_core::wire::Options;
-use tollgate_core::{Check, Request, Store, Timestamp};
+use tollgate_core::{Check, Request, Timestamp};
 use tollgate_testkit::{Flavor, Reply};
 
 use crate::engine::{Raw, consume, limit, now, store};
