@@ -6,6 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tollgate_core::{Key, Store};
 
+/// How many histories each promise is checked on, unless something else is said.
+pub(crate) const HISTORIES: u32 = 64;
+/// The variable that says something else.
+const CASES: &str = "TOLLGATE_CONFORMANCE_CASES";
+
 /// Builds isolated stores for the suite.
 ///
 /// # Examples
@@ -22,6 +27,23 @@ pub trait Harness: Send + Sync {
     /// - Where the server is absent it MUST panic with the command that installs it: a suite that
     ///   cannot run fails.
     fn store(&self) -> impl Future<Output = Arc<dyn Store>> + Send;
+
+    /// Returns how many histories each promise is checked on, 64 unless overridden;
+    /// `TOLLGATE_CONFORMANCE_CASES` comes before both.
+    ///
+    /// Fewer do for code that is also checked on as many elsewhere, on another version of its
+    /// server for example.
+    fn histories(&self) -> u32 {
+        HISTORIES
+    }
+}
+
+#[doc(hidden)]
+#[must_use]
+pub fn __histories(harness: &impl Harness) -> u32 {
+    let said = std::env::var(CASES).ok();
+    said.and_then(|cases| cases.parse().ok())
+        .unwrap_or_else(|| harness.histories())
 }
 
 /// Returns a key that no other case, process or run uses: `stem`, process, time and a counter.

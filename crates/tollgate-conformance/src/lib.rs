@@ -13,7 +13,7 @@ pub mod promises;
 mod scene;
 mod session;
 
-pub use harness::{Harness, fresh_key};
+pub use harness::{__histories, Harness, fresh_key};
 pub use plan::Plan;
 
 /// Runs a promise to its end, on a runtime of several threads.

@@ -93,12 +93,10 @@ macro_rules! __promises {
                 #[test]
                 fn $promise() {
                     let case = concat!(stringify!($module), ".", stringify!($promise));
-                    let plan = $crate::Plan::new($crate::families::$module()).keeping_failures(
-                        env!("CARGO_MANIFEST_DIR"),
-                        file!(),
-                        case,
-                    );
                     let harness = super::harness();
+                    let plan = $crate::Plan::new($crate::families::$module())
+                        .with_histories($crate::__histories(&harness))
+                        .keeping_failures(env!("CARGO_MANIFEST_DIR"), file!(), case);
                     $crate::block_on($crate::promises::$promise(&harness, &plan));
                 }
             )*

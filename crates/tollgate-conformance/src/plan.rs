@@ -7,11 +7,8 @@ use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestE
 use tokio::runtime::Handle;
 use tollgate_core::Limit;
 
+use crate::harness::HISTORIES;
 use crate::session::{Outcome, Stop};
-
-/// The variable that says how many histories each promise is checked on.
-const CASES: &str = "TOLLGATE_CONFORMANCE_CASES";
-const DEFAULT_CASES: u32 = 64;
 
 /// Which limits a promise is checked on, on how many histories, and where failures are kept.
 #[derive(Clone, Debug)]
@@ -22,17 +19,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns a plan for `limits` that keeps no failures.
-    ///
-    /// The number of histories is `TOLLGATE_CONFORMANCE_CASES`, or 64.
+    /// Returns a plan for `limits` on 64 histories that keeps no failures.
     #[must_use]
     pub fn new(limits: Vec<Limit>) -> Self {
-        let cases = std::env::var(CASES).ok();
         Self {
             limits,
-            histories: cases
-                .and_then(|cases| cases.parse().ok())
-                .unwrap_or(DEFAULT_CASES),
+            histories: HISTORIES,
             regressions: None,
         }
     }

@@ -11,6 +11,15 @@ use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
+/// The same code is checked on as many histories as elsewhere on the system's server; on the others
+/// what may differ is the server, which is the same for all of them.
+fn histories(flavor: Flavor) -> u32 {
+    match flavor {
+        Flavor::System => 64,
+        _ => 16,
+    }
+}
+
 /// A machine that is busy with other tests must not fail these.
 fn options() -> Options {
     Options::default().with_deadline(Duration::from_secs(10))
@@ -44,6 +53,10 @@ impl Multiplexed {
 impl Harness for Multiplexed {
     async fn store(&self) -> Arc<dyn Store> {
         Arc::new(RedisStore::with_options(self.connect().await, options()))
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
     }
 }
 
@@ -125,6 +138,10 @@ impl Harness for Clustered {
         let cluster = self.cluster.get_or_init(|| shared::cluster(self.flavor));
         let store = RedisStore::connect_cluster(cluster.urls(), options()).await;
         Arc::new(store.unwrap())
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
     }
 }
 
