@@ -20,8 +20,8 @@ impl RedisStore<redis::aio::ConnectionManager> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if `url` is none, or the server refuses its user or password;
-    /// [`ErrorKind::Unavailable`] if there is no server.
+    /// [`ErrorKind::Misconfigured`] if `url` is none, the server refuses its user or password, or a
+    /// certificate is refused; [`ErrorKind::Unavailable`] if there is no server.
     ///
     /// # Examples
     ///
@@ -30,6 +30,26 @@ impl RedisStore<redis::aio::ConnectionManager> {
     ///
     /// # async fn example() -> Result<(), tollgate_core::StoreError> {
     /// let store = RedisStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// With TLS and certificates that the system does not know, for which the crate `redis` makes
+    /// what goes in place of a URL:
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "tls-rustls")]
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::redis::{Client, TlsCertificates};
+    /// use tollgate_redis::{Options, RedisStore};
+    ///
+    /// let certificates = TlsCertificates {
+    ///     client_tls: None,
+    ///     root_cert: Some(std::fs::read("authority.pem")?),
+    /// };
+    /// let client = Client::build_with_tls("rediss://:secret@10.0.0.1:6379", certificates)?;
+    /// let server = client.get_connection_info().clone();
+    /// let store = RedisStore::connect(server, Options::default()).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -51,8 +71,8 @@ impl RedisStore<redis::cluster_async::ClusterConnection> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if a URL is none, or the nodes refuse its user or password;
-    /// [`ErrorKind::Unavailable`] if none of them is there.
+    /// [`ErrorKind::Misconfigured`] if a URL is none, the nodes refuse its user or password, or a
+    /// certificate is refused; [`ErrorKind::Unavailable`] if none of them is there.
     ///
     /// # Examples
     ///
@@ -62,6 +82,29 @@ impl RedisStore<redis::cluster_async::ClusterConnection> {
     /// # async fn example() -> Result<(), tollgate_core::StoreError> {
     /// let nodes = ["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"];
     /// let store = RedisStore::connect_cluster(nodes, Options::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// redis-rs takes certificates of a cluster from nowhere but the builder of its client; with
+    /// those that the system does not know, build one:
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "tls-rustls")]
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::redis::TlsCertificates;
+    /// use tollgate_redis::redis::cluster::ClusterClientBuilder;
+    /// use tollgate_redis::{Options, RedisStore, settings};
+    ///
+    /// let certificates = TlsCertificates {
+    ///     client_tls: None,
+    ///     root_cert: Some(std::fs::read("authority.pem")?),
+    /// };
+    /// let options = Options::default();
+    /// let nodes = ["rediss://:secret@10.0.0.1:6379", "rediss://:secret@10.0.0.2:6379"];
+    /// let builder = ClusterClientBuilder::new(nodes).certs(certificates);
+    /// let client = settings::cluster(builder, &options).build()?;
+    /// let store = RedisStore::with_options(client.get_async_connection().await?, options);
     /// # Ok(())
     /// # }
     /// ```
@@ -88,12 +131,13 @@ impl RedisStore<crate::SentinelConnection> {
     /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on
     /// it, with the settings that a rate limiter needs.
     ///
+    /// A password in `urls` is for the Sentinels, and so is TLS.
     /// For a server that asks for a password or TLS, make a
     /// [`SentinelConnection`](crate::SentinelConnection) of your own.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if a URL is none or a password is refused;
+    /// [`ErrorKind::Misconfigured`] if a URL is none, or a password or a certificate is refused;
     /// [`ErrorKind::Unavailable`] if no Sentinel is there, or none knows a primary of `service`.
     ///
     /// # Examples
@@ -140,20 +184,78 @@ fn with_tcp(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, Store
     Ok(info.set_tcp_settings(settings::tcp()))
 }
 
+/// What is told of an error in which one of these stands.
+///
+/// They are looked for in its text, since that is all there is of what went wrong with a cluster,
+/// and since redis-rs does not tell one end of a TLS session from another.
+const MEANINGS: [(&[&str], ErrorKind, &str); 6] = [
+    (
+        &["NOAUTH"],
+        ErrorKind::Misconfigured,
+        "the server asks for a password: connect with one",
+    ),
+    (
+        &["WRONGPASS", "AuthenticationFailed"],
+        ErrorKind::Misconfigured,
+        "the server refused the user or password: connect with the right ones",
+    ),
+    (
+        &["NOPERM"],
+        ErrorKind::Misconfigured,
+        "the server's user may not do what connecting takes: grant it the commands that the \
+         documentation lists",
+    ),
+    (
+        &["invalid peer certificate"],
+        ErrorKind::Misconfigured,
+        "the server's certificate is refused: trust the authority that signed it, and connect by a \
+         name that it is for",
+    ),
+    (
+        &["received fatal alert", "received corrupt message"],
+        ErrorKind::Misconfigured,
+        "the server refused TLS as this client speaks it: see whether it asks for a certificate, \
+         and whether its port is for TLS",
+    ),
+    (
+        // A server that waits for the one kind of greeting, and was sent the other, says nothing
+        // or hangs up.
+        &[
+            "timed out",
+            "onnection reset",
+            "roken pipe",
+            "unexpected end of file",
+        ],
+        ErrorKind::Unavailable,
+        "the server did not greet back: is it well, and does it speak TLS if, and only if, the \
+         address says so?",
+    ),
+];
+
 /// Returns why there is no connection.
 fn refused(error: RedisError) -> StoreError {
-    let settled = matches!(
+    let text = error.to_string();
+    let is_told = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let meaning = MEANINGS.into_iter().find(|(words, ..)| is_told(words));
+    let is_settled = matches!(
         error.kind(),
-        RedisErrorKind::AuthenticationFailed
-            | RedisErrorKind::Client
+        RedisErrorKind::Client
             | RedisErrorKind::EmptySentinelList
             | RedisErrorKind::InvalidClientConfig
             | RedisErrorKind::RESP3NotSupported
-    ) || matches!(error.code(), Some("NOAUTH" | "NOPERM" | "WRONGPASS"));
-    if settled {
-        let message = format!("the server cannot be used with these settings ({error})");
-        StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
-    } else {
-        StoreError::new(ErrorKind::Unavailable, "no connection to the server").with_source(error)
-    }
+    );
+    let (kind, message) = match meaning {
+        Some((_, kind, advice)) => (kind, format!("{advice} ({text})")),
+        None if is_settled => (
+            ErrorKind::Misconfigured,
+            format!("the server cannot be used with these settings ({text})"),
+        ),
+        None => (
+            ErrorKind::Unavailable,
+            format!(
+                "no connection to the server: is it running, and is the address right? ({text})"
+            ),
+        ),
+    };
+    StoreError::new(kind, message).with_source(error)
 }

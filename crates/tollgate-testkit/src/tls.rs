@@ -1,9 +1,11 @@
 //! Certificates for servers that speak TLS, and for their clients.
 
+use std::env;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process::Command;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -14,6 +16,11 @@ use rcgen::{
 const AUTHORITY: &str = "authority.pem";
 const CERTIFICATE: &str = "server.pem";
 const KEY: &str = "server.key";
+
+/// The variable that names the file with all that a program trusts, to those that ask the system.
+const ROOTS: &str = "SSL_CERT_FILE";
+/// Says to a test that runs itself that it is the inner one.
+const TRUSTING: &str = "TOLLGATE_TESTKIT_TRUSTING";
 
 /// An authority that certifies servers and clients, and that nobody trusts who is not told to.
 pub struct Authority {
@@ -38,6 +45,37 @@ impl Authority {
             pem: certificate.pem(),
             issuer: Issuer::new(parameters, key),
         }
+    }
+
+    /// Returns an authority that the whole system trusts, as far as the test `test` can tell.
+    ///
+    /// Which roots a process has cannot be changed safely once it runs. So the first time this runs
+    /// the test once more, in a process of its own whose variable `SSL_CERT_FILE` names a file, and
+    /// returns nothing when that has passed; there it writes that file, and returns the authority.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the test fails in the other process, or if that runs no test.
+    #[track_caller]
+    pub fn of_the_system(test: &str) -> Option<Self> {
+        if env::var_os(TRUSTING).is_some_and(|name| name == test) {
+            let authority = Self::new();
+            let file = env::var_os(ROOTS).expect("a file for the roots");
+            fs::write(file, authority.pem()).expect("the roots of the system");
+            return Some(authority);
+        }
+        let folder = tempfile::tempdir().expect("a folder for the roots");
+        let again = Command::new(env::current_exe().expect("the path of this program"))
+            .args([test, "--exact", "--nocapture"])
+            .env(TRUSTING, test)
+            .env(ROOTS, folder.path().join(AUTHORITY))
+            .output()
+            .expect("this program once more");
+        let said = String::from_utf8_lossy(&again.stdout);
+        let passed = again.status.success() && said.contains("test result: ok. 1 passed");
+        let complaints = String::from_utf8_lossy(&again.stderr);
+        assert!(passed, "{test} in another process:\n{said}\n{complaints}");
+        None
     }
 
     /// Returns the authority's own certificate, as PEM: who is given it trusts all that the
