@@ -5,7 +5,7 @@ use std::time::Duration;
 use fred::clients::{Client, Pool};
 use fred::error::{Error, ErrorKind as FredErrorKind};
 use fred::interfaces::ClientLike;
-use fred::types::ConnectHandle;
+use fred::types::{Builder, ConnectHandle};
 use tokio::task::JoinHandle;
 use tokio::time;
 use tollgate_core::wire::Options;
@@ -13,7 +13,7 @@ use tollgate_core::{ErrorKind, StoreError};
 
 use crate::clients::Clients;
 use crate::settings;
-use crate::store::FredStore;
+use crate::store::{FredStore, follows_nothing};
 
 /// How long to wait before a client that has stopped is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
@@ -44,8 +44,20 @@ impl FredStore<Client> {
     /// # }
     /// ```
     pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
-        let builder = settings::builder(url, &options)?;
-        open(builder.build().map_err(refused)?, options).await
+        Self::connect_with(&settings::builder(url, &options)?, options).await
+    }
+
+    /// Connects what `builder` builds as [`connect`](FredStore::connect) does.
+    ///
+    /// `builder` is to come from [`settings::builder`], which shows how to add certificates.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](FredStore::connect), and as [`with_options`](FredStore::with_options).
+    pub async fn connect_with(builder: &Builder, options: Options) -> Result<Self, StoreError> {
+        let client = builder.build().map_err(refused)?;
+        follows_nothing(&client)?;
+        open(client, options).await
     }
 }
 

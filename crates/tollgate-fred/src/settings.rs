@@ -44,7 +44,6 @@ const SILENT_DEADLINES: u32 = 4;
 /// use rustls::pki_types::CertificateDer;
 /// use rustls::pki_types::pem::PemObject;
 /// use rustls::{ClientConfig, RootCertStore};
-/// use tollgate_fred::fred::interfaces::ClientLike;
 /// use tollgate_fred::fred::types::config::TlsConnector;
 /// use tollgate_fred::{FredStore, Options, settings};
 ///
@@ -56,9 +55,7 @@ const SILENT_DEADLINES: u32 = 4;
 /// let options = Options::default();
 /// let mut builder = settings::builder("rediss://:secret@10.0.0.1:6379", &options)?;
 /// builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
-/// let client = builder.build()?;
-/// client.init().await?;
-/// let store = FredStore::with_options(client, options)?;
+/// let store = FredStore::connect_with(&builder, options).await?;
 /// # Ok(())
 /// # }
 /// ```

@@ -10,8 +10,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
-use tollgate_fred::fred::error::Error;
-use tollgate_fred::fred::interfaces::ClientLike;
 use tollgate_fred::fred::types::config::TlsConnector;
 use tollgate_fred::{FredStore, Options, settings};
 use tollgate_testkit::{Authority, Cluster, Flavor, Identity, SentinelGroup, Server};
@@ -74,12 +72,12 @@ async fn connect(url: &str) -> Result<FredStore, StoreError> {
     store
 }
 
-/// Connects with a client of the caller's own, as the documentation says.
+/// Connects with certificates of the caller's own, as the documentation says.
 async fn with(
     url: &str,
     authority: &Authority,
     identity: Option<&Identity>,
-) -> Result<FredStore, Error> {
+) -> Result<FredStore, StoreError> {
     choose();
     let mut roots = RootCertStore::empty();
     let pem = CertificateDer::from_pem_slice(authority.pem().as_bytes());
@@ -96,9 +94,7 @@ async fn with(
     };
     let mut builder = settings::builder(url, &options()).unwrap();
     builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
-    let client = builder.build()?;
-    client.init().await?;
-    Ok(FredStore::with_options(client, options()).unwrap())
+    FredStore::connect_with(&builder, options()).await
 }
 
 /// Checks that there is no connection, for a reason that `hint` is a part of.
@@ -133,7 +129,7 @@ async fn a_server_is_trusted_by_its_authority() {
     assert_eq!(server.command(&["DBSIZE"]).integer(), Some(1));
 
     let other = Authority::new();
-    assert!(with(&server.url(), &other, None).await.is_err());
+    is_misconfigured(with(&server.url(), &other, None).await, DISTRUSTED);
     is_misconfigured(connect(&server.url()).await, DISTRUSTED);
 }
 
@@ -145,7 +141,8 @@ async fn a_server_may_ask_for_a_certificate() {
     let own = authority.certify();
     let limiter = limiter(with(&server.url(), &authority, Some(&own)).await.unwrap());
     assert_eq!(call(&limiter, "alice").await, 8);
-    assert!(with(&server.url(), &authority, None).await.is_err());
+    let hint = "whether it asks for a certificate";
+    is_misconfigured(with(&server.url(), &authority, None).await, hint);
 }
 
 #[tokio::test]

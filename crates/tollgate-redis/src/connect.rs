@@ -1,5 +1,7 @@
 //! Connections that are a store's own, with the settings that a rate limiter needs.
 
+#[cfg(feature = "cluster")]
+use redis::cluster::ClusterClientBuilder;
 use redis::{ErrorKind as RedisErrorKind, IntoConnectionInfo, ProtocolVersion, RedisError};
 use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
@@ -86,35 +88,67 @@ impl RedisStore<redis::cluster_async::ClusterConnection> {
     /// # }
     /// ```
     ///
-    /// redis-rs takes certificates of a cluster from nowhere but the builder of its client; with
-    /// those that the system does not know, build one:
-    ///
-    /// ```no_run
-    /// # #[cfg(feature = "tls-rustls")]
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tollgate_redis::redis::TlsCertificates;
-    /// use tollgate_redis::redis::cluster::ClusterClientBuilder;
-    /// use tollgate_redis::{Options, RedisStore, settings};
-    ///
-    /// let certificates = TlsCertificates {
-    ///     client_tls: None,
-    ///     root_cert: Some(std::fs::read("authority.pem")?),
-    /// };
-    /// let options = Options::default();
-    /// let nodes = ["rediss://:secret@10.0.0.1:6379", "rediss://:secret@10.0.0.2:6379"];
-    /// let builder = ClusterClientBuilder::new(nodes).certs(certificates);
-    /// let client = settings::cluster(builder, &options).build()?;
-    /// let store = RedisStore::with_options(client.get_async_connection().await?, options);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn connect_cluster<U: IntoConnectionInfo>(
         urls: impl IntoIterator<Item = U>,
         options: Options,
     ) -> Result<Self, StoreError> {
         let nodes: Result<Vec<_>, _> = urls.into_iter().map(with_resp3).collect();
         let nodes = nodes?;
-        let builder = redis::cluster::ClusterClientBuilder::new(nodes.iter().cloned());
+        let builder = ClusterClientBuilder::new(nodes.iter().cloned());
+        Self::open_cluster(builder, nodes, options).await
+    }
+
+    /// Does the same as [`connect_cluster`](Self::connect_cluster) over TLS, with certificates that
+    /// the system does not know.
+    ///
+    /// A cluster's connections take them from nowhere else: those that a `ConnectionInfo` holds are
+    /// forgotten by redis-rs.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_cluster`](Self::connect_cluster); [`ErrorKind::Misconfigured`] if a URL is not
+    /// one of `rediss://`, and if `certificates` are none.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_redis::redis::TlsCertificates;
+    /// use tollgate_redis::{Options, RedisStore};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let certificates = TlsCertificates {
+    ///     client_tls: None,
+    ///     root_cert: Some(std::fs::read("authority.pem")?),
+    /// };
+    /// let nodes = ["rediss://:secret@10.0.0.1:6379", "rediss://:secret@10.0.0.2:6379"];
+    /// let options = Options::default();
+    /// let store = RedisStore::connect_cluster_with(certificates, nodes, options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls-rustls")]
+    pub async fn connect_cluster_with<U: IntoConnectionInfo>(
+        certificates: redis::TlsCertificates,
+        urls: impl IntoIterator<Item = U>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        let with_certificates = |url| {
+            let client = redis::Client::build_with_tls(with_resp3(url)?, certificates.clone());
+            // What is wrong with certificates is an error of input and output to redis-rs.
+            let client = client.map_err(unusable)?;
+            Ok(client.get_connection_info().clone())
+        };
+        let nodes: Result<Vec<_>, StoreError> = urls.into_iter().map(with_certificates).collect();
+        let nodes = nodes?;
+        let builder = ClusterClientBuilder::new(nodes.iter().cloned()).certs(certificates);
+        Self::open_cluster(builder, nodes, options).await
+    }
+
+    async fn open_cluster(
+        builder: ClusterClientBuilder,
+        nodes: Vec<redis::ConnectionInfo>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
         let client = settings::cluster(builder, &options).build();
         let connection = client.map_err(refused)?.get_async_connection().await;
         let engine = RedisEngine::new(connection.map_err(refused)?, options.deadline());
@@ -246,10 +280,7 @@ fn refused(error: RedisError) -> StoreError {
     );
     let (kind, message) = match meaning {
         Some((_, kind, advice)) => (kind, format!("{advice} ({text})")),
-        None if is_settled => (
-            ErrorKind::Misconfigured,
-            format!("the server cannot be used with these settings ({text})"),
-        ),
+        None if is_settled => return unusable(error),
         None => (
             ErrorKind::Unavailable,
             format!(
@@ -258,4 +289,10 @@ fn refused(error: RedisError) -> StoreError {
         ),
     };
     StoreError::new(kind, message).with_source(error)
+}
+
+/// Returns that what was to be connected with is no way to connect.
+fn unusable(error: RedisError) -> StoreError {
+    let message = format!("the server cannot be used with these settings ({error})");
+    StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
 }

@@ -241,16 +241,37 @@ async fn a_cluster_is_followed_with_certificates() {
     choose();
     let authority = Authority::new();
     let cluster = secured_cluster(&authority).await;
+    let certificates = certificates(&authority, None);
+    let nodes = cluster.urls();
+    let store = RedisStore::connect_cluster_with(certificates, nodes, options()).await;
+    follows_a_slot(&cluster, &limiter(store.unwrap())).await;
+
+    let hint = "trust the authority that signed it";
+    let connect = RedisStore::connect_cluster(cluster.urls(), options());
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+    let other = self::certificates(&Authority::new(), None);
+    let connect = RedisStore::connect_cluster_with(other, cluster.urls(), options());
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+    let none = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(b"-----BEGIN CERTIFICATE-----\nx".into()),
+    };
+    let connect = RedisStore::connect_cluster_with(none, cluster.urls(), options());
+    let hint = "with these settings";
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_followed_on_a_connection_that_was_brought() {
+    choose();
+    let authority = Authority::new();
+    let cluster = secured_cluster(&authority).await;
     let builder = ClusterClientBuilder::new(cluster.urls());
     let builder = builder.certs(certificates(&authority, None));
     let client = settings::cluster(builder, &options()).build().unwrap();
     let connection = client.get_async_connection().await.unwrap();
     let limiter = limiter(RedisStore::with_options(connection, options()));
     follows_a_slot(&cluster, &limiter).await;
-
-    let hint = "trust the authority that signed it";
-    let connect = RedisStore::connect_cluster(cluster.urls(), options());
-    is_refused(connect, ErrorKind::Misconfigured, hint).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
