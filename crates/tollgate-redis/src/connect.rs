@@ -36,25 +36,7 @@ impl RedisStore<redis::aio::ConnectionManager> {
     /// # }
     /// ```
     ///
-    /// With TLS and certificates that the system does not know, for which the crate `redis` makes
-    /// what goes in place of a URL:
-    ///
-    /// ```no_run
-    /// # #[cfg(feature = "tls-rustls")]
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tollgate_redis::redis::{Client, TlsCertificates};
-    /// use tollgate_redis::{Options, RedisStore};
-    ///
-    /// let certificates = TlsCertificates {
-    ///     client_tls: None,
-    ///     root_cert: Some(std::fs::read("authority.pem")?),
-    /// };
-    /// let client = Client::build_with_tls("rediss://:secret@10.0.0.1:6379", certificates)?;
-    /// let server = client.get_connection_info().clone();
-    /// let store = RedisStore::connect(server, Options::default()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// For certificates that the system does not know, see [the crate](crate#tls-and-passwords).
     pub async fn connect(
         url: impl IntoConnectionInfo,
         options: Options,
