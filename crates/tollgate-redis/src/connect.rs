@@ -14,11 +14,12 @@ use crate::settings;
 use crate::store::RedisStore;
 
 #[cfg(feature = "connection-manager")]
-impl RedisStore<redis::aio::ConnectionManager> {
+impl RedisStore<crate::ServerConnection> {
     /// Connects to the server at `url` and returns a store on it, with the
     /// [settings](settings::manager) that a rate limiter needs.
     ///
-    /// A connection that is lost is made again in the background.
+    /// A connection that is lost is made again in the background; while the server refuses to let
+    /// this client in, as for a password that is being changed, calls go on to try.
     ///
     /// # Errors
     ///
@@ -42,9 +43,8 @@ impl RedisStore<redis::aio::ConnectionManager> {
         options: Options,
     ) -> Result<Self, StoreError> {
         let client = redis::Client::open(with_resp3(url)?).map_err(refused)?;
-        let manager = redis::aio::ConnectionManager::new_with_config(client, settings::manager());
-        let manager = manager.await.map_err(refused)?;
-        Ok(Self::with_options(manager, options))
+        let connection = crate::ServerConnection::new(client).await;
+        Ok(Self::with_options(connection.map_err(refused)?, options))
     }
 }
 

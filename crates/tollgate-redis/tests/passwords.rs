@@ -103,6 +103,65 @@ async fn a_password_that_is_changed_counts_nothing() {
             error => assert!(begun.elapsed() < Duration::from_secs(3), "{error}"),
         }
     }
+    let change = ["CONFIG", "SET", "requirepass", "secret"];
+    assert_eq!(control.command(&change).unwrap().text(), Some("OK"));
+    assert_eq!(until_let_in(&limiter).await, 6);
+}
+
+/// Calls until a call is decided, and returns what is left.
+async fn until_let_in<S: Store>(limiter: &RateLimiter<S>) -> u64 {
+    let begun = Instant::now();
+    loop {
+        match limiter.check("alice").await {
+            Ok(decision) => return decision.remaining(),
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(3), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_full_for_a_while_is_connected_to_again() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url(), options()).await;
+    let limiter = limiter(store.unwrap());
+    assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
+    let mut control = server.connection();
+    let mut tell = |words: &[&str]| control.command(words).unwrap();
+    tell(&["CONFIG", "SET", "maxclients", "1"]);
+    tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for _ in 0..20 {
+        let error = limiter.check("alice").await.unwrap_err();
+        assert_ne!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tell(&["CONFIG", "SET", "maxclients", "100"]);
+    assert_eq!(until_let_in(&limiter).await, 7);
+}
+
+#[tokio::test]
+async fn what_a_command_is_refused_for_is_no_reason_to_connect_again() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url(), options()).await;
+    let limiter = limiter(store.unwrap());
+    limiter.check("alice").await.unwrap();
+    let mut control = server.connection();
+    let mut connections = |command: &[&str]| {
+        control.command(command).unwrap();
+        let stats = control.command(&["INFO", "stats"]).unwrap();
+        let mut lines = stats.text().unwrap().lines();
+        let line = lines.find(|line| line.starts_with("total_connections_received:"));
+        line.unwrap().to_owned()
+    };
+    let before = connections(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(110)).await;
+        limiter.check("alice").await.unwrap_err();
+    }
+    let after = connections(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    assert_eq!(after, before);
+    assert_eq!(limiter.check("alice").await.unwrap().remaining(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
