@@ -75,7 +75,7 @@ fn ask<T>(
     options: &SubjectOptions,
     question: impl AsyncFnOnce(&RateLimiter<Box<dyn Store>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<(Vec<Limit>, T), Failure> {
-    let server: Server = options.store.parse()?;
+    let server = Server::new(&options.store, options.tls_ca.as_deref())?;
     let limits = limits(&options.limits)?;
     // Before anything is sent.
     RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;

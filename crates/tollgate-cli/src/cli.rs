@@ -44,7 +44,7 @@ pub(crate) struct CallOptions {
 #[command(after_help = RESETS)]
 pub(crate) struct SubjectOptions {
     /// The server, as redis://HOST:PORT/DB, redis-cluster://HOST:PORT,HOST:PORT, or with fred for
-    /// redis
+    /// redis, and rediss or freds for TLS
     #[arg(
         long,
         env = "TOLLGATE_STORE",
@@ -52,6 +52,10 @@ pub(crate) struct SubjectOptions {
         value_name = "URL"
     )]
     pub(crate) store: String,
+
+    /// A PEM file with the authorities to trust over TLS, instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
 
     /// A limit as the service has it, as NAME=ALGORITHM:N/WINDOW; repeat it for several at once
     #[arg(long = "limit", required = true, value_name = "LIMIT")]
@@ -124,12 +128,16 @@ pub(crate) struct ReplayOptions {
     pub(crate) limits: Vec<String>,
 
     /// Where to decide: memory, or a server, as redis://HOST:PORT/DB,
-    /// redis-cluster://HOST:PORT,HOST:PORT, or with fred for redis
+    /// redis-cluster://HOST:PORT,HOST:PORT, or with fred for redis, and rediss or freds for TLS
     ///
     /// The decisions are the same everywhere. On a server they are at the requests' own instants,
     /// under keys of this replay's own, which are deleted in the end.
     #[arg(long, default_value = "memory", value_name = "URL")]
     pub(crate) store: String,
+
+    /// A PEM file with the authorities to trust over TLS, instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
 
     /// What the keys on a server begin with; a part of this replay's own follows
     #[arg(long, default_value = "tollgate")]

@@ -16,8 +16,18 @@ const INTERRUPTED: u8 = 130;
 /// What ends the program early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("cannot connect to {store} ({}): {}; {}", name(source.kind()), Told(source), advice(source.kind()))]
-    Connect { store: String, source: StoreError },
+    #[error("--tls-ca {}: {source}; give a PEM file with the certificates of authorities", path.display())]
+    Authorities { path: PathBuf, source: io::Error },
+    #[error(
+        "--tls-ca is for TLS, and --store {store} is not: give rediss://, rediss-cluster://, freds:// or freds-cluster://"
+    )]
+    AuthoritiesWithoutTls { store: String },
+    #[error("cannot connect to {store} ({}): {}; {}", name(source.kind()), Told(source), advice(source.kind(), *is_tls))]
+    Connect {
+        store: String,
+        is_tls: bool,
+        source: StoreError,
+    },
     #[error(
         "no request found in {files}{skipped}: give an access log in common, combined or JSON lines format, see --format"
     )]
@@ -61,7 +71,7 @@ pub(crate) enum Failure {
     #[error("the store failed ({}): {}", name(.0.kind()), Told(.0))]
     Store(#[from] StoreError),
     #[error(
-        "--store {store}: {reason}; give {places}redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT, or these with fred for redis"
+        "--store {store}: {reason}; give {places}redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT, or these with fred for redis, and rediss or freds for TLS"
     )]
     StoreUrl {
         store: String,
@@ -106,10 +116,15 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// Returns what `error` says; fred shows errors of the system as `Debug` does, of which this is the
-/// message.
+/// Returns what `error` says; fred shows errors of the system and of TLS as `Debug` does, of which
+/// this is the message.
 fn text_of(error: &dyn Error) -> String {
     let text = error.to_string();
+    let custom = text.split_once("Custom {").map(|(_, custom)| custom);
+    let within = custom.and_then(|custom| custom.split_once("error: "));
+    if let Some((_, within)) = within {
+        return within.trim_end_matches([' ', '}']).to_owned();
+    }
     let system = text.split_once("Os {").map(|(_, system)| system);
     let message = system.and_then(|system| system.split_once("message: \""));
     match message.and_then(|(_, message)| message.split_once('"')) {
@@ -133,9 +148,13 @@ fn name(kind: ErrorKind) -> &'static str {
 }
 
 /// Returns what to do where there is no connection.
-fn advice(kind: ErrorKind) -> &'static str {
+fn advice(kind: ErrorKind, is_tls: bool) -> &'static str {
     match kind {
         ErrorKind::Unavailable => "see that the server runs, and that --store names it",
+        _ if is_tls => {
+            "see that --store is right, with its user and password, and give --tls-ca an authority \
+             that this system does not know"
+        }
         _ => "see that --store is right, with its user and password",
     }
 }

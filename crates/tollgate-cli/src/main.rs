@@ -15,6 +15,7 @@ mod report;
 mod store;
 mod summary;
 mod text;
+mod tls;
 mod trace;
 
 use std::process::ExitCode;

@@ -25,7 +25,7 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let key: KeyParts = options.key.parse()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
-    let run = match options.store.parse()? {
+    let run = match Place::new(&options.store, options.tls_ca.as_deref())? {
         Place::Memory => None,
         Place::Server(server) => Some(Run::new(server, &options.prefix)?),
     };

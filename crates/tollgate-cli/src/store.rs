@@ -1,14 +1,19 @@
 //! Where limits are counted: in this process, or on a server.
 
+use std::error::Error;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::time::timeout;
 use tollgate_core::{ErrorKind, Store, StoreError};
-use tollgate_fred::FredStore;
+use tollgate_fred::fred::types::config::TlsConnector;
+use tollgate_fred::{FredStore, settings};
+use tollgate_redis::redis::Client as RedisClient;
 use tollgate_redis::{Options, RedisStore};
 
 use crate::failure::Failure;
+use crate::tls::{self, Authorities};
 
 /// How long a server may take to answer, and to be connected to: nobody waits behind this program.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,6 +29,9 @@ pub(crate) enum Place {
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Server {
     client: Client,
+    is_tls: bool,
+    /// None for those of the system.
+    authorities: Option<Authorities>,
     /// As people may see it: without a password.
     shown: String,
 }
@@ -69,23 +77,29 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
     if address.is_empty() {
         return Err(wrong("there is no host"));
     }
-    let client = match scheme {
-        "fred" => Client::Fred(format!("redis://{address}")),
-        "fred-cluster" => Client::Fred(fred_cluster(address)),
-        "redis" => Client::Redis(url.to_owned()),
-        "redis-cluster" => Client::RedisCluster(
+    let (client, is_cluster) = match scheme.strip_suffix("-cluster") {
+        Some(client) => (client, true),
+        None => (scheme, false),
+    };
+    let is_tls = matches!(client, "freds" | "rediss");
+    let redis = if is_tls { "rediss" } else { "redis" };
+    let client = match (client, is_cluster) {
+        ("fred" | "freds", false) => Client::Fred(format!("{redis}://{address}")),
+        ("fred" | "freds", true) => Client::Fred(fred_cluster(redis, address)),
+        ("redis" | "rediss", false) => Client::Redis(url.to_owned()),
+        ("redis" | "rediss", true) => Client::RedisCluster(
             nodes(address)
-                .map(|(credentials, node)| format!("redis://{credentials}{node}"))
+                .map(|(credentials, node)| format!("{redis}://{credentials}{node}"))
                 .collect(),
         ),
-        "fred-clusters" | "freds" | "redis-clusters" | "rediss" | "rediss-cluster" => {
-            return Err(wrong(
-                "this program has no TLS: go through a tunnel, such as stunnel",
-            ));
-        }
         _ => return Err(wrong("no store is reached like that")),
     };
-    Ok(Server { client, shown })
+    Ok(Server {
+        client,
+        is_tls,
+        authorities: None,
+        shown,
+    })
 }
 
 /// Returns each node of `USER:PASSWORD@HOST:PORT,HOST:PORT`, after what comes before all of them.
@@ -96,8 +110,8 @@ fn nodes(address: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Returns the address of a cluster as fred takes it.
-fn fred_cluster(address: &str) -> String {
-    let mut url = "redis-cluster://".to_owned();
+fn fred_cluster(scheme: &str, address: &str) -> String {
+    let mut url = format!("{scheme}-cluster://");
     for (index, (credentials, node)) in nodes(address).enumerate() {
         url += &match index {
             0 => format!("{credentials}{node}"),
@@ -117,9 +131,41 @@ fn without_credentials(url: &str) -> String {
     }
 }
 
+impl Place {
+    /// Reads where `url` says, and the authorities to trust there, if they are in a file.
+    pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
+        match (url.parse()?, authorities) {
+            (Self::Server(server), _) => Ok(Self::Server(server.trusting(authorities)?)),
+            (Self::Memory, None) => Ok(Self::Memory),
+            (Self::Memory, Some(_)) => Err(Failure::AuthoritiesWithoutTls {
+                store: url.to_owned(),
+            }),
+        }
+    }
+}
+
 impl Server {
+    /// Reads where `url` says, and the authorities to trust there, if they are in a file.
+    pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
+        url.parse::<Self>()?.trusting(authorities)
+    }
+
+    fn trusting(mut self, authorities: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = authorities else {
+            return Ok(self);
+        };
+        if !self.is_tls {
+            return Err(Failure::AuthoritiesWithoutTls { store: self.shown });
+        }
+        self.authorities = Some(Authorities::read(path)?);
+        Ok(self)
+    }
+
     /// Connects to the server.
     pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Store>, Failure> {
+        if self.is_tls {
+            tls::choose();
+        }
         let store = timeout(PATIENCE, self.open(options)).await;
         store
             .unwrap_or_else(|_| {
@@ -130,17 +176,42 @@ impl Server {
             })
             .map_err(|source| Failure::Connect {
                 store: self.shown.clone(),
+                is_tls: self.is_tls,
                 source,
             })
     }
 
     async fn open(&self, options: Options) -> Result<Box<dyn Store>, StoreError> {
-        Ok(match &self.client {
-            Client::Fred(url) => Box::new(FredStore::connect(url, options).await?),
-            Client::Redis(url) => Box::new(RedisStore::connect(url.as_str(), options).await?),
-            Client::RedisCluster(urls) => {
+        let unusable = |error: Box<dyn Error + Send + Sync>| {
+            let message = "these are no settings to connect with";
+            StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
+        };
+        Ok(match (&self.client, &self.authorities) {
+            (Client::Fred(url), None) => Box::new(FredStore::connect(url, options).await?),
+            (Client::Fred(url), Some(authorities)) => {
+                let tls = authorities.config();
+                let tls = TlsConnector::from(tls.map_err(|error| unusable(error.into()))?);
+                let mut builder = settings::builder(url, &options)?;
+                builder.with_config(|config| config.tls = Some(tls.into()));
+                Box::new(FredStore::connect_with(&builder, options).await?)
+            }
+            (Client::Redis(url), None) => {
+                Box::new(RedisStore::connect(url.as_str(), options).await?)
+            }
+            (Client::Redis(url), Some(authorities)) => {
+                let client = RedisClient::build_with_tls(url.as_str(), authorities.certificates());
+                let client = client.map_err(|error| unusable(error.into()))?;
+                let info = client.get_connection_info().clone();
+                Box::new(RedisStore::connect(info, options).await?)
+            }
+            (Client::RedisCluster(urls), None) => {
                 let urls = urls.iter().map(String::as_str);
                 Box::new(RedisStore::connect_cluster(urls, options).await?)
+            }
+            (Client::RedisCluster(urls), Some(authorities)) => {
+                let urls = urls.iter().map(String::as_str);
+                let certificates = authorities.certificates();
+                Box::new(RedisStore::connect_cluster_with(certificates, urls, options).await?)
             }
         })
     }
@@ -182,6 +253,23 @@ mod tests {
             client("fred-cluster://u:p@h:1,i:2,j:3"),
             Client::Fred("redis-cluster://u:p@h:1?node=i:2&node=j:3".into())
         );
+        assert_eq!(client("rediss://h:1"), Client::Redis("rediss://h:1".into()));
+        assert_eq!(client("freds://h:1"), Client::Fred("rediss://h:1".into()));
+        assert_eq!(
+            client("rediss-cluster://:p@h:1,i:2"),
+            Client::RedisCluster(vec!["rediss://:p@h:1".into(), "rediss://:p@i:2".into()])
+        );
+        assert_eq!(
+            client("freds-cluster://:p@h:1,i:2"),
+            Client::Fred("rediss-cluster://:p@h:1?node=i:2".into())
+        );
+        for url in [
+            "redis-clusters://h",
+            "fred-clusters://h",
+            "memory-cluster://h",
+        ] {
+            assert!(url.parse::<Server>().is_err(), "{url}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fred::clients::{Client, Pool};
 use fred::error::{Error, ErrorKind as FredErrorKind};
 use fred::interfaces::ClientLike;
-use fred::types::ConnectHandle;
+use fred::types::{Builder, ConnectHandle};
 use tokio::task::JoinHandle;
 use tokio::time;
 use tollgate_core::wire::Options;
@@ -13,7 +13,7 @@ use tollgate_core::{ErrorKind, StoreError};
 
 use crate::clients::Clients;
 use crate::settings;
-use crate::store::FredStore;
+use crate::store::{FredStore, follows_nothing};
 
 /// How long to wait before a client that has stopped is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
@@ -23,12 +23,15 @@ impl FredStore<Client> {
     ///
     /// `url` is as fred takes it: `redis://host:port`, `redis-cluster://host:port?node=host:port`
     /// or `redis-sentinel://host:port?sentinelServiceName=name`, with `rediss` for TLS.
+    /// With `rediss`, the system says which authorities are trusted; for others, and for a
+    /// certificate of your own, see [`settings::builder`].
     /// The connections end when the store is dropped.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if `url` is none, or the server refuses its user or password;
-    /// [`ErrorKind::Unavailable`] if there is no server.
+    /// [`ErrorKind::Misconfigured`] if `url` is none, the server refuses its user or password, or a
+    /// certificate is refused; [`ErrorKind::Unavailable`] if there is no server, or no Sentinel that
+    /// lets this client in, for a reason that fred does not tell.
     ///
     /// # Examples
     ///
@@ -41,8 +44,20 @@ impl FredStore<Client> {
     /// # }
     /// ```
     pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
-        let builder = settings::builder(url, &options)?;
-        open(builder.build().map_err(refused)?, options).await
+        Self::connect_with(&settings::builder(url, &options)?, options).await
+    }
+
+    /// Connects what `builder` builds as [`connect`](FredStore::connect) does.
+    ///
+    /// `builder` is to come from [`settings::builder`], which shows how to add certificates.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](FredStore::connect), and as [`with_options`](FredStore::with_options).
+    pub async fn connect_with(builder: &Builder, options: Options) -> Result<Self, StoreError> {
+        let client = builder.build().map_err(refused)?;
+        follows_nothing(&client)?;
+        open(client, options).await
     }
 }
 
@@ -116,18 +131,76 @@ async fn open<C: Clients>(clients: C, options: Options) -> Result<FredStore<C>, 
     Ok(FredStore::of(clients, options, connections))
 }
 
+/// What is told of an error in whose details one of these stands.
+///
+/// fred has one kind of error for all that goes wrong with Sentinels and what is behind them, and
+/// another for all that goes wrong with sockets, TLS included.
+const MEANINGS: [(&[&str], ErrorKind, &str); 7] = [
+    (
+        &["NOAUTH"],
+        ErrorKind::Misconfigured,
+        "the server asks for a password: connect with one",
+    ),
+    (
+        &["WRONGPASS"],
+        ErrorKind::Misconfigured,
+        "the server refused the user or password: connect with the right ones",
+    ),
+    (
+        &["NOPERM"],
+        ErrorKind::Misconfigured,
+        "the server's user may not do what connecting takes: grant it the commands that the \
+         documentation lists",
+    ),
+    (
+        &["InvalidCertificate"],
+        ErrorKind::Misconfigured,
+        "the server's certificate is refused: trust the authority that signed it, and connect by a \
+         name that it is for",
+    ),
+    (
+        &["AlertReceived", "InvalidMessage"],
+        ErrorKind::Misconfigured,
+        "the server refused TLS as this client speaks it: see whether it asks for a certificate, \
+         and whether its port is for TLS",
+    ),
+    (
+        &["all sentinel nodes"],
+        ErrorKind::Unavailable,
+        "no Sentinel let this client in: are they running, are their addresses right, and is what \
+         they ask for, be it a password or TLS?",
+    ),
+    (
+        // A server that waits for the one kind of greeting, and was sent the other, says nothing
+        // or hangs up.
+        &[
+            "timed out",
+            "ConnectionReset",
+            "BrokenPipe",
+            "UnexpectedEof",
+        ],
+        ErrorKind::Unavailable,
+        "the server did not greet back: is it well, and does it speak TLS if, and only if, the \
+         address says so?",
+    ),
+];
+
 /// Returns what to tell a caller for whom no connection was opened.
 pub(crate) fn refused(error: Error) -> StoreError {
-    let (kind, message) = match error.kind() {
-        FredErrorKind::Auth => (
+    let details = error.details();
+    let is_told = |words: &[&str]| words.iter().any(|word| details.contains(word));
+    let meaning = MEANINGS.into_iter().find(|(words, ..)| is_told(words));
+    let (kind, message) = match (meaning, error.kind()) {
+        (Some((_, kind, message)), _) => (kind, message),
+        (None, FredErrorKind::Auth) => (
             ErrorKind::Misconfigured,
             "the server refused the user or password: connect with the right ones",
         ),
-        FredErrorKind::Config | FredErrorKind::InvalidArgument | FredErrorKind::Url => (
+        (None, FredErrorKind::Config | FredErrorKind::InvalidArgument | FredErrorKind::Url) => (
             ErrorKind::Misconfigured,
             "these are no settings to connect with: see the source of this error",
         ),
-        _ => (
+        (None, _) => (
             ErrorKind::Unavailable,
             "no connection to the server: is it running, and is the address right?",
         ),

@@ -6,8 +6,8 @@ use fred::types::Builder;
 use fred::types::config::{
     ClusterDiscoveryPolicy, Config, ConnectionConfig, ReconnectPolicy, ServerConfig,
 };
-use tollgate_core::StoreError;
 use tollgate_core::wire::Options;
+use tollgate_core::{ErrorKind, StoreError};
 
 use crate::connect::refused;
 
@@ -22,8 +22,9 @@ const SILENT_DEADLINES: u32 = 4;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if `url` is not one that
-/// fred takes.
+/// [`ErrorKind::Misconfigured`] if `url` is not one that fred takes, or if it asks for TLS and this
+/// program was built without: fred would connect without it too, and send the password for all to
+/// read.
 ///
 /// # Examples
 ///
@@ -34,9 +35,34 @@ const SILENT_DEADLINES: u32 = 4;
 /// assert_eq!(builder.get_connection_config().max_command_attempts, 1);
 /// # Ok::<(), tollgate_core::StoreError>(())
 /// ```
+///
+/// With TLS and an authority that the system does not know, here through `rustls`:
+///
+/// ```no_run
+/// # #[cfg(any(feature = "enable-rustls", feature = "enable-rustls-ring"))]
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use rustls::pki_types::CertificateDer;
+/// use rustls::pki_types::pem::PemObject;
+/// use rustls::{ClientConfig, RootCertStore};
+/// use tollgate_fred::fred::types::config::TlsConnector;
+/// use tollgate_fred::{FredStore, Options, settings};
+///
+/// let mut roots = RootCertStore::empty();
+/// for certificate in CertificateDer::pem_file_iter("authority.pem")? {
+///     roots.add(certificate?)?;
+/// }
+/// let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+/// let options = Options::default();
+/// let mut builder = settings::builder("rediss://:secret@10.0.0.1:6379", &options)?;
+/// builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
+/// let store = FredStore::connect_with(&builder, options).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn builder(url: &str, options: &Options) -> Result<Builder, StoreError> {
     let deadline = options.deadline();
     let mut config = Config::from_url(url).map_err(refused)?;
+    is_kept(url, config.uses_tls())?;
     if let ServerConfig::Clustered { policy, .. } = &mut config.server {
         // The nodes that the URL names may all be gone after some failovers.
         *policy = ClusterDiscoveryPolicy::UseCache;
@@ -48,6 +74,20 @@ pub fn builder(url: &str, options: &Options) -> Result<Builder, StoreError> {
         .with_performance_config(|performance| performance.default_command_timeout = deadline)
         .set_policy(ReconnectPolicy::new_exponential(0, 50, 1_000, 2));
     Ok(builder)
+}
+
+/// Fails if `url` asks for TLS and there will be none.
+fn is_kept(url: &str, uses_tls: bool) -> Result<(), StoreError> {
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+    let server = scheme.split(['-', '+']).next().unwrap_or_default();
+    if uses_tls || !["rediss", "valkeys"].contains(&server.to_ascii_lowercase().as_str()) {
+        return Ok(());
+    }
+    Err(StoreError::new(
+        ErrorKind::Misconfigured,
+        "this program has no TLS: build it with one of the features `enable-rustls`, \
+         `enable-rustls-ring` and `enable-native-tls`",
+    ))
 }
 
 fn set_up(connection: &mut ConnectionConfig, deadline: Duration) {
@@ -65,4 +105,27 @@ fn set_up(connection: &mut ConnectionConfig, deadline: Duration) {
     }
     connection.unresponsive.max_timeout = Some(silence);
     connection.unresponsive.interval = silence / 4;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_that_is_asked_for_and_not_there_is_an_error() {
+        for url in [
+            "rediss://h",
+            "REDISS://h",
+            "rediss-cluster://h",
+            "rediss-sentinel://h",
+            "valkeys://h",
+        ] {
+            let error = is_kept(url, false).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{url}");
+            is_kept(url, true).unwrap();
+        }
+        for url in ["redis://rediss", "redis-cluster://h", "valkey://h", "h"] {
+            is_kept(url, false).unwrap();
+        }
+    }
 }

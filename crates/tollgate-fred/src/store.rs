@@ -57,16 +57,7 @@ impl<C: Clients> FredStore<C> {
     ///
     /// As [`new`](Self::new).
     pub fn with_options(clients: C, options: Options) -> Result<Self, StoreError> {
-        let follows = |client: &Client| {
-            client.is_clustered() && client.connection_config().max_redirections != 0
-        };
-        if clients.all().iter().any(follows) {
-            return Err(StoreError::new(
-                ErrorKind::Misconfigured,
-                "set `max_redirections` of this cluster client's `ConnectionConfig` to 0: the \
-                 store follows redirections itself",
-            ));
-        }
+        follows_nothing(&clients)?;
         Ok(Self::of(clients, options, Vec::new()))
     }
 
@@ -103,4 +94,18 @@ impl<C: Clients> Store for FredStore<C> {
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
     }
+}
+
+/// Fails if fred would follow redirections.
+pub(crate) fn follows_nothing(clients: &impl Clients) -> Result<(), StoreError> {
+    let follows =
+        |client: &Client| client.is_clustered() && client.connection_config().max_redirections != 0;
+    if clients.all().iter().any(follows) {
+        return Err(StoreError::new(
+            ErrorKind::Misconfigured,
+            "set `max_redirections` of this cluster client's `ConnectionConfig` to 0: the store \
+             follows redirections itself",
+        ));
+    }
+    Ok(())
 }

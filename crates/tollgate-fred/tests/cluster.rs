@@ -46,6 +46,8 @@ async fn a_client_that_follows_redirections_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
     let pool = FredStore::new(builder.build_pool(2).unwrap());
     assert_eq!(pool.unwrap_err().kind(), ErrorKind::Misconfigured);
+    let own = FredStore::connect_with(&builder, Options::default()).await;
+    assert_eq!(own.unwrap_err().kind(), ErrorKind::Misconfigured);
     builder.with_connection_config(|connection| connection.max_redirections = 0);
     FredStore::new(builder.build().unwrap()).unwrap();
 }

@@ -1,5 +1,7 @@
 //! Connections that are a store's own, with the settings that a rate limiter needs.
 
+#[cfg(feature = "cluster")]
+use redis::cluster::ClusterClientBuilder;
 use redis::{ErrorKind as RedisErrorKind, IntoConnectionInfo, ProtocolVersion, RedisError};
 use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
@@ -12,16 +14,17 @@ use crate::settings;
 use crate::store::RedisStore;
 
 #[cfg(feature = "connection-manager")]
-impl RedisStore<redis::aio::ConnectionManager> {
+impl RedisStore<crate::ServerConnection> {
     /// Connects to the server at `url` and returns a store on it, with the
     /// [settings](settings::manager) that a rate limiter needs.
     ///
-    /// A connection that is lost is made again in the background.
+    /// A connection that is lost is made again in the background; while the server refuses to let
+    /// this client in, as for a password that is being changed, calls go on to try.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if `url` is none, or the server refuses its user or password;
-    /// [`ErrorKind::Unavailable`] if there is no server.
+    /// [`ErrorKind::Misconfigured`] if `url` is none, the server refuses its user or password, or a
+    /// certificate is refused; [`ErrorKind::Unavailable`] if there is no server.
     ///
     /// # Examples
     ///
@@ -33,14 +36,15 @@ impl RedisStore<redis::aio::ConnectionManager> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// For certificates that the system does not know, see [the crate](crate#tls-and-passwords).
     pub async fn connect(
         url: impl IntoConnectionInfo,
         options: Options,
     ) -> Result<Self, StoreError> {
         let client = redis::Client::open(with_resp3(url)?).map_err(refused)?;
-        let manager = redis::aio::ConnectionManager::new_with_config(client, settings::manager());
-        let manager = manager.await.map_err(refused)?;
-        Ok(Self::with_options(manager, options))
+        let connection = crate::ServerConnection::new(client).await;
+        Ok(Self::with_options(connection.map_err(refused)?, options))
     }
 }
 
@@ -51,8 +55,8 @@ impl RedisStore<redis::cluster_async::ClusterConnection> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if a URL is none, or the nodes refuse its user or password;
-    /// [`ErrorKind::Unavailable`] if none of them is there.
+    /// [`ErrorKind::Misconfigured`] if a URL is none, the nodes refuse its user or password, or a
+    /// certificate is refused; [`ErrorKind::Unavailable`] if none of them is there.
     ///
     /// # Examples
     ///
@@ -65,13 +69,68 @@ impl RedisStore<redis::cluster_async::ClusterConnection> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
     pub async fn connect_cluster<U: IntoConnectionInfo>(
         urls: impl IntoIterator<Item = U>,
         options: Options,
     ) -> Result<Self, StoreError> {
         let nodes: Result<Vec<_>, _> = urls.into_iter().map(with_resp3).collect();
         let nodes = nodes?;
-        let builder = redis::cluster::ClusterClientBuilder::new(nodes.iter().cloned());
+        let builder = ClusterClientBuilder::new(nodes.iter().cloned());
+        Self::open_cluster(builder, nodes, options).await
+    }
+
+    /// Does the same as [`connect_cluster`](Self::connect_cluster) over TLS, with certificates that
+    /// the system does not know.
+    ///
+    /// A cluster's connections take them from nowhere else: those that a `ConnectionInfo` holds are
+    /// forgotten by redis-rs.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_cluster`](Self::connect_cluster); [`ErrorKind::Misconfigured`] if a URL is not
+    /// one of `rediss://`, and if `certificates` are none.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_redis::redis::TlsCertificates;
+    /// use tollgate_redis::{Options, RedisStore};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let certificates = TlsCertificates {
+    ///     client_tls: None,
+    ///     root_cert: Some(std::fs::read("authority.pem")?),
+    /// };
+    /// let nodes = ["rediss://:secret@10.0.0.1:6379", "rediss://:secret@10.0.0.2:6379"];
+    /// let options = Options::default();
+    /// let store = RedisStore::connect_cluster_with(certificates, nodes, options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls-rustls")]
+    pub async fn connect_cluster_with<U: IntoConnectionInfo>(
+        certificates: redis::TlsCertificates,
+        urls: impl IntoIterator<Item = U>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        let with_certificates = |url| {
+            let client = redis::Client::build_with_tls(with_resp3(url)?, certificates.clone());
+            // What is wrong with certificates is an error of input and output to redis-rs.
+            let client = client.map_err(unusable)?;
+            Ok(client.get_connection_info().clone())
+        };
+        let nodes: Result<Vec<_>, StoreError> = urls.into_iter().map(with_certificates).collect();
+        let nodes = nodes?;
+        let builder = ClusterClientBuilder::new(nodes.iter().cloned()).certs(certificates);
+        Self::open_cluster(builder, nodes, options).await
+    }
+
+    async fn open_cluster(
+        builder: ClusterClientBuilder,
+        nodes: Vec<redis::ConnectionInfo>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
         let client = settings::cluster(builder, &options).build();
         let connection = client.map_err(refused)?.get_async_connection().await;
         let engine = RedisEngine::new(connection.map_err(refused)?, options.deadline());
@@ -88,12 +147,13 @@ impl RedisStore<crate::SentinelConnection> {
     /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on
     /// it, with the settings that a rate limiter needs.
     ///
+    /// A password in `urls` is for the Sentinels, and so is TLS.
     /// For a server that asks for a password or TLS, make a
     /// [`SentinelConnection`](crate::SentinelConnection) of your own.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if a URL is none or a password is refused;
+    /// [`ErrorKind::Misconfigured`] if a URL is none, or a password or a certificate is refused;
     /// [`ErrorKind::Unavailable`] if no Sentinel is there, or none knows a primary of `service`.
     ///
     /// # Examples
@@ -140,20 +200,81 @@ fn with_tcp(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, Store
     Ok(info.set_tcp_settings(settings::tcp()))
 }
 
+/// What is told of an error in which one of these stands.
+///
+/// They are looked for in its text, since that is all there is of what went wrong with a cluster,
+/// and since redis-rs does not tell one end of a TLS session from another.
+const MEANINGS: [(&[&str], ErrorKind, &str); 6] = [
+    (
+        &["NOAUTH"],
+        ErrorKind::Misconfigured,
+        "the server asks for a password: connect with one",
+    ),
+    (
+        &["WRONGPASS", "AuthenticationFailed"],
+        ErrorKind::Misconfigured,
+        "the server refused the user or password: connect with the right ones",
+    ),
+    (
+        &["NOPERM"],
+        ErrorKind::Misconfigured,
+        "the server's user may not do what connecting takes: grant it the commands that the \
+         documentation lists",
+    ),
+    (
+        &["invalid peer certificate"],
+        ErrorKind::Misconfigured,
+        "the server's certificate is refused: trust the authority that signed it, and connect by a \
+         name that it is for",
+    ),
+    (
+        &["received fatal alert", "received corrupt message"],
+        ErrorKind::Misconfigured,
+        "the server refused TLS as this client speaks it: see whether it asks for a certificate, \
+         and whether its port is for TLS",
+    ),
+    (
+        // A server that waits for the one kind of greeting, and was sent the other, says nothing
+        // or hangs up.
+        &[
+            "timed out",
+            "onnection reset",
+            "roken pipe",
+            "unexpected end of file",
+        ],
+        ErrorKind::Unavailable,
+        "the server did not greet back: is it well, and does it speak TLS if, and only if, the \
+         address says so?",
+    ),
+];
+
 /// Returns why there is no connection.
 fn refused(error: RedisError) -> StoreError {
-    let settled = matches!(
+    let text = error.to_string();
+    let is_told = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let meaning = MEANINGS.into_iter().find(|(words, ..)| is_told(words));
+    let is_settled = matches!(
         error.kind(),
-        RedisErrorKind::AuthenticationFailed
-            | RedisErrorKind::Client
+        RedisErrorKind::Client
             | RedisErrorKind::EmptySentinelList
             | RedisErrorKind::InvalidClientConfig
             | RedisErrorKind::RESP3NotSupported
-    ) || matches!(error.code(), Some("NOAUTH" | "NOPERM" | "WRONGPASS"));
-    if settled {
-        let message = format!("the server cannot be used with these settings ({error})");
-        StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
-    } else {
-        StoreError::new(ErrorKind::Unavailable, "no connection to the server").with_source(error)
-    }
+    );
+    let (kind, message) = match meaning {
+        Some((_, kind, advice)) => (kind, format!("{advice} ({text})")),
+        None if is_settled => return unusable(error),
+        None => (
+            ErrorKind::Unavailable,
+            format!(
+                "no connection to the server: is it running, and is the address right? ({text})"
+            ),
+        ),
+    };
+    StoreError::new(kind, message).with_source(error)
+}
+
+/// Returns that what was to be connected with is no way to connect.
+fn unusable(error: RedisError) -> StoreError {
+    let message = format!("the server cannot be used with these settings ({error})");
+    StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
 }

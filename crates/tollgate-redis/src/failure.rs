@@ -27,8 +27,16 @@ pub(crate) fn of(error: RedisError) -> Failure {
         // (`ECONNRESET`, `EPIPE`, `ETIMEDOUT`). What connects for a call, which is the manager, does
         // so before it writes it, and does not write it twice.
         _ if error.is_connection_refusal() => Failure::not_sent(error),
+        // So is a certificate, before anything else is written.
+        _ if is_distrust(&error) => Failure::not_sent(error),
         _ => Failure::lost(error),
     }
+}
+
+/// Returns whether the certificate of a server was refused, which ends a TLS session before it has
+/// begun.
+fn is_distrust(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Io && error.to_string().starts_with("invalid peer certificate")
 }
 
 /// Returns what `error` says of a call that was handed to a cluster connection.
@@ -112,12 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refused_connection_is_known_not_to_have_been_sent() {
+    fn only_a_refusal_to_connect_is_known_not_to_have_been_sent() {
         use io::ErrorKind::{
             BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
             TimedOut, UnexpectedEof,
         };
         assert_eq!(name(&of(broken(ConnectionRefused))), "not sent");
+        let distrust = io::Error::other("invalid peer certificate: Expired");
+        assert_eq!(name(&of(distrust.into())), "not sent");
+        let broken_off = io::Error::other("received fatal alert: CertificateRequired");
+        assert_eq!(name(&of(broken_off.into())), "lost");
         for kind in [
             BrokenPipe,
             ConnectionAborted,

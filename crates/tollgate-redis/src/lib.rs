@@ -12,6 +12,8 @@ mod engine;
 mod failure;
 #[cfg(feature = "cluster")]
 mod importers;
+#[cfg(feature = "connection-manager")]
+mod manager;
 mod plain;
 #[cfg(feature = "sentinel")]
 mod sentinel;
@@ -21,6 +23,8 @@ mod store;
 pub use redis;
 pub use tollgate_core::wire::{Clock, Options};
 
+#[cfg(feature = "connection-manager")]
+pub use manager::ServerConnection;
 pub use plain::PlainStore;
 #[cfg(feature = "sentinel")]
 pub use sentinel::SentinelConnection;

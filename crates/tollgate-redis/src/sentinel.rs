@@ -41,6 +41,43 @@ impl SentinelConnection {
     /// # Errors
     ///
     /// If no Sentinel answers, none knows a primary, or that one cannot be connected to.
+    ///
+    /// # Examples
+    ///
+    /// Sentinels with one password, a server with another, and TLS to both, with certificates that
+    /// the system does not know:
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "tls-rustls")]
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+    /// use tollgate_redis::redis::{ConnectionAddr, ProtocolVersion, TlsCertificates, TlsMode};
+    /// use tollgate_redis::{RedisStore, SentinelConnection, settings};
+    ///
+    /// let certificates = TlsCertificates {
+    ///     client_tls: None,
+    ///     root_cert: Some(std::fs::read("authority.pem")?),
+    /// };
+    /// let sentinels = ["10.0.0.1", "10.0.0.2"].map(|host| ConnectionAddr::TcpTls {
+    ///     host: host.to_owned(),
+    ///     port: 26379,
+    ///     insecure: false,
+    ///     tls_params: None,
+    /// });
+    /// let primary = SentinelServerType::Master;
+    /// let client = SentinelClientBuilder::new(sentinels, "mymaster", primary)?
+    ///     .set_client_to_sentinel_password("word")
+    ///     .set_client_to_sentinel_certificates(certificates.clone())
+    ///     .set_client_to_redis_password("secret")
+    ///     .set_client_to_redis_tls_mode(TlsMode::Secure)
+    ///     .set_client_to_redis_certificates(certificates)
+    ///     .set_client_to_redis_protocol(ProtocolVersion::RESP3)
+    ///     .set_client_to_redis_tcp_settings(settings::tcp())
+    ///     .build()?;
+    /// let store = RedisStore::new(SentinelConnection::new(client).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn new(client: SentinelClient) -> RedisResult<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {

@@ -1,7 +1,8 @@
 //! A client of a few lines, so that a test can ask a server without the clients under test.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// How long a connection waits for anything, unless told otherwise.
@@ -9,25 +10,29 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A blocking connection that speaks RESP2.
 #[derive(Debug)]
-pub struct Connection(BufReader<TcpStream>);
+pub struct Connection(BufReader<Stream>);
 
 impl Connection {
-    /// Connects to `address`, such as `127.0.0.1:6379`.
+    /// Connects to `address`, such as `127.0.0.1:6379` or `/run/redis/server.sock`, after a password
+    /// and `@` if the server asks for one.
     ///
     /// Every later read and write fails after five seconds; see [`set_timeout`](Self::set_timeout).
     ///
     /// # Errors
     ///
-    /// Fails if nobody listens there, or if `address` is none.
+    /// Fails if nobody listens there, if `address` is none, or if the password is refused.
     pub fn open(address: &str) -> io::Result<Self> {
-        let address: SocketAddr = address
-            .to_socket_addrs()?
-            .next()
-            .ok_or_else(|| io::Error::other("the name has no address"))?;
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_nodelay(true)?;
-        let connection = Self(BufReader::new(stream));
+        let (password, address) = match address.rsplit_once('@') {
+            Some((password, address)) => (Some(password), address),
+            None => (None, address),
+        };
+        let mut connection = Self(BufReader::new(Stream::open(address)?));
         connection.set_timeout(PATIENCE)?;
+        if let Some(password) = password
+            && let Reply::Error(error) = connection.command(&["AUTH", password])?
+        {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, error));
+        }
         Ok(connection)
     }
 
@@ -37,8 +42,7 @@ impl Connection {
     ///
     /// Fails if `timeout` is zero.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.0.get_ref().set_read_timeout(Some(timeout))?;
-        self.0.get_ref().set_write_timeout(Some(timeout))
+        self.0.get_ref().set_timeout(timeout)
     }
 
     /// Sends a command and waits for its reply; an error of the server's is a [`Reply`] too.
@@ -74,6 +78,65 @@ impl Connection {
     /// Fails if the connection does, if the time is over, or if the reply is not RESP2.
     pub fn receive(&mut self) -> io::Result<Reply> {
         read(&mut self.0)
+    }
+}
+
+/// What a connection goes through.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn open(address: &str) -> io::Result<Self> {
+        if address.starts_with('/') {
+            return UnixStream::connect(address).map(Self::Unix);
+        }
+        let address: SocketAddr = address
+            .to_socket_addrs()?
+            .next()
+            .ok_or_else(|| io::Error::other("the name has no address"))?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        let timeout = Some(timeout);
+        match self {
+            Self::Tcp(stream) => stream
+                .set_read_timeout(timeout)
+                .and_then(|()| stream.set_write_timeout(timeout)),
+            Self::Unix(stream) => stream
+                .set_read_timeout(timeout)
+                .and_then(|()| stream.set_write_timeout(timeout)),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.flush(),
+            Self::Unix(stream) => stream.flush(),
+        }
     }
 }
 

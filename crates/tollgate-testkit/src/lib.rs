@@ -10,6 +10,7 @@ mod proxy;
 mod sentinel;
 mod server;
 pub mod shared;
+mod tls;
 
 pub use cluster::{Cluster, ClusterOptions, Migration};
 pub use connection::{Connection, Reply};
@@ -17,3 +18,4 @@ pub use flavor::Flavor;
 pub use proxy::Proxy;
 pub use sentinel::{SentinelGroup, SentinelOptions};
 pub use server::{Server, ServerOptions};
+pub use tls::{Authority, Identity};

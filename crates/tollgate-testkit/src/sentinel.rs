@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cluster::until;
 use crate::server::{field, tail};
-use crate::{Connection, Flavor, Reply, Server, ServerOptions};
+use crate::{Authority, Connection, Flavor, Reply, Server, ServerOptions};
 
 /// What the sentinels call the primary.
 const NAME: &str = "tollgate";
@@ -38,14 +38,17 @@ const PERIODS: [&str; 10] = [
 
 /// How to start a [`SentinelGroup`].
 #[derive(Clone, Debug)]
-pub struct SentinelOptions {
+pub struct SentinelOptions<'a> {
     flavor: Flavor,
     replicas: usize,
     down_after: Duration,
     arguments: Vec<String>,
+    authority: Option<&'a Authority>,
+    password: Option<String>,
+    sentinel_password: Option<String>,
 }
 
-impl SentinelOptions {
+impl<'a> SentinelOptions<'a> {
     /// Returns options for a primary of `flavor` with one replica, which counts as down after half
     /// a second; on Redis 6.2, whose sentinels are slower, after one and a half.
     pub fn new(flavor: Flavor) -> Self {
@@ -58,6 +61,9 @@ impl SentinelOptions {
             replicas: 1,
             down_after: Duration::from_millis(down_after),
             arguments: Vec::new(),
+            authority: None,
+            password: None,
+            sentinel_password: None,
         }
     }
 
@@ -84,6 +90,28 @@ impl SentinelOptions {
         self
     }
 
+    /// Has the servers and the sentinels take TLS and nothing else, from each other too; see
+    /// [`ServerOptions::tls`].
+    #[must_use]
+    pub fn tls(mut self, authority: &'a Authority) -> Self {
+        self.authority = Some(authority);
+        self
+    }
+
+    /// Has the servers, but not the sentinels, ask for `password`; see [`ServerOptions::password`].
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Has the sentinels, but not the servers, ask for `password`, also each other.
+    #[must_use]
+    pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
+        self.sentinel_password = Some(password.into());
+        self
+    }
+
     /// Starts the servers and three sentinels, and waits until the replicas follow the primary and
     /// each sentinel knows all the others and the replicas.
     ///
@@ -93,9 +121,15 @@ impl SentinelOptions {
     #[track_caller]
     pub fn start(self) -> SentinelGroup {
         // By default a replica waits five seconds for others to come.
-        let options = ServerOptions::new(self.flavor)
+        let mut options = ServerOptions::new(self.flavor)
             .args(["--repl-diskless-sync-delay", "0"])
             .args(self.arguments);
+        if let Some(authority) = self.authority {
+            options = options.tls(authority);
+        }
+        if let Some(password) = &self.password {
+            options = options.password(password);
+        }
         let primary = options.clone().start();
         let port = primary.port().to_string();
         let replica = options.args(["--replicaof", "127.0.0.1", &port]);
@@ -107,13 +141,25 @@ impl SentinelOptions {
             // themselves elect nobody, and try again only after six seconds.
             let is_last = index + 1 == SENTINELS;
             let down_after = self.down_after * if is_last { 2 } else { 1 };
-            let configuration = format!(
+            let mut configuration = format!(
                 "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\n\
                  sentinel down-after-milliseconds {NAME} {}\n\
                  sentinel failover-timeout {NAME} 3000\n",
                 down_after.as_millis(),
             );
-            ServerOptions::sentinel(self.flavor, configuration, &PERIODS).start()
+            if let Some(password) = &self.password {
+                configuration += &format!("sentinel auth-pass {NAME} {password}\n");
+            }
+            let password = self.sentinel_password.clone();
+            if let Some(password) = &password {
+                configuration +=
+                    &format!("requirepass {password}\nsentinel sentinel-pass {password}\n");
+            }
+            let options = ServerOptions::sentinel(self.flavor, configuration, password, &PERIODS);
+            match self.authority {
+                Some(authority) => options.tls(authority).start(),
+                None => options.start(),
+            }
         });
         let sentinels = sentinels.collect();
         let group = SentinelGroup { servers, sentinels };
@@ -145,7 +191,7 @@ impl SentinelGroup {
     }
 
     /// Returns options for a group of `flavor`.
-    pub fn options(flavor: Flavor) -> SentinelOptions {
+    pub fn options<'a>(flavor: Flavor) -> SentinelOptions<'a> {
         SentinelOptions::new(flavor)
     }
 
@@ -291,7 +337,7 @@ impl SentinelGroup {
 
 /// Asks `server`, if it answers.
 fn ask(server: &Server, words: &[&str]) -> Option<Reply> {
-    let mut connection = Connection::open(&server.address()).ok()?;
+    let mut connection = Connection::open(&server.door()).ok()?;
     connection.command(words).ok()
 }
 

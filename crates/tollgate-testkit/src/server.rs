@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use crate::port::Port;
 use crate::process::{LOG, Process};
-use crate::{Connection, Flavor, Reply};
+use crate::tls::{SOCKET, Tls};
+use crate::{Authority, Connection, Flavor, Identity, Reply};
 
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +30,10 @@ const TAIL: usize = 20;
 pub struct ServerOptions {
     binary: PathBuf,
     arguments: Vec<String>,
+    /// None for a server that takes no TLS.
+    tls: Option<Tls>,
+    /// What the server asks its clients for.
+    password: Option<String>,
     /// What the server reads at its first start, and may rewrite.
     configuration: Option<String>,
     /// What the server is told at each start, whether it knows the command or not.
@@ -52,17 +57,27 @@ impl ServerOptions {
         Self {
             binary: binary.into(),
             arguments: arguments.map(str::to_owned).to_vec(),
+            tls: None,
+            password: None,
             configuration: None,
             told: Vec::new(),
         }
     }
 
-    /// Returns options for a sentinel with this configuration, which is told `command`.
+    /// Returns options for a sentinel with this configuration, which asks for `password` if there is
+    /// one, and which is told `command`.
     #[track_caller]
-    pub(crate) fn sentinel(flavor: Flavor, configuration: String, command: &[&str]) -> Self {
+    pub(crate) fn sentinel(
+        flavor: Flavor,
+        configuration: String,
+        password: Option<String>,
+        command: &[&str],
+    ) -> Self {
         Self {
             binary: flavor.binary(),
             arguments: vec!["--sentinel".to_owned()],
+            tls: None,
+            password,
             configuration: Some(configuration),
             told: command.iter().map(|&word| word.to_owned()).collect(),
         }
@@ -80,6 +95,41 @@ impl ServerOptions {
     pub fn args<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         self.arguments.extend(arguments.into_iter().map(T::into));
         self
+    }
+
+    /// Has the server take TLS and nothing else, with a certificate of `authority` for 127.0.0.1 and
+    /// localhost.
+    ///
+    /// The kit itself goes on to speak to it, through a socket in its folder. Starting a server
+    /// that was built without TLS fails.
+    #[must_use]
+    pub fn tls(self, authority: &Authority) -> Self {
+        self.tls_as(authority, authority.certify())
+    }
+
+    /// Has the server take TLS and nothing else, as `identity`.
+    #[must_use]
+    pub fn tls_as(mut self, authority: &Authority, identity: Identity) -> Self {
+        self.tls = Some(Tls::new(authority, identity));
+        self
+    }
+
+    /// Does the same as [`tls`](Self::tls), and has the server refuse clients without a certificate
+    /// of `authority`.
+    #[must_use]
+    pub fn mutual_tls(mut self, authority: &Authority) -> Self {
+        self.tls = Some(Tls::new(authority, authority.certify()).asking_clients());
+        self
+    }
+
+    /// Has the server ask for `password`, and give it to a server that it follows.
+    ///
+    /// Choose one that means nothing in a URL, such as letters and digits.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        let password = password.into();
+        self.password = Some(password.clone());
+        self.args(["--requirepass", &password, "--masterauth", &password])
     }
 
     /// Starts the server on a free port, and waits until it answers.
@@ -103,6 +153,10 @@ impl ServerOptions {
             if let Some(configuration) = &server.options.configuration {
                 fs::write(server.folder().join(CONFIGURATION), configuration)
                     .expect("a file for the configuration");
+            }
+            if let Some(tls) = &server.options.tls {
+                tls.write(server.folder())
+                    .expect("files for the certificates");
             }
             match server.run(Readiness::Serves) {
                 Ok(()) => return server,
@@ -218,7 +272,7 @@ impl Server {
     /// Panics if the server cannot be reached, or does not answer within five seconds.
     #[track_caller]
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
-        command(&self.address(), words)
+        command(&self.door(), words)
     }
 
     /// Connects to the server.
@@ -228,7 +282,7 @@ impl Server {
     /// Panics if the server cannot be reached.
     #[track_caller]
     pub fn connection(&self) -> Connection {
-        connect(&self.address())
+        connect(&self.door())
     }
 
     /// Returns where the server listens, such as `127.0.0.1:11000`.
@@ -241,9 +295,33 @@ impl Server {
         self.port.number()
     }
 
-    /// Returns where the server listens as a client takes it, such as `redis://127.0.0.1:11000`.
+    /// Returns where the server listens as a client takes it, such as `redis://127.0.0.1:11000`, or
+    /// `rediss://:password@127.0.0.1:11000` with TLS and a password.
     pub fn url(&self) -> String {
-        format!("redis://{}", self.address())
+        let scheme = match self.options.tls {
+            Some(_) => "rediss",
+            None => "redis",
+        };
+        let password = self.options.password.as_ref();
+        let password = password.map_or_else(String::new, |password| format!(":{password}@"));
+        format!("{scheme}://{password}{}", self.address())
+    }
+
+    /// Returns what the server asks its clients for.
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.options.password.as_deref()
+    }
+
+    /// Returns how this kit gets to the server, as [`Connection::open`] takes it.
+    pub(crate) fn door(&self) -> String {
+        let place = match self.options.tls {
+            Some(_) => self.folder().join(SOCKET).display().to_string(),
+            None => self.address(),
+        };
+        match &self.options.password {
+            Some(password) => format!("{password}@{place}"),
+            None => place,
+        }
     }
 
     /// Returns the number of the server's process.
@@ -283,9 +361,13 @@ impl Server {
     fn run(&self, readiness: Readiness) -> Result<(), String> {
         let port = self.port().to_string();
         let file = self.options.configuration.as_ref().map(|_| CONFIGURATION);
-        let own = ["--bind", "127.0.0.1", "--port", &port];
+        let own = match &self.options.tls {
+            Some(tls) => tls.arguments(&port).to_vec(),
+            None => vec!["--port", &port],
+        };
         let arguments: Vec<&str> = file
             .into_iter()
+            .chain(["--bind", "127.0.0.1"])
             .chain(own)
             .chain(self.options.arguments.iter().map(String::as_str))
             .collect();
@@ -293,8 +375,11 @@ impl Server {
         let mut process = Process::start(binary, &arguments, self.folder())
             .map_err(|error| format!("{} does not start: {error}", binary.display()))?;
         let deadline = Instant::now() + PATIENCE;
-        while !is_ready(&self.address(), process.pid(), readiness) {
-            let problem = if process.has_ended() {
+        while !is_ready(&self.door(), process.pid(), readiness) {
+            let problem = if process.has_ended() && self.options.tls.is_some() {
+                "ended at once, perhaps for it was built without TLS, which that of Debian's \
+                 redis-server was not"
+            } else if process.has_ended() {
                 "ended at once"
             } else if Instant::now() > deadline {
                 "does not answer"

@@ -119,13 +119,14 @@ fn start_cluster(binary: &Path, place: &Path) -> Result<String, String> {
     let arguments = arguments(NODE_TIMEOUT);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut state = String::new();
-    let mut addresses = Vec::new();
+    let (mut addresses, mut ports) = (Vec::new(), Vec::new());
     for index in 0..MASTERS {
         let node = start(binary, &arguments, place, &format!("server-{index}"))?;
         state.push_str(&format!("{node}\n"));
         addresses.push(node.address());
+        ports.push(node.port);
     }
-    form(&addresses, MASTERS)?;
+    form(&addresses, &ports, MASTERS)?;
     Ok(state)
 }
 

@@ -249,7 +249,12 @@ fn servers_that_are_not_there() {
         ("redis://", &["no host", "redis://HOST:PORT"]),
         ("127.0.0.1:6379", &["not the address", "redis://HOST:PORT"]),
         ("http://127.0.0.1", &["no store", "redis://HOST:PORT"]),
-        ("rediss://u:secret@127.0.0.1", &["TLS", "tunnel"]),
+        ("rediss://u:secret@127.0.0.1:1", &["(unavailable)", "runs"]),
+        ("freds://u:secret@127.0.0.1:1", &["(unavailable)", "runs"]),
+        (
+            "redis-clusters://127.0.0.1:1",
+            &["no store", "rediss or freds for TLS"],
+        ),
         ("memory", &["not the address", "give redis://HOST:PORT"]),
         ("", &["not the address"]),
     ] {

@@ -11,3 +11,4 @@ mod program;
 mod replay;
 mod report;
 mod servers;
+mod tls;

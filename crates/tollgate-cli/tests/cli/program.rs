@@ -22,7 +22,12 @@ pub(crate) const FULL: &str = concat!(
 pub(crate) fn tollgate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.stdin(Stdio::null());
-    for variable in ["TOLLGATE_KEY_SECRET", "TOLLGATE_STORE"] {
+    for variable in [
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "TOLLGATE_KEY_SECRET",
+        "TOLLGATE_STORE",
+    ] {
         command.env_remove(variable);
     }
     command

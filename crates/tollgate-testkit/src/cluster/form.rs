@@ -33,10 +33,10 @@ pub(crate) fn arguments(node_timeout: Duration) -> [String; 8] {
     .map(str::to_owned)
 }
 
-/// Makes the servers at `addresses` a cluster: the first `masters` of them share the slots, and
-/// each later one becomes a replica of one of them in turn.
-pub(crate) fn form(addresses: &[String], masters: usize) -> Result<(), String> {
-    let mut nodes: Vec<Connection> = addresses.iter().map(|address| connect(address)).collect();
+/// Makes the servers at `doors`, which listen on `ports`, a cluster: the first `masters` of them
+/// share the slots, and each later one becomes a replica of one of them in turn.
+pub(crate) fn form(doors: &[String], ports: &[u16], masters: usize) -> Result<(), String> {
+    let mut nodes: Vec<Connection> = doors.iter().map(|door| connect(door)).collect();
     for (index, node) in nodes.iter_mut().enumerate() {
         let epoch = (index + 1).to_string();
         run(node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
@@ -48,28 +48,24 @@ pub(crate) fn form(addresses: &[String], masters: usize) -> Result<(), String> {
             run(node, &words)?;
         }
         // All earlier ones, so that nothing depends on how quickly gossip spreads.
-        for address in &addresses[..index] {
-            let (host, port) = address.split_once(':').ok_or("an address has a port")?;
-            run(node, &["CLUSTER", "MEET", host, port])?;
+        for port in &ports[..index] {
+            run(node, &["CLUSTER", "MEET", "127.0.0.1", &port.to_string()])?;
         }
     }
-    let views = || addresses.iter().map(|address| View::of(address));
-    let count = addresses.len();
+    let views = || doors.iter().map(|door| View::of(door));
+    let count = doors.len();
     until("the nodes do not meet", PATIENCE, || {
         views().all(|view| view.is_some_and(|view| view.knows(count)))
     })?;
-    let first = View::of(&addresses[0]).ok_or("the first node does not answer")?;
+    let first = View::of(&doors[0]).ok_or("the first node does not answer")?;
     for (index, node) in nodes.iter_mut().enumerate().skip(masters) {
-        let (_, port) = addresses[index % masters]
-            .split_once(':')
-            .unwrap_or_default();
-        let master = port.parse().ok().and_then(|port| first.at(port));
+        let master = first.at(ports[index % masters]);
         let master = &master.ok_or("a master is not known")?.id;
         run(node, &["CLUSTER", "REPLICATE", master])?;
     }
     let complete = |view: View| view.replicas() == count - masters && view.covers_all();
     let is_up = || {
-        let all_ok = addresses.iter().all(|address| is_ok(address));
+        let all_ok = doors.iter().all(|door| is_ok(door));
         all_ok && views().all(|view| view.is_some_and(complete))
     };
     // A message from before it became a replica can make a node a master again in the eyes of
@@ -82,9 +78,9 @@ pub(crate) fn form(addresses: &[String], masters: usize) -> Result<(), String> {
     })
 }
 
-/// Returns whether the node at `address` serves, and follows its master if it has one.
-pub(crate) fn is_ok(address: &str) -> bool {
-    let Ok(mut node) = Connection::open(address) else {
+/// Returns whether the node at `door` serves, and follows its master if it has one.
+pub(crate) fn is_ok(door: &str) -> bool {
+    let Ok(mut node) = Connection::open(door) else {
         return false;
     };
     let mut says = |words: &[&str], name: &str, value: &str, otherwise: bool| {

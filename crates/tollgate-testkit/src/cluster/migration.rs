@@ -30,8 +30,8 @@ impl<'a> Migration<'a> {
         let number = slot.to_string();
         let set = ["CLUSTER", "SETSLOT", &number];
         // The new place first: until it expects the slot it would send clients back again.
-        Cluster::run(&to.address(), &[&set[..], &["IMPORTING", &source]].concat());
-        Cluster::run(&from.address(), &[&set[..], &["MIGRATING", &id]].concat());
+        Cluster::run(to, &[&set[..], &["IMPORTING", &source]].concat());
+        Cluster::run(from, &[&set[..], &["MIGRATING", &id]].concat());
         Self {
             cluster,
             slot,
@@ -66,7 +66,11 @@ impl<'a> Migration<'a> {
             return 0;
         }
         let port = self.to.port().to_string();
-        let words = ["MIGRATE", "127.0.0.1", &port, "", "0", PATIENCE_MS, "KEYS"];
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", PATIENCE_MS];
+        if let Some(password) = self.to.password() {
+            words.extend(["AUTH", password]);
+        }
+        words.push("KEYS");
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let reply = self.from.command(&[words, keys.clone()].concat());
         assert_eq!(reply.text(), Some("OK"), "{reply:?}");
@@ -85,8 +89,8 @@ impl<'a> Migration<'a> {
         let slot = self.slot.to_string();
         let words = ["CLUSTER", "SETSLOT", &slot, "NODE", &self.id];
         // The new master first, so that there is one at any time.
-        Cluster::run(&self.to.address(), &words);
-        Cluster::run(&self.from.address(), &words);
+        Cluster::run(self.to, &words);
+        Cluster::run(self.from, &words);
         let port = self.to.port();
         let arrived = |view: &View| {
             view.master_of(self.slot)
@@ -106,6 +110,6 @@ fn bytes(reply: &Reply) -> Option<&[u8]> {
 /// Returns the id of `node`.
 #[track_caller]
 fn id(node: &Server) -> String {
-    let view = View::of(&node.address()).expect("a node that runs");
+    let view = View::of(&node.door()).expect("a node that runs");
     view.myself().expect("a node that knows itself").id.clone()
 }

@@ -11,8 +11,7 @@ use form::eventually;
 pub(crate) use form::{arguments, form, is_ok, until};
 pub use migration::Migration;
 
-use crate::server::command;
-use crate::{Flavor, Server, ServerOptions};
+use crate::{Authority, Flavor, Server, ServerOptions};
 use view::View;
 
 /// The node timeout unless told otherwise: short, so that a failover is.
@@ -79,6 +78,20 @@ impl ClusterOptions {
         self
     }
 
+    /// Has the nodes take TLS and nothing else, from each other too; see [`ServerOptions::tls`].
+    #[must_use]
+    pub fn tls(mut self, authority: &Authority) -> Self {
+        self.server = self.server.tls(authority);
+        self
+    }
+
+    /// Has the nodes ask for `password`; see [`ServerOptions::password`].
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.server = self.server.password(password);
+        self
+    }
+
     /// Starts the nodes, and waits until all of them serve and know each other.
     ///
     /// # Panics
@@ -91,8 +104,9 @@ impl ClusterOptions {
         let count = self.masters * (1 + self.replicas);
         let nodes: Vec<Server> = (0..count).map(|_| options.clone().start()).collect();
         let cluster = Cluster { nodes };
-        let addresses: Vec<String> = cluster.addresses();
-        if let Err(error) = form(&addresses, self.masters) {
+        let doors: Vec<String> = cluster.nodes.iter().map(Server::door).collect();
+        let ports: Vec<u16> = cluster.nodes.iter().map(Server::port).collect();
+        if let Err(error) = form(&doors, &ports, self.masters) {
             panic!("{error}");
         }
         cluster
@@ -157,7 +171,8 @@ impl Cluster {
         self.nodes.iter().map(Server::address).collect()
     }
 
-    /// Returns where the nodes listen as a client takes it, such as `redis://127.0.0.1:11000`.
+    /// Returns where the nodes listen as a client takes it, such as `redis://127.0.0.1:11000`; see
+    /// [`Server::url`].
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::url).collect()
     }
@@ -187,7 +202,7 @@ impl Cluster {
         // What a node is it knows best itself: an old message can make it a master to others again,
         // until the next one does not.
         let follows = |node: &&Server| {
-            let view = View::of(&node.address());
+            let view = View::of(&node.door());
             view.is_some_and(|view| view.myself().is_some_and(|node| node.master() == id))
         };
         let mut running = self.nodes.iter().filter(|node| node.is_running());
@@ -203,10 +218,10 @@ impl Cluster {
     /// Panics if `replica` is none, or if that takes longer than twenty seconds.
     #[track_caller]
     pub fn failover(&self, replica: &Server) {
-        let view = View::of(&replica.address()).expect("a replica that runs");
+        let view = View::of(&replica.door()).expect("a replica that runs");
         let master = view.master_of_replica(replica.port());
         let master = master.unwrap_or_else(|| panic!("{} is none:\n{view}", replica.address()));
-        let reply = match View::of(&self.at(master.port).address()) {
+        let reply = match View::of(&self.at(master.port).door()) {
             Some(_) => replica.command(&["CLUSTER", "FAILOVER"]),
             None => replica.command(&["CLUSTER", "FAILOVER", "TAKEOVER"]),
         };
@@ -248,7 +263,7 @@ impl Cluster {
         self.agree(View::covers_all);
         let is_ok = || {
             let mut running = self.running();
-            running.all(|address| is_ok(&address))
+            running.all(|door| is_ok(&door))
         };
         eventually("the nodes do not serve", is_ok);
     }
@@ -257,7 +272,7 @@ impl Cluster {
     #[track_caller]
     fn agree(&self, condition: impl Fn(&View) -> bool) {
         let agreed = || {
-            let views = self.running().filter_map(|address| View::of(&address));
+            let views = self.running().filter_map(|door| View::of(&door));
             let mut masters = Vec::new();
             for view in views {
                 if !condition(&view) {
@@ -272,13 +287,13 @@ impl Cluster {
 
     #[track_caller]
     fn view(&self) -> View {
-        let mut views = self.running().filter_map(|address| View::of(&address));
+        let mut views = self.running().filter_map(|door| View::of(&door));
         views.next().expect("a node that runs")
     }
 
     fn running(&self) -> impl Iterator<Item = String> {
         let running = self.nodes.iter().filter(|node| node.is_running());
-        running.map(Server::address)
+        running.map(Server::door)
     }
 
     #[track_caller]
@@ -289,8 +304,8 @@ impl Cluster {
 
     /// Runs a command that must succeed.
     #[track_caller]
-    fn run(address: &str, words: &[&str]) {
-        let reply = command(address, words);
+    fn run(node: &Server, words: &[&str]) {
+        let reply = node.command(words);
         assert_eq!(reply.text(), Some("OK"), "{words:?}: {reply:?}");
     }
 }

@@ -22,9 +22,9 @@ pub(super) struct Seen {
 }
 
 impl View {
-    /// Asks the node at `address`, if it answers.
-    pub(super) fn of(address: &str) -> Option<Self> {
-        let mut connection = Connection::open(address).ok()?;
+    /// Asks the node at `door`, if it answers.
+    pub(super) fn of(door: &str) -> Option<Self> {
+        let mut connection = Connection::open(door).ok()?;
         let reply = connection.command(&["CLUSTER", "NODES"]).ok()?;
         Self::parse(reply.text()?)
     }

@@ -1,0 +1,145 @@
+//! Servers and clusters are reached over TLS, by whom they are certified decides.
+
+use std::process::Output;
+
+use tollgate_testkit::{Authority, Cluster, Flavor, Server};
+
+use crate::program::{SAMPLE, Scratch, fails, file, replay, stderr, stdout, tollgate};
+
+const LOGIN: [&str; 4] = ["--limit", "login=gcra:10/1h", "--key", "alice"];
+
+/// Returns a server that takes TLS only, and a file that holds its authority.
+fn secured() -> (Server, Scratch) {
+    let authority = Authority::new();
+    let server = Server::options(Flavor::System).tls(&authority);
+    let server = server.password("secret").start();
+    (server, file("authority.pem", authority.pem()))
+}
+
+/// Returns where `server` is, through either client.
+fn stores(server: &Server) -> [String; 2] {
+    ["rediss", "freds"].map(|scheme| format!("{scheme}://:secret@{}", server.address()))
+}
+
+/// Runs `tollgate check` on `store`.
+fn check(store: &str, more: &[&str]) -> Output {
+    let mut command = tollgate();
+    command.args(["check", "--store", store]).args(LOGIN);
+    command.args(more).output().unwrap()
+}
+
+#[track_caller]
+fn is_allowed(output: &Output, remaining: u32) {
+    let text = stdout(output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    let row = text.lines().last().unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words[2], remaining.to_string(), "{text}");
+}
+
+#[test]
+fn a_server_is_reached_through_its_authority() {
+    let (server, authority) = secured();
+    let given = ["--tls-ca", &*authority];
+    let mut remaining = 10;
+    for store in stores(&server) {
+        for _ in 0..2 {
+            remaining -= 1;
+            is_allowed(&check(&store, &given), remaining);
+        }
+    }
+    let expected = replay(&[SAMPLE, "--limit", "gcra:5/1m"]);
+    for store in stores(&server) {
+        let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--store", &store];
+        let output = replay(&[&arguments[..], &given].concat());
+        assert_eq!(stdout(&output), stdout(&expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_server_is_reached_through_what_the_system_trusts() {
+    let (server, authority) = secured();
+    for (index, store) in (0..).zip(stores(&server)) {
+        let mut command = tollgate();
+        command.env("SSL_CERT_FILE", &*authority);
+        command.args(["check", "--store", &store]).args(LOGIN);
+        is_allowed(&command.output().unwrap(), 9 - index);
+    }
+}
+
+#[test]
+fn a_server_that_nobody_vouches_for_is_refused() {
+    let (server, _) = secured();
+    let other = file("other.pem", Authority::new().pem());
+    for store in stores(&server) {
+        for given in [&[][..], &["--tls-ca", &*other]] {
+            let output = check(&store, given);
+            let hints = ["(misconfigured)", "certificate is refused", "--tls-ca"];
+            fails(&output, &hints);
+            let text = stderr(&output);
+            assert!(!text.contains("secret") && !text.contains(" { "), "{text}");
+        }
+    }
+    // Nothing was counted on the way.
+    assert_eq!(server.command(&["DBSIZE"]).integer(), Some(0));
+}
+
+#[test]
+fn passwords_and_plain_ports_are_told_over_tls_too() {
+    let (server, authority) = secured();
+    let given = ["--tls-ca", &*authority];
+    let plain = Server::start(Flavor::System);
+    for scheme in ["rediss", "freds"] {
+        let wrong = format!("{scheme}://:wrong@{}", server.address());
+        let hints = ["(misconfigured)", "refused the user or password"];
+        fails(&check(&wrong, &given), &hints);
+        let plain = format!("{scheme}://{}", plain.address());
+        let hints = ["(unavailable)", "speak TLS if, and only if"];
+        fails(&check(&plain, &given), &hints);
+    }
+    for scheme in ["redis", "fred"] {
+        let store = format!("{scheme}://:secret@{}", server.address());
+        let hints = ["(unavailable)", "speak TLS if, and only if"];
+        fails(&check(&store, &[]), &hints);
+    }
+}
+
+#[test]
+fn a_cluster_is_reached_through_its_authority() {
+    let authority = Authority::new();
+    let options = Cluster::options(Flavor::System).masters(2).replicas(0);
+    let cluster = options.tls(&authority).password("secret").start();
+    let authority = file("authority.pem", authority.pem());
+    let expected = replay(&[SAMPLE, "--limit", "gcra:5/1m"]);
+    for scheme in ["rediss-cluster", "freds-cluster"] {
+        let store = format!("{scheme}://:secret@{}", cluster.addresses().join(","));
+        let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--store", &store];
+        let output = replay(&[&arguments[..], &["--tls-ca", &authority]].concat());
+        assert_eq!(stdout(&output), stdout(&expected), "{}", stderr(&output));
+        fails(&check(&store, &[]), &["certificate is refused", "--tls-ca"]);
+    }
+}
+
+#[test]
+fn authorities_that_cannot_be() {
+    let (server, authority) = secured();
+    let empty = file("empty.pem", "no certificate");
+    let broken = file(
+        "broken.pem",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    );
+    let [store, _] = stores(&server);
+    for (path, hint) in [
+        (&*empty, "there is no certificate in it"),
+        (&*broken, "give a PEM file"),
+        ("/no/such/file", "give a PEM file"),
+    ] {
+        fails(&check(&store, &["--tls-ca", path]), &["--tls-ca", hint]);
+    }
+    let plain = format!("redis://:secret@{}", server.address());
+    let output = check(&plain, &["--tls-ca", &authority]);
+    fails(&output, &["--tls-ca is for TLS", "rediss://"]);
+    assert!(!stderr(&output).contains("secret"));
+    let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--tls-ca", &authority];
+    fails(&replay(&arguments), &["--tls-ca is for TLS", "memory"]);
+}
