@@ -17,10 +17,11 @@ pub(crate) struct Sent {
     pub(crate) argument: Vec<u8>,
 }
 
-/// Returns what a store with `options` sends for a call on `limits` by each of `names`.
+/// Returns what a store with `options` sends for a call of `cost` on `limits` by each of `names`.
 pub(crate) async fn sent(
     options: &Options,
     limits: &[Limit],
+    cost: u64,
     names: &[String],
 ) -> Result<Vec<Sent>, Problem> {
     let store = WireStore::new(Capture::default(), options.clone());
@@ -28,7 +29,7 @@ pub(crate) async fn sent(
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         // There is no server to answer.
-        let _ = limiter.check(name.as_str()).await;
+        let _ = limiter.check_n(name.as_str(), cost).await;
         let sent = limiter.store().engine().take();
         all.push(sent.ok_or("a store that sends nothing")?);
     }
@@ -100,7 +101,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
-        let sent = runtime.block_on(sent(&Options::new(), &[limit], &names));
+        let sent = runtime.block_on(sent(&Options::new(), &[limit], 1, &names));
         let [first, second] = <[Sent; 2]>::try_from(sent.unwrap()).unwrap();
         assert_ne!(first.keys, second.keys);
         assert_eq!(first.sha1, second.sha1);

@@ -26,6 +26,7 @@ pub(crate) const FOUR: &str = "four gcra together";
 pub(crate) const PLAIN: &str = "fixed window without scripts";
 pub(crate) const LOG: &str = "sliding log of 100";
 pub(crate) const LONG_LOG: &str = "sliding log of 10,000";
+pub(crate) const COSTLY_LOG: &str = "sliding log of 100 calls that cost 1,000";
 
 /// How many keys are gone around where nothing asks for another number.
 const KEYS: usize = 1_000;
@@ -58,6 +59,7 @@ struct Case {
     name: &'static str,
     outcome: Outcome,
     limits: Vec<Limit>,
+    cost: u64,
     keys: Arc<Keys>,
     /// How many calls each key has made before the measurement.
     filled: usize,
@@ -148,7 +150,13 @@ async fn decisions<C: Client>(
     plan: &Plan,
 ) -> Result<(), Problem> {
     if case.outcome == Outcome::Allowed {
-        let sent = capture::sent(&clients::options(), &case.limits, case.keys.names()).await?;
+        let sent = capture::sent(
+            &clients::options(),
+            &case.limits,
+            case.cost,
+            case.keys.names(),
+        )
+        .await?;
         // A script that nobody has loaded is refused.
         if let Some(text) = sent.first().map(|sent| &sent.text) {
             client.load(text).await?;
@@ -162,6 +170,7 @@ async fn decisions<C: Client>(
     }
     let subject = Decides {
         limiter: RateLimiter::new(client.store()?, case.limits.iter().cloned())?,
+        cost: case.cost,
         keys: Arc::clone(&case.keys),
     };
     points.push(case.point::<C>(row(case.name, case.outcome), subject, plan));
@@ -202,6 +211,7 @@ fn allowed(plan: &Plan) -> Result<Vec<Case>, LimitError> {
             name,
             outcome: Outcome::Allowed,
             limits: limits(name, Outcome::Allowed, algorithms)?,
+            cost: 1,
             keys: Arc::new(Keys::new(KEYS)),
             filled: 0,
             settles: None,
@@ -214,10 +224,11 @@ fn allowed(plan: &Plan) -> Result<Vec<Case>, LimitError> {
             ..case(name, &[SlidingBuckets::new(short, count)?.into()])?
         })
     };
-    let log = |name, amount: u32, most_keys| -> Result<Case, LimitError> {
-        let quota = Quota::new(amount.into(), plan.window)?;
+    let log = |name, calls: u32, cost, most_keys| -> Result<Case, LimitError> {
+        let quota = Quota::new(u64::from(calls) * cost, plan.window)?;
         Ok(Case {
-            keys: Arc::new(Keys::of_log(most_keys, amount, plan.window)),
+            cost,
+            keys: Arc::new(Keys::of_log(most_keys, calls, plan.window)),
             settles: Some(plan.window),
             ..case(name, &[SlidingLog::new(quota)?.into()])?
         })
@@ -239,8 +250,9 @@ fn allowed(plan: &Plan) -> Result<Vec<Case>, LimitError> {
         case("sliding counter", &[SlidingCounter::new(counted)?.into()])?,
         buckets("10 sliding buckets", 10)?,
         buckets("60 sliding buckets", 60)?,
-        log(LOG, 100, 2_000)?,
-        log(LONG_LOG, 10_000, 50)?,
+        log(LOG, 100, 1, 2_000)?,
+        log(LONG_LOG, 10_000, 1, 50)?,
+        log(COSTLY_LOG, 100, 1_000, 2_000)?,
     ])
 }
 
@@ -252,6 +264,7 @@ fn denied() -> Result<Vec<Case>, LimitError> {
             name,
             outcome: Outcome::Denied,
             limits: limits(name, Outcome::Denied, algorithms)?,
+            cost: 1,
             keys: Arc::new(Keys::new(KEYS)),
             filled: 1,
             settles: None,
@@ -349,6 +362,7 @@ async fn plain(points: &mut Vec<Point>, client: &RedisRs, plan: &Plan) -> Result
             name: PLAIN,
             outcome,
             limits: limits(PLAIN, outcome, &[window.into()])?,
+            cost: 1,
             keys: Arc::new(Keys::new(KEYS)),
             filled: 0,
             settles: None,
@@ -361,7 +375,12 @@ async fn plain(points: &mut Vec<Point>, client: &RedisRs, plan: &Plan) -> Result
                 let _ = limiter.check(name.as_str()).await;
             }
         }
-        let subject = Decides { limiter, keys };
+        let cost = case.cost;
+        let subject = Decides {
+            limiter,
+            cost,
+            keys,
+        };
         points.push(case.point::<RedisRs>(row(PLAIN, outcome), subject, plan));
     }
     Ok(())

@@ -79,12 +79,14 @@ impl<C: Client> Subject for ByHand<C> {
 /// A decision through the library.
 pub(crate) struct Decides<S> {
     pub(crate) limiter: RateLimiter<S>,
+    pub(crate) cost: u64,
     pub(crate) keys: Arc<Keys>,
 }
 
 impl<S: Store + 'static> Subject for Decides<S> {
     async fn call(&self, turn: usize) -> Result<bool, Problem> {
-        let decision = self.limiter.check(self.keys.name(turn)).await?;
+        let name = self.keys.name(turn);
+        let decision = self.limiter.check_n(name, self.cost).await?;
         Ok(std::hint::black_box(&decision).is_allowed())
     }
 }

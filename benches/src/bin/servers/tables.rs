@@ -7,7 +7,7 @@ use tollgate_benches::Outcome;
 use crate::clients::{Client, Fred, RedisRs};
 use crate::measure::{DEPTHS, Measured, Sample};
 use crate::points::{
-    FOUR, INCREMENT, LOG, LONG_LOG, ONE, PLAIN, Point, TRANSACTION, TWO, by_hand, row,
+    COSTLY_LOG, FOUR, INCREMENT, LOG, LONG_LOG, ONE, PLAIN, Point, TRANSACTION, TWO, by_hand, row,
 };
 use crate::run::median;
 
@@ -149,6 +149,7 @@ impl Results<'_> {
             (allowed(PLAIN), TRANSACTION),
             (allowed(LOG), &one),
             (allowed(LONG_LOG), &one),
+            (allowed(COSTLY_LOG), &allowed(LOG)),
         ] {
             if self.rows().contains(&&*case) {
                 let cells = self.ratios(&case, other, |sample| sample.server);
