@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{Client, ConnectionAddr, ConnectionInfo, Pipeline, RedisResult, Value};
-use tokio::sync::Mutex;
+use redis::{Client, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisResult, Value};
+use tokio::sync::OnceCell;
 
 use crate::settings;
 
@@ -20,8 +21,11 @@ pub(crate) type Node = (String, u16);
 pub(crate) struct Importers {
     /// How to connect to a node, whose address is another.
     info: ConnectionInfo,
-    connections: Mutex<HashMap<Node, MultiplexedConnection>>,
+    connections: Mutex<HashMap<Node, Arc<Connecting>>>,
 }
+
+/// One connection, which many calls may wait for.
+type Connecting = OnceCell<MultiplexedConnection>;
 
 /// What came of commands to a node.
 pub(crate) enum Sent {
@@ -40,7 +44,9 @@ impl Importers {
 
     /// Sends `commands` to `node`, at once and once.
     pub(crate) async fn send(&self, commands: &Pipeline, node: &Node) -> Sent {
-        let Some(mut connection) = self.connection(node).await else {
+        let place = Arc::clone(self.lock().entry(node.clone()).or_default());
+        let connection = place.get_or_try_init(|| self.connect(node)).await;
+        let Ok(mut connection) = connection.cloned() else {
             return Sent::Nothing;
         };
         let count = commands.len();
@@ -48,26 +54,27 @@ impl Importers {
         if let Err(error) = &replies
             && error.is_unrecoverable_error()
         {
-            self.connections.lock().await.remove(node);
+            self.lock().retain(|_, other| !Arc::ptr_eq(other, &place));
         }
         Sent::Commands(replies)
     }
 
-    async fn connection(&self, node: &Node) -> Option<MultiplexedConnection> {
-        // Held while connecting, so that many calls open one connection.
-        let mut connections = self.connections.lock().await;
-        if let Some(connection) = connections.get(node) {
-            return Some(connection.clone());
-        }
-        let info = self.info.clone().set_addr(self.address(node)?);
+    async fn connect(&self, node: &Node) -> RedisResult<MultiplexedConnection> {
+        let address = self
+            .address(node)
+            .ok_or((ErrorKind::InvalidClientConfig, "no address of a node"))?;
+        let client = Client::open(self.info.clone().set_addr(address))?;
         let config = settings::connection();
-        let connection = Client::open(info)
-            .ok()?
+        client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .ok()?;
-        connections.insert(node.clone(), connection.clone());
-        Some(connection)
+    }
+
+    /// Nothing panics while it holds the lock, but if it did, the connections would still be whole.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Node, Arc<Connecting>>> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn address(&self, node: &Node) -> Option<ConnectionAddr> {
