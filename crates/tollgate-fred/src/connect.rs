@@ -8,8 +8,10 @@ use fred::interfaces::ClientLike;
 use fred::types::{Builder, ConnectHandle};
 use tokio::task::JoinHandle;
 use tokio::time;
-use tollgate_core::wire::Options;
-use tollgate_core::{ErrorKind, StoreError};
+#[cfg(doc)]
+use tollgate_core::ErrorKind;
+use tollgate_core::StoreError;
+use tollgate_core::wire::{NoConnection, Options};
 
 use crate::clients::Clients;
 use crate::settings;
@@ -131,79 +133,31 @@ async fn open<C: Clients>(clients: C, options: Options) -> Result<FredStore<C>, 
     Ok(FredStore::of(clients, options, connections))
 }
 
-/// What is told of an error in whose details one of these stands.
+/// What fred says of what went wrong.
 ///
-/// fred has one kind of error for all that goes wrong with Sentinels and what is behind them, and
-/// another for all that goes wrong with sockets, TLS included.
-const MEANINGS: [(&[&str], ErrorKind, &str); 7] = [
-    (
-        &["NOAUTH"],
-        ErrorKind::Misconfigured,
-        "the server asks for a password: connect with one",
-    ),
-    (
-        &["WRONGPASS"],
-        ErrorKind::Misconfigured,
-        "the server refused the user or password: connect with the right ones",
-    ),
-    (
-        &["NOPERM"],
-        ErrorKind::Misconfigured,
-        "the server's user may not do what connecting takes: grant it the commands that the \
-         documentation lists",
-    ),
-    (
-        &["InvalidCertificate"],
-        ErrorKind::Misconfigured,
-        "the server's certificate is refused: trust the authority that signed it, and connect by a \
-         name that it is for",
-    ),
-    (
-        &["AlertReceived", "InvalidMessage"],
-        ErrorKind::Misconfigured,
-        "the server refused TLS as this client speaks it: see whether it asks for a certificate, \
-         and whether its port is for TLS",
-    ),
-    (
-        &["all sentinel nodes"],
-        ErrorKind::Unavailable,
-        "no Sentinel let this client in: are they running, are their addresses right, and is what \
-         they ask for, be it a password or TLS?",
-    ),
-    (
-        // A server that waits for the one kind of greeting, and was sent the other, says nothing
-        // or hangs up.
-        &[
-            "timed out",
-            "ConnectionReset",
-            "BrokenPipe",
-            "UnexpectedEof",
-        ],
-        ErrorKind::Unavailable,
-        "the server did not greet back: is it well, and does it speak TLS if, and only if, the \
-         address says so?",
-    ),
+/// It is looked for in the details: fred has one kind of error for all that goes wrong with
+/// Sentinels and what is behind them, and another for all that goes wrong with sockets, TLS
+/// included.
+const WORDS: [(&str, NoConnection); 8] = [
+    ("InvalidCertificate", NoConnection::UntrustedCertificate),
+    ("AlertReceived", NoConnection::AlertedTls),
+    ("InvalidMessage", NoConnection::AlertedTls),
+    ("all sentinel nodes", NoConnection::NoSentinel),
+    ("timed out", NoConnection::NotGreeted),
+    ("ConnectionReset", NoConnection::NotGreeted),
+    ("BrokenPipe", NoConnection::NotGreeted),
+    ("UnexpectedEof", NoConnection::NotGreeted),
 ];
 
 /// Returns what to tell a caller for whom no connection was opened.
 pub(crate) fn refused(error: Error) -> StoreError {
-    let details = error.details();
-    let is_told = |words: &[&str]| words.iter().any(|word| details.contains(word));
-    let meaning = MEANINGS.into_iter().find(|(words, ..)| is_told(words));
-    let (kind, message) = match (meaning, error.kind()) {
-        (Some((_, kind, message)), _) => (kind, message),
-        (None, FredErrorKind::Auth) => (
-            ErrorKind::Misconfigured,
-            "the server refused the user or password: connect with the right ones",
-        ),
-        (None, FredErrorKind::Config | FredErrorKind::InvalidArgument | FredErrorKind::Url) => (
-            ErrorKind::Misconfigured,
-            "these are no settings to connect with: see the source of this error",
-        ),
-        (None, _) => (
-            ErrorKind::Unavailable,
-            "no connection to the server: is it running, and is the address right?",
-        ),
+    let other = match error.kind() {
+        FredErrorKind::Auth => NoConnection::WrongPassword,
+        FredErrorKind::Config | FredErrorKind::InvalidArgument | FredErrorKind::Url => {
+            NoConnection::UnusableSettings
+        }
+        _ => NoConnection::Unreachable,
     };
-    StoreError::new(kind, message).with_source(error)
+    let told = NoConnection::told(error.details(), &WORDS);
+    told.unwrap_or(other).error(error)
 }

@@ -3,8 +3,10 @@
 #[cfg(feature = "cluster")]
 use redis::cluster::ClusterClientBuilder;
 use redis::{ErrorKind as RedisErrorKind, IntoConnectionInfo, ProtocolVersion, RedisError};
-use tollgate_core::wire::Options;
-use tollgate_core::{ErrorKind, StoreError};
+#[cfg(doc)]
+use tollgate_core::ErrorKind;
+use tollgate_core::StoreError;
+use tollgate_core::wire::{NoConnection, Options};
 
 #[cfg(feature = "cluster")]
 use crate::engine::RedisEngine;
@@ -69,7 +71,6 @@ impl RedisStore<redis::cluster_async::ClusterConnection> {
     /// # Ok(())
     /// # }
     /// ```
-    ///
     pub async fn connect_cluster<U: IntoConnectionInfo>(
         urls: impl IntoIterator<Item = U>,
         options: Options,
@@ -117,7 +118,7 @@ impl RedisStore<redis::cluster_async::ClusterConnection> {
         let with_certificates = |url| {
             let client = redis::Client::build_with_tls(with_resp3(url)?, certificates.clone());
             // What is wrong with certificates is an error of input and output to redis-rs.
-            let client = client.map_err(unusable)?;
+            let client = client.map_err(|error| NoConnection::UnusableSettings.error(error))?;
             Ok(client.get_connection_info().clone())
         };
         let nodes: Result<Vec<_>, StoreError> = urls.into_iter().map(with_certificates).collect();
@@ -200,59 +201,26 @@ fn with_tcp(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, Store
     Ok(info.set_tcp_settings(settings::tcp()))
 }
 
-/// What is told of an error in which one of these stands.
+/// What redis-rs says of what went wrong.
 ///
-/// They are looked for in its text, since that is all there is of what went wrong with a cluster,
-/// and since redis-rs does not tell one end of a TLS session from another.
-const MEANINGS: [(&[&str], ErrorKind, &str); 6] = [
+/// It is looked for in the text, since that is all there is of what went wrong with a cluster, and
+/// since redis-rs does not tell one end of a TLS session from another.
+const WORDS: [(&str, NoConnection); 8] = [
+    ("AuthenticationFailed", NoConnection::WrongPassword),
     (
-        &["NOAUTH"],
-        ErrorKind::Misconfigured,
-        "the server asks for a password: connect with one",
+        "invalid peer certificate",
+        NoConnection::UntrustedCertificate,
     ),
-    (
-        &["WRONGPASS", "AuthenticationFailed"],
-        ErrorKind::Misconfigured,
-        "the server refused the user or password: connect with the right ones",
-    ),
-    (
-        &["NOPERM"],
-        ErrorKind::Misconfigured,
-        "the server's user may not do what connecting takes: grant it the commands that the \
-         documentation lists",
-    ),
-    (
-        &["invalid peer certificate"],
-        ErrorKind::Misconfigured,
-        "the server's certificate is refused: trust the authority that signed it, and connect by a \
-         name that it is for",
-    ),
-    (
-        &["received fatal alert", "received corrupt message"],
-        ErrorKind::Misconfigured,
-        "the server refused TLS as this client speaks it: see whether it asks for a certificate, \
-         and whether its port is for TLS",
-    ),
-    (
-        // A server that waits for the one kind of greeting, and was sent the other, says nothing
-        // or hangs up.
-        &[
-            "timed out",
-            "onnection reset",
-            "roken pipe",
-            "unexpected end of file",
-        ],
-        ErrorKind::Unavailable,
-        "the server did not greet back: is it well, and does it speak TLS if, and only if, the \
-         address says so?",
-    ),
+    ("received fatal alert", NoConnection::AlertedTls),
+    ("received corrupt message", NoConnection::AlertedTls),
+    ("timed out", NoConnection::NotGreeted),
+    ("onnection reset", NoConnection::NotGreeted),
+    ("roken pipe", NoConnection::NotGreeted),
+    ("unexpected end of file", NoConnection::NotGreeted),
 ];
 
 /// Returns why there is no connection.
 fn refused(error: RedisError) -> StoreError {
-    let text = error.to_string();
-    let is_told = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let meaning = MEANINGS.into_iter().find(|(words, ..)| is_told(words));
     let is_settled = matches!(
         error.kind(),
         RedisErrorKind::Client
@@ -260,21 +228,11 @@ fn refused(error: RedisError) -> StoreError {
             | RedisErrorKind::InvalidClientConfig
             | RedisErrorKind::RESP3NotSupported
     );
-    let (kind, message) = match meaning {
-        Some((_, kind, advice)) => (kind, format!("{advice} ({text})")),
-        None if is_settled => return unusable(error),
-        None => (
-            ErrorKind::Unavailable,
-            format!(
-                "no connection to the server: is it running, and is the address right? ({text})"
-            ),
-        ),
+    let other = if is_settled {
+        NoConnection::UnusableSettings
+    } else {
+        NoConnection::Unreachable
     };
-    StoreError::new(kind, message).with_source(error)
-}
-
-/// Returns that what was to be connected with is no way to connect.
-fn unusable(error: RedisError) -> StoreError {
-    let message = format!("the server cannot be used with these settings ({error})");
-    StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
+    let told = NoConnection::told(&error.to_string(), &WORDS);
+    told.unwrap_or(other).error(error)
 }

@@ -79,7 +79,7 @@ impl<'a> Call<'a> {
     }
 }
 
-type Source = Box<dyn Error + Send + Sync>;
+pub(super) type Source = Box<dyn Error + Send + Sync>;
 
 /// Why an exchange brought no reply that could be used.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod codec;
 mod engine;
 mod fault;
 mod keyspace;
+mod no_connection;
 mod options;
 mod plain;
 mod script;
@@ -17,6 +18,7 @@ mod store;
 mod twin;
 
 pub use engine::{Call, Engine, Failure};
+pub use no_connection::NoConnection;
 pub use options::{Clock, Options};
 pub use plain::{Command, PlainStore, Transact};
 pub use script::Script;
