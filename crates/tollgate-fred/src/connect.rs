@@ -1,5 +1,8 @@
 //! Connections that are a store's own, with the settings that a rate limiter needs.
 
+use std::future;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use fred::clients::{Client, Pool};
@@ -27,7 +30,7 @@ impl FredStore<Client> {
     /// or `redis-sentinel://host:port?sentinelServiceName=name`, with `rediss` for TLS.
     /// With `rediss`, the system says which authorities are trusted; for others, and for a
     /// certificate of your own, see [`settings::builder`].
-    /// The connections end when the store is dropped.
+    /// The connections end when the store is dropped, or this future is.
     ///
     /// # Errors
     ///
@@ -87,9 +90,17 @@ impl FredStore<Pool> {
 pub(crate) struct Connection(JoinHandle<()>);
 
 impl Connection {
-    async fn open(client: Client) -> Result<Self, Error> {
-        let task = Task(client.init().await?);
-        Ok(Self(tokio::spawn(keep(client, task))))
+    async fn open(client: &Client) -> Result<Self, Error> {
+        // Not `init`: were this future dropped while that waits, fred's task would go on for ever.
+        let mut connected = pin!(client.wait_for_connect());
+        // It hears only of what happens from here on.
+        let first = future::poll_fn(|context| Poll::Ready(connected.as_mut().poll(context))).await;
+        let task = Task(client.connect());
+        match first {
+            Poll::Ready(already) => already?,
+            Poll::Pending => connected.await?,
+        }
+        Ok(Self(tokio::spawn(keep(client.clone(), task))))
     }
 }
 
@@ -127,7 +138,7 @@ async fn keep(client: Client, mut task: Task) {
 async fn open<C: Clients>(clients: C, options: Options) -> Result<FredStore<C>, StoreError> {
     let mut connections = Vec::with_capacity(clients.all().len());
     for client in clients.all() {
-        let connection = Connection::open(client.clone()).await;
+        let connection = Connection::open(client).await;
         connections.push(connection.map_err(refused)?);
     }
     Ok(FredStore::of(clients, options, connections))

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
@@ -151,6 +151,25 @@ async fn connections_end_with_the_store() {
         assert!(begun.elapsed() < Duration::from_secs(5), "{}", clients());
         sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn connections_end_with_the_call_that_was_to_open_them() {
+    let server = Server::start(Flavor::System);
+    let clients = || {
+        let reply = server.command(&["CLIENT", "LIST"]);
+        reply.text().unwrap().lines().count()
+    };
+    let alone = clients();
+    server.pause();
+    let (url, options) = (server.url(), Options::default());
+    let connecting = FredStore::connect(&url, options);
+    let outcome = timeout(Duration::from_millis(300), connecting).await;
+    assert!(outcome.is_err(), "a server that stands still has answered");
+    server.resume();
+    // As long as fred would need to connect again.
+    sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(clients(), alone);
 }
 
 #[tokio::test]
