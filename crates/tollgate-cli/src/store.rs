@@ -1,6 +1,7 @@
 //! Where limits are counted: in this process, or on a server.
 
 use std::error::Error;
+use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(crate) enum Place {
 }
 
 /// A server, and the client that talks to it.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Eq, PartialEq)]
 pub(crate) struct Server {
     client: Client,
     is_tls: bool,
@@ -36,12 +37,20 @@ pub(crate) struct Server {
     shown: String,
 }
 
-/// A client, with addresses as it takes them.
-#[derive(Debug, Eq, PartialEq)]
+/// A client, with addresses as it takes them, passwords included.
+#[cfg_attr(test, derive(Debug))]
+#[derive(Eq, PartialEq)]
 enum Client {
     Fred(String),
     Redis(String),
     RedisCluster(Vec<String>),
+}
+
+/// Leaves the password out.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.shown).finish()
+    }
 }
 
 impl FromStr for Place {
@@ -122,12 +131,20 @@ fn fred_cluster(scheme: &str, address: &str) -> String {
     url
 }
 
-/// Returns `url` with dots for whatever stands before the host.
+/// Returns `url` with dots for whatever stands before the host and after the path.
 fn without_credentials(url: &str) -> String {
-    match (url.split_once("://"), url.rfind('@')) {
-        (Some((scheme, _)), Some(at)) => format!("{scheme}://...{}", &url[at..]),
-        (None, Some(at)) => format!("...{}", &url[at..]),
-        (_, None) => url.to_owned(),
+    let (scheme, address) = match url.split_once("://") {
+        Some((scheme, address)) => (format!("{scheme}://"), address),
+        None => (String::new(), url),
+    };
+    let query = address.find('?').unwrap_or(address.len());
+    let host = address.rfind('@').map_or(0, |at| at + 1);
+    let before = if host > 0 { "...@" } else { "" };
+    let after = if query < address.len() { "?..." } else { "" };
+    // Where one stands within the other, nobody can say which of them holds a password.
+    match address.get(host..query) {
+        Some(shown) => format!("{scheme}{before}{shown}{after}"),
+        None => format!("{scheme}..."),
     }
 }
 
@@ -286,6 +303,19 @@ mod tests {
             };
             assert!(failure.contains("...@h"), "{failure}");
             assert!(!failure.contains("ss@"), "{failure}");
+        }
+        for url in [
+            "redis-sentinel://u:pass@h:1?sentinelPassword=pass",
+            "redis+unix:///socket?pass=pass",
+            "redis-sentinel://h:1?sentinelPassword=pass@pass",
+            "redis://u:pass?pass@h:1",
+            "redis://u:pass?pass",
+        ] {
+            let told = match url.parse::<Server>() {
+                Ok(server) => format!("{} {server:?}", server.shown),
+                Err(failure) => format!("{failure} {failure:?}"),
+            };
+            assert!(!told.contains("pass@") && !told.contains("=pass"), "{told}");
         }
     }
 }
