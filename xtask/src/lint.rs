@@ -5,6 +5,14 @@ use xshell::{Shell, cmd};
 use crate::project::Files;
 use crate::{Outcome, layers, tidy};
 
+/// Features that a library can be built with each by itself, and that tests switch on together.
+const APART: [(&str, &str); 4] = [
+    ("tollgate-redis", "cluster"),
+    ("tollgate-redis", "connection-manager"),
+    ("tollgate-redis", "sentinel"),
+    ("tollgate-redis", "tls-rustls"),
+];
+
 /// Runs every step, so that one run tells everything there is to mend.
 pub(crate) fn run(shell: &Shell) -> Outcome {
     let mut failed = Vec::new();
@@ -19,6 +27,10 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     step("clippy, workspace", clippy_workspace(shell));
     for name in libraries(&Files::read(shell)?) {
         step(&format!("clippy, {name}"), clippy_alone(shell, &name));
+    }
+    for (name, feature) in APART {
+        let title = format!("clippy, {name} with {feature}");
+        step(&title, clippy_with(shell, name, feature));
     }
     step("documentation", documentation(shell));
     step("layers", layers::run(shell));
@@ -45,6 +57,14 @@ fn clippy_workspace(shell: &Shell) -> Outcome {
 /// may be switched on by another crate.
 fn clippy_alone(shell: &Shell, name: &str) -> Outcome {
     Ok(cmd!(shell, "cargo clippy --package {name} --lib -- -D warnings").run()?)
+}
+
+fn clippy_with(shell: &Shell, name: &str, feature: &str) -> Outcome {
+    Ok(cmd!(
+        shell,
+        "cargo clippy --package {name} --lib --features {feature} -- -D warnings"
+    )
+    .run()?)
 }
 
 fn documentation(shell: &Shell) -> Outcome {
