@@ -146,7 +146,8 @@ pub enum ErrorKind {
     Full,
     /// The request is malformed, such as naming one limit and key twice. Nothing was consumed.
     Malformed,
-    /// The store is set up so that it cannot serve this. Nothing was consumed.
+    /// The store is set up so that it cannot serve this. Nothing was consumed, unless a server lets
+    /// its user run the first part of what a decision takes and not the rest.
     Misconfigured,
     /// The store answered something that is not an answer.
     Protocol,

@@ -5,6 +5,17 @@ use std::time::Duration;
 use super::engine::Failure;
 use crate::error::{ErrorKind, StoreError};
 
+/// What a command does that may have been executed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Effect {
+    /// It looks, or it has not been sent.
+    Nothing,
+    /// It counts, or gives back what was counted.
+    Counts,
+    /// It forgets, which may be done twice.
+    Forgets,
+}
+
 /// What an error code means: the kind, and what to do.
 type Meaning = (&'static str, ErrorKind, &'static str);
 
@@ -145,8 +156,8 @@ pub(super) fn is_unknown_script(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { line, .. } if code(line) == "NOSCRIPT")
 }
 
-/// Returns what to tell a caller of `failure`; `writes` is whether what was asked changes anything.
-pub(super) fn error(failure: Failure, writes: bool) -> StoreError {
+/// Returns what to tell a caller of `failure`.
+pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     match failure {
         Failure::NotSent(source) => StoreError::new(
             ErrorKind::Unavailable,
@@ -154,7 +165,7 @@ pub(super) fn error(failure: Failure, writes: bool) -> StoreError {
         )
         .with_source(source),
         Failure::Lost(source) => {
-            lost("the connection was lost before the answer came", writes).with_source(source)
+            lost("the connection was lost before the answer came", effect).with_source(source)
         }
         Failure::Refused { line, source } => refused(&line).with_source(source),
         Failure::Malformed(source) => StoreError::new(
@@ -167,19 +178,23 @@ pub(super) fn error(failure: Failure, writes: bool) -> StoreError {
 }
 
 /// Returns what to tell a caller whose call has run into its deadline.
-pub(super) fn too_late(deadline: Duration, writes: bool) -> StoreError {
-    lost(&format!("no answer within {deadline:?}"), writes)
+pub(super) fn too_late(deadline: Duration, effect: Effect) -> StoreError {
+    lost(&format!("no answer within {deadline:?}"), effect)
 }
 
-fn lost(what: &str, writes: bool) -> StoreError {
-    if writes {
-        StoreError::new(
+fn lost(what: &str, effect: Effect) -> StoreError {
+    let (kind, advice) = match effect {
+        Effect::Nothing => (ErrorKind::Unavailable, "try again"),
+        Effect::Counts => (
             ErrorKind::Unknown,
-            format!("{what}: the call may have been counted, so do not send it again"),
-        )
-    } else {
-        StoreError::new(ErrorKind::Unavailable, format!("{what}: try again"))
-    }
+            "the call may have been counted, so do not send it again",
+        ),
+        Effect::Forgets => (
+            ErrorKind::Unknown,
+            "it may or may not have been forgotten, so ask for that again",
+        ),
+    };
+    StoreError::new(kind, format!("{what}: {advice}"))
 }
 
 fn refused(line: &str) -> StoreError {
@@ -217,7 +232,7 @@ mod tests {
     use super::*;
 
     fn kind_of(line: &str) -> ErrorKind {
-        error(Failure::refused(line, "source"), true).kind()
+        error(Failure::refused(line, "source"), Effect::Counts).kind()
     }
 
     #[test]
@@ -272,22 +287,25 @@ mod tests {
     fn every_message_says_what_to_do_and_what_the_server_said() {
         for (word, ..) in MEANINGS {
             let said = format!("{word} details");
-            let message = error(Failure::refused(said.clone(), "source"), true).to_string();
+            let message =
+                error(Failure::refused(said.clone(), "source"), Effect::Counts).to_string();
             assert!(message.ends_with(&format!("({said})")), "{message}");
         }
     }
 
     #[test]
     fn only_what_may_have_been_counted_is_unknown() {
-        let kind = |failure, writes| error(failure, writes).kind();
-        assert_eq!(kind(Failure::lost("cut"), true), ErrorKind::Unknown);
-        assert_eq!(kind(Failure::lost("cut"), false), ErrorKind::Unavailable);
-        assert_eq!(
-            kind(Failure::not_sent("down"), true),
-            ErrorKind::Unavailable
-        );
-        let deadline = Duration::from_millis(5);
-        assert_eq!(too_late(deadline, true).kind(), ErrorKind::Unknown);
-        assert_eq!(too_late(deadline, false).kind(), ErrorKind::Unavailable);
+        for (effect, kind) in [
+            (Effect::Nothing, ErrorKind::Unavailable),
+            (Effect::Counts, ErrorKind::Unknown),
+            (Effect::Forgets, ErrorKind::Unknown),
+        ] {
+            assert_eq!(error(Failure::lost("cut"), effect).kind(), kind);
+            assert_eq!(too_late(Duration::from_millis(5), effect).kind(), kind);
+            let not_sent = error(Failure::not_sent("down"), effect);
+            assert_eq!(not_sent.kind(), ErrorKind::Unavailable);
+        }
+        let message = error(Failure::lost("cut"), Effect::Forgets).to_string();
+        assert!(message.ends_with("ask for that again"), "{message}");
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 
 use super::engine::{Engine, Failure};
+use super::fault::Effect;
 use super::keyspace::Keyspace;
 use super::options::Options;
 use super::store::until;
@@ -262,9 +263,12 @@ impl<E: Transact> Store for PlainStore<E> {
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
         request.validate()?;
         let plain = plain(request).map_err(unsupported)?;
-        let writes = !matches!(plain.step, Step::Look);
+        let effect = match plain.step {
+            Step::Look => Effect::Nothing,
+            Step::Add(_) | Step::GiveBack { .. } => Effect::Counts,
+        };
         let work = self.run(&plain);
-        let answer = until(self.options.deadline, &self.engine, writes, || true, work).await?;
+        let answer = until(self.options.deadline, &self.engine, effect, || true, work).await?;
         let Some(answer) = answer else {
             return Err(StoreError::new(
                 ErrorKind::Unavailable,
@@ -295,7 +299,8 @@ impl<E: Transact> Store for PlainStore<E> {
                 let keys = windows.map(|window| self.keyspace.plain(check, &plan.variant(window)));
                 self.engine.forget(&keys).await
             };
-            until(self.options.deadline, &self.engine, true, || true, work).await?;
+            let effect = Effect::Forgets;
+            until(self.options.deadline, &self.engine, effect, || true, work).await?;
         }
         Ok(())
     }

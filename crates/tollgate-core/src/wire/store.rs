@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::codec;
 use super::engine::{Call, Engine, Failure};
-use super::fault;
+use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
 use super::script::Script;
@@ -74,11 +74,14 @@ impl<E: Engine> WireStore<E> {
             keys: &keys,
             argument: &argument,
         };
-        let writes = !matches!(request.operation(), Operation::Peek);
+        let effect = match request.operation() {
+            Operation::Peek => Effect::Nothing,
+            _ => Effect::Counts,
+        };
         let is_out = AtomicBool::new(false);
         let work = pin!(self.run(&call, &is_out));
         let is_out = || is_out.load(Ordering::Relaxed);
-        let reply = until(self.options.deadline, &self.engine, writes, is_out, work).await?;
+        let reply = until(self.options.deadline, &self.engine, effect, is_out, work).await?;
         codec::decision(request, instant, &reply)
     }
 
@@ -147,22 +150,24 @@ impl<E: Engine> WireStore<E> {
             .flat_map(|check| self.keyspace.both(check))
             .collect();
         let work = pin!(self.engine.forget(&keys));
-        until(self.options.deadline, &self.engine, true, || true, work).await
+        let effect = Effect::Forgets;
+        until(self.options.deadline, &self.engine, effect, || true, work).await
     }
 }
 
-/// Waits for `work` until the deadline; `writes` is whether what is asked changes anything, and
-/// `is_out` whether it may have been executed when the deadline passes.
+/// Waits for `work`, which has this `effect`, until the deadline; `is_out` is whether it may have
+/// been executed when that passes.
 pub(super) async fn until<T: Send>(
     deadline: Duration,
     engine: &impl Engine,
-    writes: bool,
+    effect: Effect,
     is_out: impl Fn() -> bool,
     work: impl Future<Output = Result<T, Failure>> + Send,
 ) -> Result<T, StoreError> {
     match engine.within(deadline, work).await {
-        Some(outcome) => outcome.map_err(|failure| fault::error(failure, writes)),
-        None => Err(fault::too_late(deadline, writes && is_out())),
+        Some(outcome) => outcome.map_err(|failure| fault::error(failure, effect)),
+        None if is_out() => Err(fault::too_late(deadline, effect)),
+        None => Err(fault::too_late(deadline, Effect::Nothing)),
     }
 }
 
