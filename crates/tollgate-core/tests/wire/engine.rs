@@ -14,6 +14,8 @@ use tollgate_testkit::{Connection, Flavor, Reply};
 pub(crate) struct Raw {
     connection: Mutex<Connection>,
     clustered: bool,
+    /// What the last script replied.
+    told: Mutex<Vec<u8>>,
     /// A shared server ends when nobody holds it.
     _server: Option<SharedServer>,
 }
@@ -24,6 +26,7 @@ impl Raw {
         Self {
             connection: Mutex::new(server.connection()),
             clustered: false,
+            told: Mutex::default(),
             _server: Some(server),
         }
     }
@@ -33,12 +36,18 @@ impl Raw {
         Self {
             connection: Mutex::new(connection),
             clustered: false,
+            told: Mutex::default(),
             _server: server,
         }
     }
 
     pub(crate) fn command(&self, words: &[&[u8]]) -> Reply {
         self.connection.lock().unwrap().command(words).unwrap()
+    }
+
+    /// Returns the bytes that the last script replied.
+    pub(crate) fn told(&self) -> Vec<u8> {
+        self.told.lock().unwrap().clone()
     }
 }
 
@@ -54,7 +63,10 @@ impl Engine for Raw {
         words.extend(call.keys().iter().map(Vec::as_slice));
         words.push(call.argument());
         match self.command(&words) {
-            Reply::Bulk(reply) => Ok(reply),
+            Reply::Bulk(reply) => {
+                self.told.lock().unwrap().clone_from(&reply);
+                Ok(reply)
+            }
             Reply::Error(line) => Err(refused(line)),
             other => Err(Failure::malformed(format!("{other:?}"))),
         }
@@ -97,6 +109,7 @@ impl Engine for Raw {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) text: String,
+    pub(crate) sha1: String,
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) argument: Vec<u8>,
     pub(crate) forgotten: Vec<Vec<u8>>,
@@ -129,6 +142,7 @@ impl Engine for Canned {
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
         *self.asked.lock().unwrap() = Asked {
             text: call.script().text().to_owned(),
+            sha1: call.script().sha1().to_owned(),
             keys: call.keys().to_vec(),
             argument: call.argument().to_vec(),
             forgotten: Vec::new(),
