@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 use tollgate_core::{Check, Decision, Limit, Request, Store, StoreError};
 use tollgate_testkit::shared::{self, SharedServer};
-use tollgate_testkit::{Connection, Flavor, Reply};
+use tollgate_testkit::{Connection, Flavor, Reply, Server};
 
 /// A connection to a real server.
 pub(crate) struct Raw {
@@ -223,6 +223,29 @@ pub(crate) fn store(flavor: Flavor) -> WireStore<Raw> {
 pub(crate) fn store_with(flavor: Flavor, options: Options) -> WireStore<Raw> {
     let options = options.with_prefix(&fresh("wire")).unwrap();
     WireStore::new(Raw::to(flavor), options)
+}
+
+/// Returns a store on a server of this test's own.
+pub(crate) fn store_on(server: &Server) -> WireStore<Raw> {
+    WireStore::new(Raw::over(server.connection(), None), Options::new())
+}
+
+/// Returns how often a server has run a command, sent or within a script, or refused to.
+pub(crate) fn calls(server: &Server, command: &str) -> u64 {
+    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
+        panic!("no statistics");
+    };
+    let stats = String::from_utf8(stats).unwrap();
+    let field = |line: &str, name: &str| -> Option<u64> {
+        let rest = line.split(&format!("{name}=")).nth(1)?;
+        rest.split(',').next()?.trim().parse().ok()
+    };
+    let line = stats
+        .lines()
+        .find(|line| line.starts_with(&format!("cmdstat_{command}:")));
+    line.map_or(0, |line| {
+        field(line, "calls").unwrap() + field(line, "rejected_calls").unwrap_or(0)
+    })
 }
 
 /// Returns a name that nobody else uses.

@@ -17,5 +17,6 @@ mod keys;
 mod lifetime;
 mod refusals;
 mod replies;
+mod round_trips;
 mod scripts;
 mod states;

@@ -3,16 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_core::wire::{Options, WireStore};
+use tollgate_core::wire::WireStore;
 use tollgate_core::{Check, ErrorKind, Limit, Request, StoreError};
-use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_testkit::{Flavor, Server};
 
-use crate::engine::{Raw, consume, fresh, limit, now, store};
-
-/// Returns a store on a server of this test's own.
-fn store_on(server: &Server) -> WireStore<Raw> {
-    WireStore::new(Raw::over(server.connection(), None), Options::new())
-}
+use crate::engine::{Raw, calls, consume, fresh, limit, now, store, store_on};
 
 fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {
     consume(store, limit, &fresh("k"), 1).unwrap_err()
@@ -207,24 +202,6 @@ fn a_forgotten_script_is_loaded_again_and_counts_once() {
         );
         assert_eq!(calls(&server, "eval"), 0, "what EVAL loads, servers evict");
     }
-}
-
-/// Returns how often a server was sent a command.
-fn calls(server: &Server, command: &str) -> u64 {
-    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
-        panic!("no statistics");
-    };
-    let stats = String::from_utf8(stats).unwrap();
-    let field = |line: &str, name: &str| -> Option<u64> {
-        let rest = line.split(&format!("{name}=")).nth(1)?;
-        rest.split(',').next()?.trim().parse().ok()
-    };
-    let line = stats
-        .lines()
-        .find(|line| line.starts_with(&format!("cmdstat_{command}:")));
-    line.map_or(0, |line| {
-        field(line, "calls").unwrap() + field(line, "rejected_calls").unwrap_or(0)
-    })
 }
 
 #[test]
