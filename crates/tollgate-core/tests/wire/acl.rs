@@ -1,11 +1,11 @@
 //! The least that a server's user must be allowed: exactly what the documentation lists.
 
 use tollgate_core::wire::{Clock, Options, WireStore};
-use tollgate_core::{Check, ErrorKind, Request, StoreError, Timestamp};
+use tollgate_core::{Check, ErrorKind, Operation, Request, StoreError, Timestamp};
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
 
-use crate::engine::{Raw, fresh, limit, now};
+use crate::engine::{Raw, consume, fresh, limit, now};
 
 /// What every user needs, what resetting needs, and what each algorithm needs beside.
 const ALWAYS: [&str; 3] = ["+evalsha", "+script|load", "+time"];
@@ -168,5 +168,50 @@ fn who_may_not_read_the_clock_decides_by_the_callers() {
             let error = by_servers.expect_err("the clock was read");
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{written}: {error}");
         }
+    }
+}
+
+/// Servers take nothing back that a script has written before it is refused a command.
+///
+/// As the documentation says beside the list: this is no promise, but what comes of not keeping to it.
+#[test]
+fn what_was_written_before_a_command_is_refused_stays() {
+    let [gcra, log] = ["gcra:3/1h", "sliding-log:3/1h"].map(limit);
+    let all: Vec<_> = listed(&STRING).into_iter().chain(LIST).collect();
+    for flavor in Flavor::ALL {
+        let without = |missing: &str| {
+            let others: Vec<_> = all.iter().copied().filter(|one| *one != missing).collect();
+            store(flavor, &others)
+        };
+        for (first, second, missing, left) in [
+            (&gcra, &log, "+rpush", [2, 3]),
+            (&log, &gcra, "+set", [2, 3]),
+            // Every limit is read before any is written.
+            (&log, &gcra, "+get", [3, 3]),
+            (&gcra, &log, "+lrange", [3, 3]),
+        ] {
+            let store = without(missing);
+            let checks = [first, second].map(|limit| Check::new(limit, "k", 1));
+            let request = |operation| Request::of(operation, &checks);
+            let error = now(store.decide(&request(Operation::Consume))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{missing}: {error}");
+            // Who may do everything sees what that user has left behind.
+            let other = WireStore::new(Raw::to(flavor), store.options().clone());
+            let decision = now(other.decide(&request(Operation::Peek))).unwrap();
+            let remaining = decision
+                .verdicts()
+                .iter()
+                .map(|verdict| verdict.remaining());
+            assert!(remaining.eq(left), "{missing} on {flavor}: {decision:?}");
+        }
+
+        let store = without("+pexpire");
+        let error = consume(&store, &log, "k", 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        let look = now(store.decide(&Request::peek(Check::new(&log, "k", 1)))).unwrap();
+        assert_eq!(look.remaining(), 2, "{flavor}");
+        let raw = Raw::to(flavor);
+        let keys = raw.keys(store.options());
+        assert_eq!(raw.pttl(&keys[0]), -1, "{flavor}: the key has an end");
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_core::wire::WireStore;
-use tollgate_core::{Check, ErrorKind, Limit, Request, StoreError};
+use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, StoreError};
 use tollgate_testkit::{Flavor, Server};
 
 use crate::engine::{Raw, calls, consume, fresh, limit, now, store, store_on};
@@ -41,6 +41,36 @@ fn a_key_of_another_type() {
             // Forgetting it mends it.
             now(store.reset(&[Check::new(&limit, "k", 0)])).unwrap();
             assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
+        }
+    }
+}
+
+#[test]
+fn all_or_nothing_where_a_key_is_of_another_type() {
+    for flavor in Flavor::ALL {
+        for written in [
+            ["gcra:5/1h", "sliding-log:5/1h"],
+            ["sliding-log:5/1h", "fixed-window:5/1h"],
+            ["sliding-counter:5/1h", "sliding-buckets:5/1h,buckets=4"],
+        ] {
+            let (store, limits) = (store(flavor), written.map(limit));
+            let raw = store.engine();
+            let [first, second] = [0, 1].map(|index| Check::new(&limits[index], "k", 1));
+            now(store.decide(&Request::consume(second))).unwrap();
+            let key = raw.keys(store.options()).remove(0);
+            raw.command(&[b"DEL", &key]);
+            raw.command(&[b"SADD", &key, b"member"]);
+            now(store.decide(&Request::consume(first))).unwrap();
+            for operation in [Operation::Consume, Operation::TakeUpTo, Operation::Peek] {
+                let request = Request::with_checks(operation, [first, second]);
+                let error = now(store.decide(&request)).unwrap_err();
+                let advice = "another prefix";
+                says(&error, ErrorKind::Misconfigured, advice, "WRONGTYPE");
+                let left = now(store.decide(&Request::peek(first)))
+                    .unwrap()
+                    .remaining();
+                assert_eq!(left, 4, "{operation:?} of {written:?} on {flavor}");
+            }
         }
     }
 }
@@ -99,12 +129,12 @@ fn all_or_nothing_where_no_memory_is_left() {
             .zip(keys)
             .map(|(l, key)| Check::new(l, key, 1))
             .collect();
-        let request = Request::with_checks(tollgate_core::Operation::Consume, checks.clone());
+        let request = Request::with_checks(Operation::Consume, checks.clone());
         assert!(now(store.decide(&request)).unwrap().is_allowed());
         server.command(&["CONFIG", "SET", "maxmemory", "1"]);
         let error = now(store.decide(&request)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Full);
-        let look = Request::with_checks(tollgate_core::Operation::Peek, checks);
+        let look = Request::with_checks(Operation::Peek, checks);
         let left: Vec<_> = now(store.decide(&look))
             .unwrap()
             .verdicts()
