@@ -1,10 +1,11 @@
 //! The least that a server's user must be allowed: exactly what the documentation lists.
 
-use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, ErrorKind, Request, StoreError};
-use tollgate_testkit::{Flavor, Reply, shared};
+use tollgate_core::wire::{Clock, Options, WireStore};
+use tollgate_core::{Check, ErrorKind, Operation, Request, StoreError, Timestamp};
+use tollgate_testkit::shared::{self, SharedServer};
+use tollgate_testkit::{Connection, Flavor, Reply, Server};
 
-use crate::engine::{Raw, fresh, limit, now};
+use crate::engine::{Raw, consume, fresh, limit, now};
 
 /// What every user needs, what resetting needs, and what each algorithm needs beside.
 const ALWAYS: [&str; 3] = ["+evalsha", "+script|load", "+time"];
@@ -30,21 +31,55 @@ fn listed(own: &[&'static str]) -> Vec<&'static str> {
 
 /// Returns a store whose user may run `commands` on keys of its own prefix, and nothing else.
 fn store(flavor: Flavor, commands: &[&str]) -> WireStore<Raw> {
+    store_by(Clock::Server, flavor, commands)
+}
+
+/// Returns such a store, whose requests are decided by `clock`.
+fn store_by(clock: Clock, flavor: Flavor, commands: &[&str]) -> WireStore<Raw> {
     let server = shared::standalone(flavor);
+    store_over(clock, server.connection(), Some(server), commands)
+}
+
+/// Returns such a store over a connection that may do everything, until it becomes the user's.
+fn store_over(
+    clock: Clock,
+    mut connection: Connection,
+    server: Option<SharedServer>,
+    commands: &[&str],
+) -> WireStore<Raw> {
     let (user, prefix) = (fresh("user"), fresh("acl"));
     let keys = format!("~{prefix}:*");
     let mut words = vec!["ACL", "SETUSER", &user, "on", ">secret", &keys];
     words.extend(commands);
-    assert_eq!(server.command(&words), Reply::Simple("OK".into()));
-    let mut connection = server.connection();
-    let welcome = connection.command(&["AUTH", &user, "secret"]).unwrap();
-    assert_eq!(welcome, Reply::Simple("OK".into()));
-    let options = Options::new().with_prefix(&prefix).unwrap();
-    WireStore::new(Raw::over(connection, Some(server)), options)
+    for words in [&words[..], &["AUTH", &user, "secret"]] {
+        let reply = connection.command(words).unwrap();
+        assert_eq!(reply, Reply::Simple("OK".into()));
+    }
+    let options = Options::new().with_clock(clock);
+    let options = options.with_prefix(&prefix).unwrap();
+    WireStore::new(Raw::over(connection, server), options)
 }
 
-/// Does everything that a limit can do: fill it, be refused, look, give back, reset.
+/// Does everything that a limit can do but give back: look, fill it, be refused, and, for logs, have
+/// several calls at one instant, and of many calls first some and then all leave the window.
+fn filling(store: &WireStore<Raw>, written: &str) -> Result<(), StoreError> {
+    let limit = limit(written);
+    let check = |cost| Check::new(&limit, "filled", cost);
+    now(store.decide(&Request::peek(check(1))))?;
+    now(store.decide(&Request::consume(check(1))))?;
+    now(store.decide(&Request::take_up_to(check(9))))?;
+    now(store.decide(&Request::consume(check(2))))?;
+    let hour = 3_600_000_000;
+    for micros in [1, 1, 2, hour + 1, 9 * hour] {
+        let at = Timestamp::from_micros(micros).unwrap();
+        now(store.decide(&Request::consume(check(1)).at(at)))?;
+    }
+    Ok(())
+}
+
+/// Does everything that a limit can do, gives back and resets it, too.
 fn everything(store: &WireStore<Raw>, written: &str) -> Result<(), StoreError> {
+    filling(store, written)?;
     let limit = limit(written);
     for key in ["alone", "again"] {
         let check = |cost| Check::new(&limit, key, cost);
@@ -73,25 +108,25 @@ fn what_is_listed_is_enough() {
 
 #[test]
 fn nothing_that_is_listed_is_too_much() {
+    // Scripts are flushed, which may not be done to a server that is shared.
+    let server = Server::start(Flavor::System);
     for (written, own) in LIMITS {
         let listed = listed(own);
         for missing in &listed {
-            // These are for logs that have grown, or that count what they refuse.
-            if ["+llen", "+ltrim"].contains(missing) {
-                continue;
-            }
             let others: Vec<_> = listed
                 .iter()
                 .copied()
                 .filter(|listed| listed != missing)
                 .collect();
-            let store = store(Flavor::System, &others);
+            let store = store_over(Clock::Server, server.connection(), None, &others);
             // The script may be there already, loaded by a user who may.
-            let command: Vec<_> = ["SCRIPT", "FLUSH"].map(str::as_bytes).to_vec();
-            if *missing == "+script|load" {
-                Raw::to(Flavor::System).command(&command);
-            }
-            let error = everything(&store, written).expect_err(missing);
+            server.command(&["SCRIPT", "FLUSH"]);
+            // Who never gives anything back needs no less.
+            let error = match *missing {
+                TO_RESET => everything(&store, written),
+                _ => filling(&store, written),
+            };
+            let error = error.expect_err(missing);
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{missing}: {error}");
             assert!(error.to_string().contains("grant"), "{missing}: {error}");
         }
@@ -116,5 +151,67 @@ fn keys_of_another_prefix_are_out_of_reach() {
         assert!(now(store.decide(&request)).is_ok());
         let error = now(other.decide(&request)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    }
+}
+
+/// As with servers that refuse the clock to every script.
+#[test]
+fn who_may_not_read_the_clock_decides_by_the_callers() {
+    for flavor in Flavor::ALL {
+        for (written, own) in LIMITS {
+            let listed = listed(own);
+            let others: Vec<_> = listed.into_iter().filter(|one| *one != "+time").collect();
+            let store = |clock| store_by(clock, flavor, &others);
+            let by_callers = everything(&store(Clock::Caller), written);
+            by_callers.unwrap_or_else(|error| panic!("{written} on {flavor}: {error}"));
+            let by_servers = everything(&store(Clock::Server), written);
+            let error = by_servers.expect_err("the clock was read");
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{written}: {error}");
+        }
+    }
+}
+
+/// Servers take nothing back that a script has written before it is refused a command.
+///
+/// As the documentation says beside the list: this is no promise, but what comes of not keeping to it.
+#[test]
+fn what_was_written_before_a_command_is_refused_stays() {
+    let [gcra, log] = ["gcra:3/1h", "sliding-log:3/1h"].map(limit);
+    let all: Vec<_> = listed(&STRING).into_iter().chain(LIST).collect();
+    for flavor in Flavor::ALL {
+        let without = |missing: &str| {
+            let others: Vec<_> = all.iter().copied().filter(|one| *one != missing).collect();
+            store(flavor, &others)
+        };
+        for (first, second, missing, left) in [
+            (&gcra, &log, "+rpush", [2, 3]),
+            (&log, &gcra, "+set", [2, 3]),
+            // Every limit is read before any is written.
+            (&log, &gcra, "+get", [3, 3]),
+            (&gcra, &log, "+lrange", [3, 3]),
+        ] {
+            let store = without(missing);
+            let checks = [first, second].map(|limit| Check::new(limit, "k", 1));
+            let request = |operation| Request::of(operation, &checks);
+            let error = now(store.decide(&request(Operation::Consume))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{missing}: {error}");
+            // Who may do everything sees what that user has left behind.
+            let other = WireStore::new(Raw::to(flavor), store.options().clone());
+            let decision = now(other.decide(&request(Operation::Peek))).unwrap();
+            let remaining = decision
+                .verdicts()
+                .iter()
+                .map(|verdict| verdict.remaining());
+            assert!(remaining.eq(left), "{missing} on {flavor}: {decision:?}");
+        }
+
+        let store = without("+pexpire");
+        let error = consume(&store, &log, "k", 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        let look = now(store.decide(&Request::peek(Check::new(&log, "k", 1)))).unwrap();
+        assert_eq!(look.remaining(), 2, "{flavor}");
+        let raw = Raw::to(flavor);
+        let keys = raw.keys(store.options());
+        assert_eq!(raw.pttl(&keys[0]), -1, "{flavor}: the key has an end");
     }
 }

@@ -1,9 +1,32 @@
 //! Replies that no script gives: each is an error that says so, and none is a panic.
 
 use proptest::prelude::*;
-use tollgate_core::{Check, ErrorKind, Operation, Request, Timestamp};
+use tollgate_core::{
+    Check, Decision, ErrorKind, Operation, Receipt, Request, StoreError, Timestamp,
+};
 
 use crate::engine::{Canned, LIMITS, limit, now};
+
+/// What a request does; a refund is of as many limits as it names.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Consume,
+    Peek,
+    Refund,
+    TakeUpTo,
+}
+
+/// Returns the receipt of a call of 2 that as many limits as told have counted.
+fn receipt(limits: usize) -> Receipt {
+    let (store, limit) = (
+        Canned::store(&reply(1, 5., &vec![vec![]; limits])),
+        limit("gcra:5/1s"),
+    );
+    let keys: Vec<_> = (0..limits).map(|index| index.to_string()).collect();
+    let checks: Vec<_> = keys.iter().map(|key| Check::new(&limit, key, 2)).collect();
+    let decision = now(store.decide(&Request::of(Operation::Consume, &checks)));
+    decision.unwrap().into_receipt().unwrap()
+}
 
 /// Returns a reply that is made like those of scripts, of these numbers.
 fn reply(allowed: u8, at: f64, states: &[Vec<f64>]) -> Vec<u8> {
@@ -20,20 +43,35 @@ fn reply(allowed: u8, at: f64, states: &[Vec<f64>]) -> Vec<u8> {
 /// Asks about `limits` at an instant or by the server's clock, and is answered `reply`.
 ///
 /// Whatever comes of it must be a decision or an error of the protocol.
-fn answered(limits: &[&str], operation: Operation<'_>, cost: u64, at: Option<u64>, reply: &[u8]) {
+fn answered(
+    limits: &[&str],
+    act: Act,
+    cost: u64,
+    at: Option<u64>,
+    reply: &[u8],
+) -> Result<Decision, StoreError> {
     let store = Canned::store(reply);
     let limits: Vec<_> = limits.iter().map(|text| limit(text)).collect();
     let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
     let checks = limits.iter().zip(&keys);
     let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
+    let receipt = receipt(limits.len());
+    let operation = match act {
+        Act::Consume => Operation::Consume,
+        Act::Peek => Operation::Peek,
+        Act::Refund => Operation::Refund(&receipt),
+        Act::TakeUpTo => Operation::TakeUpTo,
+    };
     let mut request = Request::of(operation, &checks);
     if let Some(at) = at {
         request = request.at(Timestamp::from_micros(at).unwrap());
     }
-    match now(store.decide(&request)) {
+    let outcome = now(store.decide(&request));
+    match &outcome {
         Ok(decision) => assert_eq!(decision.verdicts().len(), checks.len()),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Protocol, "{error}"),
     }
+    outcome
 }
 
 fn number() -> impl Strategy<Value = f64> {
@@ -52,8 +90,8 @@ fn state() -> impl Strategy<Value = Vec<f64>> {
     lengths.prop_flat_map(|length| prop::collection::vec(number(), length))
 }
 
-fn operation() -> impl Strategy<Value = Operation<'static>> {
-    prop::sample::select(&[Operation::Consume, Operation::Peek, Operation::TakeUpTo][..])
+fn act() -> impl Strategy<Value = Act> {
+    prop::sample::select(&[Act::Consume, Act::Peek, Act::Refund, Act::TakeUpTo][..])
 }
 
 fn limits() -> impl Strategy<Value = Vec<&'static str>> {
@@ -68,26 +106,26 @@ proptest! {
     })]
 
     #[test]
-    fn any_bytes(limits in limits(), operation in operation(), reply in prop::collection::vec(any::<u8>(), 0..80)) {
-        answered(&limits, operation, 1, None, &reply);
+    fn any_bytes(limits in limits(), act in act(), reply in prop::collection::vec(any::<u8>(), 0..80)) {
+        let _ = answered(&limits, act, 1, None, &reply);
     }
 
     #[test]
     fn any_numbers(
         limits in limits(),
-        operation in operation(),
+        act in act(),
         cost in prop_oneof![0..12_u64, Just(u64::MAX)],
         allowed in 0..3_u8,
         at in number(),
         states in prop::collection::vec(state(), 1..4),
     ) {
-        answered(&limits, operation, cost, None, &reply(allowed, at, &states));
+        let _ = answered(&limits, act, cost, None, &reply(allowed, at, &states));
     }
 
     #[test]
     fn numbers_that_could_be(
         index in 0..LIMITS.len(),
-        operation in operation(),
+        act in act(),
         cost in 0..12_u64,
         allowed in 0..2_u8,
         at in 0..40_u32,
@@ -99,19 +137,36 @@ proptest! {
             _ => 3,
         };
         let reply = reply(allowed, f64::from(at), &[state[..length].to_vec()]);
-        answered(&[LIMITS[index]], operation, cost, None, &reply);
+        let _ = answered(&[LIMITS[index]], act, cost, None, &reply);
     }
 }
 
 #[test]
 fn another_decision_than_the_machines_is_an_error() {
     let fresh = reply(1, 5., &[vec![]]);
-    answered(&["gcra:5/1s"], Operation::Consume, 1, None, &fresh);
+    answered(&["gcra:5/1s"], Act::Consume, 1, None, &fresh).unwrap();
     let store = Canned::store(&reply(0, 5., &[vec![]]));
     let limit = limit("gcra:5/1s");
     let error = crate::engine::consume(&store, &limit, "k", 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
     assert!(error.to_string().contains("delete the keys"), "{error}");
+}
+
+/// Of a refund is told what is left afterwards, whatever the check costs.
+#[test]
+fn a_refund_that_is_refused_is_an_error() {
+    for cost in [0, 1, u64::MAX] {
+        // One unit of five is still counted: its debt, the instant, and the unit.
+        let state = [vec![200_000., 5., 200_000.]];
+        let refund = |allowed| {
+            let reply = reply(allowed, 5., &state);
+            answered(&["gcra:5/1s"], Act::Refund, cost, None, &reply)
+        };
+        let decision = refund(1).unwrap();
+        let (remaining, granted) = (decision.remaining(), decision.granted());
+        assert_eq!((remaining, granted), (4, 0), "at a cost of {cost}");
+        refund(0).unwrap_err();
+    }
 }
 
 #[test]

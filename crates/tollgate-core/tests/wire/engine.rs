@@ -8,12 +8,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 use tollgate_core::{Check, Decision, Limit, Request, Store, StoreError};
 use tollgate_testkit::shared::{self, SharedServer};
-use tollgate_testkit::{Connection, Flavor, Reply};
+use tollgate_testkit::{Connection, Flavor, Reply, Server};
 
 /// A connection to a real server.
 pub(crate) struct Raw {
     connection: Mutex<Connection>,
     clustered: bool,
+    /// What the last script replied.
+    told: Mutex<Vec<u8>>,
     /// A shared server ends when nobody holds it.
     _server: Option<SharedServer>,
 }
@@ -24,6 +26,7 @@ impl Raw {
         Self {
             connection: Mutex::new(server.connection()),
             clustered: false,
+            told: Mutex::default(),
             _server: Some(server),
         }
     }
@@ -33,12 +36,18 @@ impl Raw {
         Self {
             connection: Mutex::new(connection),
             clustered: false,
+            told: Mutex::default(),
             _server: server,
         }
     }
 
     pub(crate) fn command(&self, words: &[&[u8]]) -> Reply {
         self.connection.lock().unwrap().command(words).unwrap()
+    }
+
+    /// Returns the bytes that the last script replied.
+    pub(crate) fn told(&self) -> Vec<u8> {
+        self.told.lock().unwrap().clone()
     }
 }
 
@@ -54,7 +63,10 @@ impl Engine for Raw {
         words.extend(call.keys().iter().map(Vec::as_slice));
         words.push(call.argument());
         match self.command(&words) {
-            Reply::Bulk(reply) => Ok(reply),
+            Reply::Bulk(reply) => {
+                self.told.lock().unwrap().clone_from(&reply);
+                Ok(reply)
+            }
             Reply::Error(line) => Err(refused(line)),
             other => Err(Failure::malformed(format!("{other:?}"))),
         }
@@ -97,6 +109,7 @@ impl Engine for Raw {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) text: String,
+    pub(crate) sha1: String,
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) argument: Vec<u8>,
     pub(crate) forgotten: Vec<Vec<u8>>,
@@ -129,6 +142,7 @@ impl Engine for Canned {
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
         *self.asked.lock().unwrap() = Asked {
             text: call.script().text().to_owned(),
+            sha1: call.script().sha1().to_owned(),
             keys: call.keys().to_vec(),
             argument: call.argument().to_vec(),
             forgotten: Vec::new(),
@@ -209,6 +223,29 @@ pub(crate) fn store(flavor: Flavor) -> WireStore<Raw> {
 pub(crate) fn store_with(flavor: Flavor, options: Options) -> WireStore<Raw> {
     let options = options.with_prefix(&fresh("wire")).unwrap();
     WireStore::new(Raw::to(flavor), options)
+}
+
+/// Returns a store on a server of this test's own.
+pub(crate) fn store_on(server: &Server) -> WireStore<Raw> {
+    WireStore::new(Raw::over(server.connection(), None), Options::new())
+}
+
+/// Returns how often a server has run a command, sent or within a script, or refused to.
+pub(crate) fn calls(server: &Server, command: &str) -> u64 {
+    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
+        panic!("no statistics");
+    };
+    let stats = String::from_utf8(stats).unwrap();
+    let field = |line: &str, name: &str| -> Option<u64> {
+        let rest = line.split(&format!("{name}=")).nth(1)?;
+        rest.split(',').next()?.trim().parse().ok()
+    };
+    let line = stats
+        .lines()
+        .find(|line| line.starts_with(&format!("cmdstat_{command}:")));
+    line.map_or(0, |line| {
+        field(line, "calls").unwrap() + field(line, "rejected_calls").unwrap_or(0)
+    })
 }
 
 /// Returns a name that nobody else uses.

@@ -1,4 +1,5 @@
-//! What goes over the wire: key text, arguments, scripts, states, lifetimes, and hostile replies.
+//! What goes over the wire: key text, arguments, scripts, replies, states, lifetimes, round trips,
+//! and hostile replies.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on fails, and says where"
@@ -15,5 +16,7 @@ mod futures;
 mod keys;
 mod lifetime;
 mod refusals;
+mod replies;
+mod round_trips;
 mod scripts;
 mod states;

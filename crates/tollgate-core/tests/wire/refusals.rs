@@ -3,16 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, ErrorKind, Limit, Request, StoreError};
-use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_core::wire::WireStore;
+use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, StoreError};
+use tollgate_testkit::{Flavor, Server};
 
-use crate::engine::{Raw, consume, fresh, limit, now, store};
-
-/// Returns a store on a server of this test's own.
-fn store_on(server: &Server) -> WireStore<Raw> {
-    WireStore::new(Raw::over(server.connection(), None), Options::new())
-}
+use crate::engine::{Raw, calls, consume, fresh, limit, now, store, store_on};
 
 fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {
     consume(store, limit, &fresh("k"), 1).unwrap_err()
@@ -46,6 +41,36 @@ fn a_key_of_another_type() {
             // Forgetting it mends it.
             now(store.reset(&[Check::new(&limit, "k", 0)])).unwrap();
             assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
+        }
+    }
+}
+
+#[test]
+fn all_or_nothing_where_a_key_is_of_another_type() {
+    for flavor in Flavor::ALL {
+        for written in [
+            ["gcra:5/1h", "sliding-log:5/1h"],
+            ["sliding-log:5/1h", "fixed-window:5/1h"],
+            ["sliding-counter:5/1h", "sliding-buckets:5/1h,buckets=4"],
+        ] {
+            let (store, limits) = (store(flavor), written.map(limit));
+            let raw = store.engine();
+            let [first, second] = [0, 1].map(|index| Check::new(&limits[index], "k", 1));
+            now(store.decide(&Request::consume(second))).unwrap();
+            let key = raw.keys(store.options()).remove(0);
+            raw.command(&[b"DEL", &key]);
+            raw.command(&[b"SADD", &key, b"member"]);
+            now(store.decide(&Request::consume(first))).unwrap();
+            for operation in [Operation::Consume, Operation::TakeUpTo, Operation::Peek] {
+                let request = Request::with_checks(operation, [first, second]);
+                let error = now(store.decide(&request)).unwrap_err();
+                let advice = "another prefix";
+                says(&error, ErrorKind::Misconfigured, advice, "WRONGTYPE");
+                let left = now(store.decide(&Request::peek(first)))
+                    .unwrap()
+                    .remaining();
+                assert_eq!(left, 4, "{operation:?} of {written:?} on {flavor}");
+            }
         }
     }
 }
@@ -104,12 +129,12 @@ fn all_or_nothing_where_no_memory_is_left() {
             .zip(keys)
             .map(|(l, key)| Check::new(l, key, 1))
             .collect();
-        let request = Request::with_checks(tollgate_core::Operation::Consume, checks.clone());
+        let request = Request::with_checks(Operation::Consume, checks.clone());
         assert!(now(store.decide(&request)).unwrap().is_allowed());
         server.command(&["CONFIG", "SET", "maxmemory", "1"]);
         let error = now(store.decide(&request)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Full);
-        let look = Request::with_checks(tollgate_core::Operation::Peek, checks);
+        let look = Request::with_checks(Operation::Peek, checks);
         let left: Vec<_> = now(store.decide(&look))
             .unwrap()
             .verdicts()
@@ -207,24 +232,6 @@ fn a_forgotten_script_is_loaded_again_and_counts_once() {
         );
         assert_eq!(calls(&server, "eval"), 0, "what EVAL loads, servers evict");
     }
-}
-
-/// Returns how often a server was sent a command.
-fn calls(server: &Server, command: &str) -> u64 {
-    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
-        panic!("no statistics");
-    };
-    let stats = String::from_utf8(stats).unwrap();
-    let field = |line: &str, name: &str| -> Option<u64> {
-        let rest = line.split(&format!("{name}=")).nth(1)?;
-        rest.split(',').next()?.trim().parse().ok()
-    };
-    let line = stats
-        .lines()
-        .find(|line| line.starts_with(&format!("cmdstat_{command}:")));
-    line.map_or(0, |line| {
-        field(line, "calls").unwrap() + field(line, "rejected_calls").unwrap_or(0)
-    })
 }
 
 #[test]

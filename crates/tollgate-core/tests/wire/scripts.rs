@@ -48,6 +48,65 @@ fn arguments_are_what_they_were() {
     );
 }
 
+/// A server keeps every script that it was ever sent, and is sent one that it does not know.
+///
+/// While two releases run side by side, as when a fleet is brought up to date, a changed script is
+/// loaded beside the old one, and both write the same states. So a change here is a decision: old
+/// and new must read what the other writes, or the version in the keys must be counted up. The first
+/// calls of the new release then cost two exchanges more.
+#[test]
+fn scripts_are_what_they_were() {
+    let one = [
+        (
+            "fixed-window:1/1s",
+            "2f763a21632e4e1712fb3c2db3646777d96a1f81",
+            "473470a03483fa66b6585d2a0b3996ae67e220ee",
+        ),
+        (
+            "gcra:1/1s",
+            "d47c1a531fad02e700f776f350ebe6e1ef2d32d0",
+            "8122ef667bc10c716440afd25f7b1439b223952c",
+        ),
+        (
+            "sliding-buckets:1/1s,buckets=2",
+            "055f5eafebadf69a819d9ae181bc9871daedeba8",
+            "9004a269bcbf6ff14c86fc7b97b3c3e84d0c2f39",
+        ),
+        (
+            "sliding-counter:1/1s",
+            "85d640584e7bc2f6a0b01917a0b8e8eedd45b85c",
+            "3332e575393c7a8fe72c078e3e54a1e96196ef9d",
+        ),
+        (
+            "sliding-log:1/1s",
+            "e244e2e30708ee6a7709e64ca09a81cb8d7c19db",
+            "4814c568a9907c80dc4cfe203395cb24d0fcf590",
+        ),
+    ];
+    let sha1 = |operation, limits: &[&str]| asked(operation, limits, None).sha1;
+    for (limit, consumes, peeks) in one {
+        assert_eq!(sha1(Operation::Consume, &[limit]), consumes, "{limit}");
+        assert_eq!(sha1(Operation::Peek, &[limit]), peeks, "{limit}");
+    }
+    // One line for each limit, and a loop over any.
+    let two = ["gcra:1/1s", "sliding-log:1/1s"];
+    assert_eq!(
+        sha1(Operation::Consume, &two),
+        "803dcd149420d39478ac9fb84e8f25ed4ae1d55c"
+    );
+    assert_eq!(
+        sha1(Operation::Peek, &two),
+        "5eb4288251e263baad0c9fae6c23b572327c34e2"
+    );
+    let all = one.map(|(limit, ..)| limit);
+    for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
+        assert_eq!(
+            sha1(operation, &all),
+            "c39d57e153c1b61688e8a11641ec63d5f8186e69"
+        );
+    }
+}
+
 #[test]
 fn what_no_limit_admits_is_sent_as_such() {
     let store = Canned::store(&[]);
