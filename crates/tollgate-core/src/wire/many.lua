@@ -15,6 +15,10 @@ local function look(i, as, instead)
   costs[i], counts[i] = instead or cost, counted == 1
   return machines[code](as, KEYS[i], counted, costs[i], since, a, b, c, d)
 end
+if operation == REFUND and #KEYS > 1 then
+  -- Nothing that is written is taken back, so a key that cannot be read is to be met before that.
+  for i = 1, #KEYS do look(i, PEEK, 0) end
+end
 for i = 1, #KEYS do
   local fits, remaining
   if operation == REFUND then

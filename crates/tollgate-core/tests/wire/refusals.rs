@@ -59,9 +59,17 @@ fn all_or_nothing_where_a_key_is_of_another_type() {
             now(store.decide(&Request::consume(second))).unwrap();
             let key = raw.keys(store.options()).remove(0);
             raw.command(&[b"DEL", &key]);
+            let both = Request::with_checks(Operation::Consume, [first, second]);
+            let both = now(store.decide(&both)).unwrap();
+            let receipt = both.into_receipt().unwrap();
+            raw.command(&[b"DEL", &key]);
             raw.command(&[b"SADD", &key, b"member"]);
-            now(store.decide(&Request::consume(first))).unwrap();
-            for operation in [Operation::Consume, Operation::TakeUpTo, Operation::Peek] {
+            for operation in [
+                Operation::Consume,
+                Operation::TakeUpTo,
+                Operation::Peek,
+                Operation::Refund(&receipt),
+            ] {
                 let request = Request::with_checks(operation, [first, second]);
                 let error = now(store.decide(&request)).unwrap_err();
                 let advice = "another prefix";

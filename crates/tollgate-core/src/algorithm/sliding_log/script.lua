@@ -114,7 +114,10 @@ raw = pack('<ddddd', used, first, second, last, latest)
 local units = amount
 if units > amount_per_window then units = amount_per_window end
 local excess = used + units - amount_per_window
-local reset = (at - now) + window
+local ends = ceil(((at - now) + window) / 1000) + slack
+if units == 0 then ends = 1 + slack end
+-- Before anything is counted: a user who may not say when a key ends is to leave none without one.
+call('PEXPIRE', key, ends)
 if units == 0 then
   -- A quota of zero counts nothing, but the clock does not go back behind a call that counts.
   local low = at % 281474976710656
@@ -125,7 +128,6 @@ if units == 0 then
   else
     call('RPUSH', key, header)
   end
-  reset = 1
 else
   local sum = (total + units) % 524288
   local low, part = at % 281474976710656, sum % 65536
@@ -155,7 +157,7 @@ else
     call('LSET', key, 0, pack('<I6BI2', 0, floor(forgotten / 65536), forgotten % 65536))
   end
 end
-call('PEXPIRE', key, ceil(reset / 1000) + slack)
+if not front[1] then call('PEXPIRE', key, ends) end
 
 --@ refund
 if front[2] and since > edge and since <= last then
