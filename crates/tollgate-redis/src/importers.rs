@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Client, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisResult, Value};
 use tokio::sync::OnceCell;
 
+use crate::lock::lock;
 use crate::settings;
 
 /// A node's host and port.
@@ -44,7 +45,7 @@ impl Importers {
 
     /// Sends `commands` to `node`, at once and once.
     pub(crate) async fn send(&self, commands: &Pipeline, node: &Node) -> Sent {
-        let place = Arc::clone(self.lock().entry(node.clone()).or_default());
+        let place = Arc::clone(lock(&self.connections).entry(node.clone()).or_default());
         let connection = place.get_or_try_init(|| self.connect(node)).await;
         let Ok(mut connection) = connection.cloned() else {
             return Sent::Nothing;
@@ -54,7 +55,7 @@ impl Importers {
         if let Err(error) = &replies
             && error.is_unrecoverable_error()
         {
-            self.lock().retain(|_, other| !Arc::ptr_eq(other, &place));
+            lock(&self.connections).retain(|_, other| !Arc::ptr_eq(other, &place));
         }
         Sent::Commands(replies)
     }
@@ -68,13 +69,6 @@ impl Importers {
         client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-    }
-
-    /// Nothing panics while it holds the lock, but if it did, the connections would still be whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Node, Arc<Connecting>>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn address(&self, node: &Node) -> Option<ConnectionAddr> {

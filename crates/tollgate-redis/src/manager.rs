@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::aio::{ConnectionLike, ConnectionManager};
 use redis::{Client, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
+use crate::lock::lock;
 use crate::settings;
 
 /// How long a refusal stands before a call asks again: a server that lets nobody in is not to be
@@ -56,7 +57,7 @@ impl ServerConnection {
     }
 
     fn manager(&self) -> (ConnectionManager, Instant) {
-        let state = self.0.lock();
+        let state = lock(&self.0.state);
         (state.manager.clone(), state.made)
     }
 
@@ -72,7 +73,7 @@ impl ServerConnection {
         else {
             return;
         };
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         if state.made == made {
             state.made = Instant::now();
             let earlier = mem::replace(&mut state.manager, other);
@@ -106,19 +107,12 @@ impl ConnectionLike for ServerConnection {
     }
 
     fn get_db(&self) -> i64 {
-        self.0.lock().manager.get_db()
+        lock(&self.0.state).manager.get_db()
     }
 }
 
 impl fmt::Debug for ServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerConnection").finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    /// Nothing panics while it holds the lock, but if it did, the state would still be whole.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -13,6 +13,7 @@ use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisFuture, RedisRes
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
+use crate::lock::lock;
 use crate::settings;
 
 /// How long to wait before Sentinels are asked again; twice as long each further time.
@@ -299,9 +300,4 @@ fn is_read_only(error: &RedisError) -> bool {
         .detail()
         .is_some_and(|detail| detail.contains("-READONLY"));
     error.code() == Some("READONLY") || within
-}
-
-/// Nothing panics while it holds the lock, but if it did, the state would still be whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
