@@ -25,6 +25,8 @@ const USER: [&str; 9] = [
 ];
 const ASKED: &str = "the server asks for a password";
 const REFUSED: &str = "the server refused the user or password";
+const FORBIDDEN: &str = "the server's user may not do what connecting takes";
+const UNUSABLE: &str = "the server cannot be used with these settings";
 
 fn options() -> Options {
     // A machine that is busy with other tests must not fail these.
@@ -76,6 +78,11 @@ async fn a_server_is_given_its_password() {
     is_refused(connect(":wrong@").await, REFUSED);
     is_refused(connect("limiter:wrong@").await, REFUSED);
     is_refused(connect("nobody:secret@").await, REFUSED);
+    let other_database = format!("redis://:secret@{}/99", server.address());
+    is_refused(
+        RedisStore::connect(other_database, options()).await,
+        UNUSABLE,
+    );
 }
 
 #[tokio::test]
@@ -205,6 +212,10 @@ async fn a_cluster_is_given_its_password() {
             .collect();
         RedisStore::connect_cluster(urls, self::options())
     };
+    for node in cluster.nodes() {
+        let_in(node, &[]);
+    }
+    is_refused(connect("limiter:secret@").await, FORBIDDEN);
     for node in cluster.nodes() {
         let_in(node, &["+cluster|slots"]);
     }
