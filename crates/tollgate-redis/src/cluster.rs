@@ -51,8 +51,8 @@ impl<'a> Cluster<'a> {
     /// Loads the script at the node that serves the keys, and no other: a node that is down must
     /// not keep the others from deciding.
     pub(crate) async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
-        let loaded = self.send(script_load(call), &call.keys()[0]).await;
-        loaded.map_err(failure::of_cluster)
+        let loaded = self.send(script_load(call), &call.keys()[0]).await?;
+        loaded.map_err(failure::of_answer)
     }
 
     pub(crate) async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
@@ -64,8 +64,9 @@ impl<'a> Cluster<'a> {
 
     /// Sends `command` to where `key` is until it is executed, or the deadline is near.
     ///
-    /// It gives up before the deadline, so that a call which was refused to the end is known not
-    /// to have been executed.
+    /// It gives up when the deadline has all but passed since it began, so that a call which was
+    /// refused to the end is known not to have been executed. One that was sent before, as where a
+    /// script had to be loaded, has begun again: for it the store's deadline comes first.
     async fn follow<T: FromRedisValue + Send>(
         &self,
         key: &[u8],
@@ -75,18 +76,18 @@ impl<'a> Cluster<'a> {
         let started = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
-            let refused = match self.send(command.clone(), key).await {
+            let refused = match self.send(command.clone(), key).await? {
                 Err(error) if is_kind(&error, ServerErrorKind::Ask) => {
-                    match self.ask(&error, &command, script).await {
+                    match self.ask(&error, &command, script).await? {
                         Err(error) if was_not_executed(&error) => error,
-                        outcome => return outcome.map_err(failure::of_cluster),
+                        answer => return answer.map_err(failure::of_answer),
                     }
                 }
                 Err(error) if was_not_executed(&error) => error,
-                outcome => return outcome.map_err(failure::of_cluster),
+                answer => return answer.map_err(failure::of_answer),
             };
             if started.elapsed() + pause >= self.deadline {
-                return Err(failure::of_cluster(refused));
+                return Err(failure::of_answer(refused));
             }
             // After a `MOVED`, redis-rs reads the slots again before it sends anything else, but
             // it may read them from a node that has not heard the news.
@@ -96,14 +97,14 @@ impl<'a> Cluster<'a> {
     }
 
     /// Sends `command` to the node that serves `key`, once.
-    async fn send<T: FromRedisValue>(&self, command: Cmd, key: &[u8]) -> RedisResult<T> {
+    async fn send<T: FromRedisValue>(&self, command: Cmd, key: &[u8]) -> Answered<T> {
         let route = Route::with_key(key, SlotAddr::Master);
         let node = SingleNodeRoutingInfo::SpecificNode(route);
         let mut connection = self.connection.clone();
         let reply = connection
             .route_command(command, RoutingInfo::SingleNode(node))
-            .await?;
-        Ok(T::from_redis_value(reply.extract_error()?)?)
+            .await;
+        answer(reply)
     }
 
     /// Sends `command` to the node that an `ASK` names, to which the key's slot is being moved.
@@ -112,15 +113,15 @@ impl<'a> Cluster<'a> {
         redirection: &RedisError,
         command: &Cmd,
         script: Option<&Call<'_>>,
-    ) -> RedisResult<T> {
+    ) -> Answered<T> {
         let Some(node) = node_of(redirection) else {
-            return Err(redirection.clone());
+            return Ok(Err(redirection.clone()));
         };
         // `ASKING` is good for the next command of its connection, so both are written at once:
         // nothing that others send comes between.
         let mut asking = redis::pipe();
         asking.cmd("ASKING").add_command(command.clone());
-        let outcome = self.send_together(asking, &node, redirection).await;
+        let outcome = self.send_together(asking, &node, redirection).await?;
         match (outcome, script) {
             (Err(error), Some(call)) if is_kind(&error, ServerErrorKind::NoScript) => {
                 let mut asking = redis::pipe();
@@ -130,7 +131,7 @@ impl<'a> Cluster<'a> {
                     .add_command(command.clone());
                 self.send_together(asking, &node, redirection).await
             }
-            (outcome, _) => outcome,
+            (outcome, _) => Ok(outcome),
         }
     }
 
@@ -143,27 +144,26 @@ impl<'a> Cluster<'a> {
         commands: Pipeline,
         node: &Node,
         redirection: &RedisError,
-    ) -> RedisResult<T> {
+    ) -> Answered<T> {
         let replies = match self.importers {
             Some(importers) => match importers.send(&commands, node).await {
-                Sent::Nothing => return Err(redirection.clone()),
+                Sent::Nothing => return Ok(Err(redirection.clone())),
                 Sent::Commands(replies) => replies,
             },
             None => self.route_together(commands, node).await,
         };
         match replies {
-            Ok(mut replies) => {
-                let reply = replies.pop().ok_or((ErrorKind::Parse, "no reply"))?;
-                Ok(T::from_redis_value(reply.extract_error()?)?)
-            }
             // Only of a node that was to be found by its address is this said with details.
             Err(error)
                 if error.kind() == ErrorKind::ClusterConnectionNotFound
                     && error.detail().is_some() =>
             {
-                Err(redirection.clone())
+                Ok(Err(redirection.clone()))
             }
-            Err(error) => Err(error),
+            replies => answer(replies.and_then(|mut replies| {
+                let last = replies.pop();
+                last.ok_or_else(|| (ErrorKind::Parse, "no reply").into())
+            })),
         }
     }
 
@@ -174,6 +174,33 @@ impl<'a> Cluster<'a> {
         let mut connection = self.connection.clone();
         connection.route_pipeline(commands, 0, count, node).await
     }
+}
+
+/// What a node answered to a command; without an answer, the command may have been executed.
+type Answered<T> = Result<RedisResult<T>, Failure>;
+
+fn answer<T: FromRedisValue>(reply: RedisResult<Value>) -> Answered<T> {
+    match reply {
+        Ok(reply) => Ok(reply
+            .extract_error()
+            .and_then(|value| Ok(T::from_redis_value(value)?))),
+        Err(error) if is_the_commands_own(&error) => Ok(Err(error)),
+        Err(error) => Err(Failure::lost(error)),
+    }
+}
+
+/// Returns whether `error`, which stands where a reply should, is what a node answered to the
+/// command.
+///
+/// redis-rs puts some of those there, and leaves the others in the reply. But where the slots
+/// cannot be read again, it also fails every call that waits for a reply with the error of that
+/// (`send_refresh_error`), be it a refused connection or a node's answer: `NOPERM` to
+/// `CLUSTER SLOTS`, `WRONGPASS` to `HELLO`, `LOADING` to the one or the other.
+/// Only these are answered to nothing that reads slots: they are about keys, writes, or stale data,
+/// which `CLUSTER SLOTS` has nothing to do with.
+fn is_the_commands_own(error: &RedisError) -> bool {
+    use ServerErrorKind::{MasterDown, ReadOnly};
+    was_not_executed(error) || is_kind(error, MasterDown) || is_kind(error, ReadOnly)
 }
 
 /// Returns whether the node that answered `error` did not execute the command, and another will,
@@ -196,4 +223,70 @@ fn node_of(redirection: &RedisError) -> Option<Node> {
     // A node may not know how clients reach another.
     let is_known = !host.is_empty() && host != "?";
     Some((is_known.then(|| host.to_owned())?, port.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use redis::ErrorKind::Server;
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    const LIFTED: [ServerErrorKind; 6] = [
+        ServerErrorKind::Ask,
+        ServerErrorKind::ClusterDown,
+        ServerErrorKind::MasterDown,
+        ServerErrorKind::Moved,
+        ServerErrorKind::ReadOnly,
+        ServerErrorKind::TryAgain,
+    ];
+
+    fn is_lost(error: RedisError) -> bool {
+        match answer::<Value>(Err(error)) {
+            Err(Failure::Lost(_)) => true,
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => false,
+        }
+    }
+
+    #[test]
+    fn what_a_reply_says_is_the_commands_own() {
+        for line in ["NOPERM no", "WRONGPASS no", "LOADING no", "MOVED 1 a:1"] {
+            let reply = parse_redis_value(format!("-{line}\r\n").as_bytes());
+            let Ok(Err(error)) = answer::<Value>(reply) else {
+                panic!("no answer in {line}");
+            };
+            let failure = failure::of_answer(error);
+            assert!(matches!(failure, Failure::Refused { line: said, .. } if said == line));
+        }
+    }
+
+    #[test]
+    fn what_redis_rs_takes_out_of_a_reply_is_the_commands_own() {
+        for kind in LIFTED {
+            assert!(!is_lost((Server(kind), "").into()), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_of_reading_the_slots_says_nothing_of_the_command() {
+        for kind in [
+            Server(ServerErrorKind::BusyLoading),
+            Server(ServerErrorKind::NoPerm),
+            Server(ServerErrorKind::ResponseError),
+            ErrorKind::AuthenticationFailed,
+            ErrorKind::ClusterConnectionNotFound,
+            ErrorKind::Parse,
+            ErrorKind::UnexpectedReturnType,
+        ] {
+            assert!(is_lost((kind, "").into()), "{kind:?}");
+        }
+        let refused = redis::make_extension_error("WRONGPASS".into(), None);
+        assert!(is_lost(refused));
+        assert!(is_lost(
+            io::Error::from(io::ErrorKind::ConnectionRefused).into()
+        ));
+    }
 }

@@ -205,12 +205,13 @@ fn with_tcp(url: impl IntoConnectionInfo) -> Result<redis::ConnectionInfo, Store
 ///
 /// It is looked for in the text, since that is all there is of what went wrong with a cluster, and
 /// since redis-rs does not tell one end of a TLS session from another.
-const WORDS: [(&str, NoConnection); 8] = [
+const WORDS: [(&str, NoConnection); 9] = [
     ("AuthenticationFailed", NoConnection::WrongPassword),
     (
         "invalid peer certificate",
         NoConnection::UntrustedCertificate,
     ),
+    ("refused to switch database", NoConnection::UnusableSettings),
     ("received fatal alert", NoConnection::AlertedTls),
     ("received corrupt message", NoConnection::AlertedTls),
     ("timed out", NoConnection::NotGreeted),
@@ -233,6 +234,11 @@ fn refused(error: RedisError) -> StoreError {
     } else {
         NoConnection::Unreachable
     };
-    let told = NoConnection::told(&error.to_string(), &WORDS);
+    // redis-rs writes the codes that it knows in words of its own.
+    let text = match error.code() {
+        Some(code) => format!("{code} {error}"),
+        None => error.to_string(),
+    };
+    let told = NoConnection::told(&text, &WORDS);
     told.unwrap_or(other).error(error)
 }

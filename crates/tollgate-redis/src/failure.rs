@@ -39,13 +39,9 @@ fn is_distrust(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Io && error.to_string().starts_with("invalid peer certificate")
 }
 
-/// Returns what `error` says of a call that was handed to a cluster connection.
-///
-/// None is known not to have been sent: where the cluster's slots cannot be read again, redis-rs
-/// fails every call that waits for a reply with the error of that (`send_refresh_error`), be it a
-/// refused connection or `ClusterConnectionNotFound`.
+/// Returns what `error` says of a call that a node of a cluster answered with it.
 #[cfg(feature = "cluster")]
-pub(crate) fn of_cluster(error: RedisError) -> Failure {
+pub(crate) fn of_answer(error: RedisError) -> Failure {
     match answered(&error) {
         Some(answer) => with(answer, error),
         None => Failure::lost(error),
@@ -140,15 +136,6 @@ mod tests {
         ] {
             assert_eq!(name(&of(broken(kind))), "lost", "{kind}");
         }
-    }
-
-    #[cfg(feature = "cluster")]
-    #[test]
-    fn nothing_is_known_not_to_have_been_sent_to_a_cluster() {
-        let not_found = RedisError::from((ErrorKind::ClusterConnectionNotFound, "No connections"));
-        let refused = broken(io::ErrorKind::ConnectionRefused);
-        assert_eq!(name(&of_cluster(not_found)), "lost");
-        assert_eq!(name(&of_cluster(refused)), "lost");
     }
 
     #[test]

@@ -12,6 +12,12 @@ mod engine;
 mod failure;
 #[cfg(feature = "cluster")]
 mod importers;
+#[cfg(any(
+    feature = "cluster",
+    feature = "connection-manager",
+    feature = "sentinel"
+))]
+mod lock;
 #[cfg(feature = "connection-manager")]
 mod manager;
 mod plain;

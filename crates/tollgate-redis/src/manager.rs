@@ -2,16 +2,21 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::aio::{ConnectionLike, ConnectionManager};
-use redis::{Client, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
+use redis::{
+    Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value,
+};
+use tollgate_core::wire::Failure;
 
+use crate::failure;
+use crate::lock::lock;
 use crate::settings;
 
-/// How long a refusal stands before a call asks again: a server that lets nobody in is not to be
-/// asked for each call.
+/// How long a refusal stands, before the next call asks again and sends what it has if it is let in:
+/// a server that lets nobody in is not to be asked for each call.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection to one server, which is made again when it is lost.
@@ -56,39 +61,58 @@ impl ServerConnection {
     }
 
     fn manager(&self) -> (ConnectionManager, Instant) {
-        let state = self.0.lock();
+        let state = lock(&self.0.state);
         (state.manager.clone(), state.made)
     }
 
-    /// Takes another manager in place of the one that was made at `made`, should `error` be its
-    /// last word.
-    fn judge(&self, error: &RedisError, made: Instant) {
-        // After these a manager connects again by itself.
-        if error.is_io_error() || made.elapsed() < PAUSE {
-            return;
-        }
-        let config = settings::manager();
-        let Ok(other) = ConnectionManager::new_lazy_with_config(self.0.client.clone(), config)
-        else {
-            return;
-        };
-        let mut state = self.0.lock();
+    /// Takes another manager in place of the one that was made at `made`, should `outcome` be its
+    /// last word, and returns it if nothing was sent.
+    ///
+    /// That word may be from long ago, and what ails a server may have been mended since.
+    fn another<T>(&self, outcome: &RedisResult<T>, made: Instant) -> Option<ConnectionManager> {
+        let error = outcome.as_ref().err().filter(|error| is_final(error))?;
+        let mut state = lock(&self.0.state);
+        let mut earlier = None;
+        // Of many calls that are told so together, one makes another.
         if state.made == made {
+            if made.elapsed() < PAUSE {
+                return None;
+            }
+            let client = self.0.client.clone();
+            let other = ConnectionManager::new_lazy_with_config(client, settings::manager());
+            earlier = Some(mem::replace(&mut state.manager, other.ok()?));
             state.made = Instant::now();
-            let earlier = mem::replace(&mut state.manager, other);
-            drop(state);
-            drop(earlier);
         }
+        let other = state.manager.clone();
+        drop(state);
+        drop(earlier);
+        was_not_sent(error).then_some(other)
     }
+}
+
+/// Returns whether a manager says `error` of each further call too.
+fn is_final(error: &RedisError) -> bool {
+    // After an error of input or output it connects again by itself.
+    // What a server answers to a command is a value here, but to one of a transaction it is an
+    // error, of a connection that is well.
+    !error.is_io_error() && error.kind() != ErrorKind::Server(ServerErrorKind::ExecAbort)
+}
+
+/// Returns whether `error`, which is final, is a refusal to connect.
+fn was_not_sent(error: &RedisError) -> bool {
+    let failure = failure::of(error.clone());
+    matches!(failure, Failure::NotSent(_) | Failure::Refused { .. })
 }
 
 impl ConnectionLike for ServerConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
             let (mut manager, made) = self.manager();
-            // What a server answers to a command is a value here, so an error is the connection's.
             let reply = manager.req_packed_command(cmd).await;
-            reply.inspect_err(|error| self.judge(error, made))
+            match self.another(&reply, made) {
+                Some(mut other) => other.req_packed_command(cmd).await,
+                None => reply,
+            }
         })
     }
 
@@ -101,24 +125,20 @@ impl ConnectionLike for ServerConnection {
         Box::pin(async move {
             let (mut manager, made) = self.manager();
             let replies = manager.req_packed_commands(cmd, offset, count).await;
-            replies.inspect_err(|error| self.judge(error, made))
+            match self.another(&replies, made) {
+                Some(mut other) => other.req_packed_commands(cmd, offset, count).await,
+                None => replies,
+            }
         })
     }
 
     fn get_db(&self) -> i64 {
-        self.0.lock().manager.get_db()
+        lock(&self.0.state).manager.get_db()
     }
 }
 
 impl fmt::Debug for ServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerConnection").finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    /// Nothing panics while it holds the lock, but if it did, the state would still be whole.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -233,6 +233,57 @@ async fn a_lost_reply_is_not_asked_for_again() {
     lost::is_not_asked_for_again(limiter, node).await;
 }
 
+/// redis-rs ends the calls that wait for a reply with what it is told when it reads the slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_out_is_not_refused_by_what_is_said_of_the_slots() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let tell = |words: &[&str]| {
+        for node in cluster.nodes() {
+            assert_eq!(node.command(words).text(), Some("OK"));
+        }
+    };
+    tell(&[
+        "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all",
+    ]);
+    let nodes = cluster.addresses().into_iter();
+    let urls = nodes.map(|node| format!("redis://limiter:secret@{node}"));
+    let options = Options::default().with_deadline(Duration::from_secs(2));
+    let store = RedisStore::connect_cluster(urls, options).await.unwrap();
+    let limiter = Arc::new(RateLimiter::new(store, [five_an_hour()]).unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    // A key that goes where the other one is, which the store does not know yet.
+    let node = cluster.master_of(Cluster::slot_of("key"));
+    let mut others = (0..).map(|n| format!("other-{n}"));
+    let is_elsewhere =
+        |key: &String| cluster.master_of(Cluster::slot_of(key)).port() != node.port();
+    let other = others.find(is_elsewhere).unwrap();
+    tokio::task::block_in_place(|| cluster.migrate_slot(Cluster::slot_of(&other), node));
+    tell(&["ACL", "SETUSER", "limiter", "-cluster|slots"]);
+    let pause = ["CLIENT", "PAUSE", "500", "WRITE"];
+    assert_eq!(node.command(&pause).text(), Some("OK"));
+    let out = tokio::spawn({
+        let limiter = Arc::clone(&limiter);
+        async move { limiter.check("key").await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    limiter.check(other.as_str()).await.unwrap_err();
+    let error = out.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    let said = std::error::Error::source(&error).unwrap().to_string();
+    assert!(said.contains("NoPerm"), "{said}");
+
+    // And it was executed.
+    tell(&["ACL", "SETUSER", "limiter", "+cluster|slots"]);
+    let started = std::time::Instant::now();
+    loop {
+        match limiter.peek("key").await {
+            Ok(decision) => break assert_eq!(decision.remaining(), 3),
+            Err(error) => assert!(started.elapsed() < Duration::from_secs(5), "{error}"),
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn follows_a_failover_without_an_error_that_stays() {
     let cluster = Cluster::start(Flavor::System);

@@ -8,7 +8,7 @@ use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_redis::redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use tollgate_redis::redis::{ConnectionAddr, ProtocolVersion};
-use tollgate_redis::{Options, RedisStore, SentinelConnection, settings};
+use tollgate_redis::{Options, PlainStore, RedisStore, SentinelConnection, settings};
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 
 /// What the documentation says that the user of this store and this limit must be allowed.
@@ -25,6 +25,8 @@ const USER: [&str; 9] = [
 ];
 const ASKED: &str = "the server asks for a password";
 const REFUSED: &str = "the server refused the user or password";
+const FORBIDDEN: &str = "the server's user may not do what connecting takes";
+const UNUSABLE: &str = "the server cannot be used with these settings";
 
 fn options() -> Options {
     // A machine that is busy with other tests must not fail these.
@@ -76,6 +78,11 @@ async fn a_server_is_given_its_password() {
     is_refused(connect(":wrong@").await, REFUSED);
     is_refused(connect("limiter:wrong@").await, REFUSED);
     is_refused(connect("nobody:secret@").await, REFUSED);
+    let other_database = format!("redis://:secret@{}/99", server.address());
+    is_refused(
+        RedisStore::connect(other_database, options()).await,
+        UNUSABLE,
+    );
 }
 
 #[tokio::test]
@@ -106,6 +113,30 @@ async fn a_password_that_is_changed_counts_nothing() {
     let change = ["CONFIG", "SET", "requirepass", "secret"];
     assert_eq!(control.command(&change).unwrap().text(), Some("OK"));
     assert_eq!(until_let_in(&limiter).await, 6);
+}
+
+/// What was said when the connection was lost is not said of a call that comes later.
+#[tokio::test]
+async fn a_refusal_is_no_answer_to_a_later_call() {
+    let server = Server::options(Flavor::System).password("secret").start();
+    let store = RedisStore::connect(server.url(), options()).await;
+    let limiter = limiter(store.unwrap());
+    assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
+    let mut control = server.connection();
+    let mut tell = |words: &[&str]| control.command(words).unwrap();
+    for (is_called, remaining) in [(false, 7), (true, 6)] {
+        tell(&["CONFIG", "SET", "requirepass", "other"]);
+        tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if is_called {
+            let error = limiter.check("alice").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        }
+        tell(&["CONFIG", "SET", "requirepass", "secret"]);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let decision = limiter.check("alice").await.unwrap();
+        assert_eq!(decision.remaining(), remaining);
+    }
 }
 
 /// Calls until a call is decided, and returns what is left.
@@ -144,8 +175,12 @@ async fn a_server_that_is_full_for_a_while_is_connected_to_again() {
 async fn what_a_command_is_refused_for_is_no_reason_to_connect_again() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::connect(server.url(), options()).await;
-    let limiter = limiter(store.unwrap());
+    let store = store.unwrap();
+    // Redis-rs tells what a transaction is refused for otherwise.
+    let plain = PlainStore::new(store.connection().clone(), options(), &[]);
+    let (limiter, plain) = (limiter(store), limiter(plain.unwrap()));
     limiter.check("alice").await.unwrap();
+    plain.check("alice").await.unwrap();
     let mut control = server.connection();
     let mut connections = |command: &[&str]| {
         control.command(command).unwrap();
@@ -158,10 +193,12 @@ async fn what_a_command_is_refused_for_is_no_reason_to_connect_again() {
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(110)).await;
         limiter.check("alice").await.unwrap_err();
+        plain.check("alice").await.unwrap_err();
     }
     let after = connections(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     assert_eq!(after, before);
     assert_eq!(limiter.check("alice").await.unwrap().remaining(), 7);
+    assert_eq!(plain.check("alice").await.unwrap().remaining(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,6 +212,10 @@ async fn a_cluster_is_given_its_password() {
             .collect();
         RedisStore::connect_cluster(urls, self::options())
     };
+    for node in cluster.nodes() {
+        let_in(node, &[]);
+    }
+    is_refused(connect("limiter:secret@").await, FORBIDDEN);
     for node in cluster.nodes() {
         let_in(node, &["+cluster|slots"]);
     }
