@@ -178,21 +178,36 @@ impl Shared {
         let mut client = self.client.lock().await;
         let client = client.async_get_client().await?;
         let generation = lock(&self.state).generation + 1;
+        let is_lost = Arc::new(AtomicBool::new(false));
         let mut config = settings::connection();
         let settings = client.get_connection_info().redis_settings();
         if settings.protocol().supports_resp3() {
-            let shared = Arc::downgrade(self);
+            let (shared, is_lost) = (Arc::downgrade(self), Arc::clone(&is_lost));
             config = config.set_push_sender(move |news: PushInfo| {
                 if let (PushKind::Disconnection, Some(shared)) = (news.kind, shared.upgrade()) {
-                    let reason = io::Error::from(io::ErrorKind::BrokenPipe);
-                    shared.lose(generation, &reason.into());
+                    is_lost.store(true, Ordering::Release);
+                    shared.lose(generation, &disconnected());
                 }
                 Ok::<(), ()>(())
             });
         }
         let primary = client.get_multiplexed_async_connection_with_config(&config);
-        let primary = primary.await?;
+        let primary = primary.await;
+        self.install(primary?, generation, &is_lost)
+    }
+
+    /// Takes a connection into use, unless it was lost before, when nobody would have been told.
+    fn install(
+        &self,
+        primary: MultiplexedConnection,
+        generation: u64,
+        is_lost: &AtomicBool,
+    ) -> RedisResult<()> {
         let mut state = lock(&self.state);
+        // What is lost from here on finds the generation, for which it waits.
+        if is_lost.load(Ordering::Acquire) {
+            return Err(disconnected());
+        }
         let earlier = mem::replace(&mut state.primary, Ok(primary));
         state.generation = generation;
         state.found = Instant::now();
@@ -232,6 +247,10 @@ impl Shared {
             }
         }
     }
+}
+
+fn disconnected() -> RedisError {
+    io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
 async fn seek(seeking: Seeking) {
@@ -294,10 +313,78 @@ impl Drop for Unanswered {
 }
 
 /// Returns whether the server is a replica; before Redis 7.0 the error that a script met stands
-/// within that of the script.
+/// within that of the script, and the errors of a transaction stand within that of all of it.
 fn is_read_only(error: &RedisError) -> bool {
-    let within = error
-        .detail()
-        .is_some_and(|detail| detail.contains("-READONLY"));
-    error.code() == Some("READONLY") || within
+    let errors = error.clone().into_server_errors().unwrap_or_default();
+    errors.iter().any(|(_, said)| {
+        let within = said.details();
+        said.code() == "READONLY" || within.is_some_and(|said| said.contains("-READONLY"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Client;
+    use tollgate_testkit::{Flavor, Server};
+
+    use super::*;
+
+    async fn connect(server: &Server) -> MultiplexedConnection {
+        let client = Client::open(server.url()).unwrap();
+        let config = settings::connection();
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        connection.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_replica_is_known_by_what_it_says() {
+        for flavor in Flavor::ALL {
+            let server = Server::start(flavor);
+            let mut connection = connect(&server).await;
+            server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+            let mut set = redis::cmd("SET");
+            set.arg("key").arg(1);
+            let mut script = redis::cmd("EVAL");
+            script.arg("return redis.call('SET', KEYS[1], 1)").arg(1);
+            script.arg("key");
+            let mut transaction = redis::pipe();
+            transaction.atomic().add_command(set.clone());
+            for said in [
+                set.query_async::<()>(&mut connection).await,
+                script.query_async(&mut connection).await,
+                transaction.query_async(&mut connection).await,
+            ] {
+                let error = said.unwrap_err();
+                assert!(is_read_only(&error), "{flavor}: {error}");
+            }
+            let other = redis::cmd("GET").query_async::<()>(&mut connection).await;
+            assert!(!is_read_only(&other.unwrap_err()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_lost_before_it_is_used_is_not_used() {
+        let server = Server::start(Flavor::System);
+        let service = SentinelClient::build(
+            vec!["redis://127.0.0.1:1"],
+            "primary",
+            None,
+            redis::sentinel::SentinelServerType::Master,
+        );
+        let shared = Shared {
+            state: Mutex::new(State {
+                primary: Err(disconnected()),
+                generation: 0,
+                found: Instant::now(),
+            }),
+            is_seeking: AtomicBool::new(false),
+            client: tokio::sync::Mutex::new(service.unwrap()),
+        };
+        let is_lost = AtomicBool::new(true);
+        let outcome = shared.install(connect(&server).await, 1, &is_lost);
+        assert!(outcome.is_err() && lock(&shared.state).primary.is_err());
+        let is_lost = AtomicBool::new(false);
+        shared.install(connect(&server).await, 1, &is_lost).unwrap();
+        assert!(lock(&shared.state).primary.is_ok());
+    }
 }
