@@ -3,13 +3,22 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{Client, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisResult, Value};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, PushInfo, PushKind, RedisResult,
+    Value,
+};
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use crate::lock::lock;
 use crate::settings;
+
+/// How long a connection may be of no use: a slot that is being moved is asked for more often, and
+/// nodes come and go.
+const UNUSED: Duration = Duration::from_secs(60);
 
 /// A node's host and port.
 pub(crate) type Node = (String, u16);
@@ -22,7 +31,16 @@ pub(crate) type Node = (String, u16);
 pub(crate) struct Importers {
     /// How to connect to a node, whose address is another.
     info: ConnectionInfo,
-    connections: Mutex<HashMap<Node, Arc<Connecting>>>,
+    places: Arc<Mutex<Places>>,
+}
+
+/// No connection is dropped while these are locked: that may end what the connection runs, which
+/// locks them.
+type Places = HashMap<Node, Place>;
+
+struct Place {
+    connecting: Arc<Connecting>,
+    used: Instant,
 }
 
 /// One connection, which many calls may wait for.
@@ -36,18 +54,19 @@ pub(crate) enum Sent {
 }
 
 impl Importers {
+    /// Returns connections as `info` says, which is to use RESP3.
     pub(crate) fn new(info: ConnectionInfo) -> Self {
         Self {
             info,
-            connections: Mutex::default(),
+            places: Arc::default(),
         }
     }
 
     /// Sends `commands` to `node`, at once and once.
     pub(crate) async fn send(&self, commands: &Pipeline, node: &Node) -> Sent {
-        let place = Arc::clone(lock(&self.connections).entry(node.clone()).or_default());
-        let connection = place.get_or_try_init(|| self.connect(node)).await;
-        let Ok(mut connection) = connection.cloned() else {
+        let connecting = self.connecting(node);
+        let connection = connecting.get_or_try_init(|| self.connect(node, &connecting));
+        let Ok(mut connection) = connection.await.cloned() else {
             return Sent::Nothing;
         };
         let count = commands.len();
@@ -55,17 +74,54 @@ impl Importers {
         if let Err(error) = &replies
             && error.is_unrecoverable_error()
         {
-            lock(&self.connections).retain(|_, other| !Arc::ptr_eq(other, &place));
+            forget(&self.places, &connecting);
         }
         Sent::Commands(replies)
     }
 
-    async fn connect(&self, node: &Node) -> RedisResult<MultiplexedConnection> {
+    /// Returns the connection to `node`; where that is a new one, those are dropped that have not
+    /// been used for long.
+    fn connecting(&self, node: &Node) -> Arc<Connecting> {
+        let used = Instant::now();
+        let mut places = lock(&self.places);
+        if let Some(place) = places.get_mut(node) {
+            place.used = used;
+            return Arc::clone(&place.connecting);
+        }
+        let is_unused = |_: &Node, place: &mut Place| used - place.used >= UNUSED;
+        let unused: Vec<_> = places.extract_if(is_unused).collect();
+        let connecting = Arc::<Connecting>::default();
+        let place = Place {
+            connecting: Arc::clone(&connecting),
+            used,
+        };
+        places.insert(node.clone(), place);
+        drop(places);
+        drop(unused);
+        connecting
+    }
+
+    async fn connect(
+        &self,
+        node: &Node,
+        connecting: &Arc<Connecting>,
+    ) -> RedisResult<MultiplexedConnection> {
         let address = self
             .address(node)
             .ok_or((ErrorKind::InvalidClientConfig, "no address of a node"))?;
         let client = Client::open(self.info.clone().set_addr(address))?;
-        let config = settings::connection();
+        // The connection holds this, and they hold the connection.
+        let places = (Arc::downgrade(&self.places), Arc::downgrade(connecting));
+        let config = settings::connection().set_push_sender(move |news: PushInfo| {
+            // A call that found the connection lost would not know whether it was executed.
+            let (places, connecting) = (places.0.upgrade(), places.1.upgrade());
+            if let (PushKind::Disconnection, Some(places), Some(connecting)) =
+                (news.kind, places, connecting)
+            {
+                forget(&places, &connecting);
+            }
+            Ok::<(), ()>(())
+        });
         client
             .get_multiplexed_async_connection_with_config(&config)
             .await
@@ -90,9 +146,71 @@ impl Importers {
     }
 }
 
+/// Drops a connection that is lost.
+fn forget(places: &Mutex<Places>, lost: &Arc<Connecting>) {
+    let is_lost = |_: &Node, place: &mut Place| Arc::ptr_eq(&place.connecting, lost);
+    let place: Vec<_> = lock(places).extract_if(is_lost).collect();
+    drop(place);
+}
+
 /// Leaves the password out.
 impl fmt::Debug for Importers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Importers").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{IntoConnectionInfo, ProtocolVersion};
+    use tollgate_testkit::{Flavor, Server};
+
+    use super::*;
+
+    fn importers(server: &Server) -> Importers {
+        let info = server.url().into_connection_info().unwrap();
+        let redis = info.redis_settings().clone();
+        Importers::new(info.set_redis_settings(redis.set_protocol(ProtocolVersion::RESP3)))
+    }
+
+    async fn ping(importers: &Importers, node: &Node) {
+        let Sent::Commands(replies) = importers.send(redis::pipe().cmd("PING"), node).await else {
+            panic!("no connection");
+        };
+        replies.unwrap();
+    }
+
+    fn nodes(importers: &Importers) -> Vec<Node> {
+        lock(&importers.places).keys().cloned().collect()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_lost_while_it_is_idle_is_not_used() {
+        let server = Server::start(Flavor::System);
+        let (importers, node) = (importers(&server), ("127.0.0.1".to_owned(), server.port()));
+        ping(&importers, &node).await;
+        assert_eq!(nodes(&importers).len(), 1);
+        server.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        let killed = Instant::now();
+        while !nodes(&importers).is_empty() {
+            assert!(killed.elapsed() < Duration::from_secs(5), "it is kept");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        ping(&importers, &node).await;
+    }
+
+    #[test]
+    fn a_connection_of_no_use_is_dropped_for_another() {
+        let info = "redis://127.0.0.1".into_connection_info();
+        let importers = Importers::new(info.unwrap());
+        let [first, second, third] = [1, 2, 3].map(|port| ("127.0.0.1".to_owned(), port));
+        importers.connecting(&first);
+        importers.connecting(&second);
+        lock(&importers.places).get_mut(&first).unwrap().used -= UNUSED;
+        importers.connecting(&second);
+        assert_eq!(nodes(&importers).len(), 2);
+        importers.connecting(&third);
+        let left = nodes(&importers);
+        assert!(left.len() == 2 && !left.contains(&first), "{left:?}");
     }
 }
