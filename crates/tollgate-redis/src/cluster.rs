@@ -64,8 +64,9 @@ impl<'a> Cluster<'a> {
 
     /// Sends `command` to where `key` is until it is executed, or the deadline is near.
     ///
-    /// It gives up before the deadline, so that a call which was refused to the end is known not
-    /// to have been executed.
+    /// It gives up when the deadline has all but passed since it began, so that a call which was
+    /// refused to the end is known not to have been executed. One that was sent before, as where a
+    /// script had to be loaded, has begun again: for it the store's deadline comes first.
     async fn follow<T: FromRedisValue + Send>(
         &self,
         key: &[u8],
