@@ -13,10 +13,12 @@ use redis::{ProtocolVersion, cluster::ClusterClientBuilder};
 #[cfg(feature = "cluster")]
 use tollgate_core::wire::Options;
 
-/// How many calls may be on their way through one connection; the next one waits.
+/// How many calls may be waited for at once through one connection; the next one is not sent until
+/// another ends.
 ///
-/// Without a bound, a server that hangs is sent all that its callers have given up long ago, and
-/// executes it when it goes on.
+/// It bounds how many are sent in one deadline to a server that hangs, not how many are on their way
+/// there: a call that is given up at its deadline makes room for another, and what was sent of it is
+/// executed when the server goes on.
 pub const MOST_IN_FLIGHT: usize = 4096;
 
 /// How long data may stay unacknowledged before the connection counts as lost.
@@ -40,7 +42,7 @@ pub fn tcp() -> TcpSettings {
 }
 
 /// Returns the settings of a multiplexed connection: the store's deadline is the only timeout of a
-/// call, and calls in flight are bounded by [`MOST_IN_FLIGHT`].
+/// call, and calls that are waited for are bounded by [`MOST_IN_FLIGHT`].
 #[must_use]
 pub fn connection() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
