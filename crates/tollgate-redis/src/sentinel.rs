@@ -367,7 +367,7 @@ mod tests {
         let server = Server::start(Flavor::System);
         let service = SentinelClient::build(
             vec!["redis://127.0.0.1:1"],
-            "primary".to_owned(),
+            "primary",
             None,
             redis::sentinel::SentinelServerType::Master,
         );
