@@ -36,6 +36,16 @@ pub trait Harness: Send + Sync {
     fn histories(&self) -> u32 {
         HISTORIES
     }
+
+    /// Returns whether `promise`, such as `gcra.never_over_admits`, asks anything that the stores
+    /// support; nothing unless overridden.
+    ///
+    /// Where that is said, the suite fails unless it is so: no promise then passes because nothing
+    /// of it was put to the test.
+    fn applies(&self, promise: &str) -> Option<bool> {
+        let _ = promise;
+        None
+    }
 }
 
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed promise")]
 
 mod bound;
+mod clock;
 pub mod families;
 mod harness;
 mod history;
@@ -12,9 +13,11 @@ mod plan;
 pub mod promises;
 mod scene;
 mod session;
+mod watched;
 
 pub use harness::{__histories, Harness, fresh_key};
 pub use plan::Plan;
+pub use watched::__Watched;
 
 /// Runs a promise to its end, on a runtime of several threads.
 ///

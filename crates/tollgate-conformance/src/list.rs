@@ -97,7 +97,9 @@ macro_rules! __promises {
                     let plan = $crate::Plan::new($crate::families::$module())
                         .with_histories($crate::__histories(&harness))
                         .keeping_failures(env!("CARGO_MANIFEST_DIR"), file!(), case);
+                    let harness = $crate::__Watched::new(harness, &plan);
                     $crate::block_on($crate::promises::$promise(&harness, &plan));
+                    harness.tell(case);
                 }
             )*
         }

@@ -1,6 +1,7 @@
 //! What a promise is checked on: which limits, how many histories, and where failures are kept.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
@@ -9,6 +10,7 @@ use tollgate_core::Limit;
 
 use crate::harness::HISTORIES;
 use crate::session::{Outcome, Stop};
+use crate::watched::Tally;
 
 /// Which limits a promise is checked on, on how many histories, and where failures are kept.
 #[derive(Clone, Debug)]
@@ -16,6 +18,7 @@ pub struct Plan {
     limits: Vec<Limit>,
     histories: u32,
     regressions: Option<&'static str>,
+    tally: Arc<Tally>,
 }
 
 impl Plan {
@@ -26,6 +29,7 @@ impl Plan {
             limits,
             histories: HISTORIES,
             regressions: None,
+            tally: Arc::default(),
         }
     }
 
@@ -67,6 +71,10 @@ impl Plan {
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
+    }
+
+    pub(crate) fn tally(&self) -> &Arc<Tally> {
+        &self.tally
     }
 
     /// Checks `test` on each limit and values of the strategy that `values` returns for it.
@@ -118,10 +126,12 @@ impl Plan {
         });
         let result = tokio::task::block_in_place(|| {
             runner.run(strategy, |value| {
-                match Handle::current().block_on(test(value)) {
-                    Ok(()) | Err(Stop::Moot) => Ok(()),
-                    Err(Stop::Broken(what)) => Err(TestCaseError::fail(what)),
+                let outcome = Handle::current().block_on(test(value));
+                if let Err(Stop::Broken(what)) = outcome {
+                    return Err(TestCaseError::fail(what));
                 }
+                self.tally.history(outcome.is_ok());
+                Ok(())
             })
         });
         match result {

@@ -24,6 +24,17 @@ impl<'l> Scene<'l> {
         Self::of(Session::open(harness, start.0).await, limit)
     }
 
+    /// Returns two keys that nothing was consumed for, on a store that decides by its own clock if
+    /// it takes no instants.
+    pub(crate) async fn open_whatever_the_clock(
+        harness: &impl Harness,
+        limit: &'l Limit,
+        start: Start,
+    ) -> Self {
+        let session = Session::open_whatever_the_clock(harness, limit, start.0);
+        Self::of(session.await, limit)
+    }
+
     /// Returns two keys that nothing was consumed for, on a store that decides by its own clock.
     pub(crate) async fn open_by_its_own_clock(harness: &impl Harness, limit: &'l Limit) -> Self {
         Self::of(Session::open_by_its_own_clock(harness).await, limit)
@@ -73,18 +84,29 @@ impl<'l> Scene<'l> {
 
     /// Fails unless both keys were told the same.
     pub(crate) fn alike(&self, alice: Option<&Decision>, bob: Option<&Decision>) -> Outcome {
-        self.session.ensure(alice == bob, || {
+        self.session.ensure(self.same(alice, bob), || {
             "the keys alice and bob were told different things".to_owned()
         })
+    }
+
+    /// Returns whether two steps were told the same.
+    pub(crate) fn same(&self, one: Option<&Decision>, other: Option<&Decision>) -> bool {
+        match (one, other) {
+            (Some(one), Some(other)) => {
+                let (one, other) = (one.verdicts(), other.verdicts());
+                self.session.same(&one[0], &other[0])
+            }
+            _ => one == other,
+        }
     }
 
     /// Fails unless both keys look the same, to a call of `cost` too.
     pub(crate) async fn look_alike(&mut self, cost: u64) -> Outcome {
         let alice = self.peek(ALICE, cost).await?;
         let bob = self.peek(BOB, cost).await?;
-        self.session.ensure(alice == bob, || {
-            "the keys alice and bob look different".to_owned()
-        })
+        let same = self.session.same(&alice, &bob);
+        self.session
+            .ensure(same, || "the keys alice and bob look different".to_owned())
     }
 
     /// Consumes `cost`.

@@ -4,9 +4,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use tollgate_core::{
-    Check, Decision, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp,
+    Check, Decision, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp, Verdict,
 };
 
+use crate::clock::takes;
 use crate::harness::{Harness, OwnedKey};
 use crate::history::{Act, Asked, Move, Step};
 use crate::machine::Machine;
@@ -33,7 +34,7 @@ pub(crate) struct Session {
     /// The latest instant so far, from which the clock may have stepped back.
     latest: Timestamp,
     /// Whether the store decides by its own clock, so that nobody else says how time passes.
-    by_its_own_clock: bool,
+    pub(crate) by_its_own_clock: bool,
     transcript: String,
     receipts: Vec<(Vec<Asked>, Receipt)>,
 }
@@ -73,6 +74,17 @@ impl Session {
             by_its_own_clock: true,
             ..Self::open(harness, Timestamp::UNIX_EPOCH).await
         }
+    }
+
+    /// Opens a session at `start`, or by the store's own clock where it takes no instants for `limit`.
+    pub(crate) async fn open_whatever_the_clock(
+        harness: &impl Harness,
+        limit: &Limit,
+        start: Timestamp,
+    ) -> Self {
+        let mut session = Self::open(harness, start).await;
+        session.by_its_own_clock = !takes(&*session.store, limit, start);
+        session
     }
 
     /// Lets exactly `micros` pass, or says that it cannot.
@@ -178,8 +190,9 @@ impl Session {
         })
     }
 
-    /// Asks the store at the present instant, and the machines at the one it was decided at; moot where the store does not
-    /// support the request, and says so.
+    /// Asks the store at the present instant, and the machines at the one it was decided at.
+    ///
+    /// Moot where the store does not support the request, and says so.
     pub(crate) async fn ask(&mut self, request: &Request<'_>) -> Outcome<Answers> {
         let request = if self.by_its_own_clock {
             request.clone()
@@ -234,6 +247,18 @@ impl Session {
         self.machine.reset(checks);
         let _ = writeln!(self.transcript, "  reset {checks:?}");
         Ok(())
+    }
+
+    /// Returns whether two verdicts say the same, but for what they say of time where that goes by
+    /// itself.
+    pub(crate) fn same(&self, one: &Verdict, other: &Verdict) -> bool {
+        let counted = |verdict: &Verdict| {
+            let remembered = !verdict.reset_after().is_zero();
+            let never = verdict.retry_after().is_never();
+            let numbers = (verdict.limit(), verdict.charged(), verdict.remaining());
+            (verdict.is_allowed(), numbers, never, remembered)
+        };
+        one == other || (self.by_its_own_clock && counted(one) == counted(other))
     }
 
     /// Returns a failure with what was said so far.

@@ -1,16 +1,24 @@
-//! The same histories in memory and on servers, through both clients: the same decisions.
+//! The same histories in memory and on servers, through both clients: the decisions of the machines.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on fails, and says where"
 )]
 
-use std::sync::Arc;
+#[path = "../src/machine.rs"]
+mod machine;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tollgate_conformance::fresh_key;
-use tollgate_core::{Check, Key, Limit, Operation, Receipt, Request, Store, Timestamp};
+use tollgate_core::{
+    Check, Decision, Key, Limit, Operation, Receipt, Request, Store, StoreError, Timestamp,
+};
 use tollgate_fred::FredStore;
 use tollgate_memory::MemoryStore;
 use tollgate_redis::{Options, RedisStore};
@@ -30,10 +38,10 @@ const LIMITS: [&str; 9] = [
     "sliding-log:3/1s,count-denied",
 ];
 
-/// One call: how much later, what it does, and of what.
+/// One call: how much later or earlier, what it does, and of what.
 #[derive(Clone, Debug)]
 struct Step {
-    later: u64,
+    later: i64,
     act: Act,
     checks: Vec<Asked>,
 }
@@ -52,10 +60,12 @@ enum Act {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let later = prop_oneof![
-        4 => Just(0_u64),
-        2 => 1..2_000_u64,
-        2 => 100_000..400_000_u64,
-        1 => prop::sample::select(&[1_000_000_u64, 1_300_000, 60_000_000][..]),
+        4 => Just(0_i64),
+        2 => 1..2_000_i64,
+        2 => 100_000..400_000_i64,
+        1 => prop::sample::select(&[1_000_000_i64, 1_300_000, 60_000_000][..]),
+        1 => -2_000..0_i64,
+        1 => -400_000..-100_000_i64,
     ];
     let act = prop_oneof![
         6 => Just(Act::Consume),
@@ -73,6 +83,40 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     });
     let step = (later, act, checks).prop_map(|(later, act, checks)| Step { later, act, checks });
     prop::collection::vec(step, 1..25)
+}
+
+/// The pure machines, as a store at the caller's instants.
+#[derive(Default)]
+struct Machines(Mutex<Machine>);
+
+impl Machines {
+    /// Returns `now`, or `latest` if what a store may have forgotten by then could be missed at it.
+    fn reachable(&self, now: Timestamp, latest: Timestamp) -> Timestamp {
+        let machine = self.0.lock().unwrap();
+        let dropped = |at| machine.may_have_dropped(at);
+        let behind = now < latest;
+        if behind && (dropped(latest) || dropped(now)) {
+            return latest;
+        }
+        now
+    }
+}
+
+#[async_trait]
+impl Store for Machines {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        let now = request.caller_time().unwrap();
+        Ok(self.0.lock().unwrap().decide(request, now))
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        self.0.lock().unwrap().reset(checks);
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
+        true
+    }
 }
 
 /// A store, and what it has admitted and not been given back, with what was asked.
@@ -155,26 +199,35 @@ async fn a_history_is_decided_alike_everywhere() {
             ("redis-rs", Arc::new(redis)),
             ("fred", Arc::new(fred)),
         ];
+        let steps_back = AtomicU64::new(0);
         let config = ProptestConfig {
             cases: 150,
             failure_persistence: None,
             ..ProptestConfig::default()
         };
         let play = |steps: Vec<Step>| {
-            let mut subjects: Vec<_> = stores
-                .iter()
+            let machines = Arc::new(Machines::default());
+            let first: (&str, Arc<dyn Store>) = ("the machines", machines.clone());
+            let mut subjects: Vec<_> = [&first]
+                .into_iter()
+                .chain(&stores)
                 .map(|(name, store)| Subject {
                     name,
                     store: Arc::clone(store),
                     receipts: Vec::new(),
                 })
                 .collect();
-            let (partition, mut now) = (fresh_key("tenant"), START);
-            let (limits, flavor) = (&limits, flavor);
+            let partition = fresh_key("tenant");
+            let (mut now, mut latest) = (START, Timestamp::UNIX_EPOCH);
+            let (limits, flavor, steps_back) = (&limits, flavor, &steps_back);
             async move {
                 for step in &steps {
-                    now += step.later;
-                    let at = Timestamp::from_micros(now).unwrap();
+                    let then =
+                        Timestamp::from_micros(now.saturating_add_signed(step.later)).unwrap();
+                    latest = latest.max(then);
+                    let at = machines.reachable(then, latest);
+                    now = at.as_micros();
+                    steps_back.fetch_add(u64::from(at < latest), Ordering::Relaxed);
                     let mut said: Option<String> = None;
                     for subject in &mut subjects {
                         let answer = ask(subject, step, limits, &partition, at).await;
@@ -191,5 +244,7 @@ async fn a_history_is_decided_alike_everywhere() {
             });
             outcome.unwrap_or_else(|error| panic!("{flavor}: {error}"));
         });
+        let steps_back = steps_back.into_inner();
+        assert!(steps_back > 100, "{flavor}: only {steps_back} were behind");
     }
 }

@@ -48,6 +48,10 @@ impl Harness for Client {
     fn histories(&self) -> u32 {
         histories(self.flavor)
     }
+
+    fn applies(&self, _promise: &str) -> Option<bool> {
+        Some(true)
+    }
 }
 
 /// Two clients of one server.
@@ -70,6 +74,10 @@ impl Harness for Pool {
         let server = self.server.get_or_init(|| shared::standalone(self.flavor));
         let store = FredStore::connect_pool(&server.url(), 2, options()).await;
         Arc::new(store.expect("a server that answers"))
+    }
+
+    fn applies(&self, _promise: &str) -> Option<bool> {
+        Some(true)
     }
 }
 
@@ -98,6 +106,10 @@ impl Harness for Cluster {
 
     fn histories(&self) -> u32 {
         histories(self.flavor)
+    }
+
+    fn applies(&self, _promise: &str) -> Option<bool> {
+        Some(true)
     }
 }
 

@@ -30,7 +30,8 @@ where
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] when plain commands cannot serve one of `limits`, all of which
-    /// are named with the reason, or when `connection` is that of a cluster.
+    /// are named with the reason, or when `connection` is that of a cluster;
+    /// [`ErrorKind::Misconfigured`] when `options` ask for the caller's clock.
     ///
     /// # Examples
     ///

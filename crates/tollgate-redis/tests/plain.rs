@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Check, ErrorKind, Limit, Request, Store};
+use tollgate_core::{Check, ErrorKind, Limit, Request, Store, Timestamp};
 use tollgate_redis::redis::aio::MultiplexedConnection;
-use tollgate_redis::{Options, PlainStore, redis, settings};
+use tollgate_redis::{Clock, Options, PlainStore, redis, settings};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 const SERVED: [Flavor; 2] = [Flavor::System, Flavor::Valkey91];
@@ -61,11 +61,16 @@ async fn what_cannot_be_served_is_said_at_construction() {
         ("fixed-window:5/1500us,anchored", "whole milliseconds"),
         ("fixed-window:0/1s", "zero"),
         ("fixed-window:9007199254740990/1s", "exactly as many"),
+        (
+            "fixed-window:4503599627370496/1s,count-denied",
+            "given back",
+        ),
     ];
     let served = [
         "fixed-window:5/1s",
         "fixed-window:5/1ms,anchored",
         "fixed-window:0/1s,count-denied",
+        "fixed-window:4503599627370495/1s,count-denied",
     ];
     let all = refused.iter().map(|(text, _)| *text).chain(served);
     let limits: Vec<_> = all.map(limit).collect();
@@ -86,6 +91,71 @@ async fn what_cannot_be_served_is_said_at_construction() {
     }
     let served: Vec<_> = served.into_iter().map(limit).collect();
     assert!(PlainStore::new(connection, Options::new(), &served).is_ok());
+}
+
+#[tokio::test]
+async fn the_callers_clock_is_refused_at_construction() {
+    let server = Server::start(Flavor::System);
+    let options = Options::new().with_clock(Clock::Caller);
+    let error = PlainStore::new(connect(server.url()).await, options, &[]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.to_string().contains("Clock::Server"), "{error}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_served_is_said_of_each_request() {
+    let server = Server::start(Flavor::System);
+    let store = store(&server).await;
+    let (aligned, anchored) = (
+        limit("fixed-window:5/1h"),
+        limit("fixed-window:5/1h,anchored"),
+    );
+    let [one, other] = ["k", "l"].map(|key| Check::new(&aligned, key, 1));
+    let anchored = Check::new(&anchored, "k", 1);
+    let first = store.decide(&Request::consume(anchored)).await.unwrap();
+    let receipt = first.into_receipt().unwrap();
+    let written = keys(&server);
+    for (request, reason) in [
+        (Request::consume(one).and(other), "all-or-nothing"),
+        (Request::take_up_to(one), "all of a cost"),
+        (
+            Request::consume(one).at(Timestamp::UNIX_EPOCH),
+            "the server's clock",
+        ),
+        (Request::refund(&receipt, anchored), "its first call"),
+    ] {
+        assert!(!store.supports(&request), "{reason}");
+        let error = store.decide(&request).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    assert_eq!(keys(&server), written);
+}
+
+#[tokio::test]
+async fn what_was_given_back_altogether_keeps_its_key_until_the_window_ends() {
+    for flavor in SERVED {
+        let server = Server::start(flavor);
+        let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
+        let check = Check::new(&limit, "k", 2);
+        let first = store.decide(&Request::consume(check)).await.unwrap();
+        let key = keys(&server).remove(0);
+        let ends = server.command(&["PEXPIRETIME", &key]);
+        let end = first.verdicts()[0].decided_at().as_micros()
+            + u64::try_from(first.reset_after().as_micros()).unwrap();
+        assert_eq!(
+            ends.integer(),
+            Some(i64::try_from(end / 1_000 + 1).unwrap())
+        );
+        let receipt = first.into_receipt().unwrap();
+        let refunded = store.decide(&Request::refund(&receipt, check)).await;
+        let refunded = refunded.unwrap();
+        assert_eq!(refunded.remaining(), 2);
+        assert!(refunded.reset_after().is_zero());
+        // A counter of zero, which says nothing.
+        assert_eq!(keys(&server), [key.as_str()]);
+        assert_eq!(server.command(&["PEXPIRETIME", &key]), ends);
+    }
 }
 
 #[tokio::test]

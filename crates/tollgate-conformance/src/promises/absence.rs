@@ -1,5 +1,6 @@
 //! Promises that what is forgotten is as what never was.
 
+use crate::clock::whatever_the_clock;
 use crate::harness::Harness;
 use crate::history::{Acts, costs, histories, moves, starts};
 use crate::plan::Plan;
@@ -37,6 +38,7 @@ pub async fn absence_is_as_never_seen(harness: &impl Harness, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn reset_forgets_everything(harness: &impl Harness, plan: &Plan) {
+    let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
             let before = histories(limit, 1, Acts::CALLS);
@@ -44,7 +46,7 @@ pub async fn reset_forgets_everything(harness: &impl Harness, plan: &Plan) {
             (starts(limit), before, after)
         },
         async |limit, (start, before, after)| {
-            let mut scene = Scene::open(harness, limit, start).await;
+            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             scene.play(&before).await?;
             scene.reset(ALICE).await?;
             let seen = scene.peek(ALICE, 0).await?;
@@ -64,6 +66,7 @@ pub async fn reset_forgets_everything(harness: &impl Harness, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn a_refund_at_once_undoes(harness: &impl Harness, plan: &Plan) {
+    let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
             let before = histories(limit, 1, Acts::FORWARD);
@@ -71,7 +74,7 @@ pub async fn a_refund_at_once_undoes(harness: &impl Harness, plan: &Plan) {
             (starts(limit), before, costs(limit), after)
         },
         async |limit, (start, before, cost, after)| {
-            let mut scene = Scene::open(harness, limit, start).await;
+            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             scene.play_twins(&before).await?;
             let left = scene.peek(ALICE, 0).await?.remaining();
             if let Some(receipt) = scene.acquire(ALICE, cost.min(left)).await? {

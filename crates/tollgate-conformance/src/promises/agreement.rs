@@ -41,7 +41,7 @@ pub(super) fn agree_on(harness: &impl Harness, plan: &Plan, kind: Acts) {
     plan.check_each(
         |limit| (starts(limit), histories(limit, 2, kind)),
         async |limit, (start, history)| {
-            let mut scene = Scene::open(harness, limit, start).await;
+            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             scene.play_as_the_machine(&history).await
         },
     );
@@ -72,7 +72,7 @@ async fn follows(
     let Some(mut naive) = Naive::of(limit).filter(|n| !kind.refunds || n.forgets_refunds()) else {
         return Ok(());
     };
-    let mut scene = Scene::open(harness, limit, start).await;
+    let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
     let mut held: Vec<usize> = Vec::new();
     for step in history {
         let refunded = match step.act {

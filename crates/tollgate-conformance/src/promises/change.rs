@@ -75,7 +75,7 @@ pub async fn zero_denies_everything(harness: &impl Harness, plan: &Plan) {
         },
         async |limit, (start, history)| {
             let zero = limit_of(limit, with_quota(limit.algorithm(), 0, 1_000_000, 0));
-            let mut scene = Scene::open(harness, &zero, start).await;
+            let mut scene = Scene::open_whatever_the_clock(harness, &zero, start).await;
             scene.play(&history).await?;
             for cost in [1, u64::MAX] {
                 let denied = scene.consume(ALICE, cost).await?;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tollgate_core::{Check, Decision, Limit, Operation, Request};
 
-use super::concurrency::wall_clock;
+use crate::clock::wall_clock;
 use crate::harness::{Harness, OwnedKey, fresh_key};
 use crate::history::{Act, Acts, Asked, Move, composites, costs, starts};
 use crate::plan::Plan;

@@ -1,7 +1,7 @@
 //! Promises about many callers at once, on several threads.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -10,6 +10,7 @@ use tollgate_core::{Check, Decision, Limit, Request, Store, Timestamp};
 
 use super::change::{limit_of, with_quota};
 use crate::bound::{Admitted, bound, most_within};
+use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::harness::{Harness, OwnedKey};
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -20,7 +21,8 @@ const CALLERS: u64 = 32;
 /// How often each race is run: a lost update is a matter of luck.
 const ROUNDS: usize = 8;
 
-/// Of many more calls than fit, all at one instant and all at once, exactly those that fit are admitted.
+/// Of many more calls than fit, all at once and, if there can be one, at one instant, exactly those
+/// that fit are admitted.
 ///
 /// And they are told what the same calls one after another would be told.
 ///
@@ -34,12 +36,11 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, 
         for _ in 0..ROUNDS {
             let store = harness.store().await;
             let key = OwnedKey::fresh("alice");
-            let now = wall_clock();
             let costs = vec![1; usize::try_from(CALLERS).unwrap()];
-            let mut told_all = at_once(&store, &limit, &key, &costs, now).await;
+            let mut told_all = at_once(&store, &limit, &key, &costs).await;
             let admitted = told_all
                 .iter()
-                .filter(|(_, said)| said.is_allowed())
+                .filter(|(.., said)| said.is_allowed())
                 .count();
             let capacity = limit.algorithm().capacity();
             assert!(
@@ -47,15 +48,14 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, 
                 "{limit}: {admitted} of {CALLERS} concurrent calls were admitted, where {capacity} fit"
             );
             let mut machine = Machine::default();
-            let mut serial: Vec<_> = costs
-                .iter()
-                .map(|&cost| machine.decide(&consume(&limit, &key, cost), now))
-                .collect();
-            serial.sort_unstable_by_key(told);
-            told_all.sort_unstable_by_key(|(_, said)| told(said));
-            for (expected, (_, said)) in serial.iter().zip(&told_all) {
+            // At one instant what remains only falls, and then the rest is denied.
+            told_all.sort_unstable_by_key(|(now, _, said)| {
+                (*now, std::cmp::Reverse(said.remaining()), said.is_denied())
+            });
+            for (now, cost, said) in &told_all {
+                let expected = machine.decide(&consume(&limit, &key, *cost), *now);
                 assert!(
-                    expected == said,
+                    expected == *said,
                     "{limit}: one after another, none would have been told\n  {}",
                     told(said)
                 );
@@ -80,24 +80,23 @@ pub async fn concurrent_calls_have_an_order(harness: &impl Harness, plan: &Plan)
         for _ in 0..ROUNDS {
             let store = harness.store().await;
             let key = OwnedKey::fresh("alice");
-            let now = wall_clock();
-            let mut said = at_once(&store, &limit, &key, &costs, now).await;
+            let mut said = at_once(&store, &limit, &key, &costs).await;
             // At one instant what remains only falls, and so says the order of those admitted.
-            said.sort_unstable_by_key(|(_, said)| std::cmp::Reverse(said.remaining()));
+            said.sort_unstable_by_key(|(now, _, said)| (*now, std::cmp::Reverse(said.remaining())));
             let (admitted, denied): (Vec<_>, Vec<_>) =
-                said.into_iter().partition(|(_, said)| said.is_allowed());
+                said.into_iter().partition(|(.., said)| said.is_allowed());
             let mut machine = Machine::default();
             // What would be said of each denied call before, between and after those admitted.
             let mut explained = vec![false; denied.len()];
             let explain = |machine: &mut Machine, explained: &mut Vec<bool>| {
-                for ((cost, said), explained) in denied.iter().zip(explained) {
+                for ((now, cost, said), explained) in denied.iter().zip(explained) {
                     let request = Request::peek(Check::new(&limit, key.key(), *cost));
-                    *explained |= machine.decide(&request, now) == *said;
+                    *explained |= machine.decide(&request, *now) == *said;
                 }
             };
             explain(&mut machine, &mut explained);
-            for (cost, said) in &admitted {
-                let expected = machine.decide(&consume(&limit, &key, *cost), now);
+            for (now, cost, said) in &admitted {
+                let expected = machine.decide(&consume(&limit, &key, *cost), *now);
                 assert!(
                     expected == *said,
                     "{limit}: in order of what remained, a call of {cost} was told\n  {}\nand is to be told\n  {}",
@@ -106,7 +105,7 @@ pub async fn concurrent_calls_have_an_order(harness: &impl Harness, plan: &Plan)
                 );
                 explain(&mut machine, &mut explained);
             }
-            for ((cost, said), explained) in denied.iter().zip(explained) {
+            for ((_, cost, said), explained) in denied.iter().zip(explained) {
                 assert!(
                     explained,
                     "{limit}: in no order would a call of {cost} be told\n  {}",
@@ -128,9 +127,9 @@ pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
     const WINDOW: Duration = Duration::from_millis(80);
     const WINDOWS: u32 = 5;
     let mut runs = Vec::new();
-    for limit in supported(harness, plan).await {
+    for limit in plan.limits() {
         let window_us = u64::try_from(WINDOW.as_micros()).unwrap();
-        let limit = resized(&limit, AMOUNT, window_us);
+        let limit = resized(limit, AMOUNT, window_us);
         let store = harness.store().await;
         if store.supports(&consume(&limit, &OwnedKey::fresh("alice"), 1)) {
             runs.push((limit, store, OwnedKey::fresh("alice")));
@@ -184,11 +183,14 @@ pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
     }
 }
 
-/// Returns the limits that the store decides at all.
+/// Returns the limits that the store decides at all, at one instant or in what is one to them.
 async fn supported(harness: &impl Harness, plan: &Plan) -> Vec<Limit> {
     let store = harness.store().await;
     let key = OwnedKey::fresh("alice");
-    let supports = |limit: &&Limit| store.supports(&consume(limit, &key, 1).at(wall_clock()));
+    let supports = |limit: &&Limit| {
+        takes(&*store, limit, wall_clock()) || store.supports(&consume(limit, &key, 1))
+    };
+    let plan = whatever_the_clock(harness, plan).await;
     plan.limits().iter().filter(supports).cloned().collect()
 }
 
@@ -205,14 +207,16 @@ fn consume<'a>(limit: &'a Limit, key: &'a OwnedKey, cost: u64) -> Request<'a> {
     Request::consume(Check::new(limit, key.key(), cost))
 }
 
-/// Makes a call of each cost at `now`, all at once, and returns what each was told.
+/// Makes a call of each cost, all at once, and returns when each was to be decided, or was, and what
+/// it was told.
 async fn at_once(
     store: &Arc<dyn Store>,
     limit: &Limit,
     key: &OwnedKey,
     costs: &[u64],
-    now: Timestamp,
-) -> Vec<(u64, Decision)> {
+) -> Vec<(Timestamp, u64, Decision)> {
+    let now = wall_clock();
+    let given = takes(&**store, limit, now).then_some(now);
     let start = Arc::new(Barrier::new(costs.len()));
     let mut callers = JoinSet::new();
     for &cost in costs {
@@ -220,16 +224,12 @@ async fn at_once(
         let start = Arc::clone(&start);
         callers.spawn(async move {
             start.wait().await;
-            let decision = store.decide(&consume(&limit, &key, cost).at(now)).await;
-            (
-                cost,
-                decision.unwrap_or_else(|error| panic!("{limit}: {error:?}")),
-            )
+            let request = at_or_now(consume(&limit, &key, cost), given);
+            let decision = store.decide(&request).await;
+            let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
+            let now = given.unwrap_or_else(|| decision.verdicts()[0].decided_at());
+            (now, cost, decision)
         });
     }
     callers.join_all().await
-}
-
-pub(crate) fn wall_clock() -> Timestamp {
-    Timestamp::try_from(SystemTime::now()).unwrap()
 }

@@ -2,6 +2,7 @@
 
 use proptest::collection::vec;
 
+use crate::clock::whatever_the_clock;
 use crate::harness::Harness;
 use crate::history::{Acts, LONGEST, Move, costs, histories, starts};
 use crate::plan::Plan;
@@ -13,20 +14,23 @@ use crate::scene::{ALICE, BOB, Scene};
 ///
 /// When the promise is broken.
 pub async fn peek_changes_nothing(harness: &impl Harness, plan: &Plan) {
+    let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
             let history = histories(limit, 1, Acts::CALLS);
             (starts(limit), history, vec(costs(limit), LONGEST))
         },
         async |limit, (start, history, costs)| {
-            let mut scene = Scene::open(harness, limit, start).await;
+            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             for (step, cost) in history.iter().zip(costs) {
                 scene.session.travel(step.time);
                 let once = scene.peek(BOB, cost).await?;
                 let twice = scene.peek(BOB, cost).await?;
                 scene
                     .session
-                    .ensure(once == twice, || "a second peek differs".to_owned())?;
+                    .ensure(scene.session.same(&once, &twice), || {
+                        "a second peek differs".to_owned()
+                    })?;
                 let mut step = step.clone();
                 step.time = Move::Stay;
                 scene.play_twins(&[step]).await?;
@@ -44,13 +48,14 @@ pub async fn peek_changes_nothing(harness: &impl Harness, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
+    let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
             let history = histories(limit, 1, Acts::CALLS);
             (starts(limit), history, vec(costs(limit), LONGEST))
         },
         async |limit, (start, history, costs)| {
-            let mut scene = Scene::open(harness, limit, start).await;
+            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             let counts = limit.algorithm().counts_denied();
             for (step, cost) in history.iter().zip(costs) {
                 scene.session.travel(step.time);
@@ -58,8 +63,9 @@ pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
                 let too_much = cost.max(before.remaining().saturating_add(1));
                 let denied = scene.consume(BOB, too_much).await?;
                 let after = scene.peek(BOB, 0).await?;
+                let unchanged = counts || scene.session.same(&before, &after);
                 scene.session.ensure(
-                    !denied.is_allowed() && denied.charged() == 0 && (counts || before == after),
+                    !denied.is_allowed() && denied.charged() == 0 && unchanged,
                     || format!("{too_much} was too much, and something changed"),
                 )?;
                 if counts {
@@ -91,11 +97,12 @@ pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn keys_are_independent(harness: &impl Harness, plan: &Plan) {
+    let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| (starts(limit), histories(limit, 2, Acts::FORWARD)),
         async |limit, (start, history)| {
-            let mut crowded = Scene::open(harness, limit, start).await;
-            let mut alone = Scene::open(harness, limit, start).await;
+            let mut crowded = Scene::open_whatever_the_clock(harness, limit, start).await;
+            let mut alone = Scene::open_whatever_the_clock(harness, limit, start).await;
             for step in &history {
                 let among = crowded.step(step).await?;
                 if step.asked[0].key == BOB {
@@ -106,12 +113,14 @@ pub async fn keys_are_independent(harness: &impl Harness, plan: &Plan) {
                     continue;
                 }
                 let apart = alone.step(step).await?;
-                crowded.session.ensure(among == apart, || {
+                let same = crowded.same(among.as_ref(), apart.as_ref());
+                crowded.session.ensure(same, || {
                     format!("alone on a store, the key was told\n  {apart:?}")
                 })?;
             }
             let (among, apart) = (crowded.peek(ALICE, 1).await?, alone.peek(ALICE, 1).await?);
-            crowded.session.ensure(among == apart, || {
+            let same = crowded.session.same(&among, &apart);
+            crowded.session.ensure(same, || {
                 format!("alone on a store, the key looks\n  {apart:?}")
             })
         },

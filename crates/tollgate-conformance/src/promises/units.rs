@@ -1,5 +1,6 @@
 //! Promises that a cost is as many calls of one unit.
 
+use crate::clock::whatever_the_clock;
 use crate::harness::Harness;
 use crate::history::{Acts, costs, histories, moves, starts};
 use crate::plan::Plan;
@@ -14,13 +15,14 @@ const MOST_UNITS: u64 = 30;
 ///
 /// When the promise is broken.
 pub async fn a_cost_is_as_many_unit_calls(harness: &impl Harness, plan: &Plan) {
+    let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
             let history = histories(limit, 1, Acts::CALLS);
             (starts(limit), history, costs(limit), moves(limit, false))
         },
         async |limit, (start, history, cost, later)| {
-            let mut scene = Scene::open(harness, limit, start).await;
+            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             scene.play_twins(&history).await?;
             let left = scene.peek(ALICE, 0).await?.remaining();
             let cost = cost.min(left).min(MOST_UNITS);
@@ -45,13 +47,14 @@ pub async fn a_cost_is_as_many_unit_calls(harness: &impl Harness, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn takes_what_unit_calls_would(harness: &impl Harness, plan: &Plan) {
+    let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
             let history = histories(limit, 1, Acts::CALLS);
             (starts(limit), history, costs(limit), moves(limit, false))
         },
         async |limit, (start, history, most, later)| {
-            let mut scene = Scene::open(harness, limit, start).await;
+            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             scene.play_twins(&history).await?;
             let left = scene.peek(ALICE, 0).await?.remaining();
             let most = if left > MOST_UNITS {
@@ -75,7 +78,8 @@ pub async fn takes_what_unit_calls_would(harness: &impl Harness, plan: &Plan) {
             if expected == 0 && most > 0 {
                 // Limits that count denied calls count this one as a call of one unit.
                 let denied = scene.consume(BOB, 1).await?;
-                scene.session.ensure(denied == taken, || {
+                let same = scene.session.same(&denied, &taken);
+                scene.session.ensure(same, || {
                     "taking where nothing is left is not as a call of one unit".to_owned()
                 })?;
             }

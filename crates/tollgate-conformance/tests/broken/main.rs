@@ -10,7 +10,7 @@ mod store;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use own_clock::BrokenAtItsOwnClock;
+use own_clock::{BrokenAtItsOwnClock, BrokenWithoutInstants};
 use store::{BrokenStore, Fault};
 use tollgate_conformance::{Harness, Plan, block_on, families, fresh_key, promises};
 use tollgate_core::Store;
@@ -175,6 +175,42 @@ mod at_its_own_clock {
             store::is_all_or_nothing_at_its_own_clock;
         waiting_one_microsecond_too_little: WaitsTooLittle by
             gcra::agrees_with_the_machine_at_its_own_clock;
+    }
+
+    caught! {
+        BrokenWithoutInstants:
+        admitting_one_more_without_instants: AdmitsOneMore by
+            fixed_window::never_over_admits
+            gcra::admits_exactly_the_bound_under_concurrency
+            fixed_window::agrees_with_the_definition
+            sliding_log::allows_exactly_what_remains
+            fixed_window::extremes_are_exact;
+        accepting_malformed_requests_without_instants: AcceptsMalformed by
+            store::malformed_requests_change_nothing;
+        denied_calls_that_consume_without_instants: ConsumesWhenDenied by
+            gcra::denied_calls_change_nothing
+            fixed_window::denied_calls_change_nothing;
+        denying_everything_without_instants: DeniesEverything by
+            fixed_window::keeps_its_rate_in_real_time;
+        forgetting_to_refund_without_instants: IgnoresRefunds by
+            sliding_counter::a_refund_at_once_undoes;
+        forgetting_to_reset_without_instants: IgnoresResets by
+            fixed_window::reset_forgets_everything
+            gcra::reset_forgets_everything;
+        ignoring_the_cost_without_instants: IgnoresCost by
+            gcra::a_cost_is_as_many_unit_calls
+            fixed_window::takes_exactly_the_cost;
+        joining_the_parts_of_keys_without_instants: JoinsKeys by
+            store::tells_apart_what_looks_alike;
+        losing_updates_without_instants: LosesUpdates by
+            fixed_window::admits_exactly_the_bound_under_concurrency
+            gcra::concurrent_calls_have_an_order
+            sliding_log::keeps_its_rate_in_real_time;
+        peeks_that_consume_without_instants: ConsumesWhenPeeked by
+            fixed_window::peek_changes_nothing;
+        refunding_twice_without_instants: RefundsTwice by
+            fixed_window::refunds_keep_the_bound
+            fixed_window::a_refund_at_once_undoes;
     }
 
     /// Without the cases at the store's own clock, nothing would notice.

@@ -1,4 +1,5 @@
-//! A store that is broken at its own clock only, and keeps every promise at the caller's instants.
+//! Stores that are broken at their own clock: one that keeps every promise at the caller's instants,
+//! and one that takes none.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use async_trait::async_trait;
 use tollgate_conformance::Harness;
 use tollgate_core::{Check, Decision, Request, Store, StoreError};
 
-use crate::reference::Reference;
+use crate::reference::{Reference, WithoutInstants};
 use crate::store::{BrokenStore, Fault};
 
 /// Makes stores that have a fault at their own clock only.
@@ -18,6 +19,15 @@ impl Harness for BrokenAtItsOwnClock {
             by_the_caller: Reference.store().await,
             by_its_own_clock: BrokenStore::new(self.0),
         })
+    }
+}
+
+/// Makes stores that have a fault, and no other clock than their own.
+pub(crate) struct BrokenWithoutInstants(pub(crate) Fault);
+
+impl Harness for BrokenWithoutInstants {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(WithoutInstants(BrokenStore::new(self.0)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The simplest store that keeps every promise: a map behind a lock.
+//! The simplest store that keeps every promise: a map behind a lock, with and without callers' clocks.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Decision, Request, Store, StoreError, Timestamp};
+use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, Timestamp};
 
 /// A limit's identity and a key's two parts.
 type Place = (String, Vec<u8>, Vec<u8>);
@@ -19,6 +19,57 @@ pub(crate) struct Reference;
 impl Harness for Reference {
     async fn store(&self) -> Arc<dyn Store> {
         Arc::new(ReferenceStore::default())
+    }
+
+    fn applies(&self, _promise: &str) -> Option<bool> {
+        Some(true)
+    }
+}
+
+/// What needs chosen instants, or time to pass.
+#[allow(dead_code, reason = "some of what includes this file compares with it")]
+const OF_INSTANTS: [&str; 8] = [
+    "a_changed_limit_applies_at_once",
+    "a_clock_that_steps_back_admits_no_more",
+    "a_late_refund_gives_nothing",
+    "absence_is_as_never_seen",
+    "composite",
+    "reaches_its_bound",
+    "reset_after_is_exact",
+    "retry_after_is_exact",
+];
+
+#[allow(dead_code, reason = "what includes this file need not use all of it")]
+pub(crate) struct ByItsOwnClockOnly;
+
+impl Harness for ByItsOwnClockOnly {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(WithoutInstants(ReferenceStore::default()))
+    }
+
+    fn applies(&self, promise: &str) -> Option<bool> {
+        Some(promise.split('.').all(|part| !OF_INSTANTS.contains(&part)))
+    }
+}
+
+/// A store that refuses callers' instants.
+pub(crate) struct WithoutInstants<S>(pub(crate) S);
+
+#[async_trait]
+impl<S: Store> Store for WithoutInstants<S> {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        if request.caller_time().is_some() {
+            return Err(StoreError::new(ErrorKind::Unsupported, "no instants"));
+        }
+        self.0.decide(request).await
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        self.0.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        request.caller_time().is_none() && self.0.supports(request)
     }
 }
 

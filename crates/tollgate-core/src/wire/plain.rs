@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::engine::{Engine, Failure};
 use super::fault::Effect;
 use super::keyspace::Keyspace;
-use super::options::Options;
+use super::options::{Clock, Options};
 use super::store::until;
 use crate::algorithm::{Algorithm, Plan, Told};
 use crate::decision::Decision;
@@ -15,7 +15,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::limit::Limit;
 use crate::request::{Check, Operation, Request};
 use crate::store::Store;
-use crate::time::Timestamp;
+use crate::time::{MAX_EXACT, Timestamp};
 
 /// How often a decision is tried again whose window was over before it arrived.
 const ATTEMPTS: usize = 20;
@@ -49,9 +49,10 @@ pub trait Transact: Engine {
 /// server. It needs Redis 7.0, whose `PEXPIRE` and `PEXPIREAT` can leave alone what already
 /// expires.
 ///
-/// An aligned window is exact, while the server's clock does not step. The client names the counter of the window that it takes the server
-/// to be in, from what the server's clock said last, and reads the clock in the same transaction;
-/// a call that arrived after the end of that window is sent again to the next.
+/// An aligned window is exact, while the server's clock does not step. The client names the counter
+/// of the window that it takes the server to be in, from what the server's clock said last, and
+/// reads the clock in the same transaction; a call that arrived after the end of that window is
+/// sent again to the next.
 /// A counter belongs to its amount: a limit whose amount is changed starts afresh.
 /// An anchored window begins with the millisecond after its first call, which is what servers can
 /// expire by, and cannot be refunded.
@@ -85,8 +86,16 @@ impl<E: Transact> PlainStore<E> {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] when plain commands cannot serve one of `limits`; it names all
-    /// of those, and says why.
+    /// of those, and says why. [`ErrorKind::Misconfigured`] when `options` ask for
+    /// [`Clock::Caller`].
     pub fn new(engine: E, options: Options, limits: &[Limit]) -> Result<Self, StoreError> {
+        if options.clock == Clock::Caller {
+            return Err(StoreError::new(
+                ErrorKind::Misconfigured,
+                "without scripts counters expire by the server's clock: leave the clock of the \
+                 options at Clock::Server, for outside of scripts every server tells its time",
+            ));
+        }
         let refused: Vec<String> = limits
             .iter()
             .filter_map(|limit| match plan(limit) {
@@ -215,6 +224,10 @@ fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
 
 fn plan(limit: &Limit) -> Result<Plan, &'static str> {
     match limit.algorithm() {
+        // The machine counts denied calls up to the largest amount, and gives back from there.
+        algorithm if algorithm.counts_denied() && algorithm.capacity() > MAX_EXACT / 2 => {
+            Err("so large an amount is not exact once as much was denied and some given back")
+        }
         Algorithm::FixedWindow(window) => window.plan(),
         _ => Err("only fixed windows can be counted without scripts"),
     }

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_core::Quota;
+use redis::RedisResult;
 use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::{ErrorKind, Quota};
+use tollgate_redis::redis;
 use tollgate_testkit::Flavor;
 
 use crate::originals;
@@ -12,14 +14,7 @@ use crate::support::{Place, START_MS, admitted, admitted_at, at_ms, log};
 #[tokio::test]
 async fn a_window_that_the_first_call_opens_admits_nearly_twice_as_many() {
     // Five a second; the calls that count are the four before the window ends and five after.
-    let (place, by_original) = loop {
-        let mut place = Place::new().await;
-        let key = place.key("user");
-        if let Some(admitted) = nine_calls_within_a_second(&mut place, &key).await {
-            break (place, admitted);
-        }
-    };
-    assert_eq!(by_original, 9);
+    let place = nine_calls_pass(Form::SetByTheFirst).await;
 
     let window = Quota::new(5, Duration::from_secs(1)).unwrap();
     let calls = [0, 900, 900, 900, 900, 1_000, 1_000, 1_000, 1_000, 1_000];
@@ -30,27 +25,66 @@ async fn a_window_that_the_first_call_opens_admits_nearly_twice_as_many() {
     assert_eq!(admitted_at(&place.strict(5, 1), "key", calls).await, 1 + 5);
 }
 
+#[tokio::test]
+async fn a_window_in_a_transaction_admits_nearly_twice_as_many() {
+    let place = nine_calls_pass(Form::InTransaction).await;
+
+    // Five a second, four of them as late as may be and five after: a log holds them to five.
+    let late = [0, 900, 900, 900, 900].map(|millis| START_MS + millis);
+    let limiter = place.strict(5, 1);
+    assert_eq!(admitted_at(&limiter, "key", late).await, 5);
+    let next = [START_MS + 1_000; 5];
+    assert_eq!(admitted_at(&limiter, "key", next).await, 1);
+}
+
+/// Counters whose windows are opened by the first call.
+#[derive(Clone, Copy)]
+enum Form {
+    SetByTheFirst,
+    InTransaction,
+}
+
+impl Form {
+    /// Calls once, at five a second.
+    async fn admits(self, place: &mut Place, key: &str) -> bool {
+        let connection = &mut place.connection;
+        let admits = match self {
+            Self::SetByTheFirst => originals::counter_set_by_the_first(connection, key, 1, 5).await,
+            Self::InTransaction => originals::counter_in_transaction(connection, key, 1, 5).await,
+        };
+        admits.unwrap()
+    }
+}
+
+/// Fails unless `form` admits nine calls within a second, and returns where it did.
+async fn nine_calls_pass(form: Form) -> Place {
+    loop {
+        let mut place = Place::new().await;
+        let key = place.key("user");
+        if let Some(admitted) = nine_calls_within_a_second(&mut place, &key, form).await {
+            assert_eq!(admitted, 9);
+            return place;
+        }
+    }
+}
+
 /// Returns how many of nine calls were admitted, unless the machine was too slow for them.
-async fn nine_calls_within_a_second(place: &mut Place, key: &str) -> Option<u64> {
-    let connection = &mut place.connection;
-    let first = originals::counter_set_by_the_first(connection, key, 1, 5).await;
-    assert!(first.unwrap());
+async fn nine_calls_within_a_second(place: &mut Place, key: &str, form: Form) -> Option<u64> {
+    assert!(form.admits(place, key).await);
     while place.ask::<i64>("PTTL", key).await > 300 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let started = Instant::now();
     let mut admitted = 0;
     for _ in 0..4 {
-        let admits = originals::counter_set_by_the_first(&mut place.connection, key, 1, 5).await;
-        admitted += u64::from(admits.unwrap());
+        admitted += u64::from(form.admits(place, key).await);
     }
     if place.ask::<Option<u64>>("GET", key).await != Some(5) {
         return None;
     }
     place.wait_until_expired(key).await;
     for _ in 0..5 {
-        let admits = originals::counter_set_by_the_first(&mut place.connection, key, 1, 5).await;
-        admitted += u64::from(admits.unwrap());
+        admitted += u64::from(form.admits(place, key).await);
     }
     (started.elapsed() < Duration::from_secs(1)).then_some(admitted)
 }
@@ -151,6 +185,26 @@ async fn a_counter_of_denied_calls_outgrows_its_limit() {
     assert_eq!(admitted_at(&limiter, "key", [START_MS; 100]).await, 5);
     let raised = place.limiter(FixedWindow::anchored(Quota::per_minute(50)));
     assert_eq!(admitted_at(&raised, "key", [START_MS; 100]).await, 45);
+    // Without scripts no denied call counts either, and another amount has a counter of its own.
+    let plain = place.plain(FixedWindow::anchored(Quota::per_minute(5)));
+    assert_eq!(admitted(&plain, "key", 100).await, 5);
+    let raised = place.plain(FixedWindow::anchored(Quota::per_minute(50)));
+    assert_eq!(admitted(&raised, "key", 100).await, 50);
+}
+
+#[tokio::test]
+async fn a_period_of_part_of_a_second_is_an_error() {
+    let mut place = Place::new().await;
+    let mut command = redis::cmd("SET");
+    command.arg(place.key("user")).arg(1).arg("EX").arg("1.5");
+    let outcome: RedisResult<()> = command.query_async(&mut place.connection).await;
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.contains("not an integer"), "{error}");
+
+    let quota = Quota::new(1, Duration::from_millis(1_500)).unwrap();
+    let limiter = place.limiter(FixedWindow::anchored(quota));
+    let calls = [0, 1_499, 1_500].map(|millis| START_MS + millis);
+    assert_eq!(admitted_at(&limiter, "key", calls).await, 2);
 }
 
 #[tokio::test]
@@ -167,4 +221,9 @@ async fn options_of_newer_servers_are_errors_on_older_ones() {
 
     let limiter = place.limiter(FixedWindow::anchored(Quota::per_minute(5)));
     assert_eq!(admitted(&limiter, "key", 10).await, 5);
+    // Without scripts nothing else keeps a window's end where it is.
+    let plain = place.plain(FixedWindow::anchored(Quota::per_minute(5)));
+    let error = plain.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("Redis 7.0"), "{error}");
 }

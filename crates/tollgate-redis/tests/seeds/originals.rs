@@ -69,6 +69,52 @@ pub(crate) async fn sorted_set_in_pipeline_counts(
     Ok(held <= most)
 }
 
+/// Decides as [`sorted_set_in_transaction`] does, where the period is made milliseconds in 32 bits.
+pub(crate) async fn sorted_set_of_ints(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_ms: i64,
+    period_s: i32,
+    most: u64,
+) -> RedisResult<bool> {
+    let mut trim = command("ZREMRANGEBYSCORE", key);
+    trim.arg(0)
+        .arg(now_ms - i64::from(period_s.wrapping_mul(1_000)));
+    let (held,): (u64,) = redis::pipe()
+        .atomic()
+        .add_command(add(key, now_ms.unsigned_abs(), now_ms.unsigned_abs()))
+        .ignore()
+        .add_command(trim)
+        .ignore()
+        .add_command(command("ZCARD", key))
+        .query_async(connection)
+        .await?;
+    Ok(held <= most)
+}
+
+/// Decides as [`sorted_set_in_transaction`] does, with the end of a transaction that has no
+/// beginning.
+pub(crate) async fn sorted_set_with_a_stray_end(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_ms: u64,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    let (held, _): (u64, redis::Value) = redis::pipe()
+        .add_command(add(key, now_ms, now_ms))
+        .ignore()
+        .add_command(trim(key, 0, now_ms.saturating_sub(period_s * 1_000)))
+        .ignore()
+        .add_command(command("ZCARD", key))
+        .add_command(expire(key, period_s + 1))
+        .ignore()
+        .cmd("EXEC")
+        .query_async(connection)
+        .await?;
+    Ok(held <= most)
+}
+
 /// Decides by a sorted set of milliseconds, in a script that counts before it trims.
 pub(crate) async fn sorted_set_in_script(
     connection: &mut (impl ConnectionLike + Send),
@@ -194,6 +240,17 @@ pub(crate) async fn counter_of_a_second_writes(
         }
     }
     Ok(true)
+}
+
+/// Decides by a counter of each second, and does not look at what became of the count.
+pub(crate) async fn counter_of_a_second_unchecked(
+    connection: &mut (impl ConnectionLike + Send),
+    ip: &str,
+    now_s: u64,
+) -> RedisResult<bool> {
+    let read = counter_of_a_second_reads(connection, ip, now_s).await?;
+    let written = counter_of_a_second_writes(connection, ip, now_s, read).await;
+    Ok(written.unwrap_or(true))
 }
 
 /// The key in which a counter of each second counts.

@@ -6,7 +6,7 @@ use tollgate_core::Quota;
 use tollgate_core::algorithm::SlidingBuckets;
 
 use crate::originals;
-use crate::support::{Place, START_MS, admitted, at_ms};
+use crate::support::{Place, START_MS, admitted, admitted_at, at_ms};
 
 fn buckets(most: u64, seconds: u64) -> SlidingBuckets {
     let quota = Quota::new(most, Duration::from_secs(seconds)).unwrap();
@@ -45,6 +45,36 @@ async fn seconds_that_are_over_stay() {
         assert!(place.ask::<i64>("PTTL", &own).await > 0);
     }
     assert_eq!(sizes[0], sizes[1]);
+}
+
+#[tokio::test]
+async fn a_window_of_seconds_closed_at_both_ends_has_one_more() {
+    let mut place = Place::new().await;
+    let [seconds, counts] = &keys(&place);
+    // All five of a second that was over sixty seconds ago, or is just now; a second that begins
+    // meanwhile would put it out of sight.
+    let by_original = loop {
+        let now = place.now_s().await;
+        let oldest = now - 60;
+        let () = place.ask("DEL", (seconds, counts)).await;
+        let () = place.ask("ZADD", (seconds, oldest, oldest)).await;
+        let () = place.ask("HINCRBY", (counts, oldest, 5)).await;
+        let connection = &mut place.connection;
+        let admits = originals::counts_by_second(connection, seconds, counts, 60, 5).await;
+        if place.now_s().await == now {
+            break admits.unwrap();
+        }
+    };
+    assert!(!by_original);
+
+    // Buckets keep the last of them as long, so as never to admit more; a log does not.
+    let strict = place.strict(5, 60);
+    assert_eq!(admitted_at(&strict, "log", [START_MS; 5]).await, 5);
+    assert_eq!(admitted_at(&strict, "log", [START_MS + 60_000]).await, 1);
+    let buckets = place.limiter(buckets(5, 60));
+    assert_eq!(admitted_at(&buckets, "buckets", [START_MS; 5]).await, 5);
+    let calls = [60_000, 65_999, 66_000].map(|millis| START_MS + millis);
+    assert_eq!(admitted_at(&buckets, "buckets", calls).await, 1);
 }
 
 #[tokio::test]

@@ -200,3 +200,40 @@ async fn a_sorted_set_without_an_expiry_stays() {
     let left = place.ask::<i64>("PTTL", own).await;
     assert!((1..=60_001).contains(&left), "{left}");
 }
+
+#[tokio::test]
+async fn a_month_in_ints_is_no_limit() {
+    const MONTH_S: i32 = 30 * 24 * 60 * 60;
+    let mut place = Place::new().await;
+    let key = place.key("user");
+    // So many milliseconds are a negative number, and what is removed reaches into the future.
+    let start = i64::try_from(START_MS).unwrap();
+    let mut by_original = 0;
+    for call in 0..100 {
+        let connection = &mut place.connection;
+        let admits = originals::sorted_set_of_ints(connection, &key, start + call, MONTH_S, 5);
+        by_original += u64::from(admits.await.unwrap());
+    }
+    assert_eq!(by_original, 100);
+
+    let limiter = place.strict(5, u64::from(MONTH_S.unsigned_abs()));
+    let calls = (0..100).map(|call| START_MS + call);
+    assert_eq!(admitted_at(&limiter, "key", calls).await, 5);
+}
+
+#[tokio::test]
+async fn an_end_without_a_beginning_fails_what_was_counted() {
+    let mut place = Place::new().await;
+    let key = place.key("user");
+    for call in 0..10 {
+        let connection = &mut place.connection;
+        let now = START_MS + call;
+        let outcome = originals::sorted_set_with_a_stray_end(connection, &key, now, 60, 5).await;
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("EXEC without MULTI"), "{error}");
+    }
+    assert_eq!(place.ask::<u64>("ZCARD", &key).await, 10);
+
+    let calls = (0..10).map(|call| START_MS + call);
+    assert_eq!(admitted_at(&place.strict(5, 60), "key", calls).await, 5);
+}

@@ -9,8 +9,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 use tokio::task::JoinSet;
 use tollgate_core::algorithm::{Algorithm, SlidingLog};
-use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
-use tollgate_redis::{Options, RedisStore, redis, settings};
+use tollgate_core::{Limit, Quota, RateLimiter, Store, Timestamp};
+use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedServer};
 
@@ -57,6 +57,16 @@ impl Place {
     pub(crate) fn limiter_of(&self, limits: impl IntoIterator<Item = Limit>) -> Limiter {
         let store = RedisStore::with_options(self.connection.clone(), self.options());
         RateLimiter::new(store, limits).unwrap()
+    }
+
+    /// Returns a limiter that runs no scripts.
+    pub(crate) fn plain(
+        &self,
+        algorithm: impl Into<Algorithm>,
+    ) -> RateLimiter<PlainStore<MultiplexedConnection>> {
+        let limits = [Limit::new("calls", algorithm).unwrap()];
+        let store = PlainStore::new(self.connection.clone(), self.options(), &limits);
+        RateLimiter::new(store.unwrap(), limits).unwrap()
     }
 
     /// Returns a limiter that lets `most` calls pass in any `seconds`.
@@ -124,7 +134,7 @@ pub(crate) fn at_ms(millis: u64) -> Timestamp {
 }
 
 /// Calls so often, one after another at the server's time, and returns how many were admitted.
-pub(crate) async fn admitted(limiter: &Limiter, key: &str, calls: u64) -> u64 {
+pub(crate) async fn admitted(limiter: &RateLimiter<impl Store>, key: &str, calls: u64) -> u64 {
     let mut admitted = 0;
     for _ in 0..calls {
         admitted += u64::from(limiter.check(key).await.unwrap().is_allowed());

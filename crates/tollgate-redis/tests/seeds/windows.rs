@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{Limit, Quota};
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter};
+use tollgate_redis::{Options, RedisStore, redis, settings};
+use tollgate_testkit::{Flavor, Server};
 
 use crate::originals::{self, MOST_PER_SECOND};
 use crate::support::{Place, START_MS, START_S, admitted, admitted_at, admitted_at_once, log};
@@ -154,4 +156,51 @@ async fn a_counter_that_expires_between_two_commands_stays() {
     let own = place.own_key().await;
     let left = place.ask::<i64>("PTTL", own).await;
     assert!((1..=60_001).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn clocks_that_differ_have_a_second_each() {
+    let mut place = Place::new().await;
+    let ip = place.key("ip");
+    let mut by_original = 0;
+    // Two callers at one instant, the clock of one a second fast.
+    for now in [START_S, START_S + 1] {
+        // The first call, but for its expiry: a slow machine must not end the second before the test.
+        let () = place.ask("SET", (originals::second_key(&ip, now), 1)).await;
+        by_original += 1;
+        for _ in 1..20 {
+            let connection = &mut place.connection;
+            let admits = originals::counter_of_a_second_unchecked(connection, &ip, now).await;
+            by_original += u64::from(admits.unwrap());
+        }
+    }
+    assert_eq!(by_original, 2 * (MOST_PER_SECOND + 1));
+
+    let limiter = place.strict(MOST_PER_SECOND, 60);
+    assert_eq!(admitted(&limiter, "key", 40).await, MOST_PER_SECOND);
+}
+
+#[tokio::test]
+async fn a_count_that_fails_unseen_limits_nothing() {
+    let server = Server::start(Flavor::System);
+    let client = redis::Client::open(server.url()).unwrap();
+    let config = settings::connection();
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    let mut connection = connection.await.unwrap();
+    // Its replica is gone, and until that is back it takes no writes.
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let mut by_original = 0;
+    for _ in 0..100 {
+        let admits = originals::counter_of_a_second_unchecked(&mut connection, "ip", START_S).await;
+        by_original += u64::from(admits.unwrap());
+    }
+    assert_eq!(by_original, 100);
+
+    let store = RedisStore::with_options(connection, Options::default());
+    let limits = [Limit::new("calls", log(MOST_PER_SECOND, 1)).unwrap()];
+    let limiter = RateLimiter::new(store, limits).unwrap();
+    for _ in 0..100 {
+        let error = limiter.check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
 }

@@ -1,0 +1,61 @@
+//! By whose clock a promise is checked: at chosen instants, or by the store's own where it takes none.
+
+use std::time::SystemTime;
+
+use tollgate_core::{Check, Limit, Request, Store, Timestamp};
+
+use crate::harness::{Harness, OwnedKey};
+use crate::plan::Plan;
+use crate::promises::{limit_of, with_quota};
+
+/// The largest amount in a day of which no unit is given back while a case runs.
+const MOST: u64 = 1_000;
+
+/// Returns `plan` with limits that no time gives anything back of where the store says what time
+/// it is.
+pub(crate) async fn whatever_the_clock(harness: &impl Harness, plan: &Plan) -> Plan {
+    let store = harness.store().await;
+    let limits = plan.limits().iter().map(|limit| {
+        let algorithm = limit.algorithm();
+        if takes(&*store, limit, wall_clock()) {
+            limit.clone()
+        } else {
+            let burst = algorithm.capacity().min(MOST);
+            by_the_day(limit, algorithm.quota().amount().min(MOST), burst)
+        }
+    });
+    plan.clone().with_limits(limits.collect())
+}
+
+/// Returns whether `store` decides about `limit` at the caller's instant.
+pub(crate) fn takes(store: &dyn Store, limit: &Limit, now: Timestamp) -> bool {
+    let key = OwnedKey::fresh("alice");
+    store.supports(&Request::consume(Check::new(limit, key.key(), 1)).at(now))
+}
+
+/// Returns `request` at the instant that is given, if there is one, or by the store's own clock.
+pub(crate) fn at_or_now(request: Request<'_>, given: Option<Timestamp>) -> Request<'_> {
+    match given {
+        Some(now) => request.at(now),
+        None => request,
+    }
+}
+
+/// Returns `limit` with `amount` in about a day, of which half is over.
+///
+/// So no window ends while a case runs, and what time gives back meanwhile is less than one unit.
+pub(crate) fn by_the_day(limit: &Limit, amount: u64, burst: u64) -> Limit {
+    const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
+    let now = wall_clock().as_micros();
+    let window_us = 2 * now / (2 * (now / DAY_US) + 1);
+    // Some stores expire by the millisecond, and decide about no other windows.
+    let window_us = window_us / 1_000 * 1_000;
+    limit_of(
+        limit,
+        with_quota(limit.algorithm(), amount, window_us, burst),
+    )
+}
+
+pub(crate) fn wall_clock() -> Timestamp {
+    Timestamp::try_from(SystemTime::now()).unwrap()
+}

@@ -1,0 +1,105 @@
+//! A harness whose stores are watched: whether they decided anything of what a promise asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use tollgate_core::{Check, Decision, Request, Store, StoreError};
+
+use crate::harness::Harness;
+use crate::plan::Plan;
+
+/// What came of a promise's requests and histories.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    decided: AtomicU64,
+    ended: AtomicU64,
+    moot: AtomicU64,
+}
+
+impl Tally {
+    /// Counts a history, which was played to its end or was moot.
+    pub(crate) fn history(&self, ended: bool) {
+        let counter = if ended { &self.ended } else { &self.moot };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether anything was decided, and not all of the histories were moot.
+    fn applies(&self) -> bool {
+        let [decided, ended, moot] =
+            [&self.decided, &self.ended, &self.moot].map(|count| count.load(Ordering::Relaxed));
+        decided > 0 && (ended > 0 || moot == 0)
+    }
+}
+
+/// A [`Harness`] that knows whether its stores decided anything.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct __Watched<H> {
+    harness: H,
+    tally: Arc<Tally>,
+}
+
+impl<H: Harness> __Watched<H> {
+    /// Returns `harness`, watched while `plan` is followed.
+    #[must_use]
+    pub fn new(harness: H, plan: &Plan) -> Self {
+        let tally = Arc::clone(plan.tally());
+        Self { harness, tally }
+    }
+
+    /// Says so where nothing was asked that the stores support.
+    ///
+    /// # Panics
+    ///
+    /// When the harness says otherwise.
+    #[expect(
+        clippy::print_stdout,
+        reason = "a promise that was not put to the test must not look as if it were"
+    )]
+    pub fn tell(&self, promise: &str) {
+        let applies = self.tally.applies();
+        let expected = self.harness.applies(promise).unwrap_or(applies);
+        assert!(
+            applies == expected,
+            "{promise}: that anything it asks is supported was said to be {expected}, and is {applies}"
+        );
+        if !applies {
+            println!("not supported: {promise} asks nothing that the store decides");
+        }
+    }
+}
+
+impl<H: Harness> Harness for __Watched<H> {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(WatchedStore {
+            store: self.harness.store().await,
+            tally: Arc::clone(&self.tally),
+        })
+    }
+}
+
+struct WatchedStore {
+    store: Arc<dyn Store>,
+    tally: Arc<Tally>,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Store for WatchedStore {
+    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        let answer = self.store.decide(request).await;
+        if answer.is_ok() {
+            self.tally.decided.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
