@@ -209,7 +209,7 @@ mod at_its_own_clock {
         peeks_that_consume_without_instants: ConsumesWhenPeeked by
             fixed_window::peek_changes_nothing;
         refunding_twice_without_instants: RefundsTwice by
-            fixed_window::refunds_keep_the_bound
+            fixed_window::agrees_with_the_definition
             fixed_window::a_refund_at_once_undoes;
     }
 
