@@ -2,67 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::sync::Once;
+#[path = "../../tollgate-testkit/secured.rs"]
+mod shared;
+
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, StoreError};
 use tollgate_fred::fred::types::config::TlsConnector;
-use tollgate_fred::{FredStore, Options, settings};
+use tollgate_fred::{FredStore, settings};
 use tollgate_testkit::{Authority, Cluster, Flavor, Identity, SentinelGroup, Server};
 
-/// How long it may take until it is known that there will be no connection.
-const SET_UP: Duration = Duration::from_millis(2_500);
-/// What the documentation says that the user of this store and this limit must be allowed.
-const USER: [&str; 9] = [
-    "on",
-    ">secret",
-    "~tollgate:*",
-    "+evalsha",
-    "+script|load",
-    "+time",
-    "+get",
-    "+set",
-    "+unlink",
-];
-const ASKED: &str = "the server asks for a password";
-const REFUSED: &str = "the server refused the user or password";
+use shared::{
+    ASKED, REFUSED, SET_UP, call, choose, decides, follows_a_failover, is_misconfigured,
+    is_refused, let_in, limiter, options,
+};
+
 const DISTRUSTED: &str = "trust the authority that signed it";
-
-/// Chooses the cryptography, for a build of the workspace may have several.
-fn choose() {
-    static CHOSEN: Once = Once::new();
-    CHOSEN.call_once(|| {
-        let provider = rustls::crypto::ring::default_provider();
-        provider.install_default().unwrap();
-    });
-}
-
-fn options() -> Options {
-    // A machine that is busy with other tests must not fail these.
-    Options::default().with_deadline(Duration::from_secs(5))
-}
-
-fn limiter<S: Store>(store: S) -> RateLimiter<S> {
-    let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(9)));
-    RateLimiter::new(store, [limit.unwrap()]).unwrap()
-}
-
-/// Calls for `key` and returns what is left.
-async fn call<S: Store>(limiter: &RateLimiter<S>, key: &str) -> u64 {
-    limiter.check(key).await.unwrap().remaining()
-}
-
-/// Checks that calls are decided and counted.
-async fn decides(store: Result<FredStore, StoreError>) {
-    let limiter = limiter(store.unwrap());
-    limiter.reset("alice").await.unwrap();
-    assert_eq!(call(&limiter, "alice").await, 8);
-    assert_eq!(call(&limiter, "alice").await, 7);
-}
 
 async fn connect(url: &str) -> Result<FredStore, StoreError> {
     choose();
@@ -95,25 +53,6 @@ async fn with(
     let mut builder = settings::builder(url, &options()).unwrap();
     builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
     FredStore::connect_with(&builder, options()).await
-}
-
-/// Checks that there is no connection, for a reason that `hint` is a part of.
-#[track_caller]
-fn is_refused(store: Result<FredStore, StoreError>, kind: ErrorKind, hint: &str) {
-    let error = store.unwrap_err();
-    assert_eq!(error.kind(), kind, "{error:?}");
-    assert!(error.to_string().contains(hint), "no {hint:?} in {error}");
-}
-
-#[track_caller]
-fn is_misconfigured(store: Result<FredStore, StoreError>, hint: &str) {
-    is_refused(store, ErrorKind::Misconfigured, hint);
-}
-
-/// Lets the user `limiter` do `more` than [`USER`] at a server that has no other user.
-fn let_in(server: &Server, more: &[&str]) {
-    let own = [&["ACL", "SETUSER", "limiter"][..], &USER, more].concat();
-    assert_eq!(server.command(&own).text(), Some("OK"));
 }
 
 #[tokio::test]
@@ -292,14 +231,5 @@ async fn sentinels_and_servers_are_given_their_passwords() {
 
     let limiter = limiter(connect(&url("limiter:secret@", word)).await.unwrap());
     assert_eq!(call(&limiter, "carol").await, 8);
-    let old = group.primary();
-    old.kill();
-    let new = tokio::task::block_in_place(|| group.wait_for_failover(old));
-    let begun = Instant::now();
-    while let Err(error) = limiter.check("bob").await {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{error:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let counted = new.command(&["KEYS", "*bob*"]);
-    assert_eq!(counted.items().len(), 1, "{counted:?}");
+    follows_a_failover(&group, &limiter).await;
 }

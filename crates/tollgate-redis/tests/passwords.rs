@@ -2,67 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "../../tollgate-testkit/secured.rs"]
+mod shared;
+
 use std::time::{Duration, Instant};
 
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_redis::redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use tollgate_redis::redis::{ConnectionAddr, ProtocolVersion};
-use tollgate_redis::{Options, PlainStore, RedisStore, SentinelConnection, settings};
+use tollgate_redis::{PlainStore, RedisStore, SentinelConnection, settings};
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 
-/// What the documentation says that the user of this store and this limit must be allowed.
-const USER: [&str; 9] = [
-    "on",
-    ">secret",
-    "~tollgate:*",
-    "+evalsha",
-    "+script|load",
-    "+time",
-    "+get",
-    "+set",
-    "+unlink",
-];
-const ASKED: &str = "the server asks for a password";
-const REFUSED: &str = "the server refused the user or password";
+use shared::{
+    ASKED, REFUSED, decides, follows_a_failover, is_misconfigured, let_in, limiter, options,
+};
+
 const FORBIDDEN: &str = "the server's user may not do what connecting takes";
 const UNUSABLE: &str = "the server cannot be used with these settings";
-
-fn options() -> Options {
-    // A machine that is busy with other tests must not fail these.
-    Options::default().with_deadline(Duration::from_secs(5))
-}
-
-fn limiter<S: Store>(store: S) -> RateLimiter<S> {
-    let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(9)));
-    RateLimiter::new(store, [limit.unwrap()]).unwrap()
-}
-
-/// Checks that calls are decided and counted.
-async fn decides<S: Store>(store: Result<S, StoreError>) {
-    let limiter = limiter(store.unwrap());
-    limiter.reset("alice").await.unwrap();
-    for remaining in [8, 7] {
-        let decision = limiter.check("alice").await.unwrap();
-        assert_eq!(decision.remaining(), remaining);
-    }
-}
-
-/// Checks that there is no connection, for a reason that `hint` is a part of.
-#[track_caller]
-fn is_refused<S>(store: Result<S, StoreError>, hint: &str) {
-    let Err(error) = store else {
-        panic!("a connection, in spite of {hint}");
-    };
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    assert!(error.to_string().contains(hint), "no {hint:?} in {error}");
-}
-
-/// Lets the user `limiter` do `more` than [`USER`] at a server that has no other user.
-fn let_in(server: &Server, more: &[&str]) {
-    let own = [&["ACL", "SETUSER", "limiter"][..], &USER, more].concat();
-    assert_eq!(server.command(&own).text(), Some("OK"));
-}
 
 #[tokio::test]
 async fn a_server_is_given_its_password() {
@@ -74,12 +30,12 @@ async fn a_server_is_given_its_password() {
     let_in(&server, &[]);
     decides(connect(":secret@").await).await;
     decides(connect("limiter:secret@").await).await;
-    is_refused(connect("").await, ASKED);
-    is_refused(connect(":wrong@").await, REFUSED);
-    is_refused(connect("limiter:wrong@").await, REFUSED);
-    is_refused(connect("nobody:secret@").await, REFUSED);
+    is_misconfigured(connect("").await, ASKED);
+    is_misconfigured(connect(":wrong@").await, REFUSED);
+    is_misconfigured(connect("limiter:wrong@").await, REFUSED);
+    is_misconfigured(connect("nobody:secret@").await, REFUSED);
     let other_database = format!("redis://:secret@{}/99", server.address());
-    is_refused(
+    is_misconfigured(
         RedisStore::connect(other_database, options()).await,
         UNUSABLE,
     );
@@ -215,15 +171,15 @@ async fn a_cluster_is_given_its_password() {
     for node in cluster.nodes() {
         let_in(node, &[]);
     }
-    is_refused(connect("limiter:secret@").await, FORBIDDEN);
+    is_misconfigured(connect("limiter:secret@").await, FORBIDDEN);
     for node in cluster.nodes() {
         let_in(node, &["+cluster|slots"]);
     }
     decides(connect(":secret@").await).await;
     decides(connect("limiter:secret@").await).await;
-    is_refused(connect("").await, ASKED);
-    is_refused(connect(":wrong@").await, REFUSED);
-    is_refused(connect("limiter:wrong@").await, REFUSED);
+    is_misconfigured(connect("").await, ASKED);
+    is_misconfigured(connect(":wrong@").await, REFUSED);
+    is_misconfigured(connect("limiter:wrong@").await, REFUSED);
 
     // To a node that has its first slot, another connection is made.
     let limiter = limiter(connect("limiter:secret@").await.unwrap());
@@ -281,19 +237,10 @@ async fn a_primary_is_given_its_password() {
     let limiter = limiter(RedisStore::with_options(connection, self::options()));
     limiter.check("alice").await.unwrap();
 
-    let old = group.primary();
-    old.kill();
-    let new = tokio::task::block_in_place(|| group.wait_for_failover(old));
-    let begun = Instant::now();
-    while let Err(error) = limiter.check("bob").await {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let counted = new.command(&["KEYS", "*bob*"]);
-    assert_eq!(counted.items().len(), 1, "{counted:?}");
+    follows_a_failover(&group, &limiter).await;
 
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
-    is_refused(
+    is_misconfigured(
         RedisStore::connect_sentinel(urls, name, self::options()).await,
         ASKED,
     );
@@ -311,8 +258,8 @@ async fn sentinels_are_given_their_password() {
         RedisStore::connect_sentinel(urls, group.primary_name(), self::options())
     };
     decides(connect(":word@").await).await;
-    is_refused(connect("").await, ASKED);
-    is_refused(connect(":wrong@").await, REFUSED);
+    is_misconfigured(connect("").await, ASKED);
+    is_misconfigured(connect(":wrong@").await, REFUSED);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,46 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::sync::Once;
-use std::time::{Duration, Instant};
+#[path = "../../tollgate-testkit/secured.rs"]
+mod shared;
 
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use std::time::Instant;
+
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use tollgate_redis::redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, ProtocolVersion, TlsCertificates,
     TlsMode,
 };
-use tollgate_redis::{Options, RedisStore, SentinelConnection, settings};
+use tollgate_redis::{RedisStore, SentinelConnection, settings};
 use tollgate_testkit::{Authority, Cluster, Flavor, Identity, SentinelGroup, Server};
 
-/// How long it may take until it is known that there will be no connection.
-const SET_UP: Duration = Duration::from_millis(2_500);
-
-/// Chooses the cryptography, as programs do.
-fn choose() {
-    static CHOSEN: Once = Once::new();
-    CHOSEN.call_once(|| {
-        let provider = rustls::crypto::ring::default_provider();
-        provider.install_default().unwrap();
-    });
-}
-
-fn options() -> Options {
-    // A machine that is busy with other tests must not fail these.
-    Options::default().with_deadline(Duration::from_secs(5))
-}
-
-fn limiter<S: Store>(store: S) -> RateLimiter<S> {
-    let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(9)));
-    RateLimiter::new(store, [limit.unwrap()]).unwrap()
-}
-
-/// Calls for `key` and returns what is left.
-async fn call<S: Store>(limiter: &RateLimiter<S>, key: &str) -> u64 {
-    limiter.check(key).await.unwrap().remaining()
-}
+use shared::{SET_UP, call, choose, follows_a_failover, limiter, options};
 
 fn certificates(authority: &Authority, identity: Option<&Identity>) -> TlsCertificates {
     TlsCertificates {
@@ -67,12 +43,9 @@ async fn is_refused<S>(
     hint: &str,
 ) {
     let begun = Instant::now();
-    let Err(error) = connect.await else {
-        panic!("a connection, in spite of {hint}");
-    };
-    assert!(begun.elapsed() < SET_UP, "{:?}: {error}", begun.elapsed());
-    assert_eq!(error.kind(), kind, "{error}");
-    assert!(error.to_string().contains(hint), "no {hint:?} in {error}");
+    let store = connect.await;
+    assert!(begun.elapsed() < SET_UP, "{:?}", begun.elapsed());
+    shared::is_refused(store, kind, hint);
 }
 
 #[tokio::test]
@@ -305,16 +278,7 @@ async fn a_primary_is_followed_behind_sentinels() {
     let limiter = limiter(RedisStore::with_options(connection, options()));
     assert_eq!(call(&limiter, "alice").await, 8);
 
-    let old = group.primary();
-    old.kill();
-    let new = tokio::task::block_in_place(|| group.wait_for_failover(old));
-    let begun = Instant::now();
-    while let Err(error) = limiter.check("bob").await {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let counted = new.command(&["KEYS", "*bob*"]);
-    assert_eq!(counted.items().len(), 1, "{counted:?}");
+    follows_a_failover(&group, &limiter).await;
 
     let hint = "trust the authority that signed it";
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
