@@ -26,11 +26,11 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     step("format", format(shell));
     step("clippy, workspace", clippy_workspace(shell));
     for name in libraries(&Files::read(shell)?) {
-        step(&format!("clippy, {name}"), clippy_alone(shell, &name));
+        step(&format!("clippy, {name}"), clippy_alone(shell, &name, ""));
     }
     for (name, feature) in APART {
         let title = format!("clippy, {name} with {feature}");
-        step(&title, clippy_with(shell, name, feature));
+        step(&title, clippy_alone(shell, name, feature));
     }
     step("documentation", documentation(shell));
     step("layers", layers::run(shell));
@@ -55,14 +55,10 @@ fn clippy_workspace(shell: &Shell) -> Outcome {
 
 /// Lints one library by itself: in a build of the workspace a feature that its manifest forgets
 /// may be switched on by another crate.
-fn clippy_alone(shell: &Shell, name: &str) -> Outcome {
-    Ok(cmd!(shell, "cargo clippy --package {name} --lib -- -D warnings").run()?)
-}
-
-fn clippy_with(shell: &Shell, name: &str, feature: &str) -> Outcome {
+fn clippy_alone(shell: &Shell, name: &str, features: &str) -> Outcome {
     Ok(cmd!(
         shell,
-        "cargo clippy --package {name} --lib --features {feature} -- -D warnings"
+        "cargo clippy --package {name} --lib --features={features} -- -D warnings"
     )
     .run()?)
 }

@@ -375,10 +375,9 @@ async fn plain(points: &mut Vec<Point>, client: &RedisRs, plan: &Plan) -> Result
                 let _ = limiter.check(name.as_str()).await;
             }
         }
-        let cost = case.cost;
         let subject = Decides {
             limiter,
-            cost,
+            cost: case.cost,
             keys,
         };
         points.push(case.point::<RedisRs>(row(PLAIN, outcome), subject, plan));
