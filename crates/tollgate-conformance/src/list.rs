@@ -79,6 +79,7 @@ macro_rules! __promises {
                 gives_back_at_its_own_clock,
                 is_all_or_nothing_at_its_own_clock,
                 malformed_requests_change_nothing,
+                receipts_from_before_a_reset_free_nothing,
                 says_what_it_supports,
                 tells_apart_what_looks_alike,
             ]

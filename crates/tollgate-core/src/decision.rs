@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::few::Few;
+use crate::fingerprint::Fingerprint;
+use crate::request::Request;
 use crate::time::{Timestamp, Wait};
 
 /// What one limit says of a call.
@@ -137,13 +139,44 @@ impl Verdict {
 /// assert_eq!(decision.reset_after().as_secs(), 60);
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
+#[must_use = "a decision limits nothing unless the program reads it: call `is_allowed` or `is_denied`"]
 pub struct Decision {
-    pub(crate) allowed: bool,
-    pub(crate) verdicts: Few<Verdict>,
+    allowed: bool,
+    verdicts: Few<Verdict>,
+    fingerprint: Fingerprint,
 }
 
 impl Decision {
+    /// Returns the decision on `request` that its limits come to together: allowed if all of
+    /// `verdicts` allow it. No verdict at all is a denial.
+    ///
+    /// For stores that bring verdicts from elsewhere; [`Request::decide_on`] makes its own.
+    pub fn new(request: &Request<'_>, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
+        let verdicts: Few<Verdict> = verdicts.into_iter().collect();
+        let allowed = !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed);
+        Self::with_verdicts(request, allowed, verdicts)
+    }
+
+    /// Returns the decision on `request`, which names one limit.
+    #[inline]
+    pub fn of_one(request: &Request<'_>, verdict: Verdict) -> Self {
+        Self::with_verdicts(request, verdict.allowed, Few::One(verdict))
+    }
+
+    #[inline]
+    pub(crate) fn with_verdicts(
+        request: &Request<'_>,
+        allowed: bool,
+        verdicts: Few<Verdict>,
+    ) -> Self {
+        Self {
+            allowed,
+            verdicts,
+            fingerprint: Fingerprint::of(request),
+        }
+    }
+
     /// Returns whether the call may go ahead.
     #[inline]
     #[must_use]
@@ -250,40 +283,53 @@ impl Decision {
         charges
             .iter()
             .any(|charge| charge.amount > 0)
-            .then_some(Receipt { charges })
+            .then_some(Receipt {
+                charges,
+                fingerprint: self.fingerprint,
+            })
     }
 }
 
-/// The decision that one limit alone comes to.
-impl From<Verdict> for Decision {
-    #[inline]
-    fn from(verdict: Verdict) -> Self {
-        Self {
-            allowed: verdict.allowed,
-            verdicts: Few::One(verdict),
-        }
+/// Equal when both say the same, whatever request they answer.
+impl PartialEq for Decision {
+    fn eq(&self, other: &Self) -> bool {
+        (self.allowed, &self.verdicts) == (other.allowed, &other.verdicts)
     }
 }
 
-/// The decision that several limits come to together: allowed if all of them allow it. No verdict
-/// at all is a denial.
-impl FromIterator<Verdict> for Decision {
-    fn from_iter<I: IntoIterator<Item = Verdict>>(verdicts: I) -> Self {
-        let verdicts: Few<Verdict> = verdicts.into_iter().collect();
-        Self {
-            allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
-            verdicts,
-        }
-    }
-}
+impl Eq for Decision {}
 
 /// Proof of what a decision consumed, to be given back at most once.
+///
+/// A receipt belongs to the limits, the keys and the clock (the store's, or the caller's) of the
+/// request that consumed. A refund of it with any others is an
+/// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) error and changes nothing.
+///
+/// # After a reset
+///
+/// A reset forgets what a receipt would give back. What others consume afterwards is safe from an
+/// older receipt as far as the state can tell the two apart:
+///
+/// - A sliding log and an anchored window tell them apart by their instants, unless both were
+///   recorded in the same microsecond.
+/// - An aligned window, a sliding counter and sliding buckets cannot tell two calls of one window
+///   or bucket apart: if the reset was in the same one, the receipt frees units of later calls.
+/// - GCRA keeps one debt for all calls: an older receipt lowers it by what has not leaked since.
+///
+/// So drop the receipts of a key when you reset it.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Receipt {
     charges: Few<Charge>,
+    fingerprint: Fingerprint,
 }
 
 impl Receipt {
+    /// Returns whether `request` names the limits, keys and clock that this was given for.
+    #[must_use]
+    pub fn is_for(&self, request: &Request<'_>) -> bool {
+        self.fingerprint == Fingerprint::of(request)
+    }
+
     /// Returns what was consumed of each limit, in the order in which the request named them.
     #[must_use]
     pub fn charges(&self) -> &[Charge] {

@@ -139,10 +139,7 @@ impl Evaluation {
         let verdicts = (0..request.checks().len())
             .map(|index| self.record(request, states, now, index))
             .collect();
-        Decision {
-            allowed: self.allowed,
-            verdicts,
-        }
+        Decision::with_verdicts(request, self.allowed, verdicts)
     }
 
     /// Records what was decided in the state of the check at `index`.

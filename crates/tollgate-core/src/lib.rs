@@ -5,6 +5,7 @@ mod decision;
 mod error;
 mod evaluation;
 mod few;
+mod fingerprint;
 mod key;
 mod limit;
 mod limiter;

@@ -36,6 +36,17 @@ const INLINE: usize = 4;
 ///     Ok(limiter.check_now(ip)?.is_allowed())
 /// }
 /// ```
+///
+/// A decision that nobody reads limits nothing, so the compiler warns about it:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use tollgate_core::{RateLimiter, Store, StoreError};
+/// async fn admit(limiter: &RateLimiter<impl Store>, ip: &str) -> Result<(), StoreError> {
+///     limiter.check(ip).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateLimiter<S> {
     store: S,
@@ -178,7 +189,7 @@ impl<S: SyncStore> RateLimiter<S> {
 /// What may be asked of a limiter.
 macro_rules! calls {
     ([$($asynch:tt)*] $ask:ident $reset:ident [$($wait:tt)*]:
-     $check:ident $check_n:ident $peek:ident $take_up_to:ident $refund:ident $forget:ident) => {
+     $check:ident $check_n:ident $peek:ident $peek_n:ident $take_up_to:ident $refund:ident $forget:ident) => {
         /// Decides a call of cost 1 for `key`.
         ///
         /// # Errors
@@ -203,14 +214,27 @@ macro_rules! calls {
             limiter.$ask(Operation::Consume, key.into(), cost, at)$($wait)*
         }
 
-        /// Says what is left for `key`, and consumes nothing.
+        /// Returns the decision that a call of cost 1 for `key` would get now, and consumes nothing.
+        ///
+        /// It is denied when the call would be. As nothing was consumed,
+        /// [`remaining`](Decision::remaining) is what is left before that call.
         ///
         /// # Errors
         ///
         /// Those of the store.
         pub $($asynch)* fn $peek<'k>(&self, key: impl Into<Key<'k>> + Send) -> Result<Decision, StoreError> {
             let (limiter, at) = self.target();
-            limiter.$ask(Operation::Peek, key.into(), 0, at)$($wait)*
+            limiter.$ask(Operation::Peek, key.into(), 1, at)$($wait)*
+        }
+
+        /// Returns the decision that a call of `cost` for `key` would get now, and consumes nothing.
+        ///
+        /// # Errors
+        ///
+        /// Those of the store.
+        pub $($asynch)* fn $peek_n<'k>(&self, key: impl Into<Key<'k>> + Send, cost: u64) -> Result<Decision, StoreError> {
+            let (limiter, at) = self.target();
+            limiter.$ask(Operation::Peek, key.into(), cost, at)$($wait)*
         }
 
         /// Takes as much as there is for `key`, at most `most`; [`Decision::granted`] says how much.
@@ -229,7 +253,9 @@ macro_rules! calls {
         ///
         /// What time has already given back is not given twice, so the calls that were kept stay
         /// within the limit's bound. Give a receipt back once: a second time would return what
-        /// others have consumed. After an error that is
+        /// others have consumed. A receipt that was given for another key, another limit or the
+        /// other clock is [`ErrorKind::Malformed`](crate::ErrorKind::Malformed), and nothing
+        /// changes; see [`Receipt`] for one from before a reset. After an error that is
         /// [retryable](StoreError::is_retryable) nothing was given back, and it may be tried again.
         ///
         /// # Errors
@@ -254,20 +280,20 @@ macro_rules! calls {
 }
 
 impl<S: Store> RateLimiter<S> {
-    calls!([async] ask reset [.await]: check check_n peek take_up_to refund reset);
+    calls!([async] ask reset [.await]: check check_n peek peek_n take_up_to refund reset);
 }
 
 /// The same calls from code that does not wait.
 impl<S: SyncStore> RateLimiter<S> {
-    calls!([] ask_now reset_now []: check_now check_n_now peek_now take_up_to_now refund_now reset_now);
+    calls!([] ask_now reset_now []: check_now check_n_now peek_now peek_n_now take_up_to_now refund_now reset_now);
 }
 
 /// The calls of a limiter, at the caller's instant.
 impl<S: Store> LimiterAt<'_, S> {
-    calls!([async] ask reset [.await]: check check_n peek take_up_to refund reset);
+    calls!([async] ask reset [.await]: check check_n peek peek_n take_up_to refund reset);
 }
 
 /// The same calls from code that does not wait.
 impl<S: SyncStore> LimiterAt<'_, S> {
-    calls!([] ask_now reset_now []: check_now check_n_now peek_now take_up_to_now refund_now reset_now);
+    calls!([] ask_now reset_now []: check_now check_n_now peek_now peek_n_now take_up_to_now refund_now reset_now);
 }

@@ -247,7 +247,7 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when one limit
-    /// and key is named twice, or when a receipt has another number of charges.
+    /// and key is named twice, or when a receipt was given for other limits, keys or another clock.
     #[inline]
     pub fn validate(&self) -> Result<(), StoreError> {
         if self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_)) {
@@ -268,9 +268,10 @@ impl<'a> Request<'a> {
             }
         }
         match self.operation {
-            Operation::Refund(receipt) if receipt.charges().len() != checks.len() => {
-                malformed("a receipt is refunded on the limits that it was given for, in order")
-            }
+            Operation::Refund(receipt) if !receipt.is_for(self) => malformed(
+                "this receipt was given for another limit, key or clock: refund it with the \
+                 limiter and the key that consumed, and `at` an instant only if they did",
+            ),
             _ => Ok(()),
         }
     }
@@ -287,7 +288,7 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Decision {
         match self.decide_alone(now, || states.state_mut(0)) {
-            Some(verdict) => verdict.into(),
+            Some(verdict) => Decision::of_one(self, verdict),
             None => self.evaluate(states, now).apply(self, states, now),
         }
     }

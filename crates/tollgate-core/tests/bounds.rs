@@ -323,7 +323,8 @@ fn search_with_refunds(algorithm: Algorithm, window: u64, ticks: u64) -> u64 {
 fn refunded(limit: &Limit, state: &State, tick: u64, (at, cost): (u64, u64)) -> Option<State> {
     let mut returned = state.clone();
     let receipt = receipt(limit, at, cost);
-    Request::refund(&receipt, Check::new(limit, "key", 0)).decide_on(&mut returned, time(tick));
+    let _ =
+        Request::refund(&receipt, Check::new(limit, "key", 0)).decide_on(&mut returned, time(tick));
     (identity(&returned) != identity(state)).then_some(returned)
 }
 

@@ -9,7 +9,8 @@ use tollgate_core::{
 
 #[test]
 fn the_first_of_limits_that_leave_the_same_binds() {
-    let of = |verdicts: &[Verdict]| verdicts.iter().copied().collect::<Decision>().binding();
+    let request = Request::with_checks(Operation::Consume, []);
+    let of = |verdicts: &[Verdict]| Decision::new(&request, verdicts.iter().copied()).binding();
     let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
     assert_eq!(of(&[few, few]), 0);
     assert_eq!(of(&[many, few, few]), 1);

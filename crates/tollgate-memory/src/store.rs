@@ -286,7 +286,7 @@ impl MemoryStore {
         }
         drop(shard);
         // Written where the caller wants it, with the lock released.
-        Ok(verdict.into())
+        Ok(Decision::of_one(request, verdict))
     }
 
     /// Decides about a key that was not held a moment ago.

@@ -215,7 +215,7 @@ impl Expectation<'_> {
                 .checks()
                 .iter()
                 .map(|check| verdict(request, check, granted, wait, Some(0)));
-            Ok(verdicts.collect())
+            Ok(Decision::new(request, verdicts))
         });
     }
 
@@ -278,7 +278,7 @@ fn decision(
         };
         verdict(request, check, check.cost().min(charged), wait, remaining)
     });
-    verdicts.collect()
+    Decision::new(request, verdicts)
 }
 
 fn verdict(

@@ -77,7 +77,7 @@ async fn a_reset_goes_wrong_like_any_call() {
         Fault::Fail(ErrorKind::Unavailable),
         Fault::LoseReply,
     ]);
-    limiter.check("k").await.unwrap();
+    let _ = limiter.check("k").await.unwrap();
     let checks = [Check::new(&limiter.limits()[0], "k", 0)];
     assert_eq!(
         limiter.store().reset_now(&checks).unwrap_err().kind(),

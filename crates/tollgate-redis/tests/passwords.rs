@@ -135,8 +135,8 @@ async fn what_a_command_is_refused_for_is_no_reason_to_connect_again() {
     // Redis-rs tells what a transaction is refused for otherwise.
     let plain = PlainStore::new(store.connection().clone(), options(), &[]);
     let (limiter, plain) = (limiter(store), limiter(plain.unwrap()));
-    limiter.check("alice").await.unwrap();
-    plain.check("alice").await.unwrap();
+    let _ = limiter.check("alice").await.unwrap();
+    let _ = plain.check("alice").await.unwrap();
     let mut control = server.connection();
     let mut connections = |command: &[&str]| {
         control.command(command).unwrap();
@@ -183,7 +183,7 @@ async fn a_cluster_is_given_its_password() {
 
     // To a node that has its first slot, another connection is made.
     let limiter = limiter(connect("limiter:secret@").await.unwrap());
-    limiter.check("old").await.unwrap();
+    let _ = limiter.check("old").await.unwrap();
     let slot = Cluster::slot_of("old");
     let from = cluster.master_of(slot).port();
     let mut nodes = cluster.nodes().iter();
@@ -235,7 +235,7 @@ async fn a_primary_is_given_its_password() {
     let client = client(&group, None, (Some("limiter"), "secret"));
     let connection = SentinelConnection::new(client).await.unwrap();
     let limiter = limiter(RedisStore::with_options(connection, self::options()));
-    limiter.check("alice").await.unwrap();
+    let _ = limiter.check("alice").await.unwrap();
 
     follows_a_failover(&group, &limiter).await;
 

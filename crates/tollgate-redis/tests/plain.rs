@@ -165,7 +165,7 @@ async fn one_decision_is_one_transaction() {
         let (store, limit) = (store(&server).await, limit("fixed-window:1000/1d"));
         let consume = Request::consume(Check::new(&limit, "k", 1));
         // The first finds out what time it is for the server.
-        store.decide(&consume).await.unwrap();
+        let _ = store.decide(&consume).await.unwrap();
         let before = calls(&server, "exec");
         for call in 1..=50 {
             let decision = store.decide(&consume).await.unwrap();
@@ -198,7 +198,7 @@ async fn nothing_is_left_for_ever_and_refused_calls_write_nothing() {
             assert!(keys(&server).is_empty(), "a peek writes nothing");
             let first = store.decide(&Request::consume(check(1))).await.unwrap();
             for _ in 0..2 {
-                store.decide(&Request::consume(check(2))).await.unwrap();
+                let _ = store.decide(&Request::consume(check(2))).await.unwrap();
             }
             for key in keys(&server) {
                 let left = server.command(&["PTTL", &key]).integer().unwrap();
@@ -239,7 +239,7 @@ async fn what_a_server_refuses_is_told_as_with_scripts() {
         let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
         let check = Check::new(&limit, "k", 1);
         let consume = Request::consume(check);
-        store.decide(&consume).await.unwrap();
+        let _ = store.decide(&consume).await.unwrap();
         for (set, unset, kind) in [
             (
                 "CONFIG SET maxmemory 1",
@@ -263,7 +263,7 @@ async fn what_a_server_refuses_is_told_as_with_scripts() {
             assert_eq!(error.kind(), kind, "{set}: {error}");
             // What writes nothing is answered all the same, unless there is no memory to queue it in.
             if kind != ErrorKind::Full {
-                store.decide(&Request::peek(check)).await.unwrap();
+                let _ = store.decide(&Request::peek(check)).await.unwrap();
             }
             command(unset);
         }
@@ -294,7 +294,7 @@ async fn a_key_of_another_type_is_an_error_that_says_what_to_do() {
     let server = Server::start(Flavor::System);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
     let consume = Request::consume(Check::new(&limit, "k", 1));
-    store.decide(&consume).await.unwrap();
+    let _ = store.decide(&consume).await.unwrap();
     let key = keys(&server).remove(0);
     server.command(&["DEL", &key]);
     server.command(&["SADD", &key, "member"]);
@@ -353,7 +353,7 @@ async fn a_counter_that_another_program_has_changed_is_an_error() {
     let server = Server::start(Flavor::System);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
     let consume = Request::consume(Check::new(&limit, "k", 1));
-    store.decide(&consume).await.unwrap();
+    let _ = store.decide(&consume).await.unwrap();
     let key = keys(&server).remove(0);
     // One unit and a part of one: two fit by the number of units, and not by the counter.
     server.command(&["BITFIELD", &key, "INCRBY", "u63", "0", "5"]);
@@ -381,8 +381,8 @@ async fn the_commands_that_are_listed_are_enough() {
             let limit = limit(text);
             let check = Check::new(&limit, "k", 1);
             for _ in 0..3 {
-                store.decide(&Request::peek(check)).await.unwrap();
-                store.decide(&Request::consume(check)).await.unwrap();
+                let _ = store.decide(&Request::peek(check)).await.unwrap();
+                let _ = store.decide(&Request::consume(check)).await.unwrap();
             }
             store.reset(&[check]).await.unwrap();
         }

@@ -337,7 +337,7 @@ async fn fill(case: &Case, client: &impl Client) -> Result<(), Problem> {
                     .iter()
                     .flat_map(|name| std::iter::repeat_n(name, calls))
                 {
-                    limiter.check(name.as_str()).await?;
+                    let _ = limiter.check(name.as_str()).await?;
                 }
                 Ok::<(), Problem>(())
             })

@@ -114,7 +114,7 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
             // Something of each is spent, so that who asks for all of it waits.
             for one in &asked {
                 let check = Check::new(&limits[one.limit], keys[one.key].key(), 1);
-                session.decide(&Request::consume(check)).await?;
+                let _ = session.decide(&Request::consume(check)).await?;
             }
             let seen = peek(&mut session, limits, &keys, &asked).await?;
             asked.reverse();

@@ -40,8 +40,8 @@ pub use own_clock::{
     counts_at_its_own_clock, gives_back_at_its_own_clock, is_all_or_nothing_at_its_own_clock,
 };
 pub use store::{
-    decides_at_the_given_instant, malformed_requests_change_nothing, says_what_it_supports,
-    tells_apart_what_looks_alike,
+    decides_at_the_given_instant, malformed_requests_change_nothing,
+    receipts_from_before_a_reset_free_nothing, says_what_it_supports, tells_apart_what_looks_alike,
 };
 pub use units::{a_cost_is_as_many_unit_calls, takes_what_unit_calls_would};
 pub use waits::{

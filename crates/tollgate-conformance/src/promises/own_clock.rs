@@ -112,13 +112,13 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
 
         let request = Request::of(Operation::Consume, &few);
         let (charged, remaining) = (each(first, first), each(left, left));
-        ask(&mut session, &request, true, &charged, &remaining).await?;
+        let _ = ask(&mut session, &request, true, &charged, &remaining).await?;
         let exceeds = checks(left + 1, 1);
         let request = Request::of(Operation::Consume, &exceeds);
-        ask(&mut session, &request, false, &nothing, &remaining).await?;
+        let _ = ask(&mut session, &request, false, &nothing, &remaining).await?;
         // One limit has less left than the others, so it alone says how much may be taken.
         let less = checks(1, 1)[narrow];
-        session.decide(&Request::consume(less)).await?;
+        let _ = session.decide(&Request::consume(less)).await?;
         let request = Request::of(Operation::TakeUpTo, &all);
         let (charged, remaining) = (each(left - 1, left - 1), each(0, 1));
         let taken = ask(&mut session, &request, true, &charged, &remaining).await?;
@@ -127,14 +127,14 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
         };
         let request = Request::of(Operation::Refund(&receipt), &all);
         let remaining = each(left - 1, left);
-        ask(&mut session, &request, true, &nothing, &remaining).await?;
+        let _ = ask(&mut session, &request, true, &nothing, &remaining).await?;
         let fits = checks(left - 1, left);
         let request = Request::of(Operation::Peek, &fits);
-        ask(&mut session, &request, true, &nothing, &remaining).await?;
+        let _ = ask(&mut session, &request, true, &nothing, &remaining).await?;
         session.reset(&all).await?;
         let request = Request::of(Operation::Peek, &all);
         let remaining = each(AMOUNT, AMOUNT);
-        ask(&mut session, &request, true, &nothing, &remaining).await?;
+        let _ = ask(&mut session, &request, true, &nothing, &remaining).await?;
         Ok(())
     });
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Check, Decision, ErrorKind, Limit, Operation, Request, Store, Timestamp};
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::families;
 use crate::harness::{Harness, OwnedKey, fresh_key};
 use crate::plan::Plan;
+use crate::promises::{limit_of, with_quota};
 
 /// A request that a store says it supports is decided; any other fails, and says that it is not.
 ///
@@ -80,21 +82,34 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
             continue;
         };
         let receipt = first.into_receipt().unwrap();
-        let before = ask(&store, Request::peek(check), at).await;
+        // Something is there to be taken away by a refund that is meant for another key or limit.
+        let namesake = Limit::new("namesake", *limit.algorithm()).unwrap();
+        let elsewhere = Check::new(&namesake, keys[0].key(), 1);
+        ask(&store, Request::consume(other), at).await;
+        ask(&store, Request::consume(elsewhere), at).await;
+        let seen = [check, other, elsewhere];
+        let mut before = Vec::new();
+        for check in seen {
+            before.push(ask(&store, Request::peek(check), at).await);
+        }
         let many: Vec<_> = (0..33).map(|_| OwnedKey::fresh("many")).collect();
         let malformed = [
             Request::with_checks(Operation::Consume, []),
             Request::consume(check).and(check),
             Request::take_up_to(check).and(other).and(check),
             Request::refund(&receipt, check).and(other),
+            Request::refund(&receipt, other),
+            Request::refund(&receipt, elsewhere),
             Request::with_checks(Operation::Refund(&receipt), []),
             Request::with_checks(
                 Operation::Consume,
                 many.iter().map(|key| Check::new(limit, key.key(), 1)),
             ),
         ];
-        for request in malformed {
-            let request = at_or_now(request, at);
+        let otherwise = at.is_none().then_some(now);
+        let by_the_other_clock = at_or_now(Request::refund(&receipt, check), otherwise);
+        let malformed = malformed.map(|request| at_or_now(request, at));
+        for request in malformed.into_iter().chain([by_the_other_clock]) {
             let answer = store.decide(&request).await;
             let kind = answer.as_ref().err().map(|error| error.kind());
             assert!(
@@ -102,18 +117,58 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
                 "{limit}: {request:?} is malformed, and was answered {answer:?}"
             );
         }
-        let after = ask(&store, Request::peek(check), at).await;
         // By the store's own clock, time has passed.
         let left = |seen: &Option<Decision>| seen.as_ref().map(Decision::remaining);
+        for (check, before) in seen.into_iter().zip(before) {
+            let after = ask(&store, Request::peek(check), at).await;
+            assert!(
+                before == after || (at.is_none() && left(&before) == left(&after)),
+                "{limit}: a malformed request changed something"
+            );
+        }
+    }
+}
+
+/// A receipt from before a reset frees nothing that was consumed after it, where the state knows
+/// the instants of calls: in sliding logs and anchored windows.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn receipts_from_before_a_reset_free_nothing(harness: &impl Harness, _plan: &Plan) {
+    let store = harness.store().await;
+    let now = wall_clock();
+    let knows_instants = |limit: &Limit| match limit.algorithm() {
+        Algorithm::FixedWindow(window) => window.is_anchored(),
+        Algorithm::SlidingLog(_) => true,
+        _ => false,
+    };
+    let all = [families::fixed_window(), families::sliding_log()];
+    for limit in all.iter().flatten().filter(|limit| knows_instants(limit)) {
+        // Long enough for a store that decides by its own clock.
+        let hour = with_quota(limit.algorithm(), 10, 3_600_000_000, 10);
+        let limit = limit_of(limit, hour);
+        let key = OwnedKey::fresh("alice");
+        let check = Check::new(&limit, key.key(), 3);
+        let at = takes(&*store, &limit, now).then_some(now);
+        let later = at.map(|at| at.saturating_add(Duration::from_micros(1)));
+        let Some(first) = ask(&store, Request::consume(check), at).await else {
+            continue;
+        };
+        let receipt = first.into_receipt().unwrap();
+        store.reset(&[check]).await.unwrap();
+        let second = ask(&store, Request::consume(check), later).await;
+        let Some(second) = second else { continue };
+        let refund = at_or_now(Request::refund(&receipt, check), later);
+        if !store.supports(&refund) {
+            continue;
+        }
+        let refunded = store.decide(&refund).await.unwrap();
         assert!(
-            before == after || (at.is_none() && left(&before) == left(&after)),
-            "{limit}: a malformed request changed something"
-        );
-        let untouched = ask(&store, Request::peek(other), at).await;
-        let capacity = limit.algorithm().capacity();
-        assert!(
-            untouched.is_none_or(|seen| seen.remaining() == capacity),
-            "{limit}: a malformed request was charged"
+            refunded.remaining() == second.remaining(),
+            "{limit}: {} remained, and {} after the refund of a call that was reset",
+            second.remaining(),
+            refunded.remaining()
         );
     }
 }

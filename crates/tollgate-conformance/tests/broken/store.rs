@@ -155,11 +155,11 @@ impl BrokenStore {
                 _ => continue,
             };
             let check = Check::new(check.limit(), check.key(), cost);
-            Request::consume(check).decide_on(&mut states[index], now);
+            let _ = Request::consume(check).decide_on(&mut states[index], now);
             spoilt[index] = true;
         }
         if self.is(Fault::RefundsTwice) && matches!(request.operation(), Operation::Refund(_)) {
-            request.decide_on(states, now);
+            let _ = request.decide_on(states, now);
         }
         spoilt
     }

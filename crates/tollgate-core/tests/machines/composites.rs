@@ -131,7 +131,7 @@ proptest! {
         let mut together = Together::new(&members, start);
         for &(by, times) in &steps {
             together.now += by;
-            together.decide(Operation::Consume, times, together.now);
+            let _ = together.decide(Operation::Consume, times, together.now);
         }
         let now = together.now;
         let decision = together.decide(Operation::Consume, times, now);
@@ -178,7 +178,7 @@ proptest! {
         let mut together = Together::new(&members, start);
         for &(by, times) in &steps {
             together.now += by;
-            together.decide(Operation::Consume, times, together.now);
+            let _ = together.decide(Operation::Consume, times, together.now);
         }
         let most = members.iter().map(|member| member.cost * times).min().unwrap();
         let held = together.alone(Operation::Peek, 0);
@@ -202,13 +202,13 @@ proptest! {
             let receipt: Option<Receipt> = decision.into_receipt();
             if let Some(receipt) = receipt {
                 prop_assert!(!denied, "a denied call has nothing to give back");
-                together.decide(Operation::Refund(&receipt), 0, together.now);
+                let _ = together.decide(Operation::Refund(&receipt), 0, together.now);
                 let left = together.alone(Operation::Peek, 0);
                 for (left, held) in left.iter().zip(&held) {
                     prop_assert_eq!(left.remaining(), held.remaining());
                     prop_assert_eq!(left.reset_after(), held.reset_after());
                 }
-                together.decide(Operation::Consume, times, together.now);
+                let _ = together.decide(Operation::Consume, times, together.now);
             }
         }
     }

@@ -65,14 +65,14 @@ fn store_over(
 fn filling(store: &WireStore<Raw>, written: &str) -> Result<(), StoreError> {
     let limit = limit(written);
     let check = |cost| Check::new(&limit, "filled", cost);
-    now(store.decide(&Request::peek(check(1))))?;
-    now(store.decide(&Request::consume(check(1))))?;
-    now(store.decide(&Request::take_up_to(check(9))))?;
-    now(store.decide(&Request::consume(check(2))))?;
+    let _ = now(store.decide(&Request::peek(check(1))))?;
+    let _ = now(store.decide(&Request::consume(check(1))))?;
+    let _ = now(store.decide(&Request::take_up_to(check(9))))?;
+    let _ = now(store.decide(&Request::consume(check(2))))?;
     let hour = 3_600_000_000;
     for micros in [1, 1, 2, hour + 1, 9 * hour] {
         let at = Timestamp::from_micros(micros).unwrap();
-        now(store.decide(&Request::consume(check(1)).at(at)))?;
+        let _ = now(store.decide(&Request::consume(check(1)).at(at)))?;
     }
     Ok(())
 }
@@ -83,13 +83,13 @@ fn everything(store: &WireStore<Raw>, written: &str) -> Result<(), StoreError> {
     let limit = limit(written);
     for key in ["alone", "again"] {
         let check = |cost| Check::new(&limit, key, cost);
-        now(store.decide(&Request::peek(check(1))))?;
+        let _ = now(store.decide(&Request::peek(check(1))))?;
         let first = now(store.decide(&Request::consume(check(1))))?;
-        now(store.decide(&Request::consume(check(1))))?;
+        let _ = now(store.decide(&Request::consume(check(1))))?;
         let receipt = first.into_receipt().unwrap();
-        now(store.decide(&Request::refund(&receipt, check(0))))?;
-        now(store.decide(&Request::take_up_to(check(9))))?;
-        now(store.decide(&Request::consume(check(2))))?;
+        let _ = now(store.decide(&Request::refund(&receipt, check(0))))?;
+        let _ = now(store.decide(&Request::take_up_to(check(9))))?;
+        let _ = now(store.decide(&Request::consume(check(2))))?;
         now(store.reset(&[check(0)]))?;
     }
     Ok(())

@@ -144,7 +144,7 @@ proptest! {
 #[test]
 fn another_decision_than_the_machines_is_an_error() {
     let fresh = reply(1, 5., &[vec![]]);
-    answered(&["gcra:5/1s"], Act::Consume, 1, None, &fresh).unwrap();
+    let _ = answered(&["gcra:5/1s"], Act::Consume, 1, None, &fresh).unwrap();
     let store = Canned::store(&reply(0, 5., &[vec![]]));
     let limit = limit("gcra:5/1s");
     let error = crate::engine::consume(&store, &limit, "k", 1).unwrap_err();

@@ -26,7 +26,7 @@ fn a_key_of_another_type() {
     for flavor in Flavor::ALL {
         for written in ["gcra:3/1h", "sliding-log:3/1h"] {
             let (store, limit) = (store(flavor), limit(written));
-            consume(&store, &limit, "k", 1).unwrap();
+            let _ = consume(&store, &limit, "k", 1).unwrap();
             let raw = store.engine();
             let key = raw.keys(store.options()).remove(0);
             raw.command(&[b"DEL", &key]);
@@ -56,7 +56,7 @@ fn all_or_nothing_where_a_key_is_of_another_type() {
             let (store, limits) = (store(flavor), written.map(limit));
             let raw = store.engine();
             let [first, second] = [0, 1].map(|index| Check::new(&limits[index], "k", 1));
-            now(store.decide(&Request::consume(second))).unwrap();
+            let _ = now(store.decide(&Request::consume(second))).unwrap();
             let key = raw.keys(store.options()).remove(0);
             raw.command(&[b"DEL", &key]);
             let both = Request::with_checks(Operation::Consume, [first, second]);
@@ -88,7 +88,7 @@ fn a_key_that_holds_something_else() {
     for flavor in Flavor::ALL {
         for written in crate::engine::LIMITS {
             let (store, limit) = (store(flavor), limit(written));
-            consume(&store, &limit, "k", 1).unwrap();
+            let _ = consume(&store, &limit, "k", 1).unwrap();
             let raw = store.engine();
             let key = raw.keys(store.options()).remove(0);
             let is_list = limit.identity().contains("log");
@@ -199,7 +199,7 @@ fn a_script_that_does_not_end() {
             .start();
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
         // Loaded before, or the loading would be refused.
-        consume(&store, &limit, "k", 1).unwrap();
+        let _ = consume(&store, &limit, "k", 1).unwrap();
         let mut culprit = server.connection();
         culprit.send(&["EVAL", "while true do end", "0"]).unwrap();
         thread::sleep(Duration::from_millis(100));
@@ -232,7 +232,7 @@ fn a_forgotten_script_is_loaded_again_and_counts_once() {
             );
         }
         let before = calls(&server, "evalsha");
-        consume(&store, &limit, "k", 1).unwrap();
+        let _ = consume(&store, &limit, "k", 1).unwrap();
         assert_eq!(
             calls(&server, "evalsha") - before,
             1,
