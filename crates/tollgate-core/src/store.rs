@@ -29,6 +29,9 @@ use crate::request::{Check, Request};
 ///   `counts_at_its_own_clock`). Callers MUST NOT use one key with both.
 /// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
 ///   `malformed_requests_change_nothing`).
+/// - A [`Receipt`](crate::Receipt) from before a reset MUST free nothing that was consumed after
+///   it, where states know the instants of calls (checked by
+///   `receipts_from_before_a_reset_free_nothing`).
 /// - An error MUST NOT be returned for a call that is merely denied.
 #[async_trait]
 pub trait Store: Send + Sync {

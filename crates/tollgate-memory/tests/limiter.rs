@@ -113,3 +113,65 @@ fn only_a_call_that_is_counted_says_when_a_state_is_stale() {
     assert_eq!(store.sweep(), 0);
     assert!(hourly.check_now("k").unwrap().is_denied());
 }
+
+#[tokio::test]
+async fn a_peek_is_denied_when_a_check_would_be() {
+    for limits in [&limits()[..1], &limits()[..]] {
+        let limiter = limiter(limits);
+        let at = limiter.at(Timestamp::from_micros(5_000_000).unwrap());
+        assert!(limiter.check_n_now("k", 7).unwrap().is_allowed());
+        assert!(at.check_n_now("k", 7).unwrap().is_allowed());
+        for cost in 0..10 {
+            let seen = [
+                limiter.peek_n_now("k", cost).unwrap(),
+                limiter.peek_n("k", cost).await.unwrap(),
+                at.peek_n_now("k", cost).unwrap(),
+                at.peek_n("k", cost).await.unwrap(),
+            ];
+            let left = seen[0].remaining();
+            for decision in seen {
+                assert_eq!(decision.is_allowed(), cost <= left, "cost {cost} of {left}");
+            }
+        }
+        assert!(limiter.peek_now("k").unwrap().is_allowed());
+        assert!(limiter.take_up_to_now("k", 10).unwrap().is_allowed());
+        assert!(limiter.peek_now("k").unwrap().is_denied());
+        assert!(limiter.peek("k").await.unwrap().is_denied());
+        let wait = limiter.peek_now("k").unwrap().retry_after();
+        assert_eq!(limiter.check_now("k").unwrap().retry_after(), wait);
+    }
+}
+
+#[test]
+fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
+    let [log, bucket] = limits();
+    let store = MemoryStore::builder().clock(ManualClock::new()).build();
+    let both = RateLimiter::new(&store, [log.clone(), bucket.clone()]).unwrap();
+    let swapped = RateLimiter::new(&store, [bucket.clone(), log]).unwrap();
+    let one = RateLimiter::new(&store, [bucket]).unwrap();
+    let now = Timestamp::from_micros(5_000_000).unwrap();
+    let receipt = both.check_n_now("alice", 5).unwrap();
+    let receipt = receipt.into_receipt().unwrap();
+    assert!(both.check_n_now("bob", 5).unwrap().is_allowed());
+    assert!(both.at(now).check_n_now("alice", 5).unwrap().is_allowed());
+    for refused in [
+        both.refund_now("bob", &receipt),
+        both.refund_now(tollgate_core::Key::from("al").with_rest("ice"), &receipt),
+        both.at(now).refund_now("alice", &receipt),
+        swapped.refund_now("alice", &receipt),
+        one.refund_now("alice", &receipt),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), tollgate_core::ErrorKind::Malformed);
+        assert_eq!(
+            error.to_string(),
+            "this receipt was given for another limit, key or clock: refund it with the limiter \
+             and the key that consumed, and `at` an instant only if they did"
+        );
+    }
+    assert_eq!(both.peek_now("bob").unwrap().remaining(), 3);
+    assert_eq!(both.at(now).peek_now("alice").unwrap().remaining(), 3);
+    // The same limits, made once more, are the same: a receipt outlives the limiter.
+    let again = RateLimiter::new(&store, limits()).unwrap();
+    assert_eq!(again.refund_now("alice", &receipt).unwrap().remaining(), 8);
+}

@@ -123,7 +123,11 @@ pub(super) fn decision(
         Operation::Refund(_) => {
             let checks = request.checks().iter();
             let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
-            Request::with_checks(Operation::Peek, look).decide_on(&mut states[..], told.now)
+            let mut look = Request::with_checks(Operation::Peek, look);
+            if let Some(instant) = request.caller_time() {
+                look = look.at(instant);
+            }
+            look.decide_on(&mut states[..], told.now)
         }
         _ => request.decide_on(&mut states[..], told.now),
     };

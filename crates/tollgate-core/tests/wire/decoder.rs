@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tollgate_core::{
-    Check, Decision, ErrorKind, Operation, Receipt, Request, StoreError, Timestamp,
+    Check, Decision, ErrorKind, Operation, Receipt, Request, StoreError, Timestamp, Verdict,
 };
 
 use crate::engine::{Canned, LIMITS, limit, now};
@@ -16,16 +16,17 @@ enum Act {
     TakeUpTo,
 }
 
-/// Returns the receipt of a call of 2 that as many limits as told have counted.
-fn receipt(limits: usize) -> Receipt {
-    let (store, limit) = (
-        Canned::store(&reply(1, 5., &vec![vec![]; limits])),
-        limit("gcra:5/1s"),
-    );
-    let keys: Vec<_> = (0..limits).map(|index| index.to_string()).collect();
-    let checks: Vec<_> = keys.iter().map(|key| Check::new(&limit, key, 2)).collect();
-    let decision = now(store.decide(&Request::of(Operation::Consume, &checks)));
-    decision.unwrap().into_receipt().unwrap()
+/// Returns the receipt of a call of 2 that `checks` have counted at `at`, or by the server's clock.
+fn receipt(checks: &[Check<'_>], at: Option<u64>) -> Receipt {
+    let costs = checks.iter().map(|c| Check::new(c.limit(), c.key(), 2));
+    let mut request = Request::with_checks(Operation::Consume, costs);
+    if let Some(at) = at {
+        request = request.at(Timestamp::from_micros(at).unwrap());
+    }
+    let verdicts = checks.iter().map(|_| {
+        Verdict::allow(5, 3).with_charge(2, Timestamp::from_micros(at.unwrap_or(5)).unwrap())
+    });
+    Decision::new(&request, verdicts).into_receipt().unwrap()
 }
 
 /// Returns a reply that is made like those of scripts, of these numbers.
@@ -55,7 +56,7 @@ fn answered(
     let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
     let checks = limits.iter().zip(&keys);
     let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
-    let receipt = receipt(limits.len());
+    let receipt = receipt(&checks, at);
     let operation = match act {
         Act::Consume => Operation::Consume,
         Act::Peek => Operation::Peek,
