@@ -8,16 +8,15 @@ use crate::project::Files;
 use crate::{Outcome, report};
 
 /// What core's manifest may name; the hashes are for stores on servers, and optional.
-const CORE_MAY_NAME: [&str; 6] = [
+const CORE_MAY_NAME: [&str; 5] = [
     "async-trait",
-    "foldhash",
     "sha1_smol",
     "siphasher",
     "smallvec",
     "thiserror",
 ];
 /// What core may bring into a program; procedural macros stay in the compiler.
-const CORE_MAY_LINK: [&str; 3] = ["foldhash", "smallvec", "thiserror"];
+const CORE_MAY_LINK: [&str; 2] = ["smallvec", "thiserror"];
 /// What nothing may depend on, not even for its tests.
 const TOPMOST: [&str; 3] = ["tollgate-benches", "tollgate-cli", "xtask"];
 

@@ -142,9 +142,9 @@ impl Verdict {
 #[derive(Clone, Debug)]
 #[must_use = "a decision limits nothing unless the program reads it: call `is_allowed` or `is_denied`"]
 pub struct Decision {
-    allowed: bool,
-    verdicts: Few<Verdict>,
-    fingerprint: Fingerprint,
+    pub(crate) allowed: bool,
+    pub(crate) verdicts: Few<Verdict>,
+    pub(crate) fingerprint: Fingerprint,
 }
 
 impl Decision {
@@ -154,26 +154,21 @@ impl Decision {
     /// For stores that bring verdicts from elsewhere; [`Request::decide_on`] makes its own.
     pub fn new(request: &Request<'_>, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
         let verdicts: Few<Verdict> = verdicts.into_iter().collect();
-        let allowed = !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed);
-        Self::with_verdicts(request, allowed, verdicts)
-    }
-
-    /// Returns the decision on `request`, which names one limit.
-    #[inline]
-    pub fn of_one(request: &Request<'_>, verdict: Verdict) -> Self {
-        Self::with_verdicts(request, verdict.allowed, Few::One(verdict))
-    }
-
-    #[inline]
-    pub(crate) fn with_verdicts(
-        request: &Request<'_>,
-        allowed: bool,
-        verdicts: Few<Verdict>,
-    ) -> Self {
         Self {
-            allowed,
+            allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
             verdicts,
             fingerprint: Fingerprint::of(request),
+        }
+    }
+
+    /// Returns the decision on a request about one limit, whose fingerprint is `fingerprint`.
+    // Always inlined: a decision that is moved is copied with its room for several verdicts.
+    #[inline(always)]
+    pub fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
+        Self {
+            allowed: verdict.allowed,
+            verdicts: Few::One(verdict),
+            fingerprint,
         }
     }
 

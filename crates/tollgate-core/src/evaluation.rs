@@ -3,6 +3,7 @@
 use crate::algorithm::{State, States};
 use crate::decision::{Decision, Verdict};
 use crate::few::Few;
+use crate::fingerprint::Fingerprint;
 use crate::request::{Check, Operation, Request};
 use crate::time::{Timestamp, Wait};
 
@@ -139,7 +140,11 @@ impl Evaluation {
         let verdicts = (0..request.checks().len())
             .map(|index| self.record(request, states, now, index))
             .collect();
-        Decision::with_verdicts(request, self.allowed, verdicts)
+        Decision {
+            allowed: self.allowed,
+            verdicts,
+            fingerprint: Fingerprint::of(request),
+        }
     }
 
     /// Records what was decided in the state of the check at `index`.

@@ -19,6 +19,7 @@ pub mod wire;
 pub use decision::{Charge, Decision, Receipt, Verdict};
 pub use error::{ErrorKind, LimitError, StoreError};
 pub use evaluation::Evaluation;
+pub use fingerprint::Fingerprint;
 pub use key::Key;
 pub use limit::Limit;
 pub use limiter::{LimiterAt, RateLimiter};

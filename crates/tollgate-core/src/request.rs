@@ -5,6 +5,7 @@ use std::slice;
 use crate::algorithm::{State, States};
 use crate::decision::{Decision, Receipt, Verdict};
 use crate::error::{ErrorKind, StoreError};
+use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::time::Timestamp;
@@ -242,6 +243,13 @@ impl<'a> Request<'a> {
         self.at
     }
 
+    /// Returns a hash of the limits, keys and clock, by which a receipt of another request is found.
+    #[inline(always)]
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(self)
+    }
+
     /// Checks what every store needs of a request; stores call it before anything else.
     ///
     /// # Errors
@@ -288,7 +296,7 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Decision {
         match self.decide_alone(now, || states.state_mut(0)) {
-            Some(verdict) => Decision::of_one(self, verdict),
+            Some(verdict) => Decision::of_one(self.fingerprint(), verdict),
             None => self.evaluate(states, now).apply(self, states, now),
         }
     }

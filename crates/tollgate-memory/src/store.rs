@@ -271,6 +271,8 @@ impl MemoryStore {
     fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
         request.validate()?;
         let probe = self.probe(check);
+        // Before the lock is taken: what follows its release waits for it.
+        let fingerprint = request.fingerprint();
         let timeline = Timeline::of(request);
         let now = self.now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
@@ -286,7 +288,7 @@ impl MemoryStore {
         }
         drop(shard);
         // Written where the caller wants it, with the lock released.
-        Ok(Decision::of_one(request, verdict))
+        Ok(Decision::of_one(fingerprint, verdict))
     }
 
     /// Decides about a key that was not held a moment ago.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{Limit, LimiterAt, Quota, RateLimiter, Timestamp};
+use tollgate_core::{ErrorKind, Key, Limit, LimiterAt, Quota, RateLimiter, Timestamp};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {
@@ -156,13 +156,14 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
     assert!(both.at(now).check_n_now("alice", 5).unwrap().is_allowed());
     for refused in [
         both.refund_now("bob", &receipt),
-        both.refund_now(tollgate_core::Key::from("al").with_rest("ice"), &receipt),
+        both.refund_now(Key::from("al").with_rest("ice"), &receipt),
+        both.refund_now(Key::from("alice").with_rest("/b"), &receipt),
         both.at(now).refund_now("alice", &receipt),
         swapped.refund_now("alice", &receipt),
         one.refund_now("alice", &receipt),
     ] {
         let error = refused.unwrap_err();
-        assert_eq!(error.kind(), tollgate_core::ErrorKind::Malformed);
+        assert_eq!(error.kind(), ErrorKind::Malformed);
         assert_eq!(
             error.to_string(),
             "this receipt was given for another limit, key or clock: refund it with the limiter \
@@ -174,4 +175,12 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
     // The same limits, made once more, are the same: a receipt outlives the limiter.
     let again = RateLimiter::new(&store, limits()).unwrap();
     assert_eq!(again.refund_now("alice", &receipt).unwrap().remaining(), 8);
+    // Bytes that move from one part of a key to the other make another key.
+    let parts = Key::from("ab").with_rest("c");
+    let receipt = one.check_now(parts).unwrap().into_receipt().unwrap();
+    assert!(
+        one.refund_now(Key::from("a").with_rest("bc"), &receipt)
+            .is_err()
+    );
+    assert!(one.refund_now(parts, &receipt).is_ok());
 }
