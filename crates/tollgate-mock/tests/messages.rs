@@ -83,6 +83,21 @@ fn limiter_receipt() -> tollgate_core::Receipt {
 }
 
 #[test]
+fn readme_shows_a_message_as_it_is() {
+    let mut store = MockStore::new();
+    let wait = Duration::from_secs(6);
+    store.expect_check("mail", "alice").cost(3).deny_for(wait);
+    let mail = limit("mail", "gcra:10/1m,burst=3");
+    let limiter = RateLimiter::new(store, [mail]).unwrap();
+    let text = message(|| limiter.check_n_now("bob", 3));
+    assert!(
+        include_str!("../README.md").contains(&format!("```text\n{text}\n```")),
+        "{text}"
+    );
+    limiter.check_n_now("alice", 3).unwrap();
+}
+
+#[test]
 fn unexpected_cost_says_so() {
     let mut store = MockStore::new();
     store
@@ -274,6 +289,14 @@ at most 3 of the capacity, 5, can remain after this call: lower the number"#
         r#"no store answers `allow_with_remaining(6)` to this peek:
   limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 1
 at most 5 of the capacity, 5, can remain after this call: lower the number"#
+    );
+    let zero = |store: &mut MockStore| store.expect_peek("mail", "alice").allow_with_remaining(0);
+    assert_eq!(answered(zero, Operation::Peek, 0), "no panic");
+    assert_eq!(
+        answered(zero, Operation::Peek, 1),
+        r#"no store answers `allow_with_remaining(0)` to this peek:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 1
+a peek is allowed only if its cost remains: raise the number, or deny it"#
     );
     let take = |expect: fn(&mut MockStore), most| answered(expect, Operation::TakeUpTo, most);
     let three = |store: &mut MockStore| store.expect_take_up_to("mail", "alice").grant(3);

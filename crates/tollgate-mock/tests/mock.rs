@@ -405,18 +405,3 @@ fn what_was_not_expected_fails_the_test() {
         "another operation"
     );
 }
-
-#[test]
-fn what_was_expected_and_not_asked_fails_the_test() {
-    let unasked = catch_unwind(|| {
-        let mut store = MockStore::new();
-        store.expect_check("log", "k").allow();
-    });
-    assert!(unasked.is_err());
-    let checked = catch_unwind(|| {
-        let mut store = MockStore::new();
-        store.expect_reset("log", "k").succeed();
-        store.checkpoint();
-    });
-    assert!(checked.is_err());
-}

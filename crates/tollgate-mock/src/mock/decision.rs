@@ -88,6 +88,12 @@ fn opinion(asked: &Asked<'_>, index: usize, answer: Option<Answer>) -> Result<Op
                      lower the number"
                 ));
             }
+            if asked.verb == Verb::Peek && remaining.is_some_and(|remaining| remaining < cost) {
+                refuse(
+                    "a peek is allowed only if its cost remains: raise the number, or deny it"
+                        .to_owned(),
+                );
+            }
             (remaining.unwrap_or(most) + consumes, Wait::ZERO)
         }
         Some(Answer::Deny(wait)) => (0, wait),

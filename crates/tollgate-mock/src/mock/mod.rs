@@ -47,9 +47,9 @@ use expected::{Answer, Call, Expected, Standing};
 ///
 /// A request that is not [valid](Request::validate) fails with [`ErrorKind::Malformed`] and counts
 /// as no call. Every store denies a cost above a limit's capacity forever. The mock does so for a
-/// limit that no expectation names; an expectation that answers such a call otherwise panics,
-/// because the test would then show something that no store does. So does any other answer that no
-/// store gives, such as more remaining than the capacity.
+/// limit that no expectation names. An expectation that gives such a call another answer panics,
+/// because the test would then show something that no store does; so does one that leaves more than
+/// the capacity, grants more than the cost, or allows a peek with less than its cost remaining.
 ///
 /// # Examples
 ///
@@ -81,6 +81,27 @@ use expected::{Answer, Call, Expected, Standing};
 /// assert_eq!(login(&limiter, "bob"), "try again later");
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
+///
+/// Of two limits, one denies the call; the other, which no expectation names, loses nothing:
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::algorithm::FixedWindow;
+/// use tollgate_core::{Limit, Quota, RateLimiter};
+/// use tollgate_mock::MockStore;
+///
+/// let mut store = MockStore::new();
+/// store.expect_check("daily", "alice").deny_for(Duration::from_secs(3_600));
+///
+/// let burst = Limit::new("burst", FixedWindow::aligned(Quota::per_second(3)))?;
+/// let daily = Limit::new("daily", FixedWindow::aligned(Quota::per_day(50)))?;
+/// let limiter = RateLimiter::new(store, [burst, daily])?;
+/// let decision = limiter.check_now("alice").unwrap();
+/// assert!(decision.is_denied());
+/// assert_eq!(decision.binding(), 1);
+/// assert_eq!(decision.verdicts()[0].remaining(), 3);
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
 #[derive(Default)]
 pub struct MockStore {
     expected: Mutex<Vec<Expected>>,
@@ -106,7 +127,7 @@ impl MockStore {
         self.expect(Verb::Check, limit, key)
     }
 
-    /// Expects a look at `limit` for `key`.
+    /// Expects a look at `limit` for `key`; its cost is that of the call it asks about.
     pub fn expect_peek(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         self.expect(Verb::Peek, limit, key)
     }
