@@ -135,6 +135,27 @@ to expect another call, raise `.times(..)`, or add `store.expect_reset("attempts
 }
 
 #[test]
+fn limit_that_is_refused_first_is_advised_about() {
+    let mut store = MockStore::new();
+    store.expect_peek("a", "k").cost(1).never();
+    store.expect_peek("a", "k").cost(2).times(..).allow();
+    store.expect_peek("b", "k").cost(2).times(..).allow();
+    let limits = [limit("a", "gcra:5/1m"), limit("b", "gcra:6/1m")];
+    let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
+    assert_eq!(
+        message(|| store.decide_now(&Request::of(Operation::Peek, &checks))),
+        r#"unexpected peek:
+  limit `a=gcra:5/1m` for key "k" at cost 1: every expectation that fits has had all its calls
+  limit `b=gcra:6/1m` for key "k" at cost 1: expected at another cost only
+expected calls:
+  peek of limit `a` for key "k" at cost 1, never: called 0 times
+  peek of limit `a` for key "k" at cost 2, any number of times: called 0 times
+  peek of limit `b` for key "k" at cost 2, any number of times: called 0 times
+to expect another call, raise `.times(..)`, or add `store.expect_peek("a", "k")` with an answer, such as `.allow()`"#
+    );
+}
+
+#[test]
 fn call_of_a_store_that_expects_nothing_says_so() {
     let limiter = limiter(MockStore::new());
     assert_eq!(

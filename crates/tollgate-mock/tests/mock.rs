@@ -283,6 +283,32 @@ fn peek_has_a_cost_and_may_be_denied() {
 }
 
 #[test]
+fn denial_is_at_least_a_microsecond_and_rounded_up() {
+    let wait_of = |retry_after| {
+        let denied = decide(
+            |store| store.expect_check("log", "k").deny_for(retry_after),
+            Operation::Consume,
+        );
+        assert!(denied.is_denied());
+        denied.retry_after()
+    };
+    assert_eq!(wait_of(Duration::ZERO), Wait::from_micros(1));
+    assert_eq!(wait_of(Duration::from_nanos(1_001)), Wait::from_micros(2));
+    assert_eq!(wait_of(Duration::MAX), Wait::NEVER);
+}
+
+#[test]
+fn grant_of_nothing_to_a_call_that_takes_nothing_allows_it() {
+    let mut store = MockStore::new();
+    store.expect_take_up_to("log", "k").grant(0);
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    assert!(limiter.take_up_to_now("k", 0).unwrap().is_allowed());
+    let denied = limiter.take_up_to_now("k", 1).unwrap();
+    assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
+}
+
+#[test]
 fn cost_of_a_refund_is_what_its_receipt_gives_back() {
     let mut store = MockStore::new();
     store.expect_check("log", "k").allow();
