@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, StoreError,
-    SyncStore, Timestamp, Verdict, Wait,
+    Check, Decision, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, SyncStore,
+    Timestamp, Verdict, Wait,
 };
 use tollgate_mock::MockStore;
 
@@ -241,11 +241,8 @@ fn limit_that_nobody_names_denies_what_it_could_never_allow() {
     let closed = Limit::new("closed", FixedWindow::aligned(Quota::per_minute(0))).unwrap();
     let [log, _] = limits();
     let limiter = RateLimiter::new(&store, [large.clone(), log]).unwrap();
-    let denied = [
-        limiter.check_n_now("k", 6),
-        limiter.request_now(Operation::Peek, 6),
-    ];
-    for denied in denied.map(Result::unwrap) {
+    for operation in [Operation::Consume, Operation::Peek] {
+        let denied = ask(&limiter, operation, 6);
         assert_eq!(said(&denied), [(true, 50, 0), (false, 5, 0)]);
         assert_eq!(denied.retry_after(), Wait::NEVER);
     }
@@ -256,14 +253,10 @@ fn limit_that_nobody_names_denies_what_it_could_never_allow() {
     assert_eq!(denied.retry_after(), Wait::NEVER);
 }
 
-trait RequestNow {
-    fn request_now(&self, operation: Operation<'_>, cost: u64) -> Result<Decision, StoreError>;
-}
-
-impl RequestNow for RateLimiter<&MockStore> {
-    fn request_now(&self, operation: Operation<'_>, cost: u64) -> Result<Decision, StoreError> {
-        self.store().decide_now(&self.request(operation, "k", cost))
-    }
+/// Returns what the store decides of `operation` at `cost` for all limits of `limiter`.
+fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Decision {
+    let request = limiter.request(operation, "k", cost);
+    limiter.store().decide_now(&request).unwrap()
 }
 
 #[test]
@@ -273,10 +266,10 @@ fn peek_has_a_cost_and_may_be_denied() {
     store.expect_peek("log", "k").cost(3).deny_for(SECOND);
     let [log, _] = limits();
     let limiter = RateLimiter::new(&store, [log]).unwrap();
-    let allowed = limiter.request_now(Operation::Peek, 1).unwrap();
+    let allowed = ask(&limiter, Operation::Peek, 1);
     assert!(allowed.is_allowed());
     assert_eq!(said(&allowed), [(true, 5, 0)]);
-    let denied = limiter.request_now(Operation::Peek, 3).unwrap();
+    let denied = ask(&limiter, Operation::Peek, 3);
     assert_eq!(said(&denied), [(false, 0, 0)]);
     assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
     assert_eq!(denied.reset_after(), SECOND);
