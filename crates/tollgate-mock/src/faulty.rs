@@ -1,6 +1,7 @@
 //! A store that fails, delays or loses replies on schedule.
 
 use std::fmt;
+use std::iter::Fuse;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +13,10 @@ use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, Sync
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The reply comes this much later.
+    /// The call is carried out, and its reply comes this much later.
+    ///
+    /// An asynchronous call waits in Tokio, and panics outside of a Tokio runtime that has its time
+    /// driver enabled; [`SyncStore`] blocks the thread.
     Delay(Duration),
     /// The call fails before it reaches the store: nothing is consumed.
     Fail(ErrorKind),
@@ -26,7 +30,9 @@ pub enum Fault {
 /// Passes calls on to a store, except that things go wrong with them on schedule.
 ///
 /// The schedule gives one [`Fault`] for each call to decide or reset, in the order in which they
-/// are made; once it is used up, nothing goes wrong any more.
+/// are made; once it is used up, nothing goes wrong any more. A request that is not
+/// [valid](Request::validate) or not [supported](Store::supports) takes no fault: the store refuses
+/// it at once, so there is nothing to delay or lose.
 ///
 /// # Examples
 ///
@@ -49,7 +55,7 @@ pub enum Fault {
 /// ```
 pub struct FaultyStore<S> {
     store: S,
-    schedule: Mutex<Box<dyn Iterator<Item = Fault> + Send>>,
+    schedule: Mutex<Fuse<Box<dyn Iterator<Item = Fault> + Send>>>,
 }
 
 impl<S> FaultyStore<S> {
@@ -59,9 +65,10 @@ impl<S> FaultyStore<S> {
         I: IntoIterator<Item = Fault>,
         I::IntoIter: Send + 'static,
     {
+        let schedule: Box<dyn Iterator<Item = Fault> + Send> = Box::new(schedule.into_iter());
         Self {
             store,
-            schedule: Mutex::new(Box::new(schedule.into_iter())),
+            schedule: Mutex::new(schedule.fuse()),
         }
     }
 
@@ -80,7 +87,12 @@ impl<S> FaultyStore<S> {
     }
 }
 
-impl<S: Sync> FaultyStore<S> {
+impl<S: Store> FaultyStore<S> {
+    /// Returns whether the store refuses `request` without carrying it out.
+    fn refuses(&self, request: &Request<'_>) -> bool {
+        request.validate().is_err() || !self.store.supports(request)
+    }
+
     /// Carries out a call with the next fault; a call that is not to reach the store is not polled.
     async fn pass_on<T: Send>(
         &self,
@@ -144,6 +156,9 @@ impl Fault {
 #[async_trait]
 impl<S: Store> Store for FaultyStore<S> {
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+        if self.refuses(request) {
+            return self.store.decide(request).await;
+        }
         self.pass_on(self.store.decide(request)).await
     }
 
@@ -159,6 +174,9 @@ impl<S: Store> Store for FaultyStore<S> {
 #[deny(clippy::missing_trait_methods)]
 impl<S: SyncStore> SyncStore for FaultyStore<S> {
     fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+        if self.refuses(request) {
+            return self.store.decide_now(request);
+        }
         self.pass_on_now(|| self.store.decide_now(request))
     }
 

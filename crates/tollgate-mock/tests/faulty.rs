@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::iter;
 use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{Check, ErrorKind, Limit, Quota, RateLimiter, Store, SyncStore};
+use tollgate_core::{
+    Check, Decision, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError, SyncStore,
+};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
 
@@ -89,4 +92,78 @@ async fn a_reset_goes_wrong_like_any_call() {
         ErrorKind::Unknown
     );
     assert_eq!(remaining(&limiter), 10);
+}
+
+#[tokio::test]
+async fn schedule_that_has_ended_does_not_start_again() {
+    let mut turn = 0;
+    let schedule = iter::from_fn(move || {
+        turn += 1;
+        (turn != 2).then_some(Fault::Fail(ErrorKind::Unavailable))
+    });
+    let limiter = limiter(schedule);
+    assert!(limiter.check("k").await.is_err());
+    for _ in 0..3 {
+        assert!(limiter.check("k").await.unwrap().is_allowed());
+    }
+}
+
+#[tokio::test]
+async fn call_that_the_store_does_not_carry_out_takes_no_fault() {
+    let limiter = limiter([Fault::LoseReply, Fault::Fail(ErrorKind::Unavailable)]);
+    let twice = Check::new(&limiter.limits()[0], "k", 1);
+    let malformed = Request::consume(twice).and(twice);
+    let store = limiter.store();
+    let error = store.decide(&malformed).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    let error = store.decide_now(&malformed).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    // Both faults are still to come.
+    let error = limiter.check("k").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    let error = limiter.check("k").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(remaining(&limiter), 9);
+}
+
+/// Supports no request.
+struct Unsupporting;
+
+#[async_trait::async_trait]
+impl Store for Unsupporting {
+    async fn decide<'a>(&self, _request: &Request<'a>) -> Result<Decision, StoreError> {
+        Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
+    }
+
+    async fn reset<'a>(&self, _checks: &[Check<'a>]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn unsupported_request_is_unsupported_whatever_is_scheduled() {
+    for fault in [Fault::LoseReply, Fault::Fail(ErrorKind::Unavailable)] {
+        let store = FaultyStore::new(Unsupporting, [fault]);
+        let limit = Limit::new("daily", FixedWindow::aligned(Quota::per_day(10))).unwrap();
+        let limiter = RateLimiter::new(store, [limit]).unwrap();
+        let error = limiter.check("k").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(limiter.reset("k").await.is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delayed_call_is_counted_before_its_reply_comes() {
+    let limiter = limiter([Fault::Delay(Duration::MAX), Fault::Delay(Duration::ZERO)]);
+    let day = Duration::from_secs(86_400);
+    assert!(
+        tokio::time::timeout(day, limiter.check("k")).await.is_err(),
+        "the reply comes later"
+    );
+    assert_eq!(remaining(&limiter), 9);
+    assert!(limiter.check_now("k").unwrap().is_allowed());
 }

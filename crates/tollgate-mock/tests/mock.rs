@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
-use tollgate_core::{Check, ErrorKind, Key, Limit, Quota, RateLimiter, Request, SyncStore, Wait};
+use tollgate_core::{
+    Check, Decision, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, SyncStore,
+    Timestamp, Verdict, Wait,
+};
 use tollgate_mock::MockStore;
 
 fn limits() -> [Limit; 2] {
@@ -35,7 +39,7 @@ async fn every_call_is_answered_as_told() {
         .times(1)
         .grant(2);
     store.expect_take_up_to("log", "k").cost(4).grant(0);
-    store.expect_refund("log", "k").allow();
+    store.expect_refund("log", "l").allow();
     store.expect_reset("log", "k").times(1).succeed();
     store.expect_reset("log", "k").fail(ErrorKind::Unavailable);
     let [log, _] = limits();
@@ -69,7 +73,7 @@ async fn every_call_is_answered_as_told() {
     assert_eq!(limiter.peek("k").await.unwrap().remaining(), 3);
     assert_eq!(limiter.take_up_to("k", 4).await.unwrap().granted(), 2);
     assert!(limiter.take_up_to("k", 4).await.unwrap().is_denied());
-    assert!(limiter.refund("k", &receipt).await.unwrap().is_allowed());
+    assert!(limiter.refund("l", &receipt).await.unwrap().is_allowed());
     assert!(limiter.reset("k").await.is_ok());
     assert_eq!(
         limiter.reset_now("k").unwrap_err().kind(),
@@ -77,23 +81,319 @@ async fn every_call_is_answered_as_told() {
     );
 }
 
-#[test]
-fn one_limit_of_several_may_refuse() {
+/// Returns what a store, told by `expect`, decides of 2 for both limits.
+fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Decision {
     let mut store = MockStore::new();
-    store
-        .expect_check("window", "k")
-        .deny_for(Duration::from_secs(1));
+    expect(&mut store);
     let limits = limits();
     let checks = [
         Check::new(&limits[0], "k", 2),
         Check::new(&limits[1], Key::from("k"), 2),
     ];
-    let decision = store
-        .decide_now(&Request::of(tollgate_core::Operation::Consume, &checks))
-        .unwrap();
-    assert!(decision.is_denied());
-    assert_eq!((decision.binding(), decision.granted()), (1, 0));
-    assert!(decision.into_receipt().is_none());
+    store
+        .decide_now(&Request::of(operation, &checks).at(NOW))
+        .unwrap()
+}
+
+/// Returns what each limit says: whether it allows, what remains, and what was consumed.
+fn said(decision: &Decision) -> Vec<(bool, u64, u64)> {
+    let said = |v: &Verdict| (v.is_allowed(), v.remaining(), v.charged());
+    decision.verdicts().iter().map(said).collect()
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const NOW: Timestamp = Timestamp::saturating_from_micros(1_700_000_000_000_000);
+
+#[test]
+fn denial_of_one_limit_denies_the_request_and_consumes_nothing() {
+    let denied_by_second = decide(
+        |store| {
+            store.expect_check("log", "k").allow_with_remaining(1);
+            store.expect_check("window", "k").deny_for(SECOND);
+        },
+        Operation::Consume,
+    );
+    assert!(denied_by_second.is_denied());
+    assert_eq!(denied_by_second.binding(), 1);
+    assert_eq!(denied_by_second.retry_after(), Wait::from_micros(1_000_000));
+    assert_eq!(said(&denied_by_second), [(true, 3, 0), (false, 0, 0)]);
+    for verdict in denied_by_second.verdicts() {
+        assert_eq!(verdict.decided_at(), NOW);
+    }
+    assert!(denied_by_second.into_receipt().is_none());
+
+    // A limit that no expectation names allows the call.
+    let denied_by_one = decide(
+        |store| store.expect_check("window", "k").deny_for(SECOND),
+        Operation::Consume,
+    );
+    assert_eq!(said(&denied_by_one), [(true, 5, 0), (false, 0, 0)]);
+    assert_eq!(denied_by_one.binding(), 1);
+}
+
+#[test]
+fn longest_denial_binds() {
+    let denied_by_both = decide(
+        |store| {
+            store.expect_check("log", "k").deny_for(SECOND);
+            store.expect_check("window", "k").deny_forever();
+        },
+        Operation::Consume,
+    );
+    assert_eq!(denied_by_both.binding(), 1);
+    assert_eq!(denied_by_both.retry_after(), Wait::NEVER);
+    assert_eq!(said(&denied_by_both), [(false, 0, 0), (false, 0, 0)]);
+    assert_eq!(denied_by_both.reset_after(), SECOND);
+}
+
+#[test]
+fn every_limit_is_answered_by_its_own_expectation() {
+    let allowed = decide(
+        |store| {
+            store.expect_check("window", "k").allow_with_remaining(0);
+            store.expect_check("log", "k").allow_with_remaining(3);
+        },
+        Operation::Consume,
+    );
+    assert!(allowed.is_allowed());
+    assert_eq!(said(&allowed), [(true, 3, 2), (true, 0, 2)]);
+    let receipt = allowed.into_receipt().unwrap();
+    let amounts: Vec<_> = receipt.charges().iter().map(|c| c.amount()).collect();
+    assert_eq!(amounts, [2, 2]);
+}
+
+#[test]
+fn failure_of_one_limit_fails_the_request() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").deny_for(SECOND);
+    store
+        .expect_check("window", "k")
+        .fail(ErrorKind::Unavailable);
+    store.expect_reset("log", "k").succeed();
+    store.expect_reset("window", "k").times(1).succeed();
+    store.expect_reset("window", "k").fail(ErrorKind::Unknown);
+    let limiter = RateLimiter::new(store, limits()).unwrap();
+    let error = limiter.check_now("k").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    limiter.reset_now("k").unwrap();
+    let error = limiter.reset_now("k").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    // To forget nothing asks for nothing.
+    limiter.store().reset_now(&[]).unwrap();
+}
+
+#[test]
+fn request_counts_as_one_call_of_an_expectation_that_fits_two_of_its_limits() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k/a").times(1).deny_for(SECOND);
+    let [log, _] = limits();
+    let key = Key::from("k");
+    let request =
+        Request::consume(Check::new(&log, "k/a", 1)).and(Check::new(&log, key.with_rest("/a"), 1));
+    let decision = store.decide_now(&request).unwrap();
+    assert_eq!(said(&decision), [(false, 0, 0), (false, 0, 0)]);
+}
+
+#[test]
+fn several_limits_grant_what_the_least_of_them_grants() {
+    let granted = decide(
+        |store| {
+            store.expect_take_up_to("log", "k").grant(2);
+            store.expect_take_up_to("window", "k").cost(2).grant(1);
+        },
+        Operation::TakeUpTo,
+    );
+    assert_eq!(granted.granted(), 1);
+    assert_eq!(said(&granted), [(true, 1, 1), (true, 0, 1)]);
+    let denied = decide(
+        |store| {
+            store.expect_take_up_to("log", "k").allow_with_remaining(1);
+            store.expect_take_up_to("window", "k").grant(0);
+        },
+        Operation::TakeUpTo,
+    );
+    assert!(denied.is_denied());
+    assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
+    assert_eq!(said(&denied), [(true, 3, 0), (false, 0, 0)]);
+}
+
+#[test]
+fn take_up_to_grants_no_more_than_the_capacity() {
+    let mut store = MockStore::new();
+    store.expect_take_up_to("log", "k").allow();
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    let granted = limiter.take_up_to_now("k", 9).unwrap();
+    assert_eq!((granted.granted(), granted.remaining()), (5, 0));
+    // To take nothing of a limit is always allowed.
+    let nothing = limiter.take_up_to_now("k", 0).unwrap();
+    assert!(nothing.is_allowed());
+    assert_eq!((nothing.granted(), nothing.remaining()), (0, 5));
+}
+
+#[test]
+fn limit_that_nobody_names_denies_what_it_could_never_allow() {
+    let mut store = MockStore::new();
+    store.expect_check("large", "k").allow();
+    store.expect_peek("large", "k").allow();
+    store.expect_take_up_to("large", "k").allow();
+    let large = Limit::new("large", FixedWindow::aligned(Quota::per_minute(50))).unwrap();
+    let closed = Limit::new("closed", FixedWindow::aligned(Quota::per_minute(0))).unwrap();
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(&store, [large.clone(), log]).unwrap();
+    for operation in [Operation::Consume, Operation::Peek] {
+        let denied = ask(&limiter, operation, 6);
+        assert_eq!(said(&denied), [(true, 50, 0), (false, 5, 0)]);
+        assert_eq!(denied.retry_after(), Wait::NEVER);
+    }
+    assert!(limiter.check_n_now("k", 5).unwrap().is_allowed());
+    let limiter = RateLimiter::new(&store, [large, closed]).unwrap();
+    let denied = limiter.take_up_to_now("k", 1).unwrap();
+    assert_eq!(said(&denied), [(true, 50, 0), (false, 0, 0)]);
+    assert_eq!(denied.retry_after(), Wait::NEVER);
+}
+
+/// Returns what the store decides of `operation` at `cost` for all limits of `limiter`.
+fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Decision {
+    let request = limiter.request(operation, "k", cost);
+    limiter.store().decide_now(&request).unwrap()
+}
+
+#[test]
+fn peek_has_a_cost_and_may_be_denied() {
+    let mut store = MockStore::new();
+    store.expect_peek("log", "k").cost(1).allow();
+    store.expect_peek("log", "k").cost(3).deny_for(SECOND);
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(&store, [log]).unwrap();
+    let allowed = ask(&limiter, Operation::Peek, 1);
+    assert!(allowed.is_allowed());
+    assert_eq!(said(&allowed), [(true, 5, 0)]);
+    let denied = ask(&limiter, Operation::Peek, 3);
+    assert_eq!(said(&denied), [(false, 0, 0)]);
+    assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
+    assert_eq!(denied.reset_after(), SECOND);
+}
+
+#[test]
+fn denial_is_at_least_a_microsecond_and_rounded_up() {
+    let wait_of = |retry_after| {
+        let denied = decide(
+            |store| store.expect_check("log", "k").deny_for(retry_after),
+            Operation::Consume,
+        );
+        assert!(denied.is_denied());
+        denied.retry_after()
+    };
+    assert_eq!(wait_of(Duration::ZERO), Wait::from_micros(1));
+    assert_eq!(wait_of(Duration::from_nanos(1_001)), Wait::from_micros(2));
+    assert_eq!(wait_of(Duration::MAX), Wait::NEVER);
+}
+
+#[test]
+fn grant_of_nothing_to_a_call_that_takes_nothing_allows_it() {
+    let mut store = MockStore::new();
+    store.expect_take_up_to("log", "k").grant(0);
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    assert!(limiter.take_up_to_now("k", 0).unwrap().is_allowed());
+    let denied = limiter.take_up_to_now("k", 1).unwrap();
+    assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
+}
+
+#[test]
+fn cost_of_a_refund_is_what_its_receipt_gives_back() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").allow();
+    store
+        .expect_refund("log", "k")
+        .cost(3)
+        .allow_with_remaining(5);
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    let receipt = limiter.check_n_now("k", 3).unwrap().into_receipt().unwrap();
+    let refunded = limiter.refund_now("k", &receipt).unwrap();
+    assert_eq!(said(&refunded), [(true, 5, 0)]);
+}
+
+#[test]
+fn malformed_requests_fail_as_in_every_store_and_are_no_calls() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").times(1).allow();
+    let [log, window] = limits();
+    let check = Check::new(&log, "k", 1);
+    let receipt = {
+        let decision = store.decide_now(&Request::consume(check)).unwrap();
+        decision.into_receipt().unwrap()
+    };
+    let many: Vec<Limit> = (0..33)
+        .map(|n| Limit::new(&format!("l{n}"), *log.algorithm()).unwrap())
+        .collect();
+    let malformed = [
+        Request::of(Operation::Consume, &[]),
+        Request::consume(check).and(check),
+        Request::with_checks(
+            Operation::Consume,
+            many.iter().map(|limit| Check::new(limit, "k", 1)),
+        ),
+        Request::refund(&receipt, check).and(Check::new(&window, "k", 1)),
+    ];
+    for request in malformed {
+        let error = store.decide_now(&request).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+    }
+}
+
+#[test]
+fn call_never_to_be_made_is_refused_whatever_its_operation() {
+    let refuses = |expect: fn(&mut MockStore), ask: fn(&RateLimiter<MockStore>)| {
+        let mut store = MockStore::new();
+        expect(&mut store);
+        let limiter = RateLimiter::new(store, limits()).unwrap();
+        catch_unwind(AssertUnwindSafe(|| ask(&limiter))).is_err()
+    };
+    assert!(refuses(
+        |store| {
+            store.expect_reset("log", "k").times(..).succeed();
+            store.expect_reset("window", "k").never();
+        },
+        |limiter| drop(limiter.reset_now("k")),
+    ));
+    assert!(refuses(
+        |store| {
+            store.expect_check("log", "k").times(..).allow();
+            store.expect_check("window", "k").never();
+        },
+        |limiter| drop(limiter.check_now("k")),
+    ));
+    assert!(!refuses(
+        |store| {
+            store.expect_check("log", "k").times(..).allow();
+            store.expect_check("window", "l").never();
+        },
+        |limiter| drop(limiter.check_now("k")),
+    ));
+}
+
+#[test]
+fn calls_of_many_threads_are_counted_one_by_one() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").times(40).allow();
+    store.expect_check("log", "k").times(40).deny_for(SECOND);
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    let allowed: usize = thread::scope(|scope| {
+        let calls: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let allowed = |_: &u32| limiter.check_now("k").unwrap().is_allowed();
+                    (0..10).filter(allowed).count()
+                })
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().unwrap()).sum()
+    });
+    assert_eq!(allowed, 40);
 }
 
 #[test]
@@ -123,19 +423,4 @@ fn what_was_not_expected_fails_the_test() {
         refuses(|limiter| drop(limiter.peek_now("k"))),
         "another operation"
     );
-}
-
-#[test]
-fn what_was_expected_and_not_asked_fails_the_test() {
-    let unasked = catch_unwind(|| {
-        let mut store = MockStore::new();
-        store.expect_check("log", "k").allow();
-    });
-    assert!(unasked.is_err());
-    let checked = catch_unwind(|| {
-        let mut store = MockStore::new();
-        store.expect_reset("log", "k").succeed();
-        store.checkpoint();
-    });
-    assert!(checked.is_err());
 }

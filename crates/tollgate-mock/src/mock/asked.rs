@@ -1,0 +1,124 @@
+//! `Asked`: a call as the code under test makes it, and the words for it.
+
+use std::fmt;
+use std::str;
+
+use tollgate_core::{Check, Key, Operation, Receipt, Request, Timestamp};
+
+/// A call of a store: an operation on one limit or several.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'r> {
+    pub(super) verb: Verb,
+    pub(super) checks: &'r [Check<'r>],
+    pub(super) at: Option<Timestamp>,
+    receipt: Option<&'r Receipt>,
+}
+
+/// What a call does, named as the methods of `RateLimiter` are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Verb {
+    Check,
+    Peek,
+    Refund,
+    Reset,
+    TakeUpTo,
+}
+
+impl<'r> Asked<'r> {
+    /// Returns the call that `request` is, unless the mock does not know its operation.
+    pub(super) fn of(request: &'r Request<'r>) -> Option<Self> {
+        let (verb, receipt) = match request.operation() {
+            Operation::Consume => (Verb::Check, None),
+            Operation::Peek => (Verb::Peek, None),
+            Operation::Refund(receipt) => (Verb::Refund, Some(receipt)),
+            Operation::TakeUpTo => (Verb::TakeUpTo, None),
+            _ => return None,
+        };
+        Some(Self {
+            verb,
+            checks: request.checks(),
+            at: request.caller_time(),
+            receipt,
+        })
+    }
+
+    pub(super) fn reset(checks: &'r [Check<'r>]) -> Self {
+        Self {
+            verb: Verb::Reset,
+            checks,
+            at: None,
+            receipt: None,
+        }
+    }
+
+    /// Returns the cost for the limit at `index`: of a refund, what the receipt gives back to it.
+    /// A reset has none.
+    pub(super) fn cost(&self, index: usize) -> Option<u64> {
+        match (self.verb, self.receipt) {
+            (Verb::Reset, _) => None,
+            (_, Some(receipt)) => receipt.charges().get(index).map(|charge| charge.amount()),
+            (_, None) => Some(self.checks[index].cost()),
+        }
+    }
+
+    /// Returns the line of a message about the limit at `index`.
+    pub(super) fn line(&self, index: usize) -> String {
+        let check = &self.checks[index];
+        let cost = self.cost(index).map(|cost| format!(" at cost {cost}"));
+        format!(
+            "limit `{}` for {}{}",
+            check.limit(),
+            described(check.key()),
+            cost.unwrap_or_default()
+        )
+    }
+}
+
+impl Verb {
+    /// Returns the answers that an expectation of this may end in.
+    pub(super) fn answers(self) -> &'static str {
+        match self {
+            Self::Check | Self::Peek => {
+                "`allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"
+            }
+            Self::Refund => "`allow`, `allow_with_remaining` or `fail`",
+            Self::Reset => "`succeed` or `fail`",
+            Self::TakeUpTo => {
+                "`grant`, `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Check => "check",
+            Self::Peek => "peek",
+            Self::Refund => "refund",
+            Self::Reset => "reset",
+            Self::TakeUpTo => "take_up_to",
+        })
+    }
+}
+
+/// Returns both parts of `key`, one after the other: how an expectation names it.
+pub(super) fn joined(key: Key<'_>) -> Vec<u8> {
+    [key.partition(), key.rest()].concat()
+}
+
+/// Returns `bytes` as they are written in Rust: as text if they are UTF-8.
+pub(super) fn literal(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) => format!("{text:?}"),
+        Err(_) => format!("b\"{}\"", bytes.escape_ascii()),
+    }
+}
+
+fn described(key: Key<'_>) -> String {
+    let partition = literal(key.partition());
+    if key.rest().is_empty() {
+        return format!("key {partition}");
+    }
+    format!("key {partition} with rest {}", literal(key.rest()))
+}

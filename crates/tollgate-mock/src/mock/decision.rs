@@ -1,0 +1,125 @@
+//! The verdicts that the answers to each limit of a call come to.
+
+use tollgate_core::{StoreError, Timestamp, Verdict, Wait};
+
+use super::asked::{Asked, Verb};
+use super::expected::Answer;
+
+/// What one limit says of a call by itself.
+struct Opinion {
+    /// What is left before the call.
+    left: u64,
+    /// How long the call is denied; zero if it is allowed.
+    wait: Wait,
+}
+
+/// Returns the verdicts of a store whose limits say what `answers` does, each by itself; a limit
+/// without an answer is one of which nothing was consumed.
+///
+/// # Errors
+///
+/// The error that an answer says to fail with, the first if there are several.
+///
+/// # Panics
+///
+/// When an answer is one that no store gives.
+pub(super) fn verdicts(
+    asked: &Asked<'_>,
+    answers: &[Option<Answer>],
+) -> Result<Vec<Verdict>, StoreError> {
+    let opinions: Vec<Opinion> = answers
+        .iter()
+        .enumerate()
+        .map(|(index, answer)| opinion(asked, index, *answer))
+        .collect::<Result<_, _>>()?;
+    let is_allowed = opinions.iter().all(|opinion| opinion.wait.is_zero());
+    let most = asked.checks.iter().map(|check| check.cost()).min();
+    let least_left = opinions.iter().map(|opinion| opinion.left).min();
+    let granted = most.min(least_left).unwrap_or(0);
+    let verdicts = opinions.iter().zip(asked.checks).map(|(opinion, check)| {
+        let consumed = match asked.verb {
+            Verb::Check if is_allowed => check.cost(),
+            Verb::TakeUpTo if is_allowed => granted,
+            _ => 0,
+        };
+        let capacity = check.limit().algorithm().capacity();
+        let verdict = if opinion.wait.is_zero() {
+            Verdict::allow(capacity, opinion.left - consumed)
+        } else if opinion.wait.is_never() {
+            Verdict::deny(capacity, opinion.left, opinion.wait)
+        } else {
+            Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
+        };
+        verdict.with_charge(consumed, asked.at.unwrap_or(Timestamp::UNIX_EPOCH))
+    });
+    Ok(verdicts.collect())
+}
+
+fn opinion(asked: &Asked<'_>, index: usize, answer: Option<Answer>) -> Result<Opinion, StoreError> {
+    let check = &asked.checks[index];
+    let (capacity, cost) = (check.limit().algorithm().capacity(), check.cost());
+    // What the call consumes of this limit if it is the only one.
+    let consumes = match asked.verb {
+        Verb::Check => cost,
+        Verb::TakeUpTo => cost.min(capacity),
+        Verb::Peek | Verb::Refund | Verb::Reset => 0,
+    };
+    let is_possible = match asked.verb {
+        Verb::Check | Verb::Peek => cost <= capacity,
+        Verb::TakeUpTo => cost == 0 || capacity > 0,
+        Verb::Refund | Verb::Reset => true,
+    };
+    let refuse = |why: String| -> ! {
+        let answer = answer.map_or_else(String::new, |answer| answer.to_string());
+        let (verb, line) = (asked.verb, asked.line(index));
+        panic!("no store answers `{answer}` to this {verb}:\n  {line}\n{why}")
+    };
+    let (left, wait) = match answer {
+        None | Some(Answer::Deny(Wait::NEVER)) if !is_possible => (capacity, Wait::NEVER),
+        Some(Answer::Allow { .. } | Answer::Deny(_)) if !is_possible => refuse(format!(
+            "a cost above the capacity, {capacity}, is always denied: expect a lower cost, or \
+             answer with `.deny_forever()`"
+        )),
+        Some(Answer::Allow { remaining }) => {
+            let most = capacity - consumes;
+            if remaining.is_some_and(|remaining| remaining > most) {
+                refuse(format!(
+                    "at most {most} of the capacity, {capacity}, can remain after this call: \
+                     lower the number"
+                ));
+            }
+            if asked.verb == Verb::Peek && remaining.is_some_and(|remaining| remaining < cost) {
+                refuse(
+                    "a peek is allowed only if its cost remains: raise the number, or deny it"
+                        .to_owned(),
+                );
+            }
+            (remaining.unwrap_or(most) + consumes, Wait::ZERO)
+        }
+        Some(Answer::Deny(_)) if cost == 0 => {
+            refuse("a call that costs nothing is always allowed: expect a higher cost".to_owned())
+        }
+        Some(Answer::Deny(wait)) => (0, wait),
+        Some(Answer::Grant(granted)) => {
+            let most = cost.min(capacity);
+            if granted > most {
+                refuse(format!(
+                    "at most {most} can be granted, the lower of the cost and the capacity, \
+                     {capacity}: lower the number"
+                ));
+            }
+            let is_denied = granted == 0 && cost > 0;
+            let wait = if is_denied { ONE_SECOND } else { Wait::ZERO };
+            (granted, wait)
+        }
+        Some(Answer::Fail(kind)) => {
+            let message = format!("the test says to fail: {kind:?}");
+            return Err(StoreError::new(kind, message));
+        }
+        None | Some(Answer::Succeed) => (capacity, Wait::ZERO),
+    };
+    Ok(Opinion { left, wait })
+}
+
+/// How long a call is denied that is granted nothing.
+const ONE_SECOND: Wait = Wait::from_micros(1_000_000);

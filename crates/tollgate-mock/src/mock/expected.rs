@@ -1,0 +1,229 @@
+//! `Expected`: a call that is expected, its answer, and how often it was made.
+
+use std::fmt;
+use std::ops;
+
+use tollgate_core::{ErrorKind, Wait};
+
+use super::asked::{Asked, Verb, joined, literal};
+
+/// An expectation that has been given its answer.
+pub(super) struct Expected {
+    call: Call,
+    times: TimesRange,
+    called: usize,
+    answers: MockAnswers,
+}
+
+/// Where an expectation keeps its answer: a mock made by mockall, which also counts the calls, and
+/// would panic if it were asked more or less often than expected.
+#[mockall::automock]
+trait Answers {
+    fn answer(&self) -> Answer;
+}
+
+/// The answer to one limit of a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    Allow { remaining: Option<u64> },
+    Deny(Wait),
+    Fail(ErrorKind),
+    Grant(u64),
+    Succeed,
+}
+
+/// Which calls an expectation is about.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) verb: Verb,
+    pub(super) limit: String,
+    pub(super) key: Vec<u8>,
+    pub(super) cost: Option<u64>,
+}
+
+/// What the expectations say of one limit of a call.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Standing {
+    /// The expectation at this index answers.
+    Expected(usize),
+    NotNamed,
+    OtherCost,
+    UsedUp,
+}
+
+/// How many calls are expected: a number, or a range of numbers, such as `1..=3`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TimesRange {
+    least: usize,
+    most: usize,
+}
+
+impl Expected {
+    pub(super) fn new(call: Call, times: TimesRange, answer: Answer) -> Self {
+        let mut answers = MockAnswers::new();
+        let kept = answers.expect_answer().return_const(answer);
+        match times.most {
+            usize::MAX => kept.times(times.least..),
+            most => kept.times(times.least..=most),
+        };
+        Self {
+            call,
+            times,
+            called: 0,
+            answers,
+        }
+    }
+
+    /// Counts a call, and answers it.
+    pub(super) fn answer(&mut self) -> Answer {
+        self.called += 1;
+        self.answers.answer()
+    }
+
+    pub(super) fn is_met(&self) -> bool {
+        self.called >= self.times.least
+    }
+}
+
+impl Standing {
+    /// Returns what `expected` says of the limit at `index` of a call.
+    pub(super) fn of(expected: &[Expected], asked: &Asked<'_>, index: usize) -> Self {
+        let (check, cost) = (&asked.checks[index], asked.cost(index));
+        let key = joined(check.key());
+        let mut standing = Self::NotNamed;
+        for (
+            place,
+            Expected {
+                call,
+                times,
+                called,
+                ..
+            },
+        ) in expected.iter().enumerate()
+        {
+            if (call.verb, &call.limit[..], &call.key) != (asked.verb, check.limit().name(), &key) {
+                continue;
+            }
+            if call.cost.is_some() && call.cost != cost {
+                if standing == Self::NotNamed {
+                    standing = Self::OtherCost;
+                }
+            } else if *called < times.most {
+                return Self::Expected(place);
+            } else {
+                standing = Self::UsedUp;
+            }
+        }
+        standing
+    }
+}
+
+impl TimesRange {
+    fn between(range: &impl ops::RangeBounds<usize>) -> Self {
+        let least = match range.start_bound() {
+            ops::Bound::Included(&least) => least,
+            ops::Bound::Excluded(_) | ops::Bound::Unbounded => 0,
+        };
+        let most = match range.end_bound() {
+            ops::Bound::Included(&most) => Some(most),
+            ops::Bound::Excluded(end) => end.checked_sub(1),
+            ops::Bound::Unbounded => Some(usize::MAX),
+        };
+        match most {
+            Some(most) if least <= most => Self { least, most },
+            _ => panic!("no number of calls is in this range: use `.never()` to expect none"),
+        }
+    }
+}
+
+impl From<usize> for TimesRange {
+    fn from(times: usize) -> Self {
+        Self::between(&(times..=times))
+    }
+}
+
+macro_rules! from_ranges {
+    ($($range:ty),+) => {
+        $(impl From<$range> for TimesRange {
+            /// # Panics
+            ///
+            /// When the range is empty.
+            fn from(range: $range) -> Self {
+                Self::between(&range)
+            }
+        })+
+    };
+}
+
+from_ranges!(
+    ops::Range<usize>,
+    ops::RangeFrom<usize>,
+    ops::RangeFull,
+    ops::RangeInclusive<usize>,
+    ops::RangeTo<usize>,
+    ops::RangeToInclusive<usize>
+);
+
+/// Writes the expectation as messages list it, such as
+/// ``check of limit `mail` for key "alice" at any cost, 1 time: called 0 times``.
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call {
+            verb,
+            limit,
+            key,
+            cost,
+        } = &self.call;
+        write!(f, "{verb} of limit `{limit}` for key {}", literal(key))?;
+        match cost {
+            Some(cost) => write!(f, " at cost {cost}")?,
+            None if *verb == Verb::Reset => {}
+            None => f.write_str(" at any cost")?,
+        }
+        write!(f, ", {}: called {}", self.times, times(self.called))
+    }
+}
+
+impl fmt::Display for TimesRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.least, self.most) {
+            (0, 0) => f.write_str("never"),
+            (0, usize::MAX) => f.write_str("any number of times"),
+            (least, usize::MAX) => write!(f, "at least {}", times(least)),
+            (0, most) => write!(f, "at most {}", times(most)),
+            (least, most) if least == most => f.write_str(&times(least)),
+            (least, most) => write!(f, "{least} to {}", times(most)),
+        }
+    }
+}
+
+fn times(number: usize) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} time{plural}")
+}
+
+/// Writes the answer as a test gives it.
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allow { remaining: None } => f.write_str("allow()"),
+            Self::Allow { remaining: Some(n) } => write!(f, "allow_with_remaining({n})"),
+            Self::Deny(Wait::NEVER) => f.write_str("deny_forever()"),
+            Self::Deny(wait) => write!(f, "deny_for({wait})"),
+            Self::Fail(kind) => write!(f, "fail({kind:?})"),
+            Self::Grant(granted) => write!(f, "grant({granted})"),
+            Self::Succeed => f.write_str("succeed()"),
+        }
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expected(_) => "expected",
+            Self::NotNamed => "no expectation names this limit and key",
+            Self::OtherCost => "expected at another cost only",
+            Self::UsedUp => "every expectation that fits has had all its calls",
+        })
+    }
+}

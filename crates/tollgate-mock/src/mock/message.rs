@@ -1,0 +1,72 @@
+//! What a mock says when it fails a test.
+
+use std::fmt::Write;
+
+use super::asked::{Asked, Verb, joined, literal};
+use super::expected::{Expected, Standing};
+
+/// Returns what to say of a call that was not expected: the call, every expectation, what to do.
+pub(super) fn unexpected(
+    expected: &[Expected],
+    asked: &Asked<'_>,
+    standings: &[Standing],
+) -> String {
+    let mut text = format!("unexpected {}", asked.verb);
+    if let Some(at) = asked.at {
+        let micros = at.as_micros();
+        text += &format!(" at the caller's instant, {micros} microseconds after 1970 began");
+    }
+    text += ":";
+    for (index, standing) in standings.iter().enumerate() {
+        text += &format!("\n  {}: {standing}", asked.line(index));
+    }
+    text += "\nexpected calls:";
+    if expected.is_empty() {
+        text += " none";
+    }
+    for expected in expected {
+        text += &format!("\n  {expected}");
+    }
+    text + "\n" + &advice(asked, standings)
+}
+
+/// Returns how to expect the call, said of the first limit that stands in the way.
+fn advice(asked: &Asked<'_>, standings: &[Standing]) -> String {
+    let refused = |standing: &Standing| matches!(standing, Standing::OtherCost | Standing::UsedUp);
+    let index = standings.iter().position(refused).unwrap_or(0);
+    let check = &asked.checks[index];
+    let (verb, limit) = (asked.verb, check.limit().name());
+    let key = literal(&joined(check.key()));
+    let mut call = format!("store.expect_{verb}(\"{limit}\", {key})");
+    let what = match standings[index] {
+        Standing::OtherCost => {
+            let cost = asked.cost(index).unwrap_or_default();
+            call += &format!(".cost({cost})");
+            "this cost, add"
+        }
+        Standing::UsedUp => "another call, raise `.times(..)`, or add",
+        Standing::Expected(_) | Standing::NotNamed => "this call, add",
+    };
+    let answer = match verb {
+        Verb::Reset => "succeed",
+        _ => "allow",
+    };
+    format!("to expect {what} `{call}` with an answer, such as `.{answer}()`")
+}
+
+/// Panics unless every expectation was met, before what `when` says.
+pub(super) fn assert_all_met(expected: &[Expected], when: &str) {
+    if expected.iter().all(Expected::is_met) {
+        return;
+    }
+    let lines = expected.iter().fold(String::new(), |mut lines, expected| {
+        let unmet = if expected.is_met() { "" } else { ", too few" };
+        // To write to a string cannot fail.
+        let _ = writeln!(lines, "  {expected}{unmet}");
+        lines
+    });
+    panic!(
+        "not every expected call was made before {when}:\n{lines}\
+         if fewer calls are right, say so with `.times(..)`, or remove the expectation"
+    );
+}

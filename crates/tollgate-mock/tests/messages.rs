@@ -1,0 +1,394 @@
+//! What a mock says when it fails a test, in full.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::time::Duration;
+
+use tollgate_core::{
+    Check, ErrorKind, Key, Limit, Operation, RateLimiter, Request, SyncStore, Timestamp,
+};
+use tollgate_mock::{Expectation, MockStore};
+
+fn limit(name: &str, algorithm: &str) -> Limit {
+    let algorithm: tollgate_core::algorithm::Algorithm = algorithm.parse().unwrap();
+    Limit::new(name, algorithm).unwrap()
+}
+
+fn attempts() -> Limit {
+    limit("attempts", "sliding-log:5/1m")
+}
+
+fn limiter(store: MockStore) -> RateLimiter<MockStore> {
+    RateLimiter::new(store, [attempts()]).unwrap()
+}
+
+/// Returns the message that `fails` panics with.
+fn message<T>(fails: impl FnOnce() -> T) -> String {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(fails)) else {
+        return "no panic".to_owned();
+    };
+    let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic that is no text".to_owned())
+}
+
+#[test]
+fn unexpected_key_is_named_beside_all_expectations() {
+    let mut store = MockStore::new();
+    store.expect_check("attempts", "alice").times(..2).allow();
+    store
+        .expect_check("attempts", "alice")
+        .cost(2)
+        .times(..)
+        .allow();
+    store.expect_peek("attempts", "alice").times(0..=3).allow();
+    let receipt = limiter_receipt();
+    store
+        .expect_refund("attempts", "alice")
+        .cost(2)
+        .times(..)
+        .allow();
+    store.expect_reset("attempts", "alice").never();
+    store
+        .expect_take_up_to("attempts", b"\xff\"")
+        .times(..)
+        .grant(1);
+    let limiter = limiter(store);
+    assert!(limiter.check_now("alice").unwrap().is_allowed());
+    for _ in 0..2 {
+        assert!(limiter.refund_now("alice", &receipt).unwrap().is_allowed());
+    }
+    assert_eq!(
+        message(|| limiter.check_now("bob")),
+        r#"unexpected check:
+  limit `attempts=sliding-log:5/1m` for key "bob" at cost 1: no expectation names this limit and key
+expected calls:
+  check of limit `attempts` for key "alice" at any cost, at most 1 time: called 1 time
+  check of limit `attempts` for key "alice" at cost 2, any number of times: called 0 times
+  peek of limit `attempts` for key "alice" at any cost, at most 3 times: called 0 times
+  refund of limit `attempts` for key "alice" at cost 2, any number of times: called 2 times
+  reset of limit `attempts` for key "alice", never: called 0 times
+  take_up_to of limit `attempts` for key b"\xff\"" at any cost, any number of times: called 0 times
+to expect this call, add `store.expect_check("attempts", "bob")` with an answer, such as `.allow()`"#
+    );
+}
+
+/// Returns a receipt for 2 of the limit `attempts`, from another store.
+fn limiter_receipt() -> tollgate_core::Receipt {
+    let mut store = MockStore::new();
+    store.expect_check("attempts", "alice").allow();
+    let decision = limiter(store).check_n_now("alice", 2).unwrap();
+    decision.into_receipt().unwrap()
+}
+
+#[test]
+fn readme_shows_a_message_as_it_is() {
+    let mut store = MockStore::new();
+    let wait = Duration::from_secs(6);
+    store.expect_check("mail", "alice").cost(3).deny_for(wait);
+    let mail = limit("mail", "gcra:10/1m,burst=3");
+    let limiter = RateLimiter::new(store, [mail]).unwrap();
+    let text = message(|| limiter.check_n_now("bob", 3));
+    assert!(
+        include_str!("../README.md").contains(&format!("```text\n{text}\n```")),
+        "{text}"
+    );
+    let _ = limiter.check_n_now("alice", 3).unwrap();
+}
+
+#[test]
+fn unexpected_cost_says_so() {
+    let mut store = MockStore::new();
+    store
+        .expect_check("attempts", "alice")
+        .cost(2)
+        .times(2..5)
+        .allow();
+    let limiter = limiter(store);
+    let _ = limiter.check_n_now("alice", 2).unwrap();
+    let _ = limiter.check_n_now("alice", 2).unwrap();
+    assert_eq!(
+        message(|| limiter.check_n_now("alice", 3)),
+        r#"unexpected check:
+  limit `attempts=sliding-log:5/1m` for key "alice" at cost 3: expected at another cost only
+expected calls:
+  check of limit `attempts` for key "alice" at cost 2, 2 to 4 times: called 2 times
+to expect this cost, add `store.expect_check("attempts", "alice").cost(3)` with an answer, such as `.allow()`"#
+    );
+}
+
+#[test]
+fn call_too_many_says_so() {
+    let mut store = MockStore::new();
+    store.expect_reset("attempts", "alice").times(1).succeed();
+    let limiter = limiter(store);
+    limiter.reset_now("alice").unwrap();
+    assert_eq!(
+        message(|| limiter.reset_now("alice")),
+        r#"unexpected reset:
+  limit `attempts=sliding-log:5/1m` for key "alice": every expectation that fits has had all its calls
+expected calls:
+  reset of limit `attempts` for key "alice", 1 time: called 1 time
+to expect another call, raise `.times(..)`, or add `store.expect_reset("attempts", "alice")` with an answer, such as `.succeed()`"#
+    );
+}
+
+#[test]
+fn limit_that_is_refused_first_is_advised_about() {
+    let mut store = MockStore::new();
+    store.expect_peek("a", "k").cost(1).never();
+    store.expect_peek("a", "k").cost(2).times(..).allow();
+    store.expect_peek("b", "k").cost(2).times(..).allow();
+    let limits = [limit("a", "gcra:5/1m"), limit("b", "gcra:6/1m")];
+    let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
+    assert_eq!(
+        message(|| store.decide_now(&Request::of(Operation::Peek, &checks))),
+        r#"unexpected peek:
+  limit `a=gcra:5/1m` for key "k" at cost 1: every expectation that fits has had all its calls
+  limit `b=gcra:6/1m` for key "k" at cost 1: expected at another cost only
+expected calls:
+  peek of limit `a` for key "k" at cost 1, never: called 0 times
+  peek of limit `a` for key "k" at cost 2, any number of times: called 0 times
+  peek of limit `b` for key "k" at cost 2, any number of times: called 0 times
+to expect another call, raise `.times(..)`, or add `store.expect_peek("a", "k")` with an answer, such as `.allow()`"#
+    );
+}
+
+#[test]
+fn call_of_a_store_that_expects_nothing_says_so() {
+    let limiter = limiter(MockStore::new());
+    assert_eq!(
+        message(|| limiter.take_up_to_now("alice", 3)),
+        r#"unexpected take_up_to:
+  limit `attempts=sliding-log:5/1m` for key "alice" at cost 3: no expectation names this limit and key
+expected calls: none
+to expect this call, add `store.expect_take_up_to("attempts", "alice")` with an answer, such as `.allow()`"#
+    );
+}
+
+#[test]
+fn unexpected_request_shows_each_limit_and_the_instant() {
+    let mut store = MockStore::new();
+    store.expect_check("burst", "10.0.0.1").allow();
+    store.expect_check("login", "10.0.0.1/login").never();
+    let limits = [
+        limit("burst", "gcra:10/1m,burst=3"),
+        limit("steady", "fixed-window:20/1h"),
+        limit("login", "gcra:5/1m"),
+    ];
+    let ip = Key::from("10.0.0.1");
+    let request = Request::consume(Check::new(&limits[0], ip, 2))
+        .and(Check::new(&limits[1], b"\0\xfe".as_slice(), 1))
+        .and(Check::new(&limits[2], ip.with_rest("/login"), 1))
+        .at(Timestamp::from_micros(1_700_000_000_000_001).unwrap());
+    assert_eq!(
+        message(|| store.decide_now(&request)),
+        r#"unexpected check at the caller's instant, 1700000000000001 microseconds after 1970 began:
+  limit `burst=gcra:10/1m,burst=3` for key "10.0.0.1" at cost 2: expected
+  limit `steady=fixed-window:20/1h` for key b"\x00\xfe" at cost 1: no expectation names this limit and key
+  limit `login=gcra:5/1m` for key "10.0.0.1" with rest "/login" at cost 1: every expectation that fits has had all its calls
+expected calls:
+  check of limit `burst` for key "10.0.0.1" at any cost, at least 1 time: called 0 times
+  check of limit `login` for key "10.0.0.1/login" at any cost, never: called 0 times
+to expect another call, raise `.times(..)`, or add `store.expect_check("login", "10.0.0.1/login")` with an answer, such as `.allow()`"#
+    );
+    // A call that fails the test is not one of the calls that were expected.
+    let unmet = message(move || drop(store));
+    assert!(unmet.contains("called 0 times, too few"), "{unmet}");
+}
+
+#[test]
+fn unexpected_request_of_limits_that_nobody_names_suggests_the_first() {
+    let store = MockStore::new();
+    let limits = [limit("a", "gcra:5/1m"), limit("b", "gcra:6/1m")];
+    let checks = [
+        Check::new(&limits[0], b"\xff".as_slice(), 0),
+        Check::new(&limits[1], "k", 7),
+    ];
+    assert_eq!(
+        message(|| store.decide_now(&Request::of(Operation::Peek, &checks))),
+        r#"unexpected peek:
+  limit `a=gcra:5/1m` for key b"\xff" at cost 0: no expectation names this limit and key
+  limit `b=gcra:6/1m` for key "k" at cost 7: no expectation names this limit and key
+expected calls: none
+to expect this call, add `store.expect_peek("a", b"\xff")` with an answer, such as `.allow()`"#
+    );
+}
+
+fn unmet(when: &str) -> String {
+    format!(
+        r#"not every expected call was made before {when}:
+  check of limit `attempts` for key "alice" at any cost, 1 time: called 0 times, too few
+  check of limit `attempts` for key "bob" at any cost, at least 1 time: called 1 time
+  refund of limit `attempts` for key b"\xffb" at cost 3, at least 2 times: called 0 times, too few
+if fewer calls are right, say so with `.times(..)`, or remove the expectation"#
+    )
+}
+
+fn expects_more_than_is_asked() -> MockStore {
+    let mut store = MockStore::new();
+    store.expect_check("attempts", "alice").times(1).allow();
+    store.expect_check("attempts", "bob").allow();
+    store
+        .expect_refund("attempts", b"\xffb")
+        .cost(3)
+        .times(2..)
+        .allow();
+    let attempts = attempts();
+    let _ = store
+        .decide_now(&Request::consume(Check::new(&attempts, "bob", 1)))
+        .unwrap();
+    store
+}
+
+#[test]
+fn unmet_expectations_are_named_on_drop() {
+    let store = expects_more_than_is_asked();
+    assert_eq!(message(move || drop(store)), unmet("the store was dropped"));
+}
+
+#[test]
+fn unmet_expectations_are_named_at_a_checkpoint_and_then_forgotten() {
+    let mut store = expects_more_than_is_asked();
+    assert_eq!(message(|| store.checkpoint()), unmet("the checkpoint"));
+    assert_eq!(message(move || drop(store)), "no panic");
+}
+
+#[test]
+fn store_dropped_by_a_panic_does_not_panic_again() {
+    // A second panic would end the process.
+    let text = message(|| {
+        let _store = expects_more_than_is_asked();
+        panic_any("the first panic");
+    });
+    assert_eq!(text, "the first panic");
+}
+
+#[test]
+fn answer_that_no_store_gives_is_refused() {
+    let answered = |expect: fn(&mut MockStore), operation: Operation<'_>, cost: u64| {
+        let mut store = MockStore::new();
+        expect(&mut store);
+        let limit = limit("mail", "gcra:10/1m,burst=5");
+        let check = [Check::new(&limit, "alice", cost)];
+        message(|| store.decide_now(&Request::of(operation, &check)))
+    };
+    let check = |answer: fn(Expectation<'_>), cost: u64| {
+        let mut store = MockStore::new();
+        answer(store.expect_check("mail", "alice"));
+        let limit = limit("mail", "gcra:10/1m,burst=5");
+        message(|| store.decide_now(&Request::consume(Check::new(&limit, "alice", cost))))
+    };
+    assert_eq!(check(|call| call.allow(), 5), "no panic");
+    assert_eq!(
+        check(|call| call.allow(), 6),
+        r#"no store answers `allow()` to this check:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 6
+a cost above the capacity, 5, is always denied: expect a lower cost, or answer with `.deny_forever()`"#
+    );
+    assert_eq!(
+        check(|call| call.deny_for(Duration::from_millis(2_500)), 6),
+        r#"no store answers `deny_for(2.5s)` to this check:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 6
+a cost above the capacity, 5, is always denied: expect a lower cost, or answer with `.deny_forever()`"#
+    );
+    assert_eq!(check(|call| call.deny_forever(), 6), "no panic");
+    assert_eq!(
+        check(|call| call.deny_for(Duration::from_millis(2_500)), 0),
+        r#"no store answers `deny_for(2.5s)` to this check:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 0
+a call that costs nothing is always allowed: expect a higher cost"#
+    );
+    assert_eq!(check(|call| call.allow_with_remaining(3), 2), "no panic");
+    assert_eq!(
+        check(|call| call.allow_with_remaining(4), 2),
+        r#"no store answers `allow_with_remaining(4)` to this check:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 2
+at most 3 of the capacity, 5, can remain after this call: lower the number"#
+    );
+    assert_eq!(
+        answered(
+            |store| store.expect_peek("mail", "alice").allow_with_remaining(6),
+            Operation::Peek,
+            1
+        ),
+        r#"no store answers `allow_with_remaining(6)` to this peek:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 1
+at most 5 of the capacity, 5, can remain after this call: lower the number"#
+    );
+    let zero = |store: &mut MockStore| store.expect_peek("mail", "alice").allow_with_remaining(0);
+    assert_eq!(answered(zero, Operation::Peek, 0), "no panic");
+    assert_eq!(
+        answered(zero, Operation::Peek, 1),
+        r#"no store answers `allow_with_remaining(0)` to this peek:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 1
+a peek is allowed only if its cost remains: raise the number, or deny it"#
+    );
+    let take = |expect: fn(&mut MockStore), most| answered(expect, Operation::TakeUpTo, most);
+    let three = |store: &mut MockStore| store.expect_take_up_to("mail", "alice").grant(3);
+    let six = |store: &mut MockStore| store.expect_take_up_to("mail", "alice").grant(6);
+    assert_eq!(take(three, 3), "no panic");
+    assert_eq!(
+        take(three, 2),
+        r#"no store answers `grant(3)` to this take_up_to:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 2
+at most 2 can be granted, the lower of the cost and the capacity, 5: lower the number"#
+    );
+    assert_eq!(
+        take(six, 9),
+        r#"no store answers `grant(6)` to this take_up_to:
+  limit `mail=gcra:10/1m,burst=5` for key "alice" at cost 9
+at most 5 can be granted, the lower of the cost and the capacity, 5: lower the number"#
+    );
+}
+
+#[test]
+fn answer_to_another_operation_is_refused_where_it_is_given() {
+    let given = |give: fn(&mut MockStore)| message(|| give(&mut MockStore::new()));
+    assert_eq!(
+        given(|store| store.expect_check("mail", "alice").grant(2)),
+        r#"`grant(2)` answers no check: answer with `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"#
+    );
+    assert_eq!(
+        given(|store| store.expect_peek("mail", "alice").succeed()),
+        r#"`succeed()` answers no peek: answer with `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"#
+    );
+    assert_eq!(
+        given(|store| store.expect_take_up_to("mail", "alice").succeed()),
+        r#"`succeed()` answers no take_up_to: answer with `grant`, `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"#
+    );
+    assert_eq!(
+        given(|store| store.expect_refund("mail", "alice").deny_forever()),
+        r#"`deny_forever()` answers no refund: answer with `allow`, `allow_with_remaining` or `fail`"#
+    );
+    assert_eq!(
+        given(|store| store
+            .expect_reset("mail", "alice")
+            .fail(ErrorKind::Unavailable)),
+        "not every expected call was made before the store was dropped:\n  \
+         reset of limit `mail` for key \"alice\", at least 1 time: called 0 times, too few\n\
+         if fewer calls are right, say so with `.times(..)`, or remove the expectation"
+    );
+    assert_eq!(
+        given(|store| store.expect_reset("mail", "alice").allow()),
+        r#"`allow()` answers no reset: answer with `succeed` or `fail`"#
+    );
+    assert_eq!(
+        given(|store| store.expect_reset("mail", "alice").cost(1).succeed()),
+        "a reset has no cost: remove `.cost(1)`"
+    );
+}
+
+#[test]
+fn range_of_calls_that_holds_no_number_is_refused() {
+    let empty = |expect: fn(Expectation<'_>)| {
+        message(|| expect(MockStore::new().expect_check("mail", "alice")))
+    };
+    let text = "no number of calls is in this range: use `.never()` to expect none";
+    assert_eq!(empty(|call| call.times(..0).allow()), text);
+    assert_eq!(empty(|call| call.times(2..2).allow()), text);
+    #[expect(clippy::reversed_empty_ranges, reason = "the range is to be empty")]
+    let backwards = empty(|call| call.times(3..=2).allow());
+    assert_eq!(backwards, text);
+}
