@@ -1,138 +1,104 @@
 //! What a table is searched for: a limit, a key and their hash.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
-use foldhash::fast::RandomState;
-use tollgate_core::Check;
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
+use siphasher::sip128::{Hasher128, SipHasher24};
+use tollgate_core::{Check, Key};
 
-/// The longest key that is held without an allocation.
+/// The longest key that is held as it is.
 const SHORT: usize = 16;
+
+/// The length that stands for a key that is held as its hash. No short key is as long.
+const HASHED: u8 = 0xff;
 
 /// A check as the table sees it, computed once, before any lock is taken.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'r, 'k> {
     pub(crate) check: &'r Check<'k>,
+    /// Of the limit's identity and the key: what the table finds an entry by.
     pub(crate) hash: u64,
-    short: Option<Short>,
-}
-
-/// A short partition that has no rest: its length and its [packed](pack) bytes.
-#[derive(Clone, Copy)]
-struct Short {
-    length: u8,
-    words: [u64; 2],
+    pub(crate) key: StoredKey,
 }
 
 impl<'r, 'k> Probe<'r, 'k> {
     #[inline]
-    pub(crate) fn new(check: &'r Check<'k>, hasher: &RandomState) -> Self {
-        let (partition, rest) = (check.key().partition(), check.key().rest());
-        let identity_hash = check.limit().identity_hash();
-        let short = if rest.is_empty() {
-            Short::new(partition)
-        } else {
-            None
-        };
-        let hash = match &short {
-            Some(short) => short.hash(identity_hash, hasher),
-            None => long_hash(partition, rest, identity_hash, hasher),
-        };
-        Self { check, hash, short }
+    pub(crate) fn new(check: &'r Check<'k>, hasher: &KeyHasher) -> Self {
+        let key = StoredKey::new(check.key(), hasher);
+        let hash = hasher.hash(check.limit().identity_hash(), &key);
+        Self { check, hash, key }
     }
 }
 
-impl Short {
-    #[inline]
-    fn new(bytes: &[u8]) -> Option<Self> {
-        let length = u8::try_from(bytes.len()).ok()?;
-        (bytes.len() <= SHORT).then(|| Self {
-            length,
-            words: pack(bytes),
-        })
-    }
-
-    #[inline]
-    fn hash(&self, identity_hash: u64, hasher: &RandomState) -> u64 {
-        let mut hasher = hasher.build_hasher();
-        hasher.write_u64(self.words[0] ^ identity_hash);
-        hasher.write_u64(self.words[1] ^ u64::from(self.length).rotate_right(8));
-        hasher.finish()
-    }
-}
-
-#[inline(never)]
-fn long_hash(partition: &[u8], rest: &[u8], identity_hash: u64, hasher: &RandomState) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    hasher.write_u64(identity_hash);
-    hasher.write(partition);
-    hasher.write(rest);
-    hasher.finish()
-}
-
-/// A key as the table holds it.
-pub(crate) enum StoredKey {
-    /// The fields of a [`Short`], which leave room for the variant's tag.
-    Short {
-        length: u8,
-        words: [u64; 2],
-    },
-    Long(Box<LongKey>),
-}
-
-/// Where the partition ends is part of a key: `("ab", "c")` is not `("a", "bc")`.
-pub(crate) struct LongKey {
-    partition: Box<[u8]>,
-    rest: Box<[u8]>,
+/// A key as the table holds it: 24 bytes, whatever its length.
+///
+/// A key of up to 16 bytes without a rest is held as it is. Any other key is held as a hash of 128
+/// bits. A million such keys include two of the same hash with a probability of 10^-27, and nobody
+/// can look for such keys without the store's secret.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) struct StoredKey {
+    /// The number of bytes, or [`HASHED`].
+    length: u8,
+    /// The [packed](pack) bytes, or the hash.
+    words: [u64; 2],
 }
 
 impl StoredKey {
-    pub(crate) fn new(probe: &Probe<'_, '_>) -> Self {
-        match probe.short {
-            Some(Short { length, words }) => Self::Short { length, words },
-            None => Self::Long(Box::new(LongKey {
-                partition: probe.check.key().partition().into(),
-                rest: probe.check.key().rest().into(),
-            })),
-        }
-    }
-
     #[inline]
-    pub(crate) fn is(&self, probe: &Probe<'_, '_>) -> bool {
-        match (self, &probe.short) {
-            (Self::Short { length, words }, Some(asked)) => {
-                *length == asked.length && *words == asked.words
-            }
-            (Self::Long(held), None) => held.is(probe),
-            _ => false,
-        }
-    }
-
-    /// Returns the [hash](Probe::hash) that this key is found by.
-    pub(crate) fn hash(&self, identity_hash: u64, hasher: &RandomState) -> u64 {
-        match self {
-            Self::Short { length, words } => Short {
-                length: *length,
-                words: *words,
-            }
-            .hash(identity_hash, hasher),
-            Self::Long(key) => long_hash(&key.partition, &key.rest, identity_hash, hasher),
-        }
-    }
-
-    /// Returns the bytes allocated beside the key.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Short { .. } => 0,
-            Self::Long(key) => size_of::<LongKey>() + key.partition.len() + key.rest.len(),
+    fn new(key: Key<'_>, hasher: &KeyHasher) -> Self {
+        let (partition, rest) = (key.partition(), key.rest());
+        match u8::try_from(partition.len()) {
+            Ok(length) if partition.len() <= SHORT && rest.is_empty() => Self {
+                length,
+                words: pack(partition),
+            },
+            _ => Self {
+                length: HASHED,
+                words: hasher.hash_long(partition, rest),
+            },
         }
     }
 }
 
-impl LongKey {
+/// A store's hash functions, with secrets of its own.
+pub(crate) struct KeyHasher {
+    seed: u64,
+    shared_seed: SharedSeed,
+    long: SipHasher24,
+}
+
+impl KeyHasher {
+    pub(crate) fn new() -> Self {
+        // Its keys are the one thing in the standard library that the system chooses at random.
+        let random = RandomState::new();
+        let secret = |number: u64| random.hash_one(number);
+        Self {
+            seed: secret(0),
+            shared_seed: SharedSeed::from_u64(secret(1)),
+            long: SipHasher24::new_with_keys(secret(2), secret(3)),
+        }
+    }
+
+    /// Returns the hash that a key of a limit is found by.
+    #[inline]
+    pub(crate) fn hash(&self, identity_hash: u64, key: &StoredKey) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
+        hasher.write_u64(key.words[0] ^ identity_hash);
+        hasher.write_u64(key.words[1] ^ u64::from(key.length).rotate_right(8));
+        hasher.finish()
+    }
+
+    /// Returns 128 bits that stand for a key.
     #[inline(never)]
-    fn is(&self, probe: &Probe<'_, '_>) -> bool {
-        let key = probe.check.key();
-        *self.partition == *key.partition() && *self.rest == *key.rest()
+    fn hash_long(&self, partition: &[u8], rest: &[u8]) -> [u64; 2] {
+        let mut hasher = self.long;
+        // Where the partition ends is part of a key: `("ab", "c")` is not `("a", "bc")`.
+        hasher.write_usize(partition.len());
+        hasher.write(partition);
+        hasher.write(rest);
+        let hash = hasher.finish128();
+        [hash.h1, hash.h2]
     }
 }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
 use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, SyncStore, Timestamp};
 
 use crate::clock::{Clock, Source, SystemClock};
-use crate::probe::Probe;
+use crate::probe::{KeyHasher, Probe};
 use crate::shard::Shard;
 
 /// Keys held unless another number is asked for: about 100 MB of them.
@@ -76,7 +75,7 @@ pub struct MemoryStore {
     shards: Box<[Padded]>,
     /// One less than the shards of one timeline, whose number is a power of two.
     shard_mask: usize,
-    pub(crate) hasher: RandomState,
+    pub(crate) hasher: KeyHasher,
     clock: Source,
     max_keys: usize,
     /// How many keys are held, or are about to be.
@@ -158,7 +157,7 @@ impl Builder {
         MemoryStore {
             shards: (0..2 * shards).map(|_| Padded::default()).collect(),
             shard_mask: shards - 1,
-            hasher: RandomState::default(),
+            hasher: KeyHasher::new(),
             clock: match self.clock {
                 Some(DebugClock(clock)) => Source::Other(clock),
                 None => Source::System(SystemClock::new()),
@@ -244,6 +243,15 @@ impl MemoryStore {
         }
     }
 
+    /// Returns the instant to decide at, or one that was current some nanoseconds ago.
+    #[inline]
+    fn early_now(&self, request: &Request<'_>) -> Timestamp {
+        match request.caller_time() {
+            Some(now) => now,
+            None => self.clock.early_now(),
+        }
+    }
+
     #[inline]
     pub(crate) fn probe<'r, 'k>(&self, check: &'r Check<'k>) -> Probe<'r, 'k> {
         Probe::new(check, &self.hasher)
@@ -272,7 +280,8 @@ impl MemoryStore {
         request.validate()?;
         let probe = self.probe(check);
         let timeline = Timeline::of(request);
-        let now = self.now(request);
+        // Read before the lock is held: a state that is held knows if it was changed since.
+        let now = self.early_now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
         let Some(entry) = shard.find_mut(&probe) else {
             drop(shard);
