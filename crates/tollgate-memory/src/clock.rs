@@ -64,7 +64,7 @@ impl SystemClock {
     /// Returns the current instant, perhaps as it was before earlier instructions have finished.
     ///
     /// For a caller that needs no more than that it is cheaper than [`Clock::now`].
-    #[inline]
+    #[inline(always)]
     fn early_now(&self) -> Timestamp {
         self.after(match &self.passed {
             Passed::Counter(counter) => counter.early_now(),

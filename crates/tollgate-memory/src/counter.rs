@@ -168,13 +168,9 @@ impl<H: Hardware> Counter<H> {
         let version = self.version.load(Ordering::Acquire);
         let stretch = self.stretch();
         let ticks = ticks(&self.hardware);
-        fence(Ordering::Acquire);
-        if version & 1 != 0 || self.version.load(Ordering::Relaxed) != version {
-            return self.read_monotonic_clock(None);
-        }
         match stretch.at(ticks) {
-            Some(nanos) => nanos.max(self.floor.load(Ordering::Relaxed)),
-            None => self.read_outside(stretch, ticks),
+            Some(nanos) if self.is_whole(version) => nanos.max(self.floor.load(Ordering::Relaxed)),
+            _ => self.read_slowly(ticks),
         }
     }
 
@@ -188,22 +184,35 @@ impl<H: Hardware> Counter<H> {
         }
     }
 
+    /// Returns whether the stretch that was read since `version` was is one that was written.
+    #[inline]
+    fn is_whole(&self, version: u64) -> bool {
+        fence(Ordering::Acquire);
+        (self.version.load(Ordering::Relaxed) ^ version) | (version & 1) == 0
+    }
+
     #[cold]
-    fn read_outside(&self, stretch: Stretch, ticks: u64) -> u64 {
+    #[inline(never)]
+    fn read_slowly(&self, ticks: u64) -> u64 {
+        let version = self.version.load(Ordering::Acquire);
+        let stretch = self.stretch();
+        if !self.is_whole(version) {
+            return self.read_monotonic_clock(0);
+        }
+        // The processor read the counter before another thread's comparison.
         if stretch.begins_after(ticks) {
             return stretch.nanos.max(self.floor.load(Ordering::Relaxed));
         }
-        self.read_monotonic_clock(Some(stretch))
+        self.read_monotonic_clock(stretch.end())
     }
 
     /// Reads the monotonic clock, and compares the counter with it unless another thread does.
-    #[cold]
-    #[inline(never)]
-    fn read_monotonic_clock(&self, seen: Option<Stretch>) -> u64 {
+    ///
+    /// What the last stretch told was less than `end`.
+    fn read_monotonic_clock(&self, end: u64) -> u64 {
         let nanos = match self.measured.try_lock() {
             Some(mut measured) => self.compare(&mut measured),
-            // Not less than what the stretch that was seen may have told before.
-            None => self.hardware.nanos().max(seen.map_or(0, Stretch::end)),
+            None => self.hardware.nanos().max(end),
         };
         nanos.max(self.floor.fetch_max(nanos, Ordering::Relaxed))
     }
@@ -312,7 +321,7 @@ impl Hardware for TimeStampCounter {
     }
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn nanos_since(origin: Instant) -> u64 {
     u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
-use siphasher::sip128::{Hasher128, SipHasher24};
+use siphasher::sip128::{Hasher128, SipHasher13};
 use tollgate_core::{Check, Key};
 
 /// The longest key that is held as it is.
@@ -65,7 +65,7 @@ impl StoredKey {
 pub(crate) struct KeyHasher {
     seed: u64,
     shared_seed: SharedSeed,
-    long: SipHasher24,
+    long: SipHasher13,
 }
 
 impl KeyHasher {
@@ -76,7 +76,7 @@ impl KeyHasher {
         Self {
             seed: secret(0),
             shared_seed: SharedSeed::from_u64(secret(1)),
-            long: SipHasher24::new_with_keys(secret(2), secret(3)),
+            long: SipHasher13::new_with_keys(secret(2), secret(3)),
         }
     }
 
@@ -121,8 +121,29 @@ fn pack(bytes: &[u8]) -> [u64; 2] {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
-    use super::pack;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use tollgate_core::algorithm::FixedWindow;
+    use tollgate_core::{Check, Key, Limit, Quota};
+
+    use super::{KeyHasher, Probe, pack};
+
+    fn limit(name: &str) -> Limit {
+        Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap()
+    }
+
+    fn hash(hasher: &KeyHasher, limit: &Limit, key: Key<'_>) -> u64 {
+        Probe::new(&Check::new(limit, key, 1), hasher).hash
+    }
+
+    /// A hash that anyone can compute.
+    fn fnv_1a(bytes: &[u8]) -> u64 {
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
 
     #[test]
     fn packing_tells_any_two_texts_of_one_length_apart() {
@@ -134,5 +155,97 @@ mod tests {
                 assert_ne!(pack(&base), pack(&other), "length {length}, byte {index}");
             }
         }
+    }
+
+    /// Each key cancels out what is public about its limit.
+    #[test]
+    fn keys_chosen_to_collide_over_many_limits_do_not() {
+        let hasher = KeyHasher::new();
+        let mut hashes = BTreeSet::new();
+        let (mut shards, mut tags, mut groups) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for number in 0..4_096 {
+            let limit = limit(&format!("limit-{number}"));
+            let word = fnv_1a(limit.identity().as_bytes()) ^ 0x0123_4567_89ab_cdef;
+            let mut key = [b'k'; 16];
+            key[..8].copy_from_slice(&word.to_le_bytes());
+            let hash = hash(&hasher, &limit, Key::from(&key[..]));
+            hashes.insert(hash);
+            *shards.entry(hash >> 32 & 0x3f).or_insert(0) += 1;
+            *tags.entry(hash >> 57).or_insert(0) += 1;
+            *groups.entry(hash & 0xff).or_insert(0) += 1;
+        }
+        assert_eq!(hashes.len(), 4_096);
+        // What a table looks at to find a key is spread evenly: 64, 32 and 16 each on average.
+        let most = |counts: &BTreeMap<u64, u32>| *counts.values().max().unwrap();
+        assert!(most(&shards) < 2 * 64, "{} in one shard", most(&shards));
+        assert!(most(&tags) < 3 * 32, "{} of one tag", most(&tags));
+        assert!(most(&groups) < 4 * 16, "{} in one group", most(&groups));
+    }
+
+    #[test]
+    fn limits_whose_names_collide_under_a_public_hash_do_not() {
+        let names = ["8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"];
+        assert_eq!(fnv_1a(names[0].as_bytes()), fnv_1a(names[1].as_bytes()));
+        let [one, other] = names.map(limit);
+        let hasher = KeyHasher::new();
+        for key in ["alice", "a key of more than sixteen bytes"] {
+            let hash = |limit| hash(&hasher, limit, Key::from(key));
+            assert_ne!(hash(&one), hash(&other));
+        }
+    }
+
+    #[test]
+    fn every_store_hashes_otherwise() {
+        let limit = limit("one");
+        let (one, other) = (KeyHasher::new(), KeyHasher::new());
+        for key in ["alice", "a key of more than sixteen bytes"] {
+            let key = Key::from(key);
+            let check = Check::new(&limit, key, 1);
+            assert_ne!(hash(&one, &limit, key), hash(&other, &limit, key));
+            let long = key.partition().len() > 16;
+            assert_eq!(
+                Probe::new(&check, &one).key == Probe::new(&check, &other).key,
+                !long
+            );
+        }
+    }
+
+    #[test]
+    fn keys_of_other_parts_or_lengths_are_held_otherwise() {
+        let hasher = KeyHasher::new();
+        let limit = limit("one");
+        let text = "abcdefghijklmnopqrstuvwxyz".repeat(11);
+        let mut keys = Vec::new();
+        for length in (0..=40).chain([255, 256, 257, 286]) {
+            for split in 0..=length {
+                keys.push(Key::new(&text[..split]).with_rest(&text[split..length]));
+            }
+        }
+        let held = keys.iter().map(|&key| {
+            let key = Probe::new(&Check::new(&limit, key, 1), &hasher).key;
+            (key.length, key.words)
+        });
+        assert_eq!(held.collect::<BTreeSet<_>>().len(), keys.len());
+    }
+
+    /// A key may be any bytes, so also those that a long key is held as.
+    #[test]
+    fn a_short_key_never_equals_a_long_one() {
+        let hasher = KeyHasher::new();
+        let limit = limit("one");
+        let long = Check::new(&limit, "a key of more than sixteen bytes", 1);
+        let long = Probe::new(&long, &hasher);
+        let bytes: Vec<u8> = long
+            .key
+            .words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let short = Check::new(&limit, &bytes[..], 1);
+        let short = Probe::new(&short, &hasher);
+        assert_eq!(short.key.words, long.key.words);
+        assert!(short.key != long.key);
+        assert_ne!(short.hash, long.hash);
     }
 }
