@@ -86,11 +86,11 @@ impl Stretch {
     #[inline]
     fn at(self, ticks: u64) -> Option<u64> {
         let passed = ticks.wrapping_sub(self.start);
-        (passed < self.span).then(|| self.nanos + (passed * self.rate >> RATE_BITS))
+        (passed < self.span).then(|| self.nanos + ((passed * self.rate) >> RATE_BITS))
     }
 
     fn end(self) -> u64 {
-        self.nanos + (self.span * self.rate >> RATE_BITS)
+        self.nanos + ((self.span * self.rate) >> RATE_BITS)
     }
 
     /// Returns whether `ticks` were read shortly before this stretch began, by a processor that
