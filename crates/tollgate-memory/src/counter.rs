@@ -330,7 +330,7 @@ pub(crate) fn nanos_since(origin: Instant) -> u64 {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use super::{Counter, Hardware};
+    use super::{Counter, Hardware, Stretch};
 
     const MILLISECOND: u64 = 1_000_000;
 
@@ -526,6 +526,27 @@ mod tests {
             assert!(now + 1_100 >= before && now <= after + 1_000);
             simulated.pass(simulated.random(2_000));
         }
+    }
+
+    /// Another thread may read the next stretch before the one that began it has returned.
+    #[test]
+    fn a_stretch_never_tells_less_than_the_last_one() {
+        let simulated = Simulated::new(0);
+        let counter = Counter::new(&simulated);
+        let mut last = 0;
+        while !is_used(&counter) {
+            error(&counter, &mut last);
+            simulated.pass(2_000);
+        }
+        simulated.pass(3 * MILLISECOND);
+        let end = counter.stretch().end();
+        let next = Stretch {
+            start: simulated.count(),
+            nanos: end - 5_000,
+            ..counter.stretch()
+        };
+        counter.publish(end, next);
+        assert_eq!(counter.now(), end);
     }
 
     /// A thread that is preempted while it compares keeps nobody from reading the time.
