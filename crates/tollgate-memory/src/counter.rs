@@ -547,6 +547,18 @@ mod tests {
         };
         counter.publish(end, next);
         assert_eq!(counter.now(), end);
+        // Nor less than what was read of the monotonic clock in between.
+        simulated.pass(3 * MILLISECOND);
+        let held = counter.measured.lock();
+        let told = counter.now();
+        drop(held);
+        let next = Stretch {
+            start: simulated.count(),
+            nanos: told - 5_000,
+            ..next
+        };
+        counter.publish(0, next);
+        assert_eq!(counter.now(), told);
     }
 
     /// A thread that is preempted while it compares keeps nobody from reading the time.
@@ -564,10 +576,13 @@ mod tests {
         let end = counter.stretch().end();
         counter.floor.fetch_max(end, Ordering::Relaxed);
         let version = counter.version.fetch_add(1, Ordering::Relaxed);
+        // Half of what it writes is there.
+        let start = counter.start.swap(simulated.count(), Ordering::Relaxed);
         for _ in 0..10_000 {
             assert!(error(&counter, &mut last) <= 1_000);
             simulated.pass(simulated.random(2_000));
         }
+        counter.start.store(start, Ordering::Relaxed);
         counter.version.store(version, Ordering::Relaxed);
         for _ in 0..10_000 {
             assert!(error(&counter, &mut last) <= 1_000);
