@@ -1,12 +1,16 @@
 //! A named quota with its algorithm.
 
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use crate::algorithm::Algorithm;
 use crate::error::LimitError;
 
 const LONGEST_NAME: usize = 64;
+
+/// Hashes identities, with a secret that each process has for itself.
+static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A named quota with its algorithm: what is counted, and how.
 ///
@@ -55,7 +59,7 @@ impl Limit {
         let identity = format!("{name}:{}", algorithm.shape()).into_boxed_str();
         Ok(Self(Arc::new(Inner {
             name: name.into(),
-            identity_hash: fnv_1a(identity.as_bytes()),
+            identity_hash: IDENTITY_HASHER.hash_one(&identity),
             identity,
             algorithm,
         })))
@@ -82,9 +86,10 @@ impl Limit {
         &self.0.identity
     }
 
-    /// Returns a hash of the [identity](Self::identity), the same in every process.
+    /// Returns a hash of the [identity](Self::identity), for tables in memory.
     ///
-    /// It is FNV-1a: fit to tell limits apart, not to resist anyone who chooses their names.
+    /// Every process hashes with a random secret, so nobody can choose names whose hashes collide,
+    /// or keys that cancel out the difference between two limits. Do not store it or send it.
     #[inline]
     #[must_use]
     pub fn identity_hash(&self) -> u64 {
@@ -119,10 +124,4 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.0.name, self.0.algorithm)
     }
-}
-
-fn fnv_1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

@@ -1,12 +1,11 @@
 //! Decisions about several keys at once, in several shards.
 
-use foldhash::fast::RandomState;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{State, States};
 use tollgate_core::{Decision, Request, StoreError};
 
-use crate::probe::Probe;
+use crate::probe::{KeyHasher, Probe};
 use crate::shard::{Entry, Shard};
 use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
 
@@ -17,7 +16,7 @@ const INLINE: usize = 4;
 struct Locked<'s, 'r, 'k> {
     /// What to search for, for each check.
     probes: &'r [Probe<'r, 'k>],
-    hasher: &'s RandomState,
+    hasher: &'s KeyHasher,
     /// Each shard once, in order of its number: every thread locks in that order, so no two
     /// threads can each hold what the other waits for.
     shards: SmallVec<[MutexGuard<'s, Shard>; INLINE]>,

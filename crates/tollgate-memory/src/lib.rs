@@ -2,6 +2,7 @@
 
 mod clock;
 mod composite;
+mod counter;
 mod probe;
 mod shard;
 mod store;

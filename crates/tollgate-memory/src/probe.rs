@@ -1,138 +1,104 @@
 //! What a table is searched for: a limit, a key and their hash.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
-use foldhash::fast::RandomState;
-use tollgate_core::Check;
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use tollgate_core::{Check, Key};
 
-/// The longest key that is held without an allocation.
+/// The longest key that is held as it is.
 const SHORT: usize = 16;
+
+/// The length that stands for a key that is held as its hash. No short key is as long.
+const HASHED: u8 = 0xff;
 
 /// A check as the table sees it, computed once, before any lock is taken.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'r, 'k> {
     pub(crate) check: &'r Check<'k>,
+    /// Of the limit's identity and the key: what the table finds an entry by.
     pub(crate) hash: u64,
-    short: Option<Short>,
-}
-
-/// A short partition that has no rest: its length and its [packed](pack) bytes.
-#[derive(Clone, Copy)]
-struct Short {
-    length: u8,
-    words: [u64; 2],
+    pub(crate) key: StoredKey,
 }
 
 impl<'r, 'k> Probe<'r, 'k> {
     #[inline]
-    pub(crate) fn new(check: &'r Check<'k>, hasher: &RandomState) -> Self {
-        let (partition, rest) = (check.key().partition(), check.key().rest());
-        let identity_hash = check.limit().identity_hash();
-        let short = if rest.is_empty() {
-            Short::new(partition)
-        } else {
-            None
-        };
-        let hash = match &short {
-            Some(short) => short.hash(identity_hash, hasher),
-            None => long_hash(partition, rest, identity_hash, hasher),
-        };
-        Self { check, hash, short }
+    pub(crate) fn new(check: &'r Check<'k>, hasher: &KeyHasher) -> Self {
+        let key = StoredKey::new(check.key(), hasher);
+        let hash = hasher.hash(check.limit().identity_hash(), &key);
+        Self { check, hash, key }
     }
 }
 
-impl Short {
-    #[inline]
-    fn new(bytes: &[u8]) -> Option<Self> {
-        let length = u8::try_from(bytes.len()).ok()?;
-        (bytes.len() <= SHORT).then(|| Self {
-            length,
-            words: pack(bytes),
-        })
-    }
-
-    #[inline]
-    fn hash(&self, identity_hash: u64, hasher: &RandomState) -> u64 {
-        let mut hasher = hasher.build_hasher();
-        hasher.write_u64(self.words[0] ^ identity_hash);
-        hasher.write_u64(self.words[1] ^ u64::from(self.length).rotate_right(8));
-        hasher.finish()
-    }
-}
-
-#[inline(never)]
-fn long_hash(partition: &[u8], rest: &[u8], identity_hash: u64, hasher: &RandomState) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    hasher.write_u64(identity_hash);
-    hasher.write(partition);
-    hasher.write(rest);
-    hasher.finish()
-}
-
-/// A key as the table holds it.
-pub(crate) enum StoredKey {
-    /// The fields of a [`Short`], which leave room for the variant's tag.
-    Short {
-        length: u8,
-        words: [u64; 2],
-    },
-    Long(Box<LongKey>),
-}
-
-/// Where the partition ends is part of a key: `("ab", "c")` is not `("a", "bc")`.
-pub(crate) struct LongKey {
-    partition: Box<[u8]>,
-    rest: Box<[u8]>,
+/// A key as the table holds it: 24 bytes, whatever its length.
+///
+/// A key of up to 16 bytes without a rest is held as it is. Any other key is held as a hash of 128
+/// bits. A million such keys include two of the same hash with a probability of 10^-27, and nobody
+/// can look for such keys without the store's secret.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) struct StoredKey {
+    /// The number of bytes, or [`HASHED`].
+    length: u8,
+    /// The [packed](pack) bytes, or the hash.
+    words: [u64; 2],
 }
 
 impl StoredKey {
-    pub(crate) fn new(probe: &Probe<'_, '_>) -> Self {
-        match probe.short {
-            Some(Short { length, words }) => Self::Short { length, words },
-            None => Self::Long(Box::new(LongKey {
-                partition: probe.check.key().partition().into(),
-                rest: probe.check.key().rest().into(),
-            })),
-        }
-    }
-
     #[inline]
-    pub(crate) fn is(&self, probe: &Probe<'_, '_>) -> bool {
-        match (self, &probe.short) {
-            (Self::Short { length, words }, Some(asked)) => {
-                *length == asked.length && *words == asked.words
-            }
-            (Self::Long(held), None) => held.is(probe),
-            _ => false,
-        }
-    }
-
-    /// Returns the [hash](Probe::hash) that this key is found by.
-    pub(crate) fn hash(&self, identity_hash: u64, hasher: &RandomState) -> u64 {
-        match self {
-            Self::Short { length, words } => Short {
-                length: *length,
-                words: *words,
-            }
-            .hash(identity_hash, hasher),
-            Self::Long(key) => long_hash(&key.partition, &key.rest, identity_hash, hasher),
-        }
-    }
-
-    /// Returns the bytes allocated beside the key.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Short { .. } => 0,
-            Self::Long(key) => size_of::<LongKey>() + key.partition.len() + key.rest.len(),
+    fn new(key: Key<'_>, hasher: &KeyHasher) -> Self {
+        let (partition, rest) = (key.partition(), key.rest());
+        match u8::try_from(partition.len()) {
+            Ok(length) if partition.len() <= SHORT && rest.is_empty() => Self {
+                length,
+                words: pack(partition),
+            },
+            _ => Self {
+                length: HASHED,
+                words: hasher.hash_long(partition, rest),
+            },
         }
     }
 }
 
-impl LongKey {
+/// A store's hash functions, with secrets of its own.
+pub(crate) struct KeyHasher {
+    seed: u64,
+    shared_seed: SharedSeed,
+    long: SipHasher13,
+}
+
+impl KeyHasher {
+    pub(crate) fn new() -> Self {
+        // Its keys are the one thing in the standard library that the system chooses at random.
+        let random = RandomState::new();
+        let secret = |number: u64| random.hash_one(number);
+        Self {
+            seed: secret(0),
+            shared_seed: SharedSeed::from_u64(secret(1)),
+            long: SipHasher13::new_with_keys(secret(2), secret(3)),
+        }
+    }
+
+    /// Returns the hash that a key of a limit is found by.
+    #[inline]
+    pub(crate) fn hash(&self, identity_hash: u64, key: &StoredKey) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
+        hasher.write_u64(key.words[0] ^ identity_hash);
+        hasher.write_u64(key.words[1] ^ u64::from(key.length).rotate_right(8));
+        hasher.finish()
+    }
+
+    /// Returns 128 bits that stand for a key.
     #[inline(never)]
-    fn is(&self, probe: &Probe<'_, '_>) -> bool {
-        let key = probe.check.key();
-        *self.partition == *key.partition() && *self.rest == *key.rest()
+    fn hash_long(&self, partition: &[u8], rest: &[u8]) -> [u64; 2] {
+        let mut hasher = self.long;
+        // Where the partition ends is part of a key: `("ab", "c")` is not `("a", "bc")`.
+        hasher.write_usize(partition.len());
+        hasher.write(partition);
+        hasher.write(rest);
+        let hash = hasher.finish128();
+        [hash.h1, hash.h2]
     }
 }
 
@@ -155,8 +121,29 @@ fn pack(bytes: &[u8]) -> [u64; 2] {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
-    use super::pack;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use tollgate_core::algorithm::FixedWindow;
+    use tollgate_core::{Check, Key, Limit, Quota};
+
+    use super::{KeyHasher, Probe, pack};
+
+    fn limit(name: &str) -> Limit {
+        Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap()
+    }
+
+    fn hash(hasher: &KeyHasher, limit: &Limit, key: Key<'_>) -> u64 {
+        Probe::new(&Check::new(limit, key, 1), hasher).hash
+    }
+
+    /// A hash that anyone can compute.
+    fn fnv_1a(bytes: &[u8]) -> u64 {
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
 
     #[test]
     fn packing_tells_any_two_texts_of_one_length_apart() {
@@ -168,5 +155,97 @@ mod tests {
                 assert_ne!(pack(&base), pack(&other), "length {length}, byte {index}");
             }
         }
+    }
+
+    /// Each key cancels out what is public about its limit.
+    #[test]
+    fn keys_chosen_to_collide_over_many_limits_do_not() {
+        let hasher = KeyHasher::new();
+        let mut hashes = BTreeSet::new();
+        let (mut shards, mut tags, mut groups) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for number in 0..4_096 {
+            let limit = limit(&format!("limit-{number}"));
+            let word = fnv_1a(limit.identity().as_bytes()) ^ 0x0123_4567_89ab_cdef;
+            let mut key = [b'k'; 16];
+            key[..8].copy_from_slice(&word.to_le_bytes());
+            let hash = hash(&hasher, &limit, Key::from(&key[..]));
+            hashes.insert(hash);
+            *shards.entry(hash >> 32 & 0x3f).or_insert(0) += 1;
+            *tags.entry(hash >> 57).or_insert(0) += 1;
+            *groups.entry(hash & 0xff).or_insert(0) += 1;
+        }
+        assert_eq!(hashes.len(), 4_096);
+        // What a table looks at to find a key is spread evenly: 64, 32 and 16 each on average.
+        let most = |counts: &BTreeMap<u64, u32>| *counts.values().max().unwrap();
+        assert!(most(&shards) < 2 * 64, "{} in one shard", most(&shards));
+        assert!(most(&tags) < 3 * 32, "{} of one tag", most(&tags));
+        assert!(most(&groups) < 4 * 16, "{} in one group", most(&groups));
+    }
+
+    #[test]
+    fn limits_whose_names_collide_under_a_public_hash_do_not() {
+        let names = ["8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"];
+        assert_eq!(fnv_1a(names[0].as_bytes()), fnv_1a(names[1].as_bytes()));
+        let [one, other] = names.map(limit);
+        let hasher = KeyHasher::new();
+        for key in ["alice", "a key of more than sixteen bytes"] {
+            let hash = |limit| hash(&hasher, limit, Key::from(key));
+            assert_ne!(hash(&one), hash(&other));
+        }
+    }
+
+    #[test]
+    fn every_store_hashes_otherwise() {
+        let limit = limit("one");
+        let (one, other) = (KeyHasher::new(), KeyHasher::new());
+        for key in ["alice", "a key of more than sixteen bytes"] {
+            let key = Key::from(key);
+            let check = Check::new(&limit, key, 1);
+            assert_ne!(hash(&one, &limit, key), hash(&other, &limit, key));
+            let long = key.partition().len() > 16;
+            assert_eq!(
+                Probe::new(&check, &one).key == Probe::new(&check, &other).key,
+                !long
+            );
+        }
+    }
+
+    #[test]
+    fn keys_of_other_parts_or_lengths_are_held_otherwise() {
+        let hasher = KeyHasher::new();
+        let limit = limit("one");
+        let text = "abcdefghijklmnopqrstuvwxyz".repeat(11);
+        let mut keys = Vec::new();
+        for length in (0..=40).chain([255, 256, 257, 286]) {
+            for split in 0..=length {
+                keys.push(Key::new(&text[..split]).with_rest(&text[split..length]));
+            }
+        }
+        let held = keys.iter().map(|&key| {
+            let key = Probe::new(&Check::new(&limit, key, 1), &hasher).key;
+            (key.length, key.words)
+        });
+        assert_eq!(held.collect::<BTreeSet<_>>().len(), keys.len());
+    }
+
+    /// A key may be any bytes, so also those that a long key is held as.
+    #[test]
+    fn a_short_key_never_equals_a_long_one() {
+        let hasher = KeyHasher::new();
+        let limit = limit("one");
+        let long = Check::new(&limit, "a key of more than sixteen bytes", 1);
+        let long = Probe::new(&long, &hasher);
+        let bytes: Vec<u8> = long
+            .key
+            .words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let short = Check::new(&limit, &bytes[..], 1);
+        let short = Probe::new(&short, &hasher);
+        assert_eq!(short.key.words, long.key.words);
+        assert!(short.key != long.key);
+        assert_ne!(short.hash, long.hash);
     }
 }

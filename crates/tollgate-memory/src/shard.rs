@@ -1,12 +1,11 @@
 //! One part of the table: entries behind one lock, and how stale ones leave it.
 
-use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use tollgate_core::algorithm::State;
 use tollgate_core::{Decision, Limit, Request, Timestamp};
 
-use crate::probe::{Probe, StoredKey};
+use crate::probe::{KeyHasher, Probe, StoredKey};
 
 /// Tables smaller than this are not worth shrinking.
 const LEAST_SHRUNK: usize = 1_024;
@@ -32,7 +31,7 @@ impl Entry {
     pub(crate) fn new(probe: &Probe<'_, '_>, state: State) -> Self {
         Self {
             limit: probe.check.limit().clone(),
-            key: StoredKey::new(probe),
+            key: probe.key,
             state,
         }
     }
@@ -40,11 +39,11 @@ impl Entry {
     #[inline]
     fn is_of(&self, probe: &Probe<'_, '_>) -> bool {
         let limit = probe.check.limit();
-        self.key.is(probe) && (self.limit.is_same(limit) || is_equivalent(&self.limit, limit))
+        self.key == probe.key && (self.limit.is_same(limit) || is_equivalent(&self.limit, limit))
     }
 
-    fn hash(&self, hasher: &RandomState) -> u64 {
-        self.key.hash(self.limit.identity_hash(), hasher)
+    fn hash(&self, hasher: &KeyHasher) -> u64 {
+        hasher.hash(self.limit.identity_hash(), &self.key)
     }
 
     /// Decides a request about this entry alone.
@@ -87,7 +86,7 @@ impl Shard {
     }
 
     /// Inserts an entry that is not there yet.
-    pub(crate) fn insert(&mut self, probe: &Probe<'_, '_>, state: State, hasher: &RandomState) {
+    pub(crate) fn insert(&mut self, probe: &Probe<'_, '_>, state: State, hasher: &KeyHasher) {
         self.table
             .insert_unique(probe.hash, Entry::new(probe, state), |entry| {
                 entry.hash(hasher)
@@ -98,7 +97,7 @@ impl Shard {
     pub(crate) fn find_or_insert(
         &mut self,
         probe: &Probe<'_, '_>,
-        hasher: &RandomState,
+        hasher: &KeyHasher,
     ) -> &mut Entry {
         let place = self.table.entry(
             probe.hash,
@@ -126,7 +125,7 @@ impl Shard {
 
     /// Looks at the next `places` places, wrapping around, for entries that are fresh at `now`;
     /// returns how many it dropped.
-    pub(crate) fn sweep(&mut self, places: usize, now: Timestamp, hasher: &RandomState) -> usize {
+    pub(crate) fn sweep(&mut self, places: usize, now: Timestamp, hasher: &KeyHasher) -> usize {
         let mut dropped = 0;
         let mut wrapped = false;
         for _ in 0..places.min(self.places()) {
@@ -151,7 +150,7 @@ impl Shard {
     }
 
     /// Returns memory to the system once most of a large table has expired.
-    fn shrink_if_sparse(&mut self, hasher: &RandomState) {
+    fn shrink_if_sparse(&mut self, hasher: &KeyHasher) {
         let held = self.table.len();
         if self.places() > LEAST_SHRUNK && held < self.places() / 8 {
             self.table.shrink_to(held * 2, |entry| entry.hash(hasher));
@@ -165,7 +164,7 @@ impl Shard {
 
     /// Returns the bytes held for entries, those allocated beside the table included.
     pub(crate) fn bytes(&self) -> usize {
-        let beside = |entry: &Entry| entry.key.heap_bytes() + entry.state.heap_bytes();
+        let beside = |entry: &Entry| entry.state.heap_bytes();
         self.table.allocation_size() + self.table.iter().map(beside).sum::<usize>()
     }
 }

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
 use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, SyncStore, Timestamp};
 
 use crate::clock::{Clock, Source, SystemClock};
-use crate::probe::Probe;
+use crate::probe::{KeyHasher, Probe};
 use crate::shard::Shard;
 
-/// Keys held unless another number is asked for: about 100 MB of them.
+/// Keys held unless another number is asked for: 75 to 300 MB of them, without rings and logs.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
 /// Shards for each processor: enough that two threads rarely meet, and that growing one is short.
@@ -50,6 +49,31 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// none among them it fails with [`ErrorKind::Full`], and consumes nothing. Calls for keys that
 /// are held are decided as ever, and so are denials and peeks, which hold nothing.
 ///
+/// # Memory
+///
+/// A key takes a bounded number of bytes, however long it is: up to 16 bytes are held as they are,
+/// while a longer key, or one with a rest, is held as a keyed hash of 128 bits. So the store takes at
+/// most [`max_keys`](Builder::max_keys) times these bytes, and a few hundred for each shard:
+///
+/// | algorithm | bytes a key |
+/// |---|---|
+/// | fixed window, sliding counter, GCRA | 300 |
+/// | sliding buckets of `k` buckets | 300 + 48 + 8 (`k` + 1) |
+/// | sliding log of an amount `N` | 300 + 48 + 16 max(`N`, 4) |
+///
+/// The 300 are the table's: 65 for each place, of which a table that has just grown fills less than
+/// a quarter when keys come and go. It is at most 160 for a store that only fills up. A log grows to
+/// its bound only for keys that use their amount up. [`bytes`](Self::bytes) tells what is in use.
+///
+/// # Chosen keys
+///
+/// What finds a key in the table depends on secrets that the system's random numbers gave this
+/// process and this store. Callers who choose keys, or even names of limits, cannot choose such
+/// that collide and make calls slow, nor two long keys that are held as the same hash: they would
+/// have to know the secrets. The hash of the table is foldhash, which is fast rather than
+/// cryptographic: it does not withstand callers who measure single calls so precisely that they
+/// learn the secrets from them.
+///
 /// # Time
 ///
 /// Requests are decided at the store's [`Clock`], or at [`Request::at`]; the two are counted apart.
@@ -76,7 +100,7 @@ pub struct MemoryStore {
     shards: Box<[Padded]>,
     /// One less than the shards of one timeline, whose number is a power of two.
     shard_mask: usize,
-    pub(crate) hasher: RandomState,
+    pub(crate) hasher: KeyHasher,
     clock: Source,
     max_keys: usize,
     /// How many keys are held, or are about to be.
@@ -133,6 +157,9 @@ impl fmt::Debug for DebugClock {
 
 impl Builder {
     /// Sets how many keys are held at most; a key of two limits counts twice. One million unless set.
+    ///
+    /// A key takes at most 300 bytes, and more for sliding buckets and logs: see
+    /// [Memory](MemoryStore#memory).
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
@@ -158,7 +185,7 @@ impl Builder {
         MemoryStore {
             shards: (0..2 * shards).map(|_| Padded::default()).collect(),
             shard_mask: shards - 1,
-            hasher: RandomState::default(),
+            hasher: KeyHasher::new(),
             clock: match self.clock {
                 Some(DebugClock(clock)) => Source::Other(clock),
                 None => Source::System(SystemClock::new()),
@@ -244,6 +271,15 @@ impl MemoryStore {
         }
     }
 
+    /// Returns the instant to decide at, or one that was current some nanoseconds ago.
+    #[inline]
+    fn early_now(&self, request: &Request<'_>) -> Timestamp {
+        match request.caller_time() {
+            Some(now) => now,
+            None => self.clock.early_now(),
+        }
+    }
+
     #[inline]
     pub(crate) fn probe<'r, 'k>(&self, check: &'r Check<'k>) -> Probe<'r, 'k> {
         Probe::new(check, &self.hasher)
@@ -274,7 +310,8 @@ impl MemoryStore {
         // Before the lock is taken: what follows its release waits for it.
         let fingerprint = request.fingerprint();
         let timeline = Timeline::of(request);
-        let now = self.now(request);
+        // Read before the lock is held: a state that is held knows if it was changed since.
+        let now = self.early_now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
         let Some(entry) = shard.find_mut(&probe) else {
             drop(shard);

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingLog};
+use tollgate_core::algorithm::{
+    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
+};
 use tollgate_core::{Check, ErrorKind, Key, Limit, Quota, Request, SyncStore, Timestamp};
 use tollgate_memory::{ManualClock, MemoryStore};
 
@@ -160,15 +162,77 @@ fn a_quiet_store_can_be_swept_and_gives_its_memory_back() {
     );
 }
 
+/// One of every algorithm, and the most bytes that its state is documented to take by itself.
+fn algorithms(amount: u64) -> [(Limit, usize); 6] {
+    let quota = Quota::new(amount, Duration::from_secs(3_600)).unwrap();
+    let entries = usize::try_from(amount).unwrap();
+    let log = SlidingLog::new(quota).unwrap();
+    [
+        (limit("aligned", FixedWindow::aligned(quota)), 0),
+        (limit("anchored", FixedWindow::anchored(quota)), 0),
+        (limit("bucket", Gcra::new(quota).unwrap()), 0),
+        (limit("counter", SlidingCounter::new(quota).unwrap()), 0),
+        (
+            limit("ring", SlidingBuckets::new(quota, 127).unwrap()),
+            48 + 8 * 128,
+        ),
+        (limit("log", log.count_denied()), 48 + 16 * entries.max(4)),
+    ]
+}
+
 #[test]
 fn held_keys_cost_what_the_documentation_says() {
-    let (store, _clock) = store(1_000_000);
-    let limit = limit("b", Gcra::new(Quota::per_hour(5)).unwrap());
-    for key in 0..100_000 {
-        assert_eq!(consume(&store, &limit, &format!("user:{key}")), Ok(true));
+    for (limit, state) in algorithms(5) {
+        let (store, _clock) = store(1_000_000);
+        for key in 0..30_000 {
+            assert_eq!(consume(&store, &limit, &format!("user:{key}")), Ok(true));
+        }
+        let per_key = store.bytes() / store.len();
+        assert!(per_key <= 160 + state, "{limit}: {per_key} bytes a key");
     }
-    let per_key = store.bytes() / store.len();
-    assert!(per_key <= 160, "{per_key} bytes a key");
+}
+
+#[test]
+fn long_keys_cost_no_more_than_short_ones() {
+    for (limit, state) in algorithms(5) {
+        let (store, _clock) = store(100);
+        let empty = store.bytes();
+        let mut text = "k".repeat(100_000);
+        for key in 0..50 {
+            text.push(char::from(b'0' + key));
+            assert_eq!(consume(&store, &limit, &text), Ok(true));
+            let key = Key::from("k").with_rest(&text);
+            let request = Request::consume(Check::new(&limit, key, 1));
+            assert!(store.decide_now(&request).unwrap().is_allowed());
+        }
+        assert_eq!(store.len(), 100);
+        let most = empty + 100 * (300 + state);
+        assert!(store.bytes() <= most, "{limit}: {} bytes", store.bytes());
+    }
+}
+
+/// Keys come and go, and are called as often as can be: the worst for tables and for logs.
+#[test]
+fn a_full_store_keeps_within_its_bytes_as_keys_come_and_go() {
+    const KEYS: usize = 500;
+    for (limit, state) in algorithms(30) {
+        let (store, clock) = store(KEYS);
+        let mut refused = 0;
+        for round in 0..6 {
+            for key in 0..KEYS {
+                let key = format!("round {round}, key {key}");
+                for _ in 0..if key.ends_with('7') { 40 } else { 1 } {
+                    // The last stale keys of a round are not found at once.
+                    refused += usize::from(consume(&store, &limit, &key).is_err());
+                    clock.advance(Duration::from_micros(1));
+                }
+            }
+            let most = KEYS * (300 + state);
+            assert!(store.bytes() <= most, "{limit}: {} bytes", store.bytes());
+            clock.advance(Duration::from_secs(2 * 3_600));
+        }
+        assert!(refused < KEYS, "{limit}: {refused} refused");
+    }
 }
 
 #[test]

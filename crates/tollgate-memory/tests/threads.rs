@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{Check, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp};
+use tollgate_core::{
+    Check, Decision, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp,
+};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 const THREADS: usize = 8;
@@ -138,6 +141,72 @@ fn an_interrupted_call_gets_no_second_window() {
             let at = late.verdicts()[0].decided_at();
             let within = at.saturating_duration_since(start) < Duration::from_secs(1);
             assert!(late.is_denied() || !within, "ten within a second: {late:?}");
+        });
+    }
+}
+
+/// Interrupts a thread at one of its readings, until another is done or waits for it.
+struct Stalled {
+    clock: ManualClock,
+    /// How many readings it is until the interrupted one.
+    readings: AtomicU64,
+    read: Barrier,
+    done: Mutex<Receiver<()>>,
+}
+
+struct SharedStalled(Arc<Stalled>);
+
+impl Clock for SharedStalled {
+    fn now(&self) -> Timestamp {
+        let now = self.0.clock.now();
+        let left = self.0.readings.load(Ordering::SeqCst);
+        if left > 0 && self.0.readings.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.read.wait();
+            // The other thread is done at once, unless it waits for a lock that this one holds.
+            let _ = self
+                .0
+                .done
+                .lock()
+                .unwrap()
+                .recv_timeout(Duration::from_millis(50));
+        }
+        now
+    }
+}
+
+/// A key is new to two calls. While one has read the clock, the other consumes all of the key's
+/// window, and its state is dropped when the window is over.
+#[test]
+fn a_call_for_a_new_key_reads_the_clock_with_its_lock_held() {
+    let log = Limit::new("log", SlidingLog::new(Quota::per_second(5)).unwrap()).unwrap();
+    let other = Limit::new("other", Gcra::new(Quota::per_second(100)).unwrap()).unwrap();
+    // A call about one limit looks for the key before it reads the clock again.
+    for (limits, readings) in [(vec![log.clone()], 2), (vec![log, other], 1)] {
+        let (sender, done) = mpsc::channel();
+        let stalled = Arc::new(Stalled {
+            clock: ManualClock::new(),
+            readings: AtomicU64::new(readings),
+            read: Barrier::new(2),
+            done: Mutex::new(done),
+        });
+        let store = MemoryStore::builder()
+            .clock(SharedStalled(stalled.clone()))
+            .build();
+        let limiter = RateLimiter::new(&store, limits).unwrap();
+        thread::scope(|scope| {
+            let late = scope.spawn(|| limiter.check_n_now("k", 5).unwrap());
+            stalled.read.wait();
+            let early = limiter.check_n_now("k", 5).unwrap();
+            stalled.clock.advance(Duration::from_secs(1));
+            store.sweep();
+            sender.send(()).unwrap();
+            let late = late.join().unwrap();
+            let at = |decision: &Decision| decision.verdicts()[0].decided_at();
+            let apart = at(&early).saturating_duration_since(at(&late));
+            assert!(
+                early.is_denied() || late.is_denied() || apart >= Duration::from_secs(1),
+                "ten within a second: {early:?}, {late:?}"
+            );
         });
     }
 }

@@ -168,16 +168,35 @@ pub(super) const MUTANTS: &[Mutant] = mutants! {
         "a wait in whole seconds is rounded down":
             "micros.div_ceil(1_000_000)" => "micros / 1_000_000",
     }
+    "crates/tollgate-memory/src/counter.rs" {
+        "a comparison of the clocks may be preempted":
+            "if taken <= LONGEST_COMPARISON {" => "if taken < u64::MAX {",
+        "a rate is used that was measured once":
+            "differs_by < self.rate >> AGREEMENT_BITS" => "differs_by < u64::MAX",
+        "a stretch may begin before the end of the last one":
+            "self.publish(last.end(), next);" => "self.publish(0, next);",
+        "a stretch of the counter never ends":
+            "span: SPAN," => "span: SPAN << 20,",
+    }
     "crates/tollgate-memory/src/probe.rs" {
         "a short key's length is forgotten":
-            "length,\n            words: pack(bytes)" => "length: length.min(0),\n            words: pack(bytes)",
-        "keys of two lengths are equal":
-            "*length == asked.length && *words == asked.words" => "*words == asked.words",
+            "Self {\n                length,\n" => "Self {\n                length: length.min(0),\n",
+        "the rest of a long key is forgotten":
+            "hasher.write(rest);" => "",
+        "where a key's partition ends is forgotten":
+            "hasher.write_usize(partition.len());" => "",
+        "a long key is held as a short one of its hash":
+            "length: HASHED," => "length: 16,",
+        "a key with a rest is held as one without":
+            "partition.len() <= SHORT && rest.is_empty()" => "partition.len() <= SHORT",
+        "every store has the same secret":
+            "let secret = |number: u64| random.hash_one(number);"
+            => "let secret = |number: u64| number + u64::from(random.hash_one(number) == 0);",
     }
     "crates/tollgate-memory/src/shard.rs" {
         "limits share the state of a key":
-            "self.key.is(probe) && (self.limit.is_same(limit) || is_equivalent(&self.limit, limit))"
-            => "self.key.is(probe)",
+            "self.key == probe.key && (self.limit.is_same(limit) || is_equivalent(&self.limit, limit))"
+            => "self.key == probe.key",
         "a state that is in use is dropped":
             "entry.state.is_fresh(&entry.limit, now);"
             => "entry.state.is_fresh(&entry.limit, now) || true;",
@@ -185,6 +204,9 @@ pub(super) const MUTANTS: &[Mutant] = mutants! {
             "entry.adopt(probe.check.limit());\n        entry" => "entry",
     }
     "crates/tollgate-memory/src/store.rs" {
+        "a call for a new key reads the clock before it holds the lock":
+            "            let mut shard = self.lock(self.shard_of(probe, timeline));\n            // Read with the lock held: whoever dropped this key's state did so at an earlier\n            // instant. A reading from before might fall into the window that was just forgotten.\n            let now = self.now(request);"
+            => "            let now = self.now(request);\n            let mut shard = self.lock(self.shard_of(probe, timeline));",
         "a new state is not kept":
             "shard.insert(probe, state, &self.hasher);" => "",
         "a new key is not counted":

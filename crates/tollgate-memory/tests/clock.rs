@@ -1,0 +1,126 @@
+//! The system's clock runs at the right rate in every process, and never steps back.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::env;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate_memory::{Clock, SystemClock};
+
+/// Set in processes that measure their own clock.
+const CHILD: &str = "TOLLGATE_CLOCK_CHILD";
+
+/// The most that a clock may gain or lose, in millionths.
+const MOST_PPM: u64 = 20;
+
+/// Returns two readings made at about the same time, in microseconds, and how far apart they were.
+fn readings(clock: &SystemClock, origin: Instant) -> (u64, u64, u64) {
+    let micros = |instant: Instant| u64::try_from((instant - origin).as_micros()).unwrap();
+    let attempt = || {
+        let before = Instant::now();
+        let now = clock.now().as_micros();
+        let after = Instant::now();
+        (now, micros(before), micros(after) - micros(before))
+    };
+    // Other threads may preempt this one in between: the closest of many readings counts.
+    (0..200)
+        .map(|_| attempt())
+        .min_by_key(|&(_, _, apart)| apart)
+        .unwrap()
+}
+
+/// Returns whether a new clock keeps the rate for half a second.
+fn keeps_its_rate() -> bool {
+    let origin = Instant::now();
+    let clock = SystemClock::new();
+    let (first, start, apart) = readings(&clock, origin);
+    let mut right = true;
+    for _ in 0..10 {
+        thread::sleep(Duration::from_millis(50));
+        let (now, instant, later_apart) = readings(&clock, origin);
+        let (told, passed) = (now - first, instant - start);
+        // Two readings are each cut to microseconds, and each taken somewhere in its span.
+        let most = passed * MOST_PPM / 1_000_000 + 2 + apart + later_apart;
+        right &= told.abs_diff(passed) <= most;
+    }
+    right
+}
+
+/// Starts this test over and over, with more threads at work than there are processors.
+#[test]
+fn every_process_keeps_the_rate_of_the_monotonic_clock() {
+    if env::var_os(CHILD).is_some() {
+        assert!(keeps_its_rate());
+        return;
+    }
+    let stop = AtomicBool::new(false);
+    let wrong = thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let start = || {
+            Command::new(env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "every_process_keeps_the_rate_of_the_monotonic_clock",
+                ])
+                .env(CHILD, "1")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
+        };
+        let mut wrong = 0;
+        for _ in 0..4 {
+            let children: Vec<_> = (0..15).map(|_| start()).collect();
+            for mut child in children {
+                wrong += u32::from(!child.wait().unwrap().success());
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        wrong
+    });
+    assert_eq!(
+        wrong, 0,
+        "so many of 60 processes were off by more than {MOST_PPM} ppm"
+    );
+}
+
+/// Every thread reads the clock after it has seen the last reading of all others.
+#[test]
+fn a_reading_is_never_before_one_of_another_thread() {
+    let clock = SystemClock::new();
+    let latest = AtomicU64::new(0);
+    let end = Instant::now() + Duration::from_millis(500);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    for _ in 0..1_000 {
+                        let seen = latest.load(Ordering::Acquire);
+                        let now = clock.now().as_micros();
+                        assert!(now >= seen, "{} us back", seen - now);
+                        latest.fetch_max(now, Ordering::AcqRel);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn clones_tell_the_same_time() {
+    let clock = SystemClock::new();
+    let clone = clock.clone();
+    for _ in 0..1_000 {
+        let (before, now, after) = (clock.now(), clone.now(), clock.now());
+        assert!(before <= now && now <= after);
+    }
+}
