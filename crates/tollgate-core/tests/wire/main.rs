@@ -15,6 +15,7 @@ mod engine;
 mod futures;
 mod keys;
 mod lifetime;
+mod memory;
 mod refusals;
 mod replies;
 mod round_trips;
