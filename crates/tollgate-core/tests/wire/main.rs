@@ -16,6 +16,7 @@ mod futures;
 mod keys;
 mod lifetime;
 mod memory;
+mod refunds;
 mod refusals;
 mod replies;
 mod round_trips;

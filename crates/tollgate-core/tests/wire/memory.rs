@@ -6,7 +6,7 @@ use tollgate_core::{
 };
 use tollgate_testkit::{Flavor, Reply, Server};
 
-use crate::engine::{LIMITS, Raw, limit, now, store_on};
+use crate::engine::{LIMITS, Raw, info, limit, now, store_on};
 
 /// Beyond [`LIMITS`]: a quota of zero that counts denied calls, which has a way of its own to write.
 const ZERO: [&str; 2] = [
@@ -189,17 +189,6 @@ fn server_without_memory_refuses_the_first_write() {
             assert_eq!(refused, expected, "{names:?} on {flavor}");
         }
     }
-}
-
-/// Returns a number of a section of `INFO`.
-fn info(server: &Server, section: &str, name: &str) -> u64 {
-    let Reply::Bulk(info) = server.command(&["INFO", section]) else {
-        panic!("no statistics");
-    };
-    let info = String::from_utf8(info).unwrap();
-    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-    let number = lines.find(|(field, _)| *field == name);
-    number.unwrap().1.trim().parse().unwrap()
 }
 
 /// However many new keys ask, the server's memory stays within `maxmemory` and 64 KiB: what it holds
