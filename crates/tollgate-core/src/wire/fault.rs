@@ -148,9 +148,8 @@ const PHRASES: [Meaning; 7] = [
     (
         "refund is too deep in the log",
         ErrorKind::Unsupported,
-        "more than 2,000 calls were counted before the call to refund, and more than 2,000 after \
-         it, so a refund would block the server for too long: nothing was given back, let the call \
-         expire",
+        "the log holds more than 2,000 calls before the one to refund, and more than 2,000 after \
+         it, and rewriting them would block the server: nothing was given back; let the call expire",
     ),
 ];
 const MAY_NOT: &str = "the server's user may not do this: grant the commands and keys that the \

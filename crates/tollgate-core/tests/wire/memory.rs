@@ -195,7 +195,7 @@ fn server_without_memory_refuses_the_first_write() {
 /// for its clients, and the last key, whose size it does not know beforehand.
 #[test]
 fn new_keys_stay_within_maxmemory() {
-    const ROOM: u64 = 128 << 10;
+    const ROOM: u64 = 64 << 10;
     const SLACK: u64 = 64 << 10;
     const CALLS: u64 = 2_000;
     for flavor in Flavor::ALL {
@@ -203,7 +203,7 @@ fn new_keys_stay_within_maxmemory() {
         let store = store_on(&server);
         for limits in requests() {
             server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-            server.command(&["FLUSHALL"]);
+            server.command(&["FLUSHALL", "SYNC"]);
             let names: Vec<_> = limits.iter().map(|l| l.algorithm().to_string()).collect();
             let consume = |stem: &str| decide(&store, &limits, stem, Operation::Consume, 1, 0);
             // So that the script is there.

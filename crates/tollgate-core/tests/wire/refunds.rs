@@ -152,16 +152,18 @@ fn refunds_rewrite_at_most_2000_entries_of_the_shorter_side() {
     }
 }
 
-/// What has left the window is not rewritten, so it does not count as before the call.
+/// Calls that have left the window are in the way until the next call that is counted removes them.
 #[test]
-fn entries_that_have_left_the_window_are_not_in_the_way_of_a_refund() {
+fn the_next_call_removes_expired_entries_that_are_in_the_way_of_a_refund() {
     let (store, limit) = (store(Flavor::System), limit("sliding-log:10000/1s"));
     let entries = 2 * BOUND + 3;
     let receipts = filled(&store, &limit, entries);
     let middle = &receipts[usize::try_from(BOUND + 1).unwrap()];
-    is_too_deep(&refund(&store, &limit, middle, 999_999).unwrap_err());
+    is_too_deep(&refund(&store, &limit, middle, 1_000_000).unwrap_err());
+    let request = Request::consume(Check::new(&limit, "k", 1)).at(at(1_000_000));
+    now(store.decide(&request)).unwrap();
     let decision = refund(&store, &limit, middle, 1_000_000).unwrap();
-    assert_eq!(decision.remaining(), 10_000 - entries + 2);
+    assert_eq!(decision.remaining(), 10_000 - entries + 1);
 }
 
 /// A receipt that gives nothing back rewrites nothing, wherever it is.
@@ -169,18 +171,32 @@ fn entries_that_have_left_the_window_are_not_in_the_way_of_a_refund() {
 fn what_gives_nothing_back_is_never_too_deep() {
     let (store, limit) = (store(Flavor::System), limit("sliding-log:10000/1s"));
     let (middle, entries) = (BOUND + 1, 2 * BOUND + 3);
+    let other = crate::engine::limit("gcra:5/1s");
+    // What the log and the other limit have counted in the same microsecond.
     let consume = |micros, cost| {
-        let request = Request::consume(Check::new(&limit, "k", cost)).at(at(micros));
+        let checks = [Check::new(&limit, "k", cost), Check::new(&other, "k", 1)];
+        let request = Request::with_checks(Operation::Consume, checks).at(at(micros));
         now(store.decide(&request)).unwrap().into_receipt().unwrap()
+    };
+    let refund = |receipt| {
+        let checks = [Check::new(&limit, "k", 0), Check::new(&other, "k", 0)];
+        let request = Request::with_checks(Operation::Refund(receipt), checks);
+        now(store.decide(&request.at(at(entries))))
     };
     filled(&store, &limit, middle);
     let (one, nothing) = (consume(middle, 1), consume(middle, 0));
     for micros in middle + 1..entries {
-        consume(micros, 1);
+        let request = Request::consume(Check::new(&limit, "k", 1)).at(at(micros));
+        now(store.decide(&request)).unwrap();
     }
-    is_too_deep(&refund(&store, &limit, &one, entries).unwrap_err());
-    let decision = refund(&store, &limit, &nothing, entries).unwrap();
-    assert_eq!(decision.remaining(), 10_000 - entries);
+    is_too_deep(&refund(&one).unwrap_err());
+    let left: Vec<_> = refund(&nothing)
+        .unwrap()
+        .verdicts()
+        .iter()
+        .map(|verdict| verdict.remaining())
+        .collect();
+    assert_eq!(left, [10_000 - entries, 4]);
 }
 
 /// Where one of several logs is too deep, no other limit is given anything back, in any order.

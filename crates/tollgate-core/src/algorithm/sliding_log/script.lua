@@ -177,7 +177,7 @@ if front[2] and since > edge and since <= last then
     held = (sum - earlier) % 524288
     returned = min(amount, held)
   end
-  if returned > 0 and min(low - gone, newest - low - 1) > 2000 then
+  if returned > 0 and min(low, newest - low - 1) > 2000 then
     error('refund is too deep in the log')
   end
 end
@@ -196,15 +196,17 @@ if returned > 0 then
     reset = (open(call('LINDEX', key, low)) - now) + window
   end
   -- To take from the total of this entry and of all later ones, or to add to the totals of all
-  -- earlier ones, comes to the same: whichever are fewer are written again.
+  -- earlier ones, comes to the same: whichever are fewer are written again. What has left the
+  -- window stays: it counts again if the clock steps back.
   local push, changed = 'RPUSH', {}
-  if low - gone < newest - low - 1 then
-    local earlier_ones = call('LRANGE', key, gone + 1, low)
-    for i = #earlier_ones, 1, -1 do
+  local _, header = open(front[1])
+  if low < newest - low - 1 then
+    local earlier_ones = call('LRANGE', key, 1, low)
+    for i = low, 1, -1 do
       local probed, reached = open(earlier_ones[i])
       changed[#changed + 1] = close(probed, (reached + returned) % 524288)
     end
-    changed[#changed + 1] = close(latest, (before + returned) % 524288)
+    changed[low + 1] = close(latest, (header + returned) % 524288)
     push = 'LPUSH'
     -- Removed again at once: for a server that refuses the command to refuse it before LTRIM.
     call('LPUSH', key, front[1])
@@ -215,7 +217,6 @@ if returned > 0 then
       local probed, reached = open(later_ones[i])
       changed[i] = close(probed, (reached - returned) % 524288)
     end
-    local _, header = open(front[1])
     call('LSET', key, 0, close(latest, header))
     call('LTRIM', key, 0, low)
   end
