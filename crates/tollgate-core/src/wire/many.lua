@@ -16,9 +16,9 @@ local function look(i, as, instead)
   costs[i], counts[i] = instead or cost, counted == 1
   return machines[code](as, KEYS[i], counted, costs[i], since, a, b, c, d)
 end
-if operation == REFUND and #KEYS > 1 then
-  -- Nothing that is written is taken back, so a refund that fails has to fail before that.
-  for i = 1, #KEYS do look(i, CHECK) end
+if operation == REFUND then
+  -- Nothing that is written is taken back, so what fails has to fail before the first write.
+  for i = 2, #KEYS do look(i, CHECK) end
 end
 for i = 1, #KEYS do
   local fits, remaining

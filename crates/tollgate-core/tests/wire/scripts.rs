@@ -102,7 +102,7 @@ fn scripts_are_what_they_were() {
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         assert_eq!(
             sha1(operation, &all),
-            "6a058a348ddc109d55e38bc62664beb672acb59d"
+            "cd520f0c41c08f359bf6c932e953384111056f38"
         );
     }
 }

@@ -127,6 +127,29 @@ fn gcra_debt_too_large_for_the_new_unit_is_capped_as_in_the_machine() {
     }
 }
 
+/// A quota of zero that counts denied calls remembers none of them, nor what was counted before.
+#[test]
+fn log_lowered_to_zero_forgets_its_entries() {
+    let [ten, zero] = ["sliding-log:10/1s", "sliding-log:0/1s,count-denied"].map(limit);
+    for flavor in Flavor::ALL {
+        let (store, mut state) = (store(flavor), State::default());
+        for (limit, millis, remaining) in [
+            (&ten, 0, 8),
+            (&ten, 500, 6),
+            (&zero, 600, 0),
+            // The first two calls would have left the window one after the other.
+            (&ten, 1_100, 8),
+            (&ten, 1_550, 6),
+        ] {
+            let request = Request::consume(Check::new(limit, "k", 2)).at(at(1_000 * millis));
+            let expected = request.decide_on(&mut state, request.caller_time().unwrap());
+            let decision = now(store.decide(&request)).unwrap();
+            assert_eq!(decision, expected, "{millis} ms on {flavor}");
+            assert_eq!(decision.remaining(), remaining);
+        }
+    }
+}
+
 /// Returns how many bytes a key takes on a server after each call of `cost` that `asked` names, of
 /// `calls`; the key's name is that of the documentation.
 fn growth(
