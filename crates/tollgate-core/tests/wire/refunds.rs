@@ -112,6 +112,37 @@ fn refund_under_a_lowered_quota_agrees_with_the_machine() {
     }
 }
 
+/// Running totals go round at 2^19; a refund that adds to earlier ones goes round with them.
+#[test]
+fn refund_takes_earlier_totals_round_as_the_machine_does() {
+    let limit = limit("sliding-log:100000/1s");
+    for flavor in Flavor::ALL {
+        let (store, mut state) = (store(flavor), State::default());
+        let mut decide = |request: Request<'_>, millis: u64| {
+            let instant = at(1_000 * millis);
+            let expected = request.decide_on(&mut state, instant);
+            let decision = now(store.decide(&request.at(instant))).unwrap();
+            assert_eq!(decision, expected, "{millis} ms on {flavor}");
+            decision.into_receipt()
+        };
+        let check = |cost| Check::new(&limit, "k", cost);
+        for second in 0..5 {
+            decide(Request::consume(check(100_000)), 1_000 * second);
+        }
+        // The total is 524,000, then 524,200, then 212.
+        decide(Request::consume(check(24_000)), 5_000);
+        decide(Request::consume(check(200)), 5_100);
+        let receipt = decide(Request::consume(check(300)), 5_200).unwrap();
+        for millis in 5_300..5_310 {
+            decide(Request::consume(check(1)), millis);
+        }
+        decide(Request::refund(&receipt, check(0)), 5_400);
+        for millis in [5_400, 5_999, 6_000, 6_099, 6_100, 6_200, 6_305, 6_309] {
+            decide(Request::peek(check(99_999)), millis);
+        }
+    }
+}
+
 /// A log of `entries` calls, one in each microsecond, with their receipts.
 fn filled(store: &WireStore<Raw>, limit: &Limit, entries: u64) -> Vec<Receipt> {
     let calls = (0..entries).map(|micros| {
