@@ -260,7 +260,12 @@ macro_rules! calls {
         ///
         /// # Errors
         ///
-        /// Those of the store.
+        /// Those of the store. On a server, a refund of a [`SlidingLog`] that holds more than 2,000
+        /// calls before the refunded one and more than 2,000 after it is
+        /// [`Unsupported`](crate::ErrorKind::Unsupported): nothing is given back, to any limit, and
+        /// the call counts until it leaves the window.
+        ///
+        /// [`SlidingLog`]: crate::algorithm::SlidingLog
         pub $($asynch)* fn $refund<'k>(&self, key: impl Into<Key<'k>> + Send, receipt: &Receipt) -> Result<Decision, StoreError> {
             let (limiter, at) = self.target();
             limiter.$ask(Operation::Refund(receipt), key.into(), 0, at)$($wait)*

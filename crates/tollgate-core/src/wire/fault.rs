@@ -124,7 +124,7 @@ const MEANINGS: [Meaning; 20] = [
 ];
 
 /// What servers say without a code of its own.
-const PHRASES: [Meaning; 6] = [
+const PHRASES: [Meaning; 7] = [
     (
         "unknown command",
         ErrorKind::Unsupported,
@@ -144,6 +144,12 @@ const PHRASES: [Meaning; 6] = [
         ErrorKind::Misconfigured,
         "a key of this prefix holds what no limit has written: choose another prefix, or delete \
          the key",
+    ),
+    (
+        "refund is too deep in the log",
+        ErrorKind::Unsupported,
+        "the log holds more than 2,000 calls before the one to refund, and more than 2,000 after \
+         it, and rewriting them would block the server: nothing was given back; let the call expire",
     ),
 ];
 const MAY_NOT: &str = "the server's user may not do this: grant the commands and keys that the \

@@ -1,7 +1,9 @@
 local function @name(operation, key, counted, cost, since, @parameters)
   @read
-  if operation == REFUND then
+  if operation == REFUND or operation == CHECK then
     local amount = cost
+    @locate
+    if operation == CHECK then return end
     @refund
     return
   end

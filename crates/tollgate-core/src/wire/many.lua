@@ -1,5 +1,6 @@
 -- Decides any operation on any number of limits: reads them all, and only then records.
-local CONSUME, PEEK, REFUND, TAKE = 1, 2, 3, 4
+-- A check is a refund that writes nothing.
+local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 2, 3, 4, 5
 local argument = ARGV[1]
 local operation, now, slack = unpack('<ddd', argument)
 if now < 0 then
@@ -15,9 +16,9 @@ local function look(i, as, instead)
   costs[i], counts[i] = instead or cost, counted == 1
   return machines[code](as, KEYS[i], counted, costs[i], since, a, b, c, d)
 end
-if operation == REFUND and #KEYS > 1 then
-  -- Nothing that is written is taken back, so a key that cannot be read is to be met before that.
-  for i = 1, #KEYS do look(i, PEEK, 0) end
+if operation == REFUND then
+  -- Nothing that is written is taken back, so what fails has to fail before the first write.
+  for i = 2, #KEYS do look(i, CHECK) end
 end
 for i = 1, #KEYS do
   local fits, remaining

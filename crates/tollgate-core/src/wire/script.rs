@@ -17,7 +17,7 @@ const MACHINE: &str = include_str!("machine.lua");
 const MOST_OF_FEW: u32 = 4;
 
 /// What scripts use of Lua and the server, by the names that they use.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 12] = [
     ("call", "redis.call"),
     ("ceil", "math.ceil"),
     ("concat", "table.concat"),
@@ -25,6 +25,7 @@ const NAMES: [(&str, &str); 11] = [
     ("max", "math.max"),
     ("min", "math.min"),
     ("pack", "struct.pack"),
+    ("pcall", "redis.pcall"),
     ("rep", "string.rep"),
     ("sub", "string.sub"),
     ("table_unpack", "unpack"),
@@ -221,7 +222,15 @@ fn fill(frame: &str, twin: &Twin) -> String {
     let mut text = frame.replace("@name", twin.name);
     let parameters: Vec<_> = twin.parameters().collect();
     text = text.replace("@parameters", &parameters.join(", "));
-    for section in ["read", "fits", "answer", "commit", "refund", "remaining"] {
+    for section in [
+        "read",
+        "fits",
+        "answer",
+        "commit",
+        "locate",
+        "refund",
+        "remaining",
+    ] {
         text = text.replace(&format!("@{section}"), &twin.section(section));
     }
     text

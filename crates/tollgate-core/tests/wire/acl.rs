@@ -5,14 +5,16 @@ use tollgate_core::{Check, ErrorKind, Operation, Request, StoreError, Timestamp}
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
 
-use crate::engine::{Raw, consume, fresh, limit, now};
+use crate::engine::{Raw, fresh, limit, now};
 
-/// What every user needs, what resetting needs, and what each algorithm needs beside.
+/// What every user needs, what resetting and giving back to a log need, and what each algorithm needs
+/// beside.
 const ALWAYS: [&str; 3] = ["+evalsha", "+script|load", "+time"];
 const TO_RESET: &str = "+unlink";
+const TO_REFUND: &str = "+lpush";
 const STRING: [&str; 2] = ["+get", "+set"];
-const LIST: [&str; 7] = [
-    "+lindex", "+llen", "+lrange", "+lset", "+ltrim", "+pexpire", "+rpush",
+const LIST: [&str; 8] = [
+    "+lindex", "+llen", TO_REFUND, "+lrange", "+lset", "+ltrim", "+pexpire", "+rpush",
 ];
 
 const LIMITS: [(&str, &[&str]); 5] = [
@@ -123,7 +125,7 @@ fn nothing_that_is_listed_is_too_much() {
             server.command(&["SCRIPT", "FLUSH"]);
             // Who never gives anything back needs no less.
             let error = match *missing {
-                TO_RESET => everything(&store, written),
+                TO_RESET | TO_REFUND => everything(&store, written),
                 _ => filling(&store, written),
             };
             let error = error.expect_err(missing);
@@ -204,12 +206,62 @@ fn what_was_written_before_a_command_is_refused_stays() {
                 .map(|verdict| verdict.remaining());
             assert!(remaining.eq(left), "{missing} on {flavor}: {decision:?}");
         }
+    }
+}
 
-        let store = without("+pexpire");
-        let error = consume(&store, &log, "k", 1).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-        let raw = Raw::to(flavor);
-        let keys = raw.keys(store.options());
-        assert!(keys.is_empty(), "{flavor}: a key without an end");
+/// A log that cannot be given a TTL is removed again, so it does not stay for ever.
+#[test]
+fn user_without_pexpire_leaves_no_key_without_a_ttl() {
+    let others: Vec<_> = listed(&STRING)
+        .into_iter()
+        .chain(LIST)
+        .filter(|one| *one != "+pexpire")
+        .collect();
+    let many = ["fixed-window:3/1h", "gcra:3/1h", "sliding-log:3/1h"];
+    let many = [&many[..], &["sliding-counter:3/1h", "gcra:9/1h"]].concat();
+    for flavor in Flavor::ALL {
+        for (limits, operation, cost) in [
+            (vec!["sliding-log:3/1h"], Operation::Consume, 1),
+            (vec!["sliding-log:3/1h"], Operation::TakeUpTo, 2),
+            // Counted, though it is denied.
+            (vec!["sliding-log:3/1h,count-denied"], Operation::Consume, 4),
+            (vec!["sliding-log:0/1h,count-denied"], Operation::Consume, 1),
+            (vec!["gcra:3/1h", "sliding-log:3/1h"], Operation::Consume, 1),
+            (many.clone(), Operation::Consume, 1),
+        ] {
+            let limits: Vec<_> = limits.into_iter().map(limit).collect();
+            let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
+            let checks = limits.iter().zip(&keys);
+            let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
+            // At a caller's instant, keys live for ten minutes more.
+            let at = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+            let request = |operation| Request::of(operation, &checks).at(at);
+            let store = store(flavor, &others);
+            let error = now(store.decide(&request(operation))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+            let raw = Raw::to(flavor);
+            let keys = raw.keys(store.options());
+            let logs: Vec<_> = limits
+                .iter()
+                .filter(|l| l.identity().contains("log"))
+                .collect();
+            assert!(!logs.is_empty() && keys.len() <= limits.len() - logs.len());
+            assert!(
+                keys.iter().all(|key| raw.pttl(key) > 0),
+                "{flavor}: {keys:?}"
+            );
+
+            // A key that another user has made keeps the TTL that it has.
+            let privileged = WireStore::new(Raw::to(flavor), store.options().clone());
+            now(privileged.decide(&request(operation))).unwrap();
+            let error = now(store.decide(&request(operation))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+            let keys = raw.keys(store.options());
+            assert_eq!(keys.len(), limits.len(), "{operation:?} of {limits:?}");
+            assert!(
+                keys.iter().all(|key| raw.pttl(key) > 0),
+                "{flavor}: {keys:?}"
+            );
+        }
     }
 }

@@ -248,6 +248,17 @@ pub(crate) fn calls(server: &Server, command: &str) -> u64 {
     })
 }
 
+/// Returns a number of a section of `INFO`.
+pub(crate) fn info(server: &Server, section: &str, name: &str) -> u64 {
+    let Reply::Bulk(info) = server.command(&["INFO", section]) else {
+        panic!("no statistics");
+    };
+    let info = String::from_utf8(info).unwrap();
+    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+    let number = lines.find(|(field, _)| *field == name);
+    number.unwrap().1.trim().parse().unwrap()
+}
+
 /// Returns a name that nobody else uses.
 pub(crate) fn fresh(stem: &str) -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);

@@ -33,16 +33,32 @@ fn expires(raw: &Raw, key: &[u8]) -> Option<u64> {
 enum Act {
     Consume(u64),
     TakeUpTo(u64),
-    Refund,
+    /// Gives back one of the calls that were not given back yet.
+    Refund(usize),
+}
+
+impl Act {
+    /// Removes the receipt that a refund gives back, if there is one.
+    fn take(self, receipts: &mut Vec<Receipt>) -> Option<Receipt> {
+        match self {
+            Self::Refund(which) if !receipts.is_empty() => {
+                Some(receipts.remove(which % receipts.len()))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (1..4_u64).prop_map(Act::Consume),
+        1 => (1..12_u64).prop_map(Act::TakeUpTo),
+        3 => (0..12_usize).prop_map(Act::Refund),
+    ]
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let act = prop_oneof![
-        4 => (1..4_u64).prop_map(Act::Consume),
-        1 => (1..12_u64).prop_map(Act::TakeUpTo),
-        3 => Just(Act::Refund),
-    ];
-    prop::collection::vec(act, 1..12)
+    prop::collection::vec(act(), 1..12)
 }
 
 proptest! {
@@ -67,12 +83,12 @@ proptest! {
         let mut ended = None;
         for act in history {
             let check = |cost| Check::new(&limit, "k", cost);
-            let receipt = receipts.pop();
+            let receipt = act.take(&mut receipts);
             let request = match (act, &receipt) {
                 (Act::Consume(cost), _) => Request::consume(check(cost)),
                 (Act::TakeUpTo(cost), _) => Request::take_up_to(check(cost)),
-                (Act::Refund, Some(receipt)) => Request::refund(receipt, check(0)),
-                (Act::Refund, None) => continue,
+                (Act::Refund(_), Some(receipt)) => Request::refund(receipt, check(0)),
+                (Act::Refund(_), None) => continue,
             };
             let decision = now(store.decide(&request)).unwrap();
             // What a server adds the time to live to was read when or after it decided.
@@ -84,7 +100,7 @@ proptest! {
             let lives = reset.div_ceil(1_000).max(1);
             let writes = match act {
                 // Where there is nothing to give back any more, nothing is written.
-                Act::Refund => ends != ended,
+                Act::Refund(_) => ends != ended,
                 Act::Consume(_) | Act::TakeUpTo(_) => {
                     decision.is_allowed() || limit.algorithm().counts_denied()
                 }
@@ -96,6 +112,60 @@ proptest! {
                     "{ends} ms is {} after a time that is not in {read:?}", lives
                 ),
                 Some(ends) => prop_assert_eq!(Some(ends), ended),
+            }
+            ended = ends;
+            receipts.extend(decision.into_receipt());
+        }
+    }
+
+    /// A caller's clock that steps back lengthens waits by the step, and the TTL with them.
+    #[test]
+    fn by_a_callers_clock_the_ttl_is_the_reset_and_the_slack_also_after_a_step_back(
+        flavor in prop::sample::select(&[Flavor::System, Flavor::Valkey91][..]),
+        index in 0..LIMITS.len(),
+        history in prop::collection::vec((-600_000..900_000_i64, act()), 1..12),
+    ) {
+        let slack = Duration::from_secs(100);
+        let options = Options::new().with_caller_slack(slack);
+        let (store, limit) = (store_with(flavor, options), limit(LIMITS[index]));
+        let raw = store.engine();
+        let mut clock = 1_780_000_000_000_000_i64;
+        let mut receipts: Vec<Receipt> = Vec::new();
+        let mut ended = None;
+        for (by, act) in history {
+            clock += by;
+            let check = |cost| Check::new(&limit, "k", cost);
+            let receipt = act.take(&mut receipts);
+            let request = match (act, &receipt) {
+                (Act::Consume(cost), _) => Request::consume(check(cost)),
+                (Act::TakeUpTo(cost), _) => Request::take_up_to(check(cost)),
+                (Act::Refund(_), Some(receipt)) => Request::refund(receipt, check(0)),
+                (Act::Refund(_), None) => continue,
+            };
+            let at = Timestamp::from_micros(clock.unsigned_abs()).unwrap();
+            let left = now(store.decide(&Request::peek(check(0)).at(at))).unwrap().remaining();
+            let before = server_time(raw) / 1_000;
+            let decision = now(store.decide(&request.at(at))).unwrap();
+            let after = server_time(raw) / 1_000;
+            let key = raw.keys(store.options()).pop();
+            let ends = key.and_then(|key| expires(raw, &key));
+            let writes = match act {
+                // Where there is nothing to give back any more, nothing is written.
+                Act::Refund(_) => decision.remaining() > left || ends != ended,
+                Act::Consume(_) | Act::TakeUpTo(_) => {
+                    decision.is_allowed() || limit.algorithm().counts_denied()
+                }
+            };
+            if writes {
+                let reset = decision.reset_after().as_micros().div_ceil(1_000).max(1);
+                let lives = u64::try_from(reset + slack.as_millis()).unwrap();
+                let ends = ends.unwrap();
+                prop_assert!(
+                    (before..=after).contains(&(ends - lives)),
+                    "{ends} ms is not {lives} ms after {before} to {after}"
+                );
+            } else {
+                prop_assert_eq!(ends, ended);
             }
             ended = ends;
             receipts.extend(decision.into_receipt());
@@ -117,16 +187,16 @@ proptest! {
         for act in history {
             let cost = match act {
                 Act::Consume(cost) | Act::TakeUpTo(cost) => cost,
-                Act::Refund => 0,
+                Act::Refund(_) => 0,
             };
             let checks = limits.iter().zip(&keys);
             let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
-            let receipt = receipts.pop();
+            let receipt = act.take(&mut receipts);
             let operation = match (act, &receipt) {
                 (Act::Consume(_), _) => Operation::Consume,
                 (Act::TakeUpTo(_), _) => Operation::TakeUpTo,
-                (Act::Refund, Some(receipt)) => Operation::Refund(receipt),
-                (Act::Refund, None) => continue,
+                (Act::Refund(_), Some(receipt)) => Operation::Refund(receipt),
+                (Act::Refund(_), None) => continue,
             };
             let mut request = Request::of(operation, &checks);
             if let Some(at) = caller {

@@ -15,6 +15,8 @@ mod engine;
 mod futures;
 mod keys;
 mod lifetime;
+mod memory;
+mod refunds;
 mod refusals;
 mod replies;
 mod round_trips;

@@ -79,7 +79,7 @@ fn scripts_are_what_they_were() {
         ),
         (
             "sliding-log:1/1s",
-            "20a50247105dd526c995cb767ffb48bcc04c1358",
+            "f672ea47d35582475bd802c0172d30611aec9107",
             "4814c568a9907c80dc4cfe203395cb24d0fcf590",
         ),
     ];
@@ -92,7 +92,7 @@ fn scripts_are_what_they_were() {
     let two = ["gcra:1/1s", "sliding-log:1/1s"];
     assert_eq!(
         sha1(Operation::Consume, &two),
-        "8f2c8f25b9715c5648561bef308e1751779ff2c0"
+        "bd043590d8a014685d5b344da64ec0641565fb02"
     );
     assert_eq!(
         sha1(Operation::Peek, &two),
@@ -102,7 +102,7 @@ fn scripts_are_what_they_were() {
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         assert_eq!(
             sha1(operation, &all),
-            "fd29413afcb90ff8e17f293fcaa7dada7b3a2a68"
+            "cd520f0c41c08f359bf6c932e953384111056f38"
         );
     }
 }

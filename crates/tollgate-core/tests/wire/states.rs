@@ -1,8 +1,10 @@
 //! States as servers hold them, pinned, and how much of a server's memory they take.
 
-use tollgate_core::algorithm::Algorithm;
+use std::time::Duration;
+
+use tollgate_core::algorithm::{Algorithm, Gcra, State};
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, Key, Limit, Request, Timestamp};
+use tollgate_core::{Check, Key, Limit, MAX_EXACT, Quota, Request, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 use crate::engine::{Raw, consume, limit, now, store};
@@ -87,6 +89,63 @@ fn states_are_what_they_were() {
             }
             let held = held(store.engine(), store.options());
             assert_eq!(held, expected, "{written} on {flavor}");
+        }
+    }
+}
+
+/// A debt that the new unit makes larger than 2^53 - 1 is that: it drains in as long as the machine says.
+#[test]
+fn gcra_debt_too_large_for_the_new_unit_is_capped_as_in_the_machine() {
+    let limit = |window, burst| {
+        let quota = Quota::new(1, Duration::from_micros(window)).unwrap();
+        Limit::new("l", Gcra::with_burst(quota, burst).unwrap()).unwrap()
+    };
+    let (fine, coarse) = (
+        limit(1, 10_000_000_000_000),
+        limit(1_000_000, 9_000_000_000),
+    );
+    // A million times 10^13 units, capped, leave room for one token of a million after this.
+    let drained = MAX_EXACT - (9_000_000_000 - 1) * 1_000_000;
+    for flavor in Flavor::ALL {
+        let (store, mut state) = (store(flavor), State::default());
+        let mut decide = |request: Request<'_>| {
+            let at = request.caller_time().unwrap();
+            let expected = request.decide_on(&mut state, at);
+            let decision = now(store.decide(&request)).unwrap();
+            assert_eq!(decision, expected, "{flavor}");
+            decision
+        };
+        let all = Request::consume(Check::new(&fine, "k", 10_000_000_000_000)).at(at(0));
+        assert!(decide(all).is_allowed());
+        let one = |micros| Request::consume(Check::new(&coarse, "k", 1)).at(at(micros));
+        assert!(decide(one(drained - 1)).is_denied());
+        let receipt = decide(one(drained)).into_receipt().unwrap();
+        assert!(decide(one(drained)).is_denied());
+        let check = Check::new(&coarse, "k", 0);
+        decide(Request::refund(&receipt, check).at(at(drained)));
+        assert!(decide(one(drained)).is_allowed());
+    }
+}
+
+/// A quota of zero that counts denied calls remembers none of them, nor what was counted before.
+#[test]
+fn log_lowered_to_zero_forgets_its_entries() {
+    let [ten, zero] = ["sliding-log:10/1s", "sliding-log:0/1s,count-denied"].map(limit);
+    for flavor in Flavor::ALL {
+        let (store, mut state) = (store(flavor), State::default());
+        for (limit, millis, remaining) in [
+            (&ten, 0, 8),
+            (&ten, 500, 6),
+            (&zero, 600, 0),
+            // The first two calls would have left the window one after the other.
+            (&ten, 1_100, 8),
+            (&ten, 1_550, 6),
+        ] {
+            let request = Request::consume(Check::new(limit, "k", 2)).at(at(1_000 * millis));
+            let expected = request.decide_on(&mut state, request.caller_time().unwrap());
+            let decision = now(store.decide(&request)).unwrap();
+            assert_eq!(decision, expected, "{millis} ms on {flavor}");
+            assert_eq!(decision.remaining(), remaining);
         }
     }
 }

@@ -173,6 +173,28 @@ fn the_largest_debts_neither_wrap_nor_forgive() {
 }
 
 #[test]
+fn debt_too_large_for_the_new_unit_is_capped_at_the_largest_exact_integer() {
+    let per_second = Gcra::with_burst(Quota::per_second(1), 9_000_000_000).unwrap();
+    let room = per_second.full - per_second.unit;
+    // A million times as many units: beyond 64 bits, beyond 2^53, at the cap, and below it.
+    for (debt, rescaled) in [
+        (MAX_EXACT, MAX_EXACT),
+        (10_000_000_000_000, MAX_EXACT),
+        (9_007_199_255, MAX_EXACT),
+        (9_007_199_254, 9_007_199_254_000_000),
+    ] {
+        let state = State {
+            debt,
+            at: 0,
+            unit: 1,
+        };
+        let reset = per_second.status(&state, 0).reset_after.as_micros();
+        assert_eq!(reset, Some(rescaled), "{debt}");
+        assert_eq!(wait(&per_second, &state, 0, 1), Some(rescaled - room));
+    }
+}
+
+#[test]
 fn a_bucket_that_cannot_be_exact_is_rejected() {
     let coprime = Quota::new(MAX_EXACT, Duration::from_micros(MAX_EXACT - 1)).unwrap();
     let most = MAX_EXACT / (MAX_EXACT - 1);

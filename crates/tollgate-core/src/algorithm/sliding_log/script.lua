@@ -111,20 +111,20 @@ end
 raw = pack('<ddddd', used, first, second, last, latest)
 
 --@ commit
+-- A server that is out of memory refuses only the first write of a script, and only a command that
+-- may take memory: so RPUSH or LSET come before LTRIM and PEXPIRE, which it always lets through.
 local units = amount
 if units > amount_per_window then units = amount_per_window end
 local excess = used + units - amount_per_window
 local ends = ceil(((at - now) + window) / 1000) + slack
-if units == 0 then ends = 1 + slack end
--- Before anything is counted: a user who may not say when a key ends is to leave none without one.
-call('PEXPIRE', key, ends)
 if units == 0 then
   -- A quota of zero counts nothing, but the clock does not go back behind a call that counts.
   local low = at % 281474976710656
   local header = pack('<I6BI2', low, (at - low) / 35184372088832 + floor(total / 65536), total % 65536)
+  ends = 1 + slack
   if front[1] then
-    call('LTRIM', key, 0, 0)
     call('LSET', key, 0, header)
+    call('LTRIM', key, 0, 0)
   else
     call('RPUSH', key, header)
   end
@@ -157,40 +157,69 @@ else
     call('LSET', key, 0, pack('<I6BI2', 0, floor(forgotten / 65536), forgotten % 65536))
   end
 end
-if not front[1] then call('PEXPIRE', key, ends) end
+if pcall('PEXPIRE', key, ends) ~= 1 then
+  -- The user may not run PEXPIRE. A new key would never expire, so it is removed.
+  if not front[1] then call('LTRIM', key, 1, 0) end
+  call('PEXPIRE', key, ends)
+end
 
---@ refund
+--@ locate
+-- Finds the entry to give back from: the one after `low`.
+local low, earlier, instant, sum, newest = 0, 0, 0, 0, 0
+local held, returned = 0, 0
+@search
 if front[2] and since > edge and since <= last then
-  @search
-  local function close(instant, sum)
-    local low = instant % 281474976710656
-    return pack('<I6BI2', low, (instant - low) / 35184372088832 + floor(sum / 65536), sum % 65536)
-  end
-  local low, earlier, instant, sum = search(gone, before, function(probed)
+  newest = call('LLEN', key) - 1
+  low, earlier, instant, sum = search(gone, before, function(probed)
     return probed >= since
   end)
-  local held = (sum - earlier) % 524288
-  local returned = min(amount, held)
-  if instant == since and returned > 0 then
-    local later = call('LRANGE', key, low + 2, -1)
-    local rest = {}
-    if returned < held then rest[1] = close(since, (sum - returned) % 524288) end
-    for i = 1, #later do
-      local probed, reached = open(later[i])
-      rest[#rest + 1] = close(probed, (reached - returned) % 524288)
-    end
-    local reset = 0
-    if rest[1] then
-      reset = (last - now) + window
-    elseif low > gone then
-      reset = (open(call('LINDEX', key, low)) - now) + window
-    end
-    local _, total_header = open(front[1])
-    call('LTRIM', key, 0, low)
-    for i = 1, #rest, 1000 do
-      call('RPUSH', key, table_unpack(rest, i, min(i + 999, #rest)))
-    end
-    call('LSET', key, 0, close(latest, total_header))
-    call('PEXPIRE', key, max(ceil(reset / 1000), 1) + slack)
+  if instant == since then
+    held = (sum - earlier) % 524288
+    returned = min(amount, held)
   end
+  if returned > 0 and min(low, newest - low - 1) > 2000 then
+    error('refund is too deep in the log')
+  end
+end
+
+--@ refund
+if returned > 0 then
+  local function close(at, reached)
+    local low = at % 281474976710656
+    return pack('<I6BI2', low, (at - low) / 35184372088832 + floor(reached / 65536), reached % 65536)
+  end
+  local emptied = returned == held and 1 or 0
+  local reset = 0
+  if emptied == 0 or low + 1 < newest then
+    reset = (last - now) + window
+  elseif low > gone then
+    reset = (open(call('LINDEX', key, low)) - now) + window
+  end
+  -- To take from the total of this entry and of all later ones, or to add to the totals of all
+  -- earlier ones, comes to the same: whichever are fewer are written again. What has left the
+  -- window stays: it counts again if the clock steps back.
+  local push, changed = 'RPUSH', {}
+  local _, header = open(front[1])
+  if low < newest - low - 1 then
+    local earlier_ones = call('LRANGE', key, 1, low)
+    for i = low, 1, -1 do
+      local probed, reached = open(earlier_ones[i])
+      changed[#changed + 1] = close(probed, (reached + returned) % 524288)
+    end
+    changed[low + 1] = close(latest, (header + returned) % 524288)
+    push = 'LPUSH'
+    -- Removed again at once: for a server that refuses the command to refuse it before LTRIM.
+    call('LPUSH', key, front[1])
+    call('LTRIM', key, low + 2 + emptied, -1)
+  else
+    local later_ones = call('LRANGE', key, low + 1 + emptied, -1)
+    for i = 1, #later_ones do
+      local probed, reached = open(later_ones[i])
+      changed[i] = close(probed, (reached - returned) % 524288)
+    end
+    call('LSET', key, 0, close(latest, header))
+    call('LTRIM', key, 0, low)
+  end
+  if changed[1] then call(push, key, table_unpack(changed)) end
+  call('PEXPIRE', key, max(ceil(reset / 1000), 1) + slack)
 end
