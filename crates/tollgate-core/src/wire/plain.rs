@@ -9,6 +9,7 @@ use super::engine::{Engine, Failure};
 use super::fault::Effect;
 use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
+use super::redact;
 use super::store::until;
 use crate::algorithm::{Algorithm, Plan, Told};
 use crate::decision::Decision;
@@ -224,7 +225,9 @@ impl<E: Transact> PlainStore<E> {
             commands.push(Command(plan.expire(key, window)));
         }
         commands.push(Command::new([b"PEXPIRETIME".as_slice(), key]));
-        let replies = self.engine.transact(&commands).await?;
+        let replies = self.engine.transact(&commands).await;
+        let keys = [key.to_vec()];
+        let replies = replies.map_err(|failure| redact::failure(failure, &keys))?;
         let local = self.engine.monotonic_us();
         let told = told(&replies).ok_or_else(|| Failure::malformed("a reply of another form"))?;
         let server = told.now;
@@ -357,7 +360,8 @@ impl<E: Transact> Store for PlainStore<E> {
                 // The window that the server is in, and the next, which may begin meanwhile.
                 let windows = [plan.window(now), plan.window(now).map(|window| window + 1)];
                 let keys = windows.map(|window| self.keyspace.plain(check, &plan.variant(window)));
-                self.engine.forget(&keys).await
+                let forgotten = self.engine.forget(&keys).await;
+                forgotten.map_err(|failure| redact::failure(failure, &keys))
             };
             let effect = Effect::Forgets;
             until(self.options.deadline, &self.engine, effect, || true, work).await?;

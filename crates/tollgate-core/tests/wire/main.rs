@@ -15,6 +15,7 @@ mod engine;
 mod futures;
 mod keys;
 mod lifetime;
+mod loading;
 mod plain;
 mod refusals;
 mod replies;

@@ -25,6 +25,8 @@ struct World {
     step: i64,
     counters: HashMap<Vec<u8>, Counter>,
     transactions: u64,
+    /// What `Debug` shows of the commands.
+    shown: String,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,6 +140,7 @@ impl Engine for Client {
 impl Transact for Client {
     async fn transact(&self, commands: &[Command]) -> Result<Vec<Vec<Option<i64>>>, Failure> {
         let mut world = self.world.lock().unwrap();
+        world.shown += &format!("{commands:?}");
         world.transactions += 1;
         world.time += HALF_TRIP;
         let replies = commands.iter().map(|command| world.run(command)).collect();
@@ -354,4 +357,23 @@ fn the_first_call_of_a_window_that_the_server_stepped_out_of_is_decided_at_its_s
     let refunded = scene.refund(&receipt);
     assert_eq!(scene.counters(), [(counter, 0)]);
     assert_eq!(refunded.remaining(), 2);
+}
+
+#[test]
+fn a_command_shows_no_key() {
+    let scene = Scene::new("fixed-window:2/1s", 0, &[0]);
+    let check = Check::new(&scene.limit, "carol4711", 1);
+    now(scene.stores[0].decide(&Request::consume(check))).unwrap();
+    let key = scene.counters().remove(0).0;
+    let text = String::from_utf8(key.clone()).unwrap();
+    assert!(text.contains("carol4711"), "{text}");
+    let shown = &scene.world.lock().unwrap().shown;
+    assert!(
+        shown.contains("BITFIELD") && shown.contains("arguments: 10"),
+        "{shown}"
+    );
+    let digits = format!("{key:?}");
+    for secret in ["carol4711", digits.trim_matches(['[', ']'])] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
 }
