@@ -1,5 +1,8 @@
 //! A cluster whose slots move and whose nodes fail is waited for, and no call is counted twice.
 
+#[path = "../../tollgate-testkit/lost.rs"]
+mod lost;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, StoreError, Timestamp};
-use tollgate_fred::fred::prelude::{Builder, Config};
+use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
 use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::{Cluster, Flavor};
 
@@ -153,6 +156,30 @@ async fn replies_are_never_mixed_up_while_slots_move() {
         refused * 10 < counted,
         "{refused} refused, {counted} counted"
     );
+}
+
+/// The node runs the call, and the connection is cut before its reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_is_not_asked_for_again() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let url = format!("redis-cluster://{}", cluster.addresses()[0]);
+    // fred would try three times.
+    let mut builder = Builder::from_config(Config::from_url(&url).unwrap());
+    builder.with_connection_config(|connection| connection.max_redirections = 0);
+    let client = builder
+        .set_policy(ReconnectPolicy::new_constant(0, 10))
+        .build()
+        .unwrap();
+    client.init().await.unwrap();
+    assert_eq!(client.connection_config().max_command_attempts, 3);
+    let options = Options::default().with_deadline(DEADLINE);
+    let store = FredStore::with_options(client, options).unwrap();
+    let limit = Limit::new("calls", FixedWindow::anchored(Quota::per_hour(1_000)));
+    let limiter = RateLimiter::new(store, limit).unwrap();
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let node = cluster.master_of(Cluster::slot_of("key"));
+    lost::is_not_asked_for_again(limiter, node).await;
 }
 
 #[tokio::test]
