@@ -1,4 +1,5 @@
 //! What the tests of each client share about the longest and the shortest times that can be set.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! What the tests of each client share about replies that are none: the server runs a call, and
 //! what comes back is noise.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,7 @@
 //! A cluster whose slots move and whose nodes fail is waited for, and no call is counted twice.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 #[path = "../../tollgate-testkit/lost.rs"]
 mod lost;
 

@@ -1,7 +1,5 @@
 //! The longest and the shortest times that can be set.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 #[path = "../../tollgate-testkit/extremes.rs"]
 mod shared;
 
