@@ -17,6 +17,9 @@ const SETUP: Duration = Duration::from_secs(1);
 const WAITING: usize = 10_000;
 /// How long a connection may be silent, in deadlines, while it owes replies.
 const SILENT_DEADLINES: u32 = 4;
+/// The longest silence that can be set: Linux takes `TCP_USER_TIMEOUT` in milliseconds, as a signed
+/// number of 32 bits.
+const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 
 /// Returns what builds a client or a pool on `url` that serves a store with `options`.
 ///
@@ -91,7 +94,8 @@ fn is_kept(url: &str, uses_tls: bool) -> Result<(), StoreError> {
 }
 
 fn set_up(connection: &mut ConnectionConfig, deadline: Duration) {
-    let silence = deadline.saturating_mul(SILENT_DEADLINES).max(SETUP);
+    let silence = deadline.saturating_mul(SILENT_DEADLINES);
+    let silence = silence.clamp(SETUP, LONGEST_SILENCE);
     connection.connection_timeout = SETUP;
     connection.internal_command_timeout = SETUP;
     connection.max_command_attempts = 1;

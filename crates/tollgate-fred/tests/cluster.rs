@@ -1,5 +1,10 @@
 //! A cluster whose slots move and whose nodes fail is waited for, and no call is counted twice.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[path = "../../tollgate-testkit/lost.rs"]
+mod lost;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, StoreError, Timestamp};
-use tollgate_fred::fred::prelude::{Builder, Config};
+use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
 use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::{Cluster, Flavor};
 
@@ -153,6 +158,70 @@ async fn replies_are_never_mixed_up_while_slots_move() {
         refused * 10 < counted,
         "{refused} refused, {counted} counted"
     );
+}
+
+/// Connects with settings under which fred itself would write a command three times.
+async fn brought(cluster: &Cluster, deadline: Duration) -> RateLimiter<FredStore> {
+    let url = format!("redis-cluster://{}", cluster.addresses()[0]);
+    let mut builder = Builder::from_config(Config::from_url(&url).unwrap());
+    builder.with_connection_config(|connection| connection.max_redirections = 0);
+    let client = builder
+        .set_policy(ReconnectPolicy::new_constant(0, 10))
+        .build()
+        .unwrap();
+    client.init().await.unwrap();
+    assert_eq!(client.connection_config().max_command_attempts, 3);
+    let options = Options::default().with_deadline(deadline);
+    let store = FredStore::with_options(client, options).unwrap();
+    let limit = Limit::new("calls", FixedWindow::anchored(Quota::per_hour(1_000)));
+    RateLimiter::new(store, limit).unwrap()
+}
+
+/// The node runs the call, and the connection is cut before its reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_is_not_asked_for_again() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let limiter = brought(&cluster, DEADLINE).await;
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let node = cluster.master_of(Cluster::slot_of("key"));
+    lost::is_not_asked_for_again(limiter, node).await;
+}
+
+/// A master has the call and hangs, and its replica takes its place: fred closes the connection to
+/// the one, and would write what waits there to the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_out_is_not_sent_to_the_next_master() {
+    let cluster = Cluster::start(Flavor::System);
+    let limiter = Arc::new(brought(&cluster, Duration::from_secs(20)).await);
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let master = cluster.master_of(Cluster::slot_of("key"));
+    let replica = cluster.replica_of(master);
+    let mut masters = [0, 8_000, 16_000]
+        .map(|slot| cluster.master_of(slot))
+        .into_iter();
+    let another = masters.find(|other| other.port() != master.port());
+    let mut control = another.unwrap().connection();
+    master.pause();
+    let out = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.check("key").await }
+    });
+    sleep(Duration::from_millis(100)).await;
+    let takeover = replica.command(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+    assert_eq!(takeover.text(), Some("OK"));
+    let begun = Instant::now();
+    while !out.is_finished() {
+        assert!(begun.elapsed() < Duration::from_secs(15), "the call waits");
+        // fred reads the slots again when it has lost a connection.
+        let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+        control.command(&kill).unwrap();
+        sleep(Duration::from_millis(100)).await;
+    }
+    master.resume();
+    let error = out.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error:?}");
 }
 
 #[tokio::test]

@@ -64,9 +64,11 @@ impl<'a> Cluster<'a> {
 
     /// Sends `command` to where `key` is until it is executed, or the deadline is near.
     ///
-    /// It gives up when the deadline has all but passed since it began, so that a call which was
-    /// refused to the end is known not to have been executed. One that was sent before, as where a
-    /// script had to be loaded, has begun again: for it the store's deadline comes first.
+    /// It gives up before the deadline, so that a call which was refused to the end is known not to
+    /// have been executed: the deadline must not pass while the call is with a node once more. The
+    /// last quarter of it is kept for that, or as long as the longest attempt took if that is more.
+    /// A call that was sent before, as where a script had to be loaded, has begun again: for it the
+    /// store's deadline comes first.
     async fn follow<T: FromRedisValue + Send>(
         &self,
         key: &[u8],
@@ -75,7 +77,9 @@ impl<'a> Cluster<'a> {
     ) -> Result<T, Failure> {
         let started = Instant::now();
         let mut pause = FIRST_PAUSE;
+        let mut reserve = self.deadline / 4;
         loop {
+            let begun = Instant::now();
             let refused = match self.send(command.clone(), key).await? {
                 Err(error) if is_kind(&error, ServerErrorKind::Ask) => {
                     match self.ask(&error, &command, script).await? {
@@ -86,7 +90,8 @@ impl<'a> Cluster<'a> {
                 Err(error) if was_not_executed(&error) => error,
                 answer => return answer.map_err(failure::of_answer),
             };
-            if started.elapsed() + pause >= self.deadline {
+            reserve = reserve.max(begun.elapsed());
+            if (started.elapsed() + pause).saturating_add(reserve) >= self.deadline {
                 return Err(failure::of_answer(refused));
             }
             // After a `MOVED`, redis-rs reads the slots again before it sends anything else, but

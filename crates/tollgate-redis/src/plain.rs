@@ -103,7 +103,7 @@ where
         transaction.atomic().ignore_errors();
         for command in commands {
             let mut sent = redis::Cmd::new();
-            for word in command {
+            for word in command.words() {
                 sent.arg(word.as_slice());
             }
             transaction.add_command(sent);

@@ -126,7 +126,7 @@ impl ConnectionLike for SentinelConnection {
 impl fmt::Debug for SentinelConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SentinelConnection")
-            .field("primary", &lock(&self.0.state).primary)
+            .field("is_connected", &lock(&self.0.state).primary.is_ok())
             .finish_non_exhaustive()
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "../../tollgate-testkit/lost.rs"]
 mod lost;
 
 use std::sync::{Arc, mpsc};

@@ -1,8 +1,10 @@
 //! What a client crate does for a store, and how that can fail.
 
 use std::error::Error;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use super::redact;
 use super::script::Script;
 
 /// Sends commands to a server that speaks the Redis protocol.
@@ -52,7 +54,7 @@ pub trait Engine: Send + Sync {
 }
 
 /// A script to run, on keys, with its argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
     pub(super) script: &'static Script,
     pub(super) keys: &'a [Vec<u8>],
@@ -79,10 +81,23 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Shows counts and lengths: keys may be addresses, names or secrets.
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("script", &self.script.sha1())
+            .field("keys", &self.keys.len())
+            .field("argument_bytes", &self.argument.len())
+            .finish()
+    }
+}
+
 pub(super) type Source = Box<dyn Error + Send + Sync>;
 
 /// Why an exchange brought no reply that could be used.
-#[derive(Debug)]
+///
+/// A store shows no more of a line or a source than a server may be quoted with: where one of them
+/// repeats a command's arguments or its keys, the text ends before those.
 #[non_exhaustive]
 pub enum Failure {
     /// Nothing was sent, so nothing was executed.
@@ -122,5 +137,20 @@ impl Failure {
     /// Returns that the reply has the wrong type.
     pub fn malformed(source: impl Into<Source>) -> Self {
         Self::Malformed(source.into())
+    }
+}
+
+/// Leaves out the arguments that a server has repeated.
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, text) = match self {
+            Self::NotSent(source) => ("NotSent", source.to_string()),
+            Self::Lost(source) => ("Lost", source.to_string()),
+            Self::Refused { line, .. } => ("Refused", line.clone()),
+            Self::Malformed(source) => ("Malformed", source.to_string()),
+        };
+        f.debug_tuple(name)
+            .field(&redact::text(&text, &[]))
+            .finish()
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::engine::Failure;
+use super::redact;
 use crate::error::{ErrorKind, StoreError};
 
 /// What a command does that may have been executed.
@@ -164,7 +165,7 @@ pub(super) fn is_unknown_script(failure: &Failure) -> bool {
 
 /// Returns what to tell a caller of `failure`.
 pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
-    match failure {
+    match redact::failure(failure, &[]) {
         Failure::NotSent(source) => StoreError::new(
             ErrorKind::Unavailable,
             "no connection to the server: nothing was counted",

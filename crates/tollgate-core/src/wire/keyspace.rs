@@ -2,9 +2,10 @@
 
 use std::hash::Hasher;
 
+use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::options::{Hashing, LONG_PART, Options};
+use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
 use crate::request::Check;
 
 /// The version of the states, which a release that encodes them otherwise counts up.
@@ -18,7 +19,8 @@ const PLAIN: &str = "-plain";
 ///
 /// `PREFIX:LIMIT:SHAPE:VERSION:{PARTITION}` and, where the key has another part, `:REST`. The
 /// shape is the algorithm and what its states depend on. What a user chose is escaped, so that no
-/// two keys meet and only the library's braces make a hash tag.
+/// two keys meet and only the library's braces make a hash tag. A part of more than
+/// [`LONGEST_PART`] bytes is written as its SHA-256, so that no caller can make long keys.
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     prefix: String,
@@ -52,7 +54,8 @@ impl Keyspace {
 
     fn key(&self, check: &Check<'_>, variant: &str) -> Vec<u8> {
         let (identity, key) = (check.limit().identity(), check.key());
-        let user = key.partition().len() + key.rest().len();
+        let user = [key.partition(), key.rest()].map(|part| part.len().min(LONGEST_PART));
+        let user = user.iter().sum::<usize>();
         let mut text = Vec::with_capacity(self.prefix.len() + identity.len() + user + 24);
         text.extend_from_slice(self.prefix.as_bytes());
         text.push(b':');
@@ -76,14 +79,22 @@ impl Keyspace {
     }
 
     /// Appends a part of a key, hashed or escaped.
+    ///
+    /// Each form begins otherwise: a keyed hash with `#` and a digit, a SHA-256 with `##`, and no
+    /// escaped text holds a `#`.
     fn push(&self, text: &mut Vec<u8>, part: &[u8]) {
         match &self.hashing {
             Some(hashing) if !hashing.only_long || part.len() > LONG_PART => {
                 let mut hasher = SipHasher24::new_with_key(&hashing.secret);
                 hasher.write(part);
-                // Nothing is escaped to a text that begins so.
                 text.push(b'#');
                 for byte in hasher.finish128().as_bytes() {
+                    push_hex(text, byte);
+                }
+            }
+            _ if part.len() > LONGEST_PART => {
+                text.extend_from_slice(b"##");
+                for byte in Sha256::digest(part) {
                     push_hex(text, byte);
                 }
             }

@@ -13,6 +13,7 @@ mod keyspace;
 mod no_connection;
 mod options;
 mod plain;
+mod redact;
 mod script;
 mod store;
 mod twin;

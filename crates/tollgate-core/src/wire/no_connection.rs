@@ -1,6 +1,7 @@
 //! Why there is no connection, and what to do about it.
 
 use super::engine::Source;
+use super::redact;
 use crate::error::{ErrorKind, StoreError};
 
 /// Why a client crate could not connect to a server.
@@ -105,6 +106,7 @@ impl NoConnection {
                 "the server refused the user or password: connect with the right ones",
             ),
         };
-        StoreError::new(kind, advice).with_source(source)
+        // A server that does not know `HELLO` or `AUTH` repeats the password.
+        StoreError::new(kind, advice).with_source(redact::source(source.into(), &[]))
     }
 }

@@ -7,8 +7,14 @@ use crate::error::{ErrorKind, StoreError};
 const LONGEST_PREFIX: usize = 64;
 /// A part of a key that is longer than this is long.
 pub(super) const LONG_PART: usize = 64;
+/// A part of a key that is longer than this is hashed whatever the options say.
+pub(super) const LONGEST_PART: usize = 200;
 
 /// How a store on a server names its keys, tells the time, and how long it waits.
+///
+/// A part of a key (partition or rest) of more than 200 bytes is written as `##` and its SHA-256 in
+/// 64 hexadecimal digits, so that no key on the server is longer than 1,500 bytes, however long a
+/// caller's keys are.
 ///
 /// # Examples
 ///
@@ -53,7 +59,8 @@ pub enum Clock {
 
 impl Options {
     /// Returns the defaults: prefix `tollgate`, the server's clock, a deadline of 500 ms, ten
-    /// minutes of slack for a caller's clock, and keys in clear.
+    /// minutes of slack for a caller's clock, and keys in clear
+    /// up to 200 bytes a part.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -124,7 +131,7 @@ impl Options {
         self
     }
 
-    /// Replaces parts of keys longer than 64 bytes by a hash, as
+    /// Replaces parts of keys longer than 64 bytes by a keyed hash, as
     /// [`with_hashed_keys`](Self::with_hashed_keys) does for all.
     #[must_use]
     pub const fn with_hashed_long_keys(mut self, secret: [u8; 16]) -> Self {

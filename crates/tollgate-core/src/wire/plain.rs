@@ -1,6 +1,7 @@
 //! A store that runs no scripts: one transaction of plain commands for each decision.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 
@@ -8,6 +9,7 @@ use super::engine::{Engine, Failure};
 use super::fault::Effect;
 use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
+use super::redact;
 use super::store::until;
 use crate::algorithm::{Algorithm, Plan, Told};
 use crate::decision::Decision;
@@ -19,9 +21,36 @@ use crate::time::{MAX_EXACT, Timestamp};
 
 /// How often a decision is tried again whose window was over before it arrived.
 const ATTEMPTS: usize = 20;
+/// One part in so many is how far two clocks may drift apart: NTP slews a clock by up to 500 parts
+/// in a million, and here there are two.
+const DRIFT_PARTS: u64 = 1_000;
 
-/// The words of a command, its name first.
-pub type Command = Vec<Vec<u8>>;
+/// A command: its name and its arguments.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Command(Vec<Vec<u8>>);
+
+impl Command {
+    fn new(words: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
+        Self(words.into_iter().map(Into::into).collect())
+    }
+
+    /// Returns the words to send, the command's name first.
+    #[must_use]
+    pub fn words(&self) -> &[Vec<u8>] {
+        &self.0
+    }
+}
+
+/// Shows the name and how many arguments there are: keys may be addresses, names or secrets.
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0.first().map(|name| String::from_utf8_lossy(name));
+        f.debug_struct("Command")
+            .field("name", &name.unwrap_or_default())
+            .field("arguments", &self.0.len().saturating_sub(1))
+            .finish()
+    }
+}
 
 /// An [`Engine`] that can also send several commands to be executed together.
 pub trait Transact: Engine {
@@ -49,10 +78,11 @@ pub trait Transact: Engine {
 /// server. It needs Redis 7.0, whose `PEXPIRE` and `PEXPIREAT` can leave alone what already
 /// expires.
 ///
-/// An aligned window is exact, while the server's clock does not step. The client names the counter
-/// of the window that it takes the server to be in, from what the server's clock said last, and
-/// reads the clock in the same transaction; a call that arrived after the end of that window is
-/// sent again to the next.
+/// An aligned window is exact while the server's clock does not step. The client computes a lower
+/// bound of the server's time from the last reply, names the counter of the window that holds it,
+/// and reads the server's clock in the same transaction; a call that arrived after the end of that
+/// window is sent again to the next. The bound allows for clocks that drift apart by up to 1,000
+/// ppm, so a client that was quiet may need two transactions for a call early in a window.
 /// A counter belongs to its amount: a limit whose amount is changed starts afresh.
 /// An anchored window begins with the millisecond after its first call, which is what servers can
 /// expire by, and cannot be refunded.
@@ -61,8 +91,27 @@ pub struct PlainStore<E> {
     engine: E,
     options: Options,
     keyspace: Keyspace,
-    /// How far the server's clock is at least ahead of the engine's; zero until it was heard.
-    ahead: AtomicU64,
+    /// Both values belong together, so they are read and written under one lock.
+    last: Mutex<Reading>,
+}
+
+/// What both clocks showed when a reply came, in microseconds; zero before the first reply.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    /// The server's clock when it ran the transaction.
+    server: u64,
+    /// The engine's monotonic clock when the reply was there.
+    local: u64,
+}
+
+impl Reading {
+    /// Returns a lower bound of the server's time when the engine's clock shows `local`.
+    fn earliest(self, local: u64) -> u64 {
+        let elapsed = local.saturating_sub(self.local);
+        // The engine's clock shows whole microseconds, so up to one of them has not passed yet.
+        let margin = elapsed / DRIFT_PARTS + 1;
+        self.server.saturating_add(elapsed.saturating_sub(margin))
+    }
 }
 
 /// A request that plain commands can decide.
@@ -110,7 +159,7 @@ impl<E: Transact> PlainStore<E> {
             engine,
             keyspace: Keyspace::new(&options),
             options,
-            ahead: AtomicU64::new(0),
+            last: Mutex::default(),
         })
     }
 
@@ -150,10 +199,10 @@ impl<E: Transact> PlainStore<E> {
         }
     }
 
-    /// Returns the least that the server's clock can show now.
+    /// Returns a lower bound of the server's time now.
     fn server_time(&self) -> u64 {
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        self.engine.monotonic_us().saturating_add(ahead)
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.earliest(self.engine.monotonic_us())
     }
 
     /// Does one transaction.
@@ -169,19 +218,20 @@ impl<E: Transact> PlainStore<E> {
             Step::GiveBack { amount, .. } => Some(plan.give_back(amount)),
             Step::Look => None,
         };
-        let mut commands = vec![vec![b"TIME".to_vec()]];
+        let mut commands = vec![Command::new(["TIME"])];
         let writes = change.is_some();
         commands.push(bitfield(key, change));
         if writes {
-            commands.push(plan.expire(key, window));
+            commands.push(Command(plan.expire(key, window)));
         }
-        commands.push(vec![b"PEXPIRETIME".to_vec(), key.to_vec()]);
-        let replies = self.engine.transact(&commands).await?;
-        let heard = self.engine.monotonic_us();
+        commands.push(Command::new([b"PEXPIRETIME".as_slice(), key]));
+        let replies = self.engine.transact(&commands).await;
+        let keys = [key.to_vec()];
+        let replies = replies.map_err(|failure| redact::failure(failure, &keys))?;
+        let local = self.engine.monotonic_us();
         let told = told(&replies).ok_or_else(|| Failure::malformed("a reply of another form"))?;
-        // The reply is some time old: no more than this is known.
-        let ahead = told.now.saturating_sub(heard);
-        self.ahead.store(ahead, Ordering::Relaxed);
+        let server = told.now;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Reading { server, local };
         Ok(told)
     }
 }
@@ -200,10 +250,10 @@ fn bitfield(key: &[u8], change: Option<[Vec<u8>; 6]>) -> Command {
     } else {
         "BITFIELD_RO"
     };
-    let mut command: Command = vec![name.into(), key.to_vec()];
-    command.extend(["GET", "u63", "0"].map(Vec::from));
-    command.extend(change.into_iter().flatten());
-    command
+    let mut words = vec![name.into(), key.to_vec()];
+    words.extend(["GET", "u63", "0"].map(Vec::from));
+    words.extend(change.into_iter().flatten());
+    Command(words)
 }
 
 fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
@@ -310,7 +360,8 @@ impl<E: Transact> Store for PlainStore<E> {
                 // The window that the server is in, and the next, which may begin meanwhile.
                 let windows = [plan.window(now), plan.window(now).map(|window| window + 1)];
                 let keys = windows.map(|window| self.keyspace.plain(check, &plan.variant(window)));
-                self.engine.forget(&keys).await
+                let forgotten = self.engine.forget(&keys).await;
+                forgotten.map_err(|failure| redact::failure(failure, &keys))
             };
             let effect = Effect::Forgets;
             until(self.options.deadline, &self.engine, effect, || true, work).await?;

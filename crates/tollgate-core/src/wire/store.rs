@@ -11,6 +11,7 @@ use super::engine::{Call, Engine, Failure};
 use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
+use super::redact;
 use super::script::Script;
 use crate::decision::Decision;
 use crate::error::{ErrorKind, StoreError};
@@ -132,14 +133,16 @@ impl<E: Engine> WireStore<E> {
     /// `is_out` tells whether the call may be counted while it is waited for.
     async fn run(&self, call: &Call<'_>, is_out: &AtomicBool) -> Result<Vec<u8>, Failure> {
         let mut loads = 0..LOADS;
+        let redacted = |failure| redact::failure(failure, call.keys);
         loop {
             is_out.store(true, Ordering::Relaxed);
             match self.engine.run(call).await {
                 Err(failure) if fault::is_unknown_script(&failure) && loads.next().is_some() => {}
-                outcome => return outcome,
+                outcome => return outcome.map_err(redacted),
             }
             is_out.store(false, Ordering::Relaxed);
-            self.engine.load(call).await.map_err(not_counted)?;
+            let loaded = self.engine.load(call).await;
+            loaded.map_err(|failure| redacted(not_counted(failure)))?;
         }
     }
 
@@ -149,7 +152,10 @@ impl<E: Engine> WireStore<E> {
             .iter()
             .flat_map(|check| self.keyspace.both(check))
             .collect();
-        let work = pin!(self.engine.forget(&keys));
+        let work = pin!(async {
+            let forgotten = self.engine.forget(&keys).await;
+            forgotten.map_err(|failure| redact::failure(failure, &keys))
+        });
         let effect = Effect::Forgets;
         until(self.options.deadline, &self.engine, effect, || true, work).await
     }

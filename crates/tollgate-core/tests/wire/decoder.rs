@@ -180,3 +180,20 @@ fn another_instant_than_the_callers_is_an_error() {
     let error = now(store.decide(&at(6))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
 }
+
+#[test]
+fn bytes_after_a_reply_are_an_error() {
+    for states in [vec![vec![]], vec![vec![], vec![]]] {
+        let limits = vec!["gcra:5/1s"; states.len()];
+        let whole = reply(1, 5., &states);
+        answered(&limits, Act::Consume, 1, None, &whole).unwrap();
+        let another = reply(1, 5., &vec![vec![]; states.len() + 1]);
+        for more in [
+            [&whole[..], &[0]].concat(),
+            [&whole[..], &whole].concat(),
+            another,
+        ] {
+            answered(&limits, Act::Consume, 1, None, &more).unwrap_err();
+        }
+    }
+}

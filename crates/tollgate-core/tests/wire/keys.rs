@@ -107,6 +107,51 @@ fn parts_are_hashed_on_request() {
 }
 
 #[test]
+fn parts_of_more_than_200_bytes_are_hashed() {
+    let (most, long) = ("x".repeat(200), "x".repeat(201));
+    let key = Key::from(&most).with_rest(&long);
+    let hashed = "##84a0678c90937f5dcf9994d5866668da6b995109c8ad845410559b48a4ecafed";
+    let expected = format!("tollgate:l:gcra:v1:{{{most}}}:{hashed}");
+    assert_eq!(text(Options::new(), "gcra:5/1s", key), expected);
+    // A key that is written as the hash of another, and the keyed hash of the other, differ from it.
+    let imitation = text(Options::new(), "gcra:5/1s", Key::from("").with_rest(hashed));
+    assert!(
+        imitation.ends_with(&hashed.replace('#', "%23")),
+        "{imitation}"
+    );
+    let keyed = Options::new().with_hashed_long_keys([7; 16]);
+    let keyed = text(keyed, "gcra:5/1s", Key::from("").with_rest(&long));
+    assert_eq!(keyed.len(), "tollgate:l:gcra:v1:{%}:#".len() + 32);
+}
+
+#[test]
+fn no_key_is_longer_than_1500_bytes() {
+    // The longest of everything that is in a key: prefix, name, shape and parts.
+    let prefix = "p".repeat(64);
+    let name = "n".repeat(64);
+    let algorithms = [
+        "sliding-buckets:1000000/100000d,buckets=60",
+        "fixed-window:1000000/100000d,anchored",
+    ];
+    for written in algorithms {
+        let algorithm: tollgate_core::algorithm::Algorithm = written.parse().unwrap();
+        let limit = Limit::new(&name, algorithm).unwrap();
+        for part in [vec![0; 200], vec![b'{'; 201], vec![b'x'; 1 << 20]] {
+            for options in [
+                Options::new(),
+                Options::new().with_hashed_keys([1; 16]),
+                Options::new().with_hashed_long_keys([1; 16]),
+            ] {
+                let options = options.with_prefix(&prefix).unwrap();
+                let options = options.with_clock(Clock::Caller);
+                let key = key_of(options, &limit, Key::new(&part).with_rest(&part));
+                assert!(key.len() <= 1_500, "{}", key.len());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_prefix_cannot_say_which_slot() {
     for bad in ["", "a{b}", "a b", "*", &"x".repeat(65)] {
         let error = Options::new().with_prefix(bad).unwrap_err();
@@ -151,9 +196,29 @@ fn part() -> impl Strategy<Value = Vec<u8>> {
         any::<u8>()
     ];
     prop_oneof![
-        20 => prop::collection::vec(telling, 0..6),
+        20 => prop::collection::vec(telling.clone(), 0..6),
+        5 => prop::collection::vec(telling, 199..202),
         1 => prop::collection::vec(any::<u8>(), 10_000),
     ]
+}
+
+/// A part that is easily taken for `part`: it, its end or its middle changed, or what is written of
+/// it.
+fn like(part: &[u8], written: &[u8], how: usize) -> Vec<u8> {
+    let mut other = part.to_vec();
+    let middle = other.len() / 2;
+    match how {
+        1 => drop(other.pop()),
+        2 => other.push(b'a'),
+        3 => other
+            .iter_mut()
+            .skip(middle)
+            .take(1)
+            .for_each(|byte| *byte ^= 1),
+        4 => return hash_tag(written).to_vec(),
+        _ => {}
+    }
+    other
 }
 
 proptest! {
@@ -170,6 +235,29 @@ proptest! {
             key_of(options(), &limit, Key::new(partition).with_rest(rest))
         };
         prop_assert_eq!(text(&a) == text(&b), a == b);
+    }
+
+    #[test]
+    fn no_two_keys_meet_that_are_alike(
+        parts in (part(), part()),
+        how in (0..5_usize, 0..5_usize),
+        are_swapped in any::<bool>(),
+        hashed in any::<bool>(),
+    ) {
+        let limit = limit("gcra:5/1s");
+        let options = || match hashed {
+            true => Options::new().with_hashed_long_keys([1; 16]),
+            false => Options::new(),
+        };
+        let text = |(partition, rest): &(Vec<u8>, Vec<u8>)| {
+            key_of(options(), &limit, Key::new(partition).with_rest(rest))
+        };
+        let written = text(&parts);
+        let mut other = (like(&parts.0, &written, how.0), like(&parts.1, &written, how.1));
+        if are_swapped {
+            other = (other.1, other.0);
+        }
+        prop_assert_eq!(written == text(&other), parts == other);
     }
 
     #[test]

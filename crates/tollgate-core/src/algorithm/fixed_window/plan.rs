@@ -138,6 +138,8 @@ impl Plan {
     ///
     /// An anchored window begins with the millisecond after its first call, because that is how
     /// servers expire; calls of the millisecond before are told that instant.
+    /// An aligned window may begin after `told.now`, if the server's clock has stepped back: the
+    /// machine then decides at the start of the window and adds the step to each wait.
     pub(crate) fn state(&self, window: Option<u64>, told: Told) -> Option<(algorithm::State, u64)> {
         let kept = (told.before / self.step).min(MAX_EXACT);
         let (start, now) = match window {
@@ -151,13 +153,15 @@ impl Plan {
                 (start, told.now.clamp(start, end - 1))
             }
         };
-        let kind = match kept {
-            0 => Kind::Vacant,
-            _ => Kind::FixedWindow(State {
+        let kind = if kept == 0 && now >= start {
+            Kind::Vacant
+        } else {
+            // Without its start, a state that counted nothing would be counted from before it.
+            Kind::FixedWindow(State {
                 start,
                 kept,
                 at_start: kept,
-            }),
+            })
         };
         (start <= MAX_EXACT).then_some((algorithm::State(kind), now))
     }

@@ -8,13 +8,15 @@ use tollgate_testkit::Server;
 
 /// Cuts the connection of ten calls after the server has them and before it replies, and checks
 /// that none is counted twice. The limiter's one limit is a thousand, of which one is used.
+///
+/// On a busy machine a reply can be faster than the cut, so more are cut until one was lost.
 pub(crate) async fn is_not_asked_for_again<S: Store + 'static>(
     limiter: RateLimiter<S>,
     server: &Server,
 ) {
     let limiter = Arc::new(limiter);
     let (mut counted, mut lost) = (1, 0);
-    for _ in 0..10 {
+    for round in 1..=100 {
         let mut control = server.connection();
         server.pause();
         let call = tokio::spawn({
@@ -43,6 +45,9 @@ pub(crate) async fn is_not_asked_for_again<S: Store + 'static>(
             "{now} counted after {counted} and one call"
         );
         counted = now;
+        if round >= 10 && lost > 0 && counted > 1 {
+            return;
+        }
     }
-    assert!(lost > 0 && counted > 1, "{lost} lost, {counted} counted");
+    panic!("{lost} lost, {counted} counted");
 }

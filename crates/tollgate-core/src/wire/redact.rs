@@ -1,0 +1,127 @@
+//! Keeps keys out of the texts of errors: a key may be an address, a name or a secret.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+use super::engine::{Failure, Source};
+
+/// What servers write before they repeat the arguments of a command that they do not know.
+const ARGUMENTS: &str = ", with args beginning with";
+
+/// Returns `failure` without the arguments and the `keys` that a server has repeated.
+pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
+    match failure {
+        Failure::NotSent(error) => Failure::NotSent(source(error, keys)),
+        Failure::Lost(error) => Failure::Lost(source(error, keys)),
+        Failure::Malformed(error) => Failure::Malformed(source(error, keys)),
+        Failure::Refused {
+            line,
+            source: error,
+        } => Failure::Refused {
+            line: text(&line, keys).into_owned(),
+            source: source(error, keys),
+        },
+    }
+}
+
+/// Returns `error` as it is if it shows neither arguments nor `keys`, and otherwise an error of its
+/// text without them.
+pub(super) fn source(error: Source, keys: &[Vec<u8>]) -> Source {
+    let mut chain: Option<&dyn Error> = Some(&*error);
+    while let Some(link) = chain {
+        for shown in [link.to_string(), format!("{link:?}")] {
+            if matches!(text(&shown, keys), Cow::Owned(_)) {
+                return Box::new(Redacted(text(&error.to_string(), keys).into_owned()));
+            }
+        }
+        chain = link.source();
+    }
+    error
+}
+
+/// Returns `text` up to the arguments or the first of `keys` that it repeats.
+pub(super) fn text<'a>(text: &'a str, keys: &[Vec<u8>]) -> Cow<'a, str> {
+    let arguments = text.find(ARGUMENTS).map(|at| (at, ""));
+    let keys = keys.iter().filter_map(|key| {
+        // What the library wrote of a key, up to the brace before the part that a user chose: a
+        // server that shortens or escapes a key still repeats this.
+        let brace = key.iter().position(|&byte| byte == b'{')?;
+        let head = str::from_utf8(&key[..=brace]).ok()?;
+        Some((text.find(head)?, "..."))
+    });
+    match arguments.into_iter().chain(keys).min() {
+        Some((at, end)) => Cow::Owned(format!("{}{end}", &text[..at])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// The text of a client crate's error, without what must not be shown.
+struct Redacted(String);
+
+impl fmt::Display for Redacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Redacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Redacted").field(&self.0).finish()
+    }
+}
+
+impl Error for Redacted {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &[u8] = b"tollgate:login:gcra:v1:{203.0.113.7}:/x";
+
+    #[test]
+    fn texts_end_before_what_a_user_chose() {
+        let keys = [KEY.to_vec()];
+        for (said, expected) in [
+            (
+                "ERR unknown command 'EVALSHA', with args beginning with: 'ab' '1' '203.0.113.7'",
+                "ERR unknown command 'EVALSHA'",
+            ),
+            (
+                "NOPERM no permissions to access the 'tollgate:login:gcra:v1:{203.0.113.7}:/x' key",
+                "NOPERM no permissions to access the '...",
+            ),
+            (
+                // As a server repeats no more than so many bytes.
+                "ERR undeclared key tollgate:login:gcra:v1:{203.0.1",
+                "ERR undeclared key ...",
+            ),
+            ("OOM command not allowed", "OOM command not allowed"),
+        ] {
+            assert_eq!(text(said, &keys), expected);
+        }
+    }
+
+    #[test]
+    fn only_a_source_that_shows_a_key_is_replaced() {
+        #[derive(Debug)]
+        struct Outer(std::io::Error);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("outer")
+            }
+        }
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let keys = [KEY.to_vec()];
+        let shows = Outer(std::io::Error::other(String::from_utf8_lossy(KEY)));
+        let replaced = source(Box::new(shows), &keys);
+        assert!(replaced.is::<Redacted>() && replaced.source().is_none());
+        assert_eq!(replaced.to_string(), "outer");
+        let hides = Outer(std::io::Error::other("broken"));
+        assert!(source(Box::new(hides), &keys).is::<Outer>());
+    }
+}
