@@ -11,10 +11,10 @@ use tollgate_core::{
 };
 use tollgate_redis::Options;
 
-use crate::cli::{CallOptions, Clock, SubjectOptions};
+use crate::cli::{CallOptions, SubjectOptions};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::{PATIENCE, Server, wait_for};
+use crate::store::wait_for;
 use crate::text::{Grouped, Span, Table, printable};
 
 /// The exit status of a call that is denied.
@@ -43,7 +43,9 @@ fn decide(
         limiter.store().decide(&request).await
     })?;
     let answer = Answer::new(command, options, &limits, &decision);
-    say(subject.json, output, &answer, || answer.to_text(subject))?;
+    say(subject.server.json, output, &answer, || {
+        answer.to_text(subject)
+    })?;
     Ok(if decision.is_allowed() {
         ExitCode::SUCCESS
     } else {
@@ -60,7 +62,7 @@ pub(crate) fn reset(options: &SubjectOptions, output: &Output) -> Result<ExitCod
         rest: &options.rest,
         limits: limits.iter().map(Limit::to_string).collect(),
     };
-    say(options.json, output, &answer, || {
+    say(options.server.json, output, &answer, || {
         format!(
             "reset {}: forgotten by {}\n",
             readable(options),
@@ -75,11 +77,11 @@ fn ask<T>(
     options: &SubjectOptions,
     question: impl AsyncFnOnce(&RateLimiter<Box<dyn Store>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<(Vec<Limit>, T), Failure> {
-    let server = Server::new(&options.store, options.tls_ca.as_deref())?;
+    let server = options.server.server()?;
     let limits = limits(&options.limits)?;
     // Before anything is sent.
     RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
-    let settings = settings(options)?;
+    let settings = hashing(options, options.server.settings(options.clock)?)?;
     let answer = wait_for(async {
         let store = server.connect(settings).await?;
         let limiter = RateLimiter::new(store, limits.clone()).map_err(Failure::Limits)?;
@@ -110,20 +112,8 @@ fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
     texts.iter().map(limit).collect()
 }
 
-/// Returns how the service names its keys and tells the time.
-fn settings(options: &SubjectOptions) -> Result<Options, Failure> {
-    let clock = match options.clock {
-        Clock::Server => tollgate_redis::Clock::Server,
-        Clock::Caller => tollgate_redis::Clock::Caller,
-    };
-    let settings = Options::new()
-        .with_prefix(&options.prefix)
-        .map_err(|source| Failure::Prefix {
-            prefix: options.prefix.clone(),
-            source,
-        })?
-        .with_clock(clock)
-        .with_deadline(PATIENCE);
+/// Returns `settings` with the secret that the service hashes its keys with, if it does.
+fn hashing(options: &SubjectOptions, settings: Options) -> Result<Options, Failure> {
     let Some(secret) = env::var_os(SECRET) else {
         return if options.hash_only_long {
             Err(Failure::Secret)
@@ -147,7 +137,7 @@ fn bytes(hex: &str) -> Option<[u8; 16]> {
 }
 
 /// Prints `answer` as JSON or as `text`; an answer counts also if nobody reads it to the end.
-fn say(
+pub(crate) fn say(
     json: bool,
     output: &Output,
     answer: &impl Serialize,

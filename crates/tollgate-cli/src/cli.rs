@@ -19,12 +19,14 @@ pub(crate) enum Command {
     Check(CallOptions),
     /// Compare every algorithm on a day of synthetic traffic with an abusive client
     Demo(DemoOptions),
+    /// Look at a live server for what endangers limits, and say what to do about it
+    Doctor(DoctorOptions),
     /// Say what `check` would say on a live server, and count nothing
     Peek(CallOptions),
     /// Replay access logs through limits and show who would have been refused
     Replay(ReplayOptions),
-    /// Forget on a live server what a key has consumed
-    Reset(SubjectOptions),
+    /// Forget on a live server what a key has consumed, or what all keys have
+    Reset(ResetOptions),
 }
 
 /// What is asked of a live server.
@@ -39,10 +41,9 @@ pub(crate) struct CallOptions {
     pub(crate) cost: u64,
 }
 
-/// Which states on a live server are meant.
-#[derive(Args, Debug)]
-#[command(after_help = RESETS)]
-pub(crate) struct SubjectOptions {
+/// A live server, and how to answer.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerOptions {
     /// The server, as redis://HOST:PORT/DB, redis-cluster://HOST:PORT,HOST:PORT, or with fred for
     /// redis, and rediss or freds for TLS
     #[arg(
@@ -57,6 +58,21 @@ pub(crate) struct SubjectOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
 
+    /// What the service's keys begin with
+    #[arg(long, default_value = "tollgate")]
+    pub(crate) prefix: String,
+
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which states on a live server are meant.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SubjectOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
     /// A limit as the service has it, as NAME=ALGORITHM:N/WINDOW; repeat it for several at once
     #[arg(long = "limit", required = true, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
@@ -69,10 +85,6 @@ pub(crate) struct SubjectOptions {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) rest: String,
 
-    /// What the service's keys begin with
-    #[arg(long, default_value = "tollgate")]
-    pub(crate) prefix: String,
-
     /// Whose clock the service counts by
     #[arg(long, value_enum, default_value_t = Clock::Server)]
     pub(crate) clock: Clock,
@@ -80,10 +92,70 @@ pub(crate) struct SubjectOptions {
     /// With TOLLGATE_KEY_SECRET: the service hashes only parts of keys longer than 64 bytes
     #[arg(long)]
     pub(crate) hash_only_long: bool,
+}
 
-    /// Print one JSON object instead of a table
+/// What to forget on a live server.
+#[derive(Args, Debug)]
+#[command(after_help = RESETS)]
+pub(crate) struct ResetOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    /// A limit as the service has it, as NAME=ALGORITHM:N/WINDOW; with --all, its NAME alone.
+    /// Repeat it for several at once
+    #[arg(long = "limit", required_unless_present = "all", value_name = "LIMIT")]
+    pub(crate) limits: Vec<String>,
+
+    /// Whom the limit is counted for: the partition of the key
+    #[arg(
+        long,
+        value_name = "PARTITION",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) key: Option<String>,
+
+    /// The rest of the key, where the service gives it one
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        conflicts_with = "all"
+    )]
+    pub(crate) rest: String,
+
+    /// Whose clock the service counts by; what is forgotten is that of both
+    #[arg(long, value_enum, default_value_t = Clock::Server, hide = true)]
+    pub(crate) clock: Clock,
+
+    /// With TOLLGATE_KEY_SECRET: the service hashes only parts of keys longer than 64 bytes
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) hash_only_long: bool,
+
+    /// Forget the states of every key, of all limits or of those that are named
     #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) all: bool,
+
+    /// Only states that lie more than a second ahead of the server's clock
+    // Against `--key` too: clap asks for nothing that conflicts with what is given.
+    #[arg(long, requires = "all", conflicts_with = "key")]
+    pub(crate) ahead: bool,
+
+    /// Only count what would be forgotten
+    #[arg(long, requires = "all", conflicts_with = "key")]
+    pub(crate) dry_run: bool,
+}
+
+/// What to look at.
+#[derive(Args, Debug)]
+#[command(after_help = DOCTOR)]
+pub(crate) struct DoctorOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    /// Whose clock the service counts by
+    #[arg(long, value_enum, default_value_t = Clock::Server)]
+    pub(crate) clock: Clock,
 }
 
 /// Whose clock decides.
@@ -211,12 +283,27 @@ Example:
 const RESETS: &str = "\
 What was counted is forgotten, whichever clock it was counted by.
 
-If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
+With --all, these are the states of every key that begins with the prefix. They are looked for and
+deleted in small steps, on every master of a cluster, and the service goes on meanwhile. Keys of
+other programs and other prefixes are left alone.
+
+If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits; --all needs
+none.
 
 Exit status: 0 if it is forgotten, 2 if not.
 
+Examples:
+  tollgate reset --store redis://127.0.0.1:6379 --limit login=gcra:10/1m --key alice
+  tollgate reset --store redis://127.0.0.1:6379 --all --ahead --dry-run";
+
+const DOCTOR: &str = "\
+A few keys of its own are written under the prefix, and deleted. What a server does not say is
+reported as unknown.
+
+Exit status: 0 if nothing is serious, 1 if something is, 2 if the server cannot be asked.
+
 Example:
-  tollgate reset --store redis://127.0.0.1:6379 --limit login=gcra:10/1m --key alice";
+  tollgate doctor --store redis://127.0.0.1:6379";
 
 const LIMITS: &str = "\
 Limits:

@@ -1,9 +1,11 @@
 //! The program `tollgate`: what would a limit have done to yesterday's traffic, and what does it say of a key now?
 
 mod ask;
+mod clear;
 mod cli;
 mod compare;
 mod demo;
+mod doctor;
 mod failure;
 mod input;
 mod key;
@@ -31,9 +33,13 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Check(options) => ask::check(options, &output),
         Command::Demo(options) => demo::run(options, &output).map(|()| ExitCode::SUCCESS),
+        Command::Doctor(options) => doctor::run(options, &output),
         Command::Peek(options) => ask::peek(options, &output),
         Command::Replay(options) => replay::run(options, &output).map(|()| ExitCode::SUCCESS),
-        Command::Reset(options) => ask::reset(options, &output),
+        Command::Reset(options) => match options.subject() {
+            Some(subject) => ask::reset(&subject, &output),
+            None => clear::run(options, &output).map(|()| ExitCode::SUCCESS),
+        },
     };
     match done {
         Ok(status) => status,

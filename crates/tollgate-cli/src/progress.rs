@@ -52,6 +52,33 @@ impl Progress {
         bar.set_message("deciding");
     }
 
+    /// Shows the looking for states among `keys` on a server, if it says how many it holds.
+    pub(crate) fn start_clearing(&self, keys: Option<u64>) {
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        let template = match keys {
+            Some(_) => "{msg} {wide_bar} {pos}/{len} keys {eta}",
+            None => "{msg} {spinner} {pos} keys {elapsed}",
+        };
+        bar.reset();
+        if let Some(keys) = keys {
+            bar.set_length(keys);
+        }
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+    }
+
+    /// Shows that so many keys were looked at, and what came of it.
+    pub(crate) fn reach(&self, position: u64, message: String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message);
+            bar.set_position(position);
+        }
+    }
+
     /// Shows that so many more bytes have been read, or requests decided.
     #[inline]
     pub(crate) fn advance(&self, by: usize) {

@@ -11,8 +11,10 @@ use tollgate_core::{ErrorKind, Store, StoreError};
 use tollgate_fred::fred::types::config::TlsConnector;
 use tollgate_fred::{FredStore, settings};
 use tollgate_redis::redis::Client as RedisClient;
-use tollgate_redis::{Options, RedisStore};
+use tollgate_redis::redis::cluster_async::ClusterConnection;
+use tollgate_redis::{Clear, Cleared, Clock, Diagnosis, Options, RedisStore, ServerConnection};
 
+use crate::cli;
 use crate::failure::Failure;
 use crate::tls::{self, Authorities};
 
@@ -178,8 +180,22 @@ impl Server {
         Ok(self)
     }
 
+    /// Returns the address as people may see it: without a password.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
     /// Connects to the server.
     pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Store>, Failure> {
+        Ok(match self.connect_live(options).await? {
+            Live::Fred(store) => Box::new(store),
+            Live::Redis(store) => Box::new(store),
+            Live::RedisCluster(store) => Box::new(store),
+        })
+    }
+
+    /// Connects to the server, for more than a store can be asked for.
+    pub(crate) async fn connect_live(&self, options: Options) -> Result<Live, Failure> {
         if self.is_tls {
             tls::choose();
         }
@@ -198,39 +214,94 @@ impl Server {
             })
     }
 
-    async fn open(&self, options: Options) -> Result<Box<dyn Store>, StoreError> {
+    async fn open(&self, options: Options) -> Result<Live, StoreError> {
         let unusable = |error: Box<dyn Error + Send + Sync>| {
             let message = "these are no settings to connect with";
             StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
         };
         Ok(match (&self.client, &self.authorities) {
-            (Client::Fred(url), None) => Box::new(FredStore::connect(url, options).await?),
+            (Client::Fred(url), None) => Live::Fred(FredStore::connect(url, options).await?),
             (Client::Fred(url), Some(authorities)) => {
                 let tls = authorities.config();
                 let tls = TlsConnector::from(tls.map_err(|error| unusable(error.into()))?);
                 let mut builder = settings::builder(url, &options)?;
                 builder.with_config(|config| config.tls = Some(tls.into()));
-                Box::new(FredStore::connect_with(&builder, options).await?)
+                Live::Fred(FredStore::connect_with(&builder, options).await?)
             }
             (Client::Redis(url), None) => {
-                Box::new(RedisStore::connect(url.as_str(), options).await?)
+                Live::Redis(RedisStore::connect(url.as_str(), options).await?)
             }
             (Client::Redis(url), Some(authorities)) => {
                 let client = RedisClient::build_with_tls(url.as_str(), authorities.certificates());
                 let client = client.map_err(|error| unusable(error.into()))?;
                 let info = client.get_connection_info().clone();
-                Box::new(RedisStore::connect(info, options).await?)
+                Live::Redis(RedisStore::connect(info, options).await?)
             }
             (Client::RedisCluster(urls), None) => {
                 let urls = urls.iter().map(String::as_str);
-                Box::new(RedisStore::connect_cluster(urls, options).await?)
+                Live::RedisCluster(RedisStore::connect_cluster(urls, options).await?)
             }
             (Client::RedisCluster(urls), Some(authorities)) => {
                 let urls = urls.iter().map(String::as_str);
                 let certificates = authorities.certificates();
-                Box::new(RedisStore::connect_cluster_with(certificates, urls, options).await?)
+                Live::RedisCluster(
+                    RedisStore::connect_cluster_with(certificates, urls, options).await?,
+                )
             }
         })
+    }
+}
+
+/// A store on a server, of whichever client.
+#[derive(Debug)]
+pub(crate) enum Live {
+    Fred(FredStore),
+    Redis(RedisStore<ServerConnection>),
+    RedisCluster(RedisStore<ClusterConnection>),
+}
+
+impl Live {
+    /// Deletes the states that `what` names.
+    pub(crate) async fn clear(
+        &self,
+        what: &Clear,
+        progress: impl FnMut(&Cleared) + Send,
+    ) -> Result<Cleared, StoreError> {
+        match self {
+            Self::Fred(store) => store.clear(what, progress).await,
+            Self::Redis(store) => store.clear(what, progress).await,
+            Self::RedisCluster(store) => store.clear(what, progress).await,
+        }
+    }
+
+    /// Returns what endangers limits.
+    pub(crate) async fn diagnose(&self) -> Diagnosis {
+        match self {
+            Self::Fred(store) => store.diagnose().await,
+            Self::Redis(store) => store.diagnose().await,
+            Self::RedisCluster(store) => store.diagnose().await,
+        }
+    }
+}
+
+impl cli::ServerOptions {
+    /// Reads which server is meant, and the authorities to trust there.
+    pub(crate) fn server(&self) -> Result<Server, Failure> {
+        Server::new(&self.store, self.tls_ca.as_deref())
+    }
+
+    /// Returns how the service names its keys, and that it counts by `clock`.
+    pub(crate) fn settings(&self, clock: cli::Clock) -> Result<Options, Failure> {
+        let clock = match clock {
+            cli::Clock::Server => Clock::Server,
+            cli::Clock::Caller => Clock::Caller,
+        };
+        let settings = Options::new().with_prefix(&self.prefix);
+        let settings = settings.map_err(|source| Failure::Prefix {
+            prefix: self.prefix.clone(),
+            source,
+        })?;
+        Ok(settings.with_clock(clock).with_deadline(PATIENCE))
     }
 }
 

@@ -4,8 +4,9 @@ use std::future;
 use std::time::{Duration, SystemTime};
 
 use fred::bytes::Bytes;
+use fred::clients::Client;
 use fred::interfaces::{ClientLike, Resp3Frame};
-use fred::types::config::Options as Pins;
+use fred::types::config::{Options as Pins, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use tokio::time::{self, Instant};
@@ -88,15 +89,32 @@ impl<C: Clients> FredEngine<C> {
         command: CustomCommand,
         arguments: Vec<Value>,
     ) -> Result<Resp3Frame, Failure> {
-        let client = self.clients.next().with_options(&self.pins);
-        // Raw, since fred's own decoding mixes the server's errors with those of the client. What
-        // is an error here is never the server's answer to this very command.
-        match client.custom_raw(command, arguments).await {
-            Ok(frame) => failure::reply(frame),
-            // The deadline is about to say so.
-            Err(error) if failure::is_timeout(&error) => future::pending().await,
-            Err(error) => Err(failure::no_reply(error)),
-        }
+        send_once(self.clients.next(), &self.pins, command, arguments).await
+    }
+
+    /// Returns what is asked of fred for each command that is to go to `server`.
+    pub(crate) fn pinned_to(&self, server: Option<Server>) -> Pins {
+        let mut pins = self.pins.clone();
+        pins.cluster_node = server;
+        pins
+    }
+}
+
+/// Writes a command once, and returns its reply.
+pub(crate) async fn send_once(
+    client: &Client,
+    pins: &Pins,
+    command: CustomCommand,
+    arguments: Vec<Value>,
+) -> Result<Resp3Frame, Failure> {
+    // Raw, since fred's own decoding mixes the server's errors with those of the client. What
+    // is an error here is never the server's answer to this very command.
+    let client = client.with_options(pins);
+    match client.custom_raw(command, arguments).await {
+        Ok(frame) => failure::reply(frame),
+        // The deadline is about to say so.
+        Err(error) if failure::is_timeout(&error) => future::pending().await,
+        Err(error) => Err(failure::no_reply(error)),
     }
 }
 
@@ -150,6 +168,6 @@ impl<C: Clients> Engine for FredEngine<C> {
     }
 }
 
-fn bytes(bytes: &[u8]) -> Value {
+pub(crate) fn bytes(bytes: &[u8]) -> Value {
     Value::Bytes(Bytes::copy_from_slice(bytes))
 }

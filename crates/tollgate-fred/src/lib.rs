@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod admin;
 mod clients;
 mod connect;
 mod engine;
@@ -8,7 +9,7 @@ pub mod settings;
 mod store;
 
 pub use fred;
-pub use tollgate_core::wire::{Clock, Options};
+pub use tollgate_core::wire::{Clear, Cleared, Clock, Diagnosis, Finding, Options, Severity};
 
 pub use clients::Clients;
 pub use store::FredStore;

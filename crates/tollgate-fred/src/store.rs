@@ -69,6 +69,11 @@ impl<C: Clients> FredStore<C> {
         }
     }
 
+    /// Returns what core makes of the clients.
+    pub(crate) fn wire(&self) -> &WireStore<FredEngine<C>> {
+        &self.store
+    }
+
     /// Returns what this store sends its commands through.
     pub fn clients(&self) -> &C {
         self.store.engine().clients()

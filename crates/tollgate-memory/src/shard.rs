@@ -149,6 +149,13 @@ impl Shard {
         dropped
     }
 
+    /// Drops every entry, and returns how many there were.
+    pub(crate) fn clear(&mut self) -> usize {
+        let dropped = self.table.len();
+        self.table.clear();
+        dropped
+    }
+
     /// Returns memory to the system once most of a large table has expired.
     fn shrink_if_sparse(&mut self, hasher: &KeyHasher) {
         let held = self.table.len();

@@ -251,6 +251,36 @@ impl MemoryStore {
         self.sweep_shards(self.shard_mask + 1..=2 * self.shard_mask + 1, || now)
     }
 
+    /// Drops every state, of the store's own clock and of callers' instants, and returns how many
+    /// there were: all keys start afresh.
+    ///
+    /// For states that were written while a clock was far ahead, which deny until time catches up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::algorithm::Gcra;
+    /// use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
+    /// use tollgate_memory::MemoryStore;
+    ///
+    /// let limit = Limit::new("login", Gcra::new(Quota::per_minute(1))?)?;
+    /// let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
+    /// let now = Timestamp::from_micros(1_780_000_000_000_000)?;
+    /// let wrong = now.saturating_add(Duration::from_secs(3_600));
+    /// limiter.at(wrong).check_now("alice")?;
+    /// assert!(limiter.at(now).check_now("alice")?.is_denied());
+    /// assert_eq!(limiter.store().clear(), 1);
+    /// assert!(limiter.at(now).check_now("alice")?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clear(&self) -> usize {
+        let shards = 0..self.shards.len();
+        let dropped = shards.map(|shard| self.lock(shard).clear()).sum();
+        self.release(dropped);
+        dropped
+    }
+
     fn sweep_shards(
         &self,
         shards: impl Iterator<Item = usize>,

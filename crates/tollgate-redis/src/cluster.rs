@@ -7,7 +7,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind};
 use tokio::time::{Instant, sleep};
-use tollgate_core::wire::{Call, Failure};
+use tollgate_core::wire::{self, Call, Failure};
 
 use crate::engine::{evalsha, script_load, unlink};
 use crate::failure;
@@ -169,6 +169,42 @@ impl<'a> Cluster<'a> {
                 let last = replies.pop();
                 last.ok_or_else(|| (ErrorKind::Parse, "no reply").into())
             })),
+        }
+    }
+
+    /// Sends `commands` to one node, which is not followed anywhere; where redis-rs reports one
+    /// error of the node for all of them, that is the line in the inner result.
+    pub(crate) async fn send_all(
+        &self,
+        commands: Pipeline,
+        to: &wire::Node,
+    ) -> Result<Result<Vec<Value>, String>, Failure> {
+        let node = match to {
+            wire::Node::Any => SingleNodeRoutingInfo::Random,
+            wire::Node::At { host, port } => SingleNodeRoutingInfo::ByAddress {
+                host: host.clone(),
+                port: *port,
+            },
+            wire::Node::Serving(slot) => {
+                SingleNodeRoutingInfo::SpecificNode(Route::new(*slot, SlotAddr::Master))
+            }
+        };
+        let count = commands.len();
+        let mut connection = self.connection.clone();
+        match connection.route_pipeline(commands, 0, count, node).await {
+            Ok(replies) => Ok(Ok(replies)),
+            Err(error) if is_the_commands_own(&error) => match failure::of_answer(error) {
+                Failure::Refused { line, .. } => Ok(Err(line)),
+                other => Err(other),
+            },
+            // Only of a node that was to be found by its address is this said with details.
+            Err(error)
+                if error.kind() == ErrorKind::ClusterConnectionNotFound
+                    && error.detail().is_some() =>
+            {
+                Err(Failure::not_sent(error))
+            }
+            Err(error) => Err(Failure::lost(error)),
         }
     }
 

@@ -60,7 +60,7 @@ where
     /// can say it wrongly: without that, keys of several slots would be sent together, and
     /// redirections not be followed.
     #[cfg(feature = "cluster")]
-    fn cluster(&self) -> Option<Cluster<'_>> {
+    pub(crate) fn cluster(&self) -> Option<Cluster<'_>> {
         (&self.connection as &dyn Any)
             .downcast_ref::<ClusterConnection>()
             .map(|cluster| Cluster::new(cluster, self.importers.as_ref(), self.deadline))

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod admin;
 #[cfg(feature = "cluster")]
 mod cluster;
 #[cfg(any(
@@ -27,7 +28,7 @@ pub mod settings;
 mod store;
 
 pub use redis;
-pub use tollgate_core::wire::{Clock, Options};
+pub use tollgate_core::wire::{Clear, Cleared, Clock, Diagnosis, Finding, Options, Severity};
 
 #[cfg(feature = "connection-manager")]
 pub use manager::ServerConnection;

@@ -57,6 +57,11 @@ where
         Self(WireStore::new(engine, options))
     }
 
+    /// Returns what core makes of the connection.
+    pub(crate) fn wire(&self) -> &WireStore<RedisEngine<C>> {
+        &self.0
+    }
+
     /// Returns what this store sends its commands through.
     pub fn connection(&self) -> &C {
         self.0.engine().connection()

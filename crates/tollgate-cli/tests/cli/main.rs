@@ -7,6 +7,7 @@ mod demo;
 mod failures;
 mod formats;
 mod naive;
+mod operate;
 mod program;
 mod replay;
 mod report;

@@ -192,7 +192,7 @@ fn cost(request: &Request<'_>, check: &Check<'_>, allowed: bool) -> u64 {
     }
 }
 
-fn words(raw: &[u8]) -> Option<Words> {
+pub(crate) fn words(raw: &[u8]) -> Option<Words> {
     let (words, rest) = raw.as_chunks();
     if !rest.is_empty() {
         return None;

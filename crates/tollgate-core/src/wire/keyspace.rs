@@ -9,11 +9,11 @@ use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
 use crate::request::Check;
 
 /// The version of the states, which a release that encodes them otherwise counts up.
-const VERSION: &str = "v1";
+pub(super) const VERSION: &str = "v1";
 /// Marks the states that were written at a caller's instants: one key never has two clocks.
-const CALLER: &str = "-caller";
+pub(super) const CALLER: &str = "-caller";
 /// Marks the counters of stores that run no scripts.
-const PLAIN: &str = "-plain";
+pub(super) const PLAIN: &str = "-plain";
 
 /// Names the keys of one store.
 ///

@@ -6,6 +6,7 @@
 //! was, and the pure machine says what that means. So the server, which is one thread for all
 //! callers, computes no waits, and two answers to one state cannot differ.
 
+mod admin;
 mod codec;
 mod engine;
 mod fault;
@@ -18,6 +19,8 @@ mod script;
 mod store;
 mod twin;
 
+pub use admin::{Clear, Cleared, Diagnosis, Finding, Node, Nodes, Reply, Severity};
+pub(crate) use codec::words;
 pub use engine::{Call, Engine, Failure};
 pub use no_connection::NoConnection;
 pub use options::{Clock, Options};

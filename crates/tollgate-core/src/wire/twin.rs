@@ -79,6 +79,12 @@ pub(crate) trait Paired {
     ///
     /// It is the state as it was before the request, or as much of it as deciding depends on.
     fn decode(&self, told: &[u64], asked: Asked) -> Option<State>;
+
+    /// Returns the latest instant that a state has seen, or `None` if no limit writes such a state.
+    ///
+    /// `shape` holds the numbers in the shape that the key names; `values` is the one value of a
+    /// string, or the first and the last element of a list.
+    fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64>;
 }
 
 impl Algorithm {

@@ -10,6 +10,7 @@
 )]
 
 mod acl;
+mod admin;
 mod decoder;
 mod engine;
 mod futures;

@@ -2,7 +2,7 @@
 
 use super::{FixedWindow, State};
 use crate::algorithm::{self, Kind, Machine};
-use crate::wire::{Asked, Paired, Words};
+use crate::wire::{Asked, Paired, Words, words};
 
 impl Paired for FixedWindow {
     fn parameters(&self) -> Words {
@@ -25,5 +25,13 @@ impl Paired for FixedWindow {
             _ => return None,
         };
         Some(algorithm::State(kind))
+    }
+
+    fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
+        let [raw] = values else { return None };
+        match *words(raw)? {
+            [start, _kept, _at_start] => Some(start),
+            _ => None,
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Gcra, State};
 use crate::algorithm::{self, Kind};
-use crate::wire::{Asked, Paired, Words};
+use crate::wire::{Asked, Paired, Words, words};
 
 impl Paired for Gcra {
     fn parameters(&self) -> Words {
@@ -16,5 +16,13 @@ impl Paired for Gcra {
             _ => return None,
         };
         Some(algorithm::State(kind))
+    }
+
+    fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
+        let [raw] = values else { return None };
+        match *words(raw)? {
+            [_debt, at, _unit] => Some(at),
+            _ => None,
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{SlidingBuckets, State};
 use crate::algorithm::{self, Kind, Machine};
 use crate::time::MAX_EXACT;
-use crate::wire::{Asked, Paired, Words};
+use crate::wire::{Asked, Paired, Words, words};
 
 impl Paired for SlidingBuckets {
     fn parameters(&self) -> Words {
@@ -28,5 +28,20 @@ impl Paired for SlidingBuckets {
             bucket_us: self.bucket_us,
             counts: counts.to_vec(),
         }))))
+    }
+
+    /// The head is the newest bucket that counted; what it tells is when that bucket began.
+    fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
+        let (&[window_us, buckets], [raw]) = (shape, values) else {
+            return None;
+        };
+        let numbers = words(raw)?;
+        let &[head, _total, ..] = numbers.as_slice() else {
+            return None;
+        };
+        // One more than the buckets, behind the head and the total.
+        let whole = u64::try_from(numbers.len()).ok() == buckets.checked_add(3);
+        let bucket_us = window_us.checked_div(buckets)? + u64::from(window_us % buckets > 0);
+        whole.then(|| head.checked_mul(bucket_us)).flatten()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{SlidingCounter, State};
 use crate::algorithm::{self, Kind, Machine};
-use crate::wire::{Asked, Paired, Words};
+use crate::wire::{Asked, Paired, Words, words};
 
 impl Paired for SlidingCounter {
     fn parameters(&self) -> Words {
@@ -21,5 +21,13 @@ impl Paired for SlidingCounter {
             _ => return None,
         };
         Some(algorithm::State(kind))
+    }
+
+    fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
+        let [raw] = values else { return None };
+        match *words(raw)? {
+            [start, _current, _previous] => Some(start),
+            _ => None,
+        }
     }
 }

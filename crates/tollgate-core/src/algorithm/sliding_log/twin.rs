@@ -57,4 +57,19 @@ impl Paired for SlidingLog {
             latest,
         }))))
     }
+
+    fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
+        let [header, newest] = values else {
+            return None;
+        };
+        Some(instant(header)?.max(instant(newest)?))
+    }
+}
+
+/// Returns the instant in an element of a list: its first 53 bits.
+fn instant(element: &[u8]) -> Option<u64> {
+    let &[a, b, c, d, e, f, high, _, _] = element else {
+        return None;
+    };
+    Some(u64::from_le_bytes([a, b, c, d, e, f, high >> 3, 0]))
 }

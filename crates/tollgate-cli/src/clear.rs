@@ -1,0 +1,140 @@
+//! `tollgate reset --all`: what all keys have consumed, for those who operate a service.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::{Limit, Quota};
+use tollgate_redis::{Clear, Cleared};
+
+use crate::ask::say;
+use crate::cli::{Clock, ResetOptions, SubjectOptions};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::store::wait_for;
+use crate::text::Grouped;
+
+/// What the clocks of healthy servers may differ by.
+const APART: Duration = Duration::from_secs(1);
+
+impl ResetOptions {
+    /// Returns which key is meant, unless it is all of them.
+    pub(crate) fn subject(&self) -> Option<SubjectOptions> {
+        Some(SubjectOptions {
+            server: self.server.clone(),
+            limits: self.limits.clone(),
+            key: self.key.clone()?,
+            rest: self.rest.clone(),
+            clock: self.clock,
+            hash_only_long: self.hash_only_long,
+        })
+    }
+}
+
+/// Runs `tollgate reset --all`.
+pub(crate) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure> {
+    let server = options.server.server()?;
+    let settings = options.server.settings(Clock::Server)?;
+    let what = what(options)?;
+    let progress = Progress::new(output.is_watched());
+    let mut started = false;
+    let cleared = wait_for(async {
+        let store = server.connect_live(settings).await?;
+        let show = |so_far: &Cleared| {
+            if !started {
+                progress.start_clearing(so_far.keys);
+                started = true;
+            }
+            let message = format!("{} found", Grouped(so_far.found));
+            progress.reach(so_far.scanned, message);
+        };
+        Ok(store.clear(&what, show).await?)
+    });
+    progress.finish();
+    let answer = Answer::new(options, &cleared?);
+    say(options.server.json, output, &answer, || answer.to_text())
+}
+
+/// Returns what is to be forgotten.
+fn what(options: &ResetOptions) -> Result<Clear, Failure> {
+    let mut what = Clear::new();
+    for name in &options.limits {
+        // Any algorithm does: it is the name that is looked at.
+        let named = Limit::new(name, FixedWindow::aligned(Quota::per_second(1)));
+        named.map_err(|source| Failure::Limit {
+            limit: name.clone(),
+            source,
+        })?;
+        what = what.with_limit(name);
+    }
+    if options.ahead {
+        what = what.ahead_by(APART);
+    }
+    Ok(if options.dry_run {
+        what.dry_run()
+    } else {
+        what
+    })
+}
+
+/// What was forgotten.
+#[derive(Serialize)]
+struct Answer<'a> {
+    command: &'static str,
+    prefix: &'a str,
+    limits: &'a [String],
+    ahead: bool,
+    dry_run: bool,
+    servers: usize,
+    found: u64,
+    forgotten: u64,
+    left: u64,
+}
+
+impl<'a> Answer<'a> {
+    fn new(options: &'a ResetOptions, cleared: &Cleared) -> Self {
+        Self {
+            command: "reset",
+            prefix: &options.server.prefix,
+            limits: &options.limits,
+            ahead: options.ahead,
+            dry_run: options.dry_run,
+            servers: cleared.servers,
+            found: cleared.found,
+            forgotten: cleared.cleared,
+            left: cleared.skipped,
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let (count, done) = if self.dry_run {
+            (self.found, "would be forgotten")
+        } else {
+            (self.forgotten, "forgotten")
+        };
+        let states = plural(count, "state", "states");
+        let mut text = format!("reset {}: {states} {done}", self.prefix);
+        if !self.limits.is_empty() {
+            text += &format!(" of {}", self.limits.join(", "));
+        }
+        if self.ahead {
+            text += ", all of them ahead of the server's clock";
+        }
+        if self.servers > 1 {
+            text += &format!(", on {} servers", self.servers);
+        }
+        text.push('\n');
+        if self.left > 0 {
+            text += &format!(
+                "({} left: written by another release, or by no limit)\n",
+                plural(self.left, "key was", "keys were")
+            );
+        }
+        text
+    }
+}
+
+fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", Grouped(count), if count == 1 { one } else { many })
+}

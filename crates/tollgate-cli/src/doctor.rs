@@ -1,0 +1,101 @@
+//! `tollgate doctor`: what endangers limits on a live server.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tollgate_redis::{Diagnosis, Finding, Severity};
+
+use crate::ask::say;
+use crate::cli::DoctorOptions;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::store::wait_for;
+use crate::text::{Table, printable};
+
+/// The exit status where something is serious.
+const SERIOUS: u8 = 1;
+
+/// Runs `tollgate doctor`.
+pub(crate) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, Failure> {
+    let server = options.server.server()?;
+    let settings = options.server.settings(options.clock)?;
+    let diagnosis = wait_for(async {
+        let store = server.connect_live(settings).await?;
+        Ok(store.diagnose().await)
+    })?;
+    let answer = Answer {
+        command: "doctor",
+        store: server.shown(),
+        worst: diagnosis.worst().to_string(),
+        findings: diagnosis.findings().iter().map(Found::new).collect(),
+    };
+    say(options.server.json, output, &answer, || {
+        to_text(&answer, &diagnosis)
+    })?;
+    Ok(if diagnosis.worst() < Severity::Serious {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(SERIOUS)
+    })
+}
+
+/// What was found.
+#[derive(Serialize)]
+struct Answer<'a> {
+    command: &'static str,
+    store: &'a str,
+    worst: String,
+    findings: Vec<Found<'a>>,
+}
+
+/// What one check found.
+#[derive(Serialize)]
+struct Found<'a> {
+    severity: String,
+    check: &'static str,
+    server: &'a str,
+    found: &'a str,
+    advice: &'a str,
+}
+
+impl<'a> Found<'a> {
+    fn new(finding: &'a Finding) -> Self {
+        Self {
+            severity: finding.severity.to_string(),
+            check: finding.check,
+            server: &finding.server,
+            found: &finding.found,
+            advice: &finding.advice,
+        }
+    }
+}
+
+fn to_text(answer: &Answer<'_>, diagnosis: &Diagnosis) -> String {
+    let mut table = Table::new(&["SEVERITY", "SERVER", "CHECK", "FOUND"], 1);
+    // What several servers have in common is said once.
+    let mut advice: Vec<String> = Vec::new();
+    for finding in diagnosis.findings() {
+        table.row(
+            [
+                finding.severity.to_string().as_str(),
+                &finding.server,
+                finding.check,
+                &finding.found,
+            ]
+            .map(|cell| printable(cell.as_bytes())),
+        );
+        let line = format!("{}: {}", finding.check, finding.advice);
+        let line = printable(line.as_bytes());
+        if !finding.advice.is_empty() && !advice.contains(&line) {
+            advice.push(line);
+        }
+    }
+    let mut text = format!("doctor {}: {}\n\n{table}", answer.store, answer.worst);
+    if !advice.is_empty() {
+        text += "\nWhat to do:\n";
+        for line in advice {
+            text += &format!("- {line}\n");
+        }
+    }
+    text
+}

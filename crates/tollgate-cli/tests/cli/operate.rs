@@ -1,0 +1,195 @@
+//! What those who operate a service do to a live server: forget in bulk, and look for dangers.
+
+use std::process::Output;
+
+use serde_json::Value;
+use tollgate_testkit::{Cluster, Flavor, Server};
+
+use crate::program::{fails, stderr, stdout, tollgate};
+
+/// The instant that the states below were counted at, in 2100.
+const AHEAD: f64 = 4_102_444_800_000_000.;
+
+fn run(store: &str, arguments: &[&str]) -> Output {
+    let mut command = tollgate();
+    command.args(arguments).args(["--store", store]);
+    command.output().unwrap()
+}
+
+fn says(store: &str, status: i32, arguments: &[&str]) -> Value {
+    let output = run(store, &[arguments, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Writes a full bucket as a clock that was ahead leaves it.
+fn lock(server: &Server, key: &str) {
+    // Debt, instant, and units per token of `gcra:2/1m`.
+    let state = [60e6, AHEAD, 30e6].map(f64::to_le_bytes).concat();
+    let reply = server.command(&[b"SET", key.as_bytes(), &state]);
+    assert_eq!(reply.text(), Some("OK"), "{reply:?}");
+}
+
+#[test]
+fn states_that_a_wrong_clock_left_are_forgotten() {
+    for scheme in ["redis", "fred"] {
+        let server = Server::start(Flavor::System);
+        let store = format!("{scheme}://{}", server.address());
+        let ask = |status, command: &str, key| {
+            let login = ["--limit", "login=gcra:2/1m", "--key", key];
+            says(&store, status, &[&[command], &login[..]].concat())
+        };
+        ask(0, "check", "alice");
+        for key in ["bob", "carol"] {
+            lock(&server, &format!("tollgate:login:gcra:v1:{{{key}}}"));
+        }
+        lock(&server, "tollgate:pages:gcra:v1:{dave}");
+        lock(&server, "tollgate:eu:login:gcra:v1:{erin}");
+        assert!(ask(1, "peek", "bob")["retry_after_us"].as_f64().unwrap() > 1e15);
+
+        let found = says(&store, 0, &["reset", "--all", "--ahead", "--dry-run"]);
+        assert_eq!(found["found"], 3);
+        assert_eq!(
+            (&found["forgotten"], &found["dry_run"]),
+            (&0.into(), &true.into())
+        );
+        ask(1, "peek", "bob");
+        let one = says(
+            &store,
+            0,
+            &["reset", "--all", "--ahead", "--limit", "pages"],
+        );
+        assert_eq!((&one["found"], &one["forgotten"]), (&1.into(), &1.into()));
+        assert_eq!(one["limits"][0], "pages");
+        let rest = says(&store, 0, &["reset", "--all", "--ahead"]);
+        assert_eq!(
+            (&rest["forgotten"], &rest["servers"]),
+            (&2.into(), &1.into())
+        );
+        assert_eq!(ask(0, "peek", "bob")["remaining"], 2);
+        assert_eq!(ask(0, "peek", "alice")["remaining"], 1);
+        let all = says(&store, 0, &["reset", "--all"]);
+        assert_eq!(all["forgotten"], 1);
+        assert_eq!(server.command(&["DBSIZE"]).integer(), Some(1));
+    }
+}
+
+#[test]
+fn texts_say_what_was_forgotten() {
+    let server = Server::start(Flavor::System);
+    let say = |arguments: &[&str]| stdout(&run(&server.url(), arguments));
+    for number in 0..1_200 {
+        lock(&server, &format!("tollgate:login:gcra:v1:{{{number}}}"));
+    }
+    server.command(&["SET", "tollgate:login:gcra:v99:{new}", "x"]);
+    assert_eq!(
+        say(&["reset", "--all", "--ahead", "--dry-run"]),
+        "reset tollgate: 1,200 states would be forgotten, all of them ahead of the server's clock\n\
+         (1 key was left: written by another release, or by no limit)\n"
+    );
+    assert_eq!(
+        say(&["reset", "--all", "--limit", "login"]),
+        "reset tollgate: 1,200 states forgotten of login\n\
+         (1 key was left: written by another release, or by no limit)\n"
+    );
+    assert_eq!(
+        say(&["reset", "--all", "--prefix", "shop"]),
+        "reset shop: 0 states forgotten\n"
+    );
+}
+
+#[test]
+fn a_cluster_is_cleared_and_looked_at() {
+    let cluster = Cluster::masters_only(Flavor::System, 3);
+    for scheme in ["redis-cluster", "fred-cluster"] {
+        let store = format!("{scheme}://{}", cluster.addresses().join(","));
+        for number in 0..30 {
+            let key = number.to_string();
+            let login = ["--limit", "login=gcra:2/1m", "--key", &key];
+            says(&store, 0, &[&["check"], &login[..]].concat());
+        }
+        let all = says(&store, 0, &["reset", "--all"]);
+        assert_eq!(
+            (&all["forgotten"], &all["servers"]),
+            (&30.into(), &3.into())
+        );
+        let found = says(&store, 0, &["doctor"]);
+        let findings = found["findings"].as_array().unwrap();
+        for node in cluster.addresses() {
+            assert!(findings.iter().any(|finding| finding["server"] == *node));
+        }
+    }
+}
+
+#[test]
+fn doctors_say_what_is_serious_and_what_to_do() {
+    let healthy = Server::start(Flavor::System);
+    let evicts = ["--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lfu"];
+    let evicting = Server::options(Flavor::System).args(evicts).start();
+    for scheme in ["redis", "fred"] {
+        let store = |server: &Server| format!("{scheme}://{}", server.address());
+        let answer = says(&store(&healthy), 0, &["doctor"]);
+        assert_eq!(answer["worst"], "warning");
+        let answer = says(&store(&evicting), 1, &["doctor"]);
+        assert_eq!(answer["worst"], "serious");
+        let findings = answer["findings"].as_array().unwrap();
+        let mut serious = findings
+            .iter()
+            .filter(|finding| finding["severity"] == "serious");
+        let finding = serious.next().unwrap();
+        assert_eq!(finding["check"], "eviction");
+        assert!(finding["advice"].as_str().unwrap().contains("noeviction"));
+        assert_eq!(serious.next(), None);
+
+        let output = run(&store(&evicting), &["doctor"]);
+        assert_eq!(output.status.code(), Some(1));
+        let text = stdout(&output);
+        assert!(text.starts_with(&format!("doctor {}: serious\n\n", store(&evicting))));
+        assert!(
+            text.contains("\nSEVERITY  SERVER  CHECK         FOUND\n"),
+            "{text}"
+        );
+        assert!(text.contains("\nserious   server  eviction      `maxmemory-policy` is"));
+        assert!(text.contains("\nWhat to do:\n") && text.contains("\n- eviction: set "));
+        // With a prefix and a clock of the service's own.
+        let options = ["doctor", "--prefix", "shop", "--clock", "caller"];
+        says(&store(&healthy), 0, &options);
+    }
+    for server in [healthy, evicting] {
+        assert_eq!(server.command(&["DBSIZE"]).integer(), Some(0));
+    }
+    let output = run("redis://127.0.0.1:1", &["doctor"]);
+    fails(&output, &["(unavailable)", "runs"]);
+}
+
+#[test]
+fn what_belongs_to_other_commands_is_refused() {
+    let key = ["--key", "alice"];
+    let limit = ["--limit", "login=gcra:2/1m"];
+    for (arguments, hint) in [
+        (vec!["reset"], "--limit"),
+        ([&["reset"], &limit[..]].concat(), "--key"),
+        ([&["reset", "--all"], &key[..]].concat(), "--key"),
+        (
+            [&["reset", "--ahead"], &limit[..], &key[..]].concat(),
+            "'--ahead' cannot be used with '--key",
+        ),
+        ([&["reset", "--ahead"], &limit[..]].concat(), "--all"),
+        (
+            [&["reset", "--dry-run"], &limit[..], &key[..]].concat(),
+            "'--dry-run' cannot be used with '--key",
+        ),
+        ([&["reset", "--dry-run"], &limit[..]].concat(), "--all"),
+        (
+            [&["reset", "--all"], &limit[..]].concat(),
+            "not a limit's name",
+        ),
+        (vec!["reset", "--all", "--prefix", "a*"], "not a prefix"),
+        (vec!["doctor", "--prefix", "a*"], "not a prefix"),
+    ] {
+        let output = run("redis://127.0.0.1:1", &arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(hint), "{}", stderr(&output));
+    }
+}

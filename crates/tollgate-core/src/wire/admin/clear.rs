@@ -1,0 +1,266 @@
+//! `Clear`: forgets many states at once, in steps that a busy server does not notice.
+
+use std::time::Duration;
+
+use super::names::{Held, name, pattern};
+use super::states::{Ahead, SCANNED};
+use super::{Command, Node};
+use super::{Nodes, Reply, Sender, accepted, command, is_elsewhere, refusal};
+use crate::error::StoreError;
+use crate::wire::fault::Effect;
+use crate::wire::store::{WireStore, until};
+
+/// How many keys are deleted in one exchange.
+const UNLINKED: usize = 25;
+
+/// Which states to clear.
+///
+/// Unless narrowed, these are all states of a store's prefix: those of every limit and key, counted
+/// by the server's clock or a caller's, with or without scripts. Keys of other programs and of
+/// other prefixes are never among them.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::wire::Clear;
+///
+/// let everything = Clear::new();
+/// let locked = Clear::new().with_limit("login").ahead_by(Duration::from_secs(1));
+/// assert_ne!(everything, locked);
+/// assert!(locked.dry_run().is_dry_run());
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Clear {
+    limits: Vec<String>,
+    ahead: Option<Duration>,
+    is_dry_run: bool,
+}
+
+impl Clear {
+    /// Returns that all states of the store's prefix are to be cleared.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Clears only states of the limit called `name`, whatever its algorithm and quota; repeat it
+    /// for several limits.
+    #[must_use]
+    pub fn with_limit(mut self, name: impl Into<String>) -> Self {
+        self.limits.push(name.into());
+        self
+    }
+
+    /// Clears only states whose latest instant lies ahead of the server's clock by more than
+    /// `least`.
+    ///
+    /// These were written while a clock was wrong, and deny until time catches up with them. A
+    /// second leaves out what the clocks of healthy servers differ by.
+    #[must_use]
+    pub const fn ahead_by(mut self, least: Duration) -> Self {
+        self.ahead = Some(least);
+        self
+    }
+
+    /// Only counts what would be cleared, and changes nothing.
+    #[must_use]
+    pub const fn dry_run(mut self) -> Self {
+        self.is_dry_run = true;
+        self
+    }
+
+    /// Returns whether nothing is changed.
+    #[must_use]
+    pub const fn is_dry_run(&self) -> bool {
+        self.is_dry_run
+    }
+}
+
+/// How far clearing has come, or what came of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Cleared {
+    /// The servers that states were looked for on: one, or the masters of a cluster.
+    pub servers: usize,
+    /// The keys that these servers held at the beginning, those of other programs included; `None`
+    /// if the user may not run `DBSIZE`.
+    pub keys: Option<u64>,
+    /// About how many keys were looked at.
+    pub scanned: u64,
+    /// The states that were asked for. One that is written while its server's table of keys grows
+    /// may be found, and counted here, twice.
+    pub found: u64,
+    /// The states that were deleted, which may have expired just before.
+    pub cleared: u64,
+    /// Keys of the prefix that were left: another release encodes them otherwise, or, where only
+    /// states ahead of the clock were asked for, they hold no state or could not be read.
+    pub skipped: u64,
+}
+
+impl<E: Nodes> WireStore<E> {
+    /// Deletes the states that `what` names, on the server or on every master of a cluster.
+    ///
+    /// Keys whose states are deleted start afresh. `progress` is called after every step, with what
+    /// was done so far.
+    ///
+    /// The servers go on to decide meanwhile. They are asked for about a hundred keys at a time
+    /// (`SCAN`), read 50 at a time where that is needed, and told to delete 25 at a time
+    /// (`UNLINK`); each such exchange has the store's deadline. A state that is written while this
+    /// goes on may be missed, and so may those of a slot of a cluster that moves meanwhile: clear
+    /// again afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::reset`](crate::Store::reset). What was deleted before stays deleted, and
+    /// clearing may be repeated.
+    pub async fn clear(
+        &self,
+        what: &Clear,
+        mut progress: impl FnMut(&Cleared) + Send,
+    ) -> Result<Cleared, StoreError> {
+        let sender = Sender {
+            engine: self.engine(),
+            deadline: self.options().deadline(),
+        };
+        let masters = sender.masters().await?;
+        let mut cleared = Cleared {
+            servers: masters.len(),
+            ..Cleared::default()
+        };
+        let mut sizes = Vec::with_capacity(masters.len());
+        for master in &masters {
+            let reply = sender.read(&master.node, command([b"DBSIZE"])).await?;
+            sizes.push(reply.number());
+        }
+        cleared.keys = sizes.iter().copied().sum();
+        progress(&cleared);
+        let run = Run {
+            sender,
+            what,
+            prefix: self.options().prefix(),
+        };
+        for (master, size) in masters.iter().zip(sizes) {
+            run.clear(&master.node, size, &mut cleared, &mut progress)
+                .await?;
+        }
+        Ok(cleared)
+    }
+}
+
+/// One clearing.
+struct Run<'a, E> {
+    sender: Sender<'a, E>,
+    what: &'a Clear,
+    prefix: &'a str,
+}
+
+impl<E: Nodes> Run<'_, E> {
+    /// Clears the states of `node`, which held `size` keys at the beginning.
+    async fn clear(
+        &self,
+        node: &Node,
+        size: Option<u64>,
+        cleared: &mut Cleared,
+        progress: &mut (impl FnMut(&Cleared) + Send),
+    ) -> Result<(), StoreError> {
+        let limit = match self.what.limits.as_slice() {
+            [limit] => Some(limit.as_str()),
+            _ => None,
+        };
+        let pattern = pattern(self.prefix, limit);
+        let before = cleared.scanned;
+        let mut cursor = Some(b"0".to_vec());
+        while let Some(from) = cursor {
+            let scan = self.sender.scan(node, &from, &pattern).await?;
+            let keys = self.choose(node, scan.keys, cleared).await?;
+            cleared.found += count(keys.len());
+            if !self.what.is_dry_run {
+                for keys in keys.chunks(UNLINKED) {
+                    cleared.cleared += self.unlink(node, keys).await?;
+                }
+            }
+            cursor = scan.next;
+            let most = size.map_or(u64::MAX, |size| before.saturating_add(size));
+            cleared.scanned = match (&cursor, size) {
+                (None, Some(_)) => most,
+                _ => cleared.scanned.saturating_add(SCANNED).min(most),
+            };
+            progress(cleared);
+        }
+        Ok(())
+    }
+
+    /// Returns those of `keys` that are to be cleared.
+    async fn choose(
+        &self,
+        node: &Node,
+        keys: Vec<Vec<u8>>,
+        cleared: &mut Cleared,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let limits = &self.what.limits;
+        let mut chosen = Vec::with_capacity(keys.len());
+        for key in keys {
+            let Some(name) = name(self.prefix, &key) else {
+                continue;
+            };
+            if !limits.is_empty() && !limits.iter().any(|limit| limit == name.limit) {
+                continue;
+            }
+            if name.held == Held::Otherwise {
+                cleared.skipped += 1;
+                continue;
+            }
+            chosen.push(key);
+        }
+        let Some(least) = self.what.ahead else {
+            return Ok(chosen);
+        };
+        let ahead = self.sender.ahead(node, self.prefix, &chosen).await?;
+        let mut ahead = ahead.into_iter();
+        chosen.retain(|_| match ahead.next() {
+            Some(Ahead::By(by)) => by > least,
+            Some(Ahead::Gone) => false,
+            Some(Ahead::Unknown) | None => {
+                cleared.skipped += 1;
+                false
+            }
+        });
+        Ok(chosen)
+    }
+
+    /// Deletes `keys`, and returns how many there were.
+    async fn unlink(&self, node: &Node, keys: &[Vec<u8>]) -> Result<u64, StoreError> {
+        let unlink = |keys: &[Vec<u8>]| -> Command {
+            let mut command = vec![b"UNLINK".to_vec()];
+            command.extend_from_slice(keys);
+            command
+        };
+        let commands: Vec<Command> = if self.sender.engine.is_clustered() {
+            // The keys of one command must be of one slot.
+            keys.chunks(1).map(unlink).collect()
+        } else {
+            vec![unlink(keys)]
+        };
+        let replies = self.sender.send(node, &commands, Effect::Forgets).await?;
+        let mut deleted = 0;
+        for (reply, key) in replies.into_iter().zip(keys) {
+            match reply {
+                // Its slot is on the way to another node, where this follows.
+                Reply::Error(line) if is_elsewhere(&line) && self.sender.engine.is_clustered() => {
+                    let work = self.sender.engine.forget(std::slice::from_ref(key));
+                    let (deadline, engine) = (self.sender.deadline, self.sender.engine);
+                    until(deadline, engine, Effect::Forgets, || true, work).await?;
+                    deleted += 1;
+                }
+                Reply::Error(line) => return Err(refusal(&line)),
+                reply => deleted += accepted(reply)?.number().unwrap_or(0),
+            }
+        }
+        Ok(deleted)
+    }
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

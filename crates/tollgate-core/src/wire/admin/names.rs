@@ -1,0 +1,224 @@
+//! The names of keys, read back: which limit, algorithm and clock a key's text tells of.
+
+use super::Command;
+use super::command;
+use crate::algorithm::{FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
+use crate::wire::Paired;
+use crate::wire::keyspace::{CALLER, PLAIN, VERSION};
+
+/// What a key of a store is called.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Name<'a> {
+    pub(super) limit: &'a str,
+    pub(super) held: Held,
+}
+
+/// How a key holds its state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Held {
+    /// By a script.
+    ByScript(Shape),
+    /// As a counter without scripts, for the window that begins at this instant.
+    CounterOf(u64),
+    /// As a counter without scripts, for a window of this length from its first call.
+    CounterFor(u64),
+    /// In the encoding of another release.
+    Otherwise,
+}
+
+/// An algorithm, with the numbers that its states depend on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Shape {
+    FixedWindow([u64; 1]),
+    Gcra,
+    SlidingBuckets([u64; 2]),
+    SlidingCounter([u64; 1]),
+    SlidingLog,
+}
+
+impl Shape {
+    fn parse(text: &str) -> Option<Self> {
+        let number = |digits: &str| digits.parse::<u64>().ok();
+        let fixed = text
+            .strip_prefix("fixed-window-aligned-")
+            .or_else(|| text.strip_prefix("fixed-window-anchored-"));
+        if let Some(window) = fixed {
+            return Some(Self::FixedWindow([number(window)?]));
+        }
+        if let Some(window) = text.strip_prefix("sliding-counter-") {
+            return Some(Self::SlidingCounter([number(window)?]));
+        }
+        if let Some(numbers) = text.strip_prefix("sliding-buckets-") {
+            let (window, buckets) = numbers.split_once('-')?;
+            return Some(Self::SlidingBuckets([number(window)?, number(buckets)?]));
+        }
+        match text {
+            "gcra" => Some(Self::Gcra),
+            "sliding-log" => Some(Self::SlidingLog),
+            _ => None,
+        }
+    }
+
+    /// Returns the commands that read as much of `key` as [`latest`](Self::latest) needs.
+    pub(super) fn reads(self, key: &[u8]) -> Vec<Command> {
+        match self {
+            Self::SlidingLog => vec![
+                command([b"LINDEX", key, b"0"]),
+                command([b"LINDEX", key, b"-1"]),
+            ],
+            _ => vec![command([b"GET", key])],
+        }
+    }
+
+    /// Returns the latest instant that a state has seen, if it is one that a limit writes.
+    pub(super) fn latest(self, values: &[Vec<u8>]) -> Option<u64> {
+        match self {
+            Self::FixedWindow(shape) => FixedWindow::latest(&shape, values),
+            Self::Gcra => Gcra::latest(&[], values),
+            Self::SlidingBuckets(shape) => SlidingBuckets::latest(&shape, values),
+            Self::SlidingCounter(shape) => SlidingCounter::latest(&shape, values),
+            Self::SlidingLog => SlidingLog::latest(&[], values),
+        }
+    }
+}
+
+/// Returns what `key` is called, if it is a key of a store with `prefix`.
+///
+/// A key of another program, or of a prefix that merely begins alike, has no known algorithm in
+/// the second place and a version in the third.
+pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
+    let rest = key.strip_prefix(prefix.as_bytes())?.strip_prefix(b":")?;
+    // Whatever comes before a user's part is ASCII.
+    let brace = rest.iter().position(|&byte| byte == b'{')?;
+    let mut parts = std::str::from_utf8(&rest[..brace]).ok()?.split(':');
+    let (limit, shape, version) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next() != Some("") || parts.next().is_some() {
+        return None;
+    }
+    let text = shape;
+    let shape = Shape::parse(shape)?;
+    let held = match version.strip_prefix(VERSION) {
+        Some("" | CALLER) => Held::ByScript(shape),
+        Some(variant) if variant.starts_with(PLAIN) => {
+            counter(text, shape, &variant[PLAIN.len()..])?
+        }
+        _ => {
+            let number = version.strip_prefix('v')?.split('-').next()?;
+            number.parse::<u64>().ok()?;
+            Held::Otherwise
+        }
+    };
+    Some(Name { limit, held })
+}
+
+/// Returns how a store without scripts counts; `variant` is `-AMOUNT`, `-WINDOW`, both or neither.
+fn counter(text: &str, shape: Shape, variant: &str) -> Option<Held> {
+    let Shape::FixedWindow([window_us]) = shape else {
+        return None;
+    };
+    if text.starts_with("fixed-window-anchored-") {
+        return Some(Held::CounterFor(window_us));
+    }
+    let (_, window) = variant.rsplit_once('-')?;
+    let start = window.parse::<u64>().ok()?.checked_mul(window_us)?;
+    Some(Held::CounterOf(start))
+}
+
+/// Returns what `SCAN` is to match for the keys of `prefix`, of one limit or of all.
+pub(super) fn pattern(prefix: &str, limit: Option<&str>) -> Vec<u8> {
+    let mut pattern = Vec::new();
+    for part in std::iter::once(prefix).chain(limit) {
+        for &byte in part.as_bytes() {
+            if matches!(byte, b'*' | b'?' | b'[' | b']' | b'^' | b'\\') {
+                pattern.push(b'\\');
+            }
+            pattern.push(byte);
+        }
+        pattern.push(b':');
+    }
+    pattern.push(b'*');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(key: &str) -> Option<(&str, Held)> {
+        name("shop", key.as_bytes()).map(|name| (name.limit, name.held))
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for (key, limit, held) in [
+            ("shop:a:gcra:v1:{k}", "a", Held::ByScript(Shape::Gcra)),
+            (
+                "shop:a.b:sliding-log:v1-caller:{k%3a}:/rest:{",
+                "a.b",
+                Held::ByScript(Shape::SlidingLog),
+            ),
+            (
+                "shop:a:fixed-window-aligned-60:v1:{k}",
+                "a",
+                Held::ByScript(Shape::FixedWindow([60])),
+            ),
+            (
+                "shop:a:sliding-buckets-60-7:v1:{k}",
+                "a",
+                Held::ByScript(Shape::SlidingBuckets([60, 7])),
+            ),
+            (
+                "shop:a:fixed-window-aligned-60:v1-plain-5-9:{k}",
+                "a",
+                Held::CounterOf(540),
+            ),
+            (
+                "shop:a:fixed-window-aligned-60:v1-plain-9:{k}",
+                "a",
+                Held::CounterOf(540),
+            ),
+            (
+                "shop:a:fixed-window-anchored-60:v1-plain-5:{k}",
+                "a",
+                Held::CounterFor(60),
+            ),
+            ("shop:a:gcra:v7-caller:{k}", "a", Held::Otherwise),
+        ] {
+            assert_eq!(read(key), Some((limit, held)), "{key}");
+        }
+    }
+
+    #[test]
+    fn keys_of_others_have_no_name() {
+        for key in [
+            "shop",
+            "shop:",
+            "shop:a:gcra:v1:k",
+            "shop:a:gcra:v1",
+            "shop:a:gcra:w1:{k}",
+            "shop:a:gcra:v:{k}",
+            "shop:a:gcra:v1:x:{k}",
+            "shop:a:hits:v1:{k}",
+            "shop:a:sliding-counter-x:v1:{k}",
+            "shop:a:gcra:v1-plain-5:{k}",
+            // Of the prefix `shop:eu`, and of `shop:eu` with the limit `gcra`.
+            "shop:eu:a:gcra:v1:{k}",
+            "shop:eu:gcra:gcra:v1:{k}",
+            "shopping:a:gcra:v1:{k}",
+            "other:a:gcra:v1:{k}",
+            "session:{k}",
+        ] {
+            assert_eq!(read(key), None, "{key}");
+        }
+        assert_eq!(name("shop", b"shop:\xff:gcra:v1:{k}"), None);
+        let eu = name("shop:eu", b"shop:eu:gcra:gcra:v1:{k}");
+        assert_eq!(eu.unwrap().limit, "gcra");
+    }
+
+    #[test]
+    fn patterns_match_what_they_say() {
+        assert_eq!(pattern("shop", None), b"shop:*");
+        assert_eq!(pattern("shop", Some("a")), b"shop:a:*");
+        assert_eq!(pattern("a*b?[c]^\\", None), br"a\*b\?\[c\]\^\\:*");
+    }
+}

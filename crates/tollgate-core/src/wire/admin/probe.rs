@@ -1,0 +1,324 @@
+//! Tries, on keys of its own, what limits do on a server: commands one by one, and decisions.
+
+use std::slice;
+
+use super::diagnose::{Finding, Severity};
+use super::{Command, Master, Nodes, Reply, Sender, command, refusal};
+use crate::algorithm::Algorithm;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::request::{Check, Request};
+use crate::wire::fault::Effect;
+use crate::wire::keyspace::Keyspace;
+use crate::wire::script::Script;
+use crate::wire::store::WireStore;
+
+/// The name of the limits that are tried, which no service is likely to use.
+const LIMIT: &str = "tollgate-doctor";
+/// One of each algorithm, with windows so short that their states are soon gone.
+const ALGORITHMS: [&str; 5] = [
+    "fixed-window:9/10s",
+    "gcra:9/10s",
+    "sliding-buckets:9/10s,buckets=2",
+    "sliding-counter:9/10s",
+    LOG,
+];
+/// The one that needs other commands than the rest.
+const LOG: &str = "sliding-log:9/10s";
+/// How long the key lives that commands are tried on, in milliseconds.
+const LIFETIME: &[u8] = b"60000";
+/// What only sliding logs need, as an access list has it.
+const OF_LOGS: [&str; 7] = [
+    "lindex", "llen", "lrange", "lset", "ltrim", "pexpire", "rpush",
+];
+/// What decisions can do without, as long as all goes well.
+const AT_TIMES: [&str; 2] = ["script|load", "unlink"];
+/// A digest that no script has.
+const NO_SCRIPT: &[u8; 40] = &[b'0'; 40];
+
+/// What came of trying commands.
+#[derive(Debug, Default)]
+struct Tried {
+    /// What the user may not run, or the server does not know, as an access list has it.
+    missing: Vec<&'static str>,
+    /// What was not tried.
+    untried: Vec<&'static str>,
+    /// Whether the user may not touch keys of the prefix.
+    is_out_of_reach: bool,
+    /// Why the server accepts no writes.
+    refusal: Option<String>,
+}
+
+impl Tried {
+    fn note(&mut self, name: &'static str, reply: &Reply) {
+        let Reply::Error(line) = reply else {
+            return;
+        };
+        let is_unknown = line.contains("unknown command") || line.contains("unknown subcommand");
+        let is_denied = line.starts_with("NOPERM") && line.contains(" to run the ");
+        if is_unknown || is_denied {
+            self.missing.push(name);
+        } else if line.starts_with("NOPERM") {
+            self.is_out_of_reach = true;
+        } else if name == "set" {
+            self.refusal = Some(line.clone());
+        }
+        // Whatever else a server says of these commands, it says because it would run them.
+    }
+
+    fn findings(&self, prefix: &str) -> Vec<Finding> {
+        const CHECK: &str = "permissions";
+        let mut findings = Vec::new();
+        if self.is_out_of_reach {
+            findings.push(Finding::new(
+                Severity::Serious,
+                CHECK,
+                format!("the user may not touch keys that begin with `{prefix}:`"),
+                format!("grant the keys: `ACL SETUSER user ~{prefix}:*`"),
+            ));
+        }
+        if !self.missing.is_empty() {
+            let of = |names: &[&str]| self.missing.iter().all(|name| names.contains(name));
+            let (severity, what) = match () {
+                () if of(&OF_LOGS) => (Severity::Warning, "sliding logs fail"),
+                () if of(&AT_TIMES) => (
+                    Severity::Warning,
+                    "calls fail once the server forgets its scripts, or keys cannot be reset",
+                ),
+                () if of(&[&OF_LOGS[..], &AT_TIMES[..]].concat()) => (
+                    Severity::Warning,
+                    "sliding logs fail, and some other calls will",
+                ),
+                () => (Severity::Serious, "calls fail"),
+            };
+            findings.push(Finding::new(
+                severity,
+                CHECK,
+                format!("cannot run {}: {what}", listed(&self.missing)),
+                format!(
+                    "grant them: `ACL SETUSER user +{}`, and do not rename or disable them",
+                    self.missing.join(" +")
+                ),
+            ));
+        }
+        if !self.untried.is_empty() {
+            findings.push(Finding::new(
+                Severity::Unknown,
+                CHECK,
+                format!("could not try {}", listed(&self.untried)),
+                "see the other findings, and try again",
+            ));
+        }
+        if findings.is_empty() {
+            findings.push(Finding::ok(
+                CHECK,
+                "the user may run every command that limits need, on the keys of this prefix",
+            ));
+        }
+        findings.push(match &self.refusal {
+            Some(line) => {
+                let found = format!("a write was refused: {line}");
+                Finding::new(Severity::Serious, "writes", found, explained(line))
+            }
+            None if self.missing.contains(&"set") || self.is_out_of_reach => Finding::new(
+                Severity::Unknown,
+                "writes",
+                "could not try to write",
+                "see the finding about permissions",
+            ),
+            None => Finding::ok("writes", "the server accepts writes"),
+        });
+        findings
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    format!("`{}`", names.join("`, `"))
+}
+
+/// Returns what to do about an error of the server, without the error itself.
+pub(super) fn explained(line: &str) -> String {
+    let told = refusal(line).to_string();
+    told.strip_suffix(&format!(" ({line})"))
+        .unwrap_or(&told)
+        .to_owned()
+}
+
+/// Tries commands and decisions at `master`, deletes what they wrote, and says what came of them.
+pub(super) async fn probe<E: Nodes>(
+    store: &WireStore<E>,
+    sender: &Sender<'_, E>,
+    master: &Master,
+) -> Result<Vec<Finding>, StoreError> {
+    let limits: Vec<Limit> = ALGORITHMS.iter().filter_map(|text| limit(text)).collect();
+    let keyspace = Keyspace::new(store.options());
+    let (Some(limit), Some(key)) = (limits.first(), own_key(store, &keyspace, &limits, master))
+    else {
+        return Ok(Vec::new());
+    };
+    let tried_on = Key::new(&key).with_rest("commands");
+    let [on, _] = keyspace.both(&Check::new(limit, tried_on, 1));
+    let mut keys = vec![on.clone()];
+    let mut tried = commands(
+        sender,
+        master,
+        &on,
+        Script::of(&Request::consume(Check::new(limit, tried_on, 1))),
+    )
+    .await?;
+
+    let mut failed: Vec<(&Limit, StoreError)> = Vec::new();
+    for limit in &limits {
+        let check = Check::new(limit, key.as_str(), 1);
+        keys.extend(keyspace.both(&check));
+        if let Err(error) = store.decide(&Request::consume(check)).await {
+            failed.push((limit, error));
+        }
+    }
+
+    let unlink: Vec<Command> = keys.iter().map(|key| command([b"UNLINK", key])).collect();
+    let replies = sender.send(&master.node, &unlink, Effect::Forgets).await?;
+    if let Some(reply) = replies.first() {
+        tried.note("unlink", reply);
+    }
+    let mut findings = tried.findings(store.options().prefix());
+    findings.push(decided(&failed));
+    Ok(findings)
+}
+
+/// Tries the commands that limits need on the key `on`, one by one.
+///
+/// All of them are about a string that expires, so that those for lists are refused for its type
+/// once the user may run them: none can leave a key behind that never expires.
+async fn commands<E: Nodes>(
+    sender: &Sender<'_, E>,
+    master: &Master,
+    on: &[u8],
+    script: &Script,
+) -> Result<Tried, StoreError> {
+    let mut tried = Tried::default();
+    let set = command([b"SET", on, b"probe", b"PX", LIFETIME]);
+    let replies = sender.send(&master.node, slice::from_ref(&set), Effect::Counts);
+    let replies = replies.await?;
+    let is_set = replies.iter().all(|reply| reply.error().is_none());
+    for reply in &replies {
+        tried.note("set", reply);
+    }
+    let mut commands: Vec<(&'static str, Command)> = vec![
+        ("evalsha", command([b"EVALSHA", NO_SCRIPT, b"1", on])),
+        ("get", command([b"GET", on])),
+        ("lindex", command([b"LINDEX", on, b"0"])),
+        ("llen", command([b"LLEN", on])),
+        ("lrange", command([b"LRANGE", on, b"0", b"0"])),
+        ("lset", command([b"LSET", on, b"0", b"probe"])),
+        ("ltrim", command([b"LTRIM", on, b"0", b"-1"])),
+        ("pexpire", command([b"PEXPIRE", on, LIFETIME])),
+        (
+            "script|load",
+            command([b"SCRIPT", b"LOAD", script.text().as_bytes()]),
+        ),
+        ("time", command([b"TIME"])),
+    ];
+    if is_set {
+        commands.push(("rpush", command([b"RPUSH", on, b"probe"])));
+    } else {
+        // It would make a key that never expires.
+        tried.untried.push("rpush");
+    }
+    let (names, commands): (Vec<_>, Vec<_>) = commands.into_iter().unzip();
+    let replies = sender.send(&master.node, &commands, Effect::Counts).await?;
+    for (name, reply) in names.into_iter().zip(&replies) {
+        tried.note(name, reply);
+    }
+    tried.missing.sort_unstable();
+    Ok(tried)
+}
+
+/// Returns what it means that these limits could not be decided.
+fn decided(failed: &[(&Limit, StoreError)]) -> Finding {
+    const CHECK: &str = "decisions";
+    let Some((_, error)) = failed.first() else {
+        return Finding::ok(CHECK, "a call was decided by every algorithm");
+    };
+    let name = |(limit, _): &(&Limit, StoreError)| {
+        let text = limit.algorithm().to_string();
+        let name = text.split(':').next().unwrap_or(&text);
+        name.to_owned()
+    };
+    let names: Vec<String> = failed.iter().map(name).collect();
+    let severity = match names.as_slice() {
+        [name] if LOG.starts_with(name.as_str()) => Severity::Warning,
+        _ => Severity::Serious,
+    };
+    Finding::new(
+        severity,
+        CHECK,
+        format!("calls cannot be decided by {}", names.join(", ")),
+        error.to_string(),
+    )
+}
+
+fn limit(text: &str) -> Option<Limit> {
+    let algorithm: Algorithm = text.parse().ok()?;
+    Limit::new(LIMIT, algorithm).ok()
+}
+
+/// Returns the partition of a key of this probe's own, in a slot of `master`.
+fn own_key<E: Nodes>(
+    store: &WireStore<E>,
+    keyspace: &Keyspace,
+    limits: &[Limit],
+    master: &Master,
+) -> Option<String> {
+    let now = store.engine().now();
+    let since = now.duration_since(std::time::UNIX_EPOCH);
+    let since = since.unwrap_or_default().as_micros();
+    // In a cluster of many masters, one may have few slots.
+    let mut candidates = (0..1 << 20).map(|number| format!("{since}-{number}"));
+    candidates.find(|candidate| {
+        let check = limits
+            .first()
+            .map(|limit| Check::new(limit, candidate.as_str(), 1));
+        let key = check.map(|check| keyspace.both(&check));
+        let slot = key.map(|[key, _]| slot_of(&key));
+        let is_own = |slot: u16| master.slots.iter().any(|range| range.contains(&slot));
+        master.slots.is_empty() || slot.is_some_and(is_own)
+    })
+}
+
+/// Returns the slot of `key`: CRC-16/XMODEM of what is in its braces, modulo 16,384.
+fn slot_of(key: &[u8]) -> u16 {
+    let tag = key.splitn(2, |&byte| byte == b'{').nth(1);
+    let tag = tag.and_then(|rest| rest.split(|&byte| byte == b'}').next());
+    let crc = tag.unwrap_or(key).iter().fold(0_u16, |crc, &byte| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+            let shifted = crc << 1;
+            if crc & 0x8000 == 0 {
+                shifted
+            } else {
+                shifted ^ 0x1021
+            }
+        })
+    });
+    crc % 16_384
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_as_servers_compute_them() {
+        // The check value of CRC-16/XMODEM.
+        assert_eq!(slot_of(b"123456789"), 0x31c3);
+        assert_eq!(slot_of(b"a{123456789}:b"), 0x31c3);
+        assert_eq!(slot_of(b"foo"), 12_182);
+    }
+
+    #[test]
+    fn every_algorithm_is_tried() {
+        let limits: Vec<_> = ALGORITHMS.iter().filter_map(|text| limit(text)).collect();
+        assert_eq!(limits.len(), ALGORITHMS.len());
+    }
+}

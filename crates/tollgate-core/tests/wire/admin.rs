@@ -1,0 +1,350 @@
+//! Clearing and diagnosing, on servers that no machine here can be: old ones, ones whose clock is
+//! wrong, and ones that answer anything.
+
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use proptest::prelude::*;
+use tollgate_core::ErrorKind;
+use tollgate_core::wire::{
+    Call, Clear, Cleared, Clock, Command, Diagnosis, Engine, Failure, Node, Nodes, Options, Reply,
+    Severity, WireStore,
+};
+
+use crate::engine::now;
+
+type Answer = dyn Fn(&[String]) -> Reply + Send + Sync;
+
+/// Answers each command as it is told to, and remembers what it was sent where.
+struct Fake {
+    answer: Box<Answer>,
+    clustered: bool,
+    sent: Mutex<Vec<(Node, Vec<String>)>>,
+}
+
+/// What this machine's clock shows.
+const HERE: Duration = Duration::from_secs(1_780_000_000);
+
+impl Fake {
+    fn store(answer: impl Fn(&[String]) -> Reply + Send + Sync + 'static) -> WireStore<Self> {
+        Self::with(Options::new(), false, answer)
+    }
+
+    fn with(
+        options: Options,
+        clustered: bool,
+        answer: impl Fn(&[String]) -> Reply + Send + Sync + 'static,
+    ) -> WireStore<Self> {
+        let engine = Self {
+            answer: Box::new(answer),
+            clustered,
+            sent: Mutex::default(),
+        };
+        WireStore::new(engine, options)
+    }
+
+    fn sent(&self, name: &str) -> Vec<(Node, Vec<String>)> {
+        let sent = self.sent.lock().unwrap();
+        let of_name = sent.iter().filter(|(_, words)| words[0] == name);
+        of_name.cloned().collect()
+    }
+}
+
+impl Engine for Fake {
+    async fn run(&self, _call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        Err(Failure::refused("ERR no", "no"))
+    }
+
+    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
+        let words = keys.iter().map(|key| String::from_utf8_lossy(key).into());
+        let words = ["FORGET".to_owned()].into_iter().chain(words).collect();
+        self.sent.lock().unwrap().push((Node::Any, words));
+        Ok(())
+    }
+
+    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        Some(work.await)
+    }
+
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + HERE
+    }
+
+    fn is_clustered(&self) -> bool {
+        self.clustered
+    }
+}
+
+impl Nodes for Fake {
+    async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {
+        let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+        let replies = commands.iter().map(|command| {
+            let words: Vec<String> = command.iter().map(text).collect();
+            let reply = (self.answer)(&words);
+            self.sent.lock().unwrap().push((node.clone(), words));
+            reply
+        });
+        Ok(replies.collect())
+    }
+}
+
+fn bytes(text: impl AsRef<[u8]>) -> Reply {
+    Reply::Bytes(text.as_ref().to_vec())
+}
+
+fn list(texts: &[&str]) -> Reply {
+    Reply::List(texts.iter().map(bytes).collect())
+}
+
+/// Returns the reply to `TIME` of a clock that is off by so many seconds.
+fn time(off: i64) -> Reply {
+    let seconds = i64::try_from(HERE.as_secs()).unwrap() + off;
+    list(&[&seconds.to_string(), "0"])
+}
+
+fn severity(diagnosis: &Diagnosis, check: &str) -> Severity {
+    let mut findings = diagnosis.findings().iter();
+    let finding = findings.find(|finding| finding.check == check);
+    finding
+        .unwrap_or_else(|| panic!("{check}: {diagnosis:#?}"))
+        .severity
+}
+
+#[test]
+fn old_servers_are_reported() {
+    for (version, expected) in [
+        ("5.0.14", Severity::Serious),
+        ("6.0.20", Severity::Serious),
+        ("6.2.0", Severity::Ok),
+    ] {
+        let store = Fake::store(move |words| match words[0].as_str() {
+            "INFO" => bytes(format!("# Server\r\nredis_version:{version}\r\n")),
+            _ => Reply::Nil,
+        });
+        let diagnosis = now(store.diagnose());
+        assert_eq!(severity(&diagnosis, "version"), expected, "{version}");
+    }
+}
+
+#[test]
+fn clocks_that_are_apart_are_reported() {
+    for (off, clock, expected) in [
+        (0, Clock::Server, Severity::Ok),
+        (1, Clock::Server, Severity::Ok),
+        (5, Clock::Server, Severity::Note),
+        (-5, Clock::Server, Severity::Note),
+        (7_200, Clock::Server, Severity::Warning),
+        (-7_200, Clock::Server, Severity::Warning),
+        // Every second that two callers are apart is missing from a window.
+        (5, Clock::Caller, Severity::Warning),
+    ] {
+        let options = Options::new().with_clock(clock);
+        let store = Fake::with(options, false, move |words| match words[0].as_str() {
+            "TIME" => time(off),
+            _ => Reply::Nil,
+        });
+        let diagnosis = now(store.diagnose());
+        assert_eq!(severity(&diagnosis, "clock"), expected, "{off}");
+        let mut findings = diagnosis.findings().iter();
+        let clock = findings.find(|finding| finding.check == "clock").unwrap();
+        if off > 1_000 {
+            assert!(clock.found.contains("2 hours ahead of"), "{clock:?}");
+        } else if off < -1_000 {
+            assert!(clock.found.contains("2 hours behind"), "{clock:?}");
+        }
+    }
+}
+
+fn range(first: i64, last: i64, host: &str, port: i64) -> Reply {
+    let node = Reply::List(vec![bytes(host), Reply::Integer(port), bytes("id")]);
+    Reply::List(vec![
+        Reply::Integer(first),
+        Reply::Integer(last),
+        node.clone(),
+        node,
+    ])
+}
+
+#[test]
+fn every_master_is_cleared_key_by_key() {
+    let slots = || {
+        Reply::List(vec![
+            range(0, 99, "10.0.0.1", 7_000),
+            range(100, 199, "10.0.0.2", 7_000),
+            range(200, 16_382, "10.0.0.1", 7_000),
+            // A node that does not know its own address.
+            range(16_383, 16_383, "", 7_001),
+        ])
+    };
+    let key = |name: &str| format!("tollgate:a:gcra:v1:{{{name}}}");
+    let (stays, moved) = (key("stays"), key("moved"));
+    let answer = {
+        let moved = moved.clone();
+        move |words: &[String]| match words[0].as_str() {
+            "CLUSTER" if words[1] == "SLOTS" => slots(),
+            "DBSIZE" => Reply::Integer(2),
+            "SCAN" => Reply::List(vec![bytes("0"), list(&[&stays, &moved])]),
+            "UNLINK" if words[1..] == [moved.as_str()] => Reply::Error("ASK 1 h:1".into()),
+            "UNLINK" => Reply::Integer(1),
+            _ => Reply::Nil,
+        }
+    };
+    let store = Fake::with(Options::new(), true, answer);
+    let cleared = now(store.clear(&Clear::new(), |_| ())).unwrap();
+    assert_eq!((cleared.servers, cleared.keys), (3, Some(6)));
+    assert_eq!((cleared.found, cleared.cleared), (6, 6));
+    let engine = store.engine();
+    let at = |host: &str| Node::At {
+        host: host.to_owned(),
+        port: 7_000,
+    };
+    let nodes = [at("10.0.0.1"), at("10.0.0.2"), Node::Serving(16_383)];
+    let scanned: Vec<Node> = engine
+        .sent("SCAN")
+        .into_iter()
+        .map(|(node, _)| node)
+        .collect();
+    assert_eq!(scanned, nodes);
+    // Keys of one command would have to be of one slot.
+    assert!(
+        engine
+            .sent("UNLINK")
+            .iter()
+            .all(|(_, words)| words.len() == 2)
+    );
+    // What is elsewhere is followed there.
+    let followed = engine.sent("FORGET");
+    assert!(followed.len() == 3 && followed.iter().all(|(_, words)| words[1] == moved));
+}
+
+#[test]
+fn steps_are_small() {
+    let keys: Vec<String> = (0..400)
+        .map(|number| format!("tollgate:a:gcra:v1:{{{number}}}"))
+        .collect();
+    let keys = move || bytes_of(&keys);
+    let state: Vec<u8> = [0., 9e15, 1.]
+        .into_iter()
+        .flat_map(f64::to_le_bytes)
+        .collect();
+    let store = Fake::store(move |words| match words[0].as_str() {
+        "SCAN" if words[1] == "0" => Reply::List(vec![bytes("7"), keys()]),
+        "SCAN" => Reply::List(vec![bytes("0"), Reply::List(Vec::new())]),
+        "GET" => bytes(&state),
+        "TIME" => time(0),
+        "UNLINK" => Reply::Integer(i64::try_from(words.len() - 1).unwrap()),
+        _ => Reply::Error("NOPERM this user has no permissions to run the 'dbsize' command".into()),
+    });
+    let what = Clear::new().ahead_by(Duration::ZERO);
+    let mut steps = Vec::new();
+    let cleared = now(store.clear(&what, |so_far| steps.push(*so_far))).unwrap();
+    assert_eq!((cleared.found, cleared.cleared), (400, 400));
+    assert_eq!(cleared.keys, None);
+    assert_eq!(
+        steps.first(),
+        Some(&{
+            let mut none = Cleared::default();
+            none.servers = 1;
+            none
+        })
+    );
+    assert_eq!(steps.last(), Some(&cleared));
+    let engine = store.engine();
+    for (_, words) in engine.sent("SCAN") {
+        assert_eq!(words[2..], ["MATCH", "tollgate:*", "COUNT", "100"]);
+    }
+    let unlinks = engine.sent("UNLINK");
+    assert!(unlinks.iter().all(|(_, words)| words.len() <= 26));
+    // A clock is read after each fifty states.
+    assert_eq!(engine.sent("TIME").len(), 8);
+}
+
+fn bytes_of(texts: &[String]) -> Reply {
+    Reply::List(texts.iter().map(bytes).collect())
+}
+
+#[test]
+fn a_server_that_will_not_look_is_an_error() {
+    for (line, kind) in [
+        ("NOPERM no", ErrorKind::Misconfigured),
+        ("ERR unknown command 'SCAN'", ErrorKind::Unsupported),
+        ("LOADING dataset", ErrorKind::Unavailable),
+    ] {
+        let store = Fake::store(move |_| Reply::Error(line.into()));
+        let error = now(store.clear(&Clear::new(), |_| ())).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        let diagnosis = now(store.diagnose());
+        assert!(diagnosis.worst() >= Severity::Unknown);
+        assert_eq!(severity(&diagnosis, "eviction"), Severity::Unknown);
+    }
+    let store = Fake::store(|_| Reply::Nil);
+    let error = now(store.clear(&Clear::new(), |_| ())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    let word = prop_oneof![
+        Just(b"0".to_vec()),
+        Just(b"tollgate:a:gcra:v1:{k}".to_vec()),
+        Just(b"tollgate:a:sliding-log:v1:{k}".to_vec()),
+        Just(b"tollgate:a:sliding-buckets-9-0:v1:{k}".to_vec()),
+        Just(b"tollgate:a:sliding-buckets-9-18446744073709551615:v1:{k}".to_vec()),
+        Just(b"tollgate:a:fixed-window-aligned-9:v1-plain-18446744073709551615:{k}".to_vec()),
+        Just(b"tollgate:a:fixed-window-anchored-9:v1-plain:{k}".to_vec()),
+        Just(b"redis_version:6".to_vec()),
+        prop::collection::vec(any::<u8>(), 0..64),
+        prop::collection::vec(any::<f64>(), 0..5)
+            .prop_map(|numbers| numbers.into_iter().flat_map(f64::to_le_bytes).collect()),
+    ];
+    let leaf = prop_oneof![
+        Just(Reply::Nil),
+        any::<i64>().prop_map(Reply::Integer),
+        "[A-Z]{0,8} [a-z ]{0,20}".prop_map(Reply::Error),
+        word.prop_map(Reply::Bytes),
+    ];
+    leaf.prop_recursive(3, 24, 5, |inner| {
+        prop::collection::vec(inner, 0..6).prop_map(Reply::List)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a server replies, nothing panics, and it is not taken for well.
+    #[test]
+    fn any_reply_is_survived(
+        replies in prop::collection::vec(reply(), 1..40),
+        keys in reply(),
+        clustered in any::<bool>(),
+        ahead in any::<bool>(),
+    ) {
+        let next = Mutex::new(replies.into_iter().cycle());
+        let store = Fake::with(Options::new(), clustered, move |words| {
+            match words[0].as_str() {
+                // Whoever looks for keys for ever is not the point here.
+                "SCAN" => Reply::List(vec![bytes("0"), keys.clone()]),
+                "CLUSTER" => Reply::List(vec![range(0, 16_383, "h", 1)]),
+                _ => next.lock().unwrap().next().unwrap_or(Reply::Nil),
+            }
+        });
+        let mut what = Clear::new();
+        if ahead {
+            what = what.ahead_by(Duration::ZERO);
+        }
+        let _ = now(store.clear(&what, |_| ()));
+        let diagnosis = now(store.diagnose());
+        // Its scripts are refused.
+        prop_assert_eq!(diagnosis.worst(), Severity::Serious);
+        for finding in diagnosis.findings() {
+            prop_assert_eq!(finding.severity == Severity::Ok, finding.advice.is_empty());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Operators' commands through fred: any command, to any server that a store counts on.
+
+use fred::interfaces::Resp3Frame;
+use fred::types::config::Server;
+use fred::types::{ClusterHash, CustomCommand, Value};
+use futures_util::future::join_all;
+use tollgate_core::StoreError;
+use tollgate_core::wire::{Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Reply};
+
+use crate::clients::Clients;
+use crate::engine::{FredEngine, bytes, send_once};
+use crate::store::FredStore;
+
+impl<C: Clients> FredStore<C> {
+    /// Deletes the states that `what` names, on the server or on every master of a cluster, and
+    /// calls `progress` after every step.
+    ///
+    /// Keys whose states are deleted start afresh. The servers go on to decide meanwhile: each step
+    /// is small. Keys of other programs and other prefixes are not touched. A state that is written
+    /// meanwhile, or whose slot moves, may be missed: clear again afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::reset`](tollgate_core::Store::reset). What was deleted before stays deleted, and
+    /// clearing may be repeated.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate_fred::{Clear, FredStore, Options};
+    ///
+    /// # async fn example() -> Result<(), tollgate_core::StoreError> {
+    /// let store = FredStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// let locked = Clear::new().ahead_by(Duration::from_secs(1));
+    /// let cleared = store.clear(&locked, |so_far| println!("{}", so_far.cleared)).await?;
+    /// assert_eq!(cleared.servers, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn clear(
+        &self,
+        what: &Clear,
+        progress: impl FnMut(&Cleared) + Send,
+    ) -> Result<Cleared, StoreError> {
+        self.wire().clear(what, progress).await
+    }
+
+    /// Looks at every server that this store counts on, and returns what endangers limits there,
+    /// with what to do about each.
+    ///
+    /// It writes a few keys of its own under the store's prefix, which expire within seconds, and
+    /// deletes them.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_fred::{FredStore, Options, Severity};
+    ///
+    /// # async fn example() -> Result<(), tollgate_core::StoreError> {
+    /// let store = FredStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// let diagnosis = store.diagnose().await;
+    /// for finding in diagnosis.findings() {
+    ///     println!("{}: {} {}", finding.severity, finding.found, finding.advice);
+    /// }
+    /// assert!(diagnosis.worst() < Severity::Serious);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn diagnose(&self) -> Diagnosis {
+        self.wire().diagnose().await
+    }
+}
+
+impl<C: Clients> Nodes for FredEngine<C> {
+    async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {
+        let (server, hash) = match node {
+            Node::Any => (None, ClusterHash::Random),
+            Node::At { host, port } => {
+                (Some(Server::new(host.clone(), *port)), ClusterHash::Random)
+            }
+            Node::Serving(slot) => (None, ClusterHash::Custom(*slot)),
+        };
+        // Of one client, whose commands keep their order.
+        let (client, pins) = (self.clients().next(), self.pinned_to(server));
+        // fred writes them in the order in which they are first polled, which is this one.
+        let replies = join_all(commands.iter().map(|words| {
+            let (name, arguments) = split(words);
+            let command = CustomCommand::new(name, hash.clone(), false);
+            send_once(client, &pins, command, arguments)
+        }));
+        let replies = replies.await.into_iter().map(|outcome| match outcome {
+            Ok(frame) => Ok(reply(frame)),
+            Err(Failure::Refused { line, .. }) => Ok(Reply::Error(line)),
+            Err(failure) => Err(failure),
+        });
+        replies.collect()
+    }
+}
+
+/// Returns the name of a command, and its other words.
+fn split(words: &Command) -> (String, Vec<Value>) {
+    let mut words = words.iter();
+    let name = words.next().map(Vec::as_slice).unwrap_or_default();
+    let name = String::from_utf8_lossy(name).into_owned();
+    (name, words.map(|word| bytes(word)).collect())
+}
+
+fn reply(frame: Resp3Frame) -> Reply {
+    match frame {
+        Resp3Frame::Array { data, .. } | Resp3Frame::Push { data, .. } => {
+            Reply::List(data.into_iter().map(reply).collect())
+        }
+        Resp3Frame::BigNumber { data, .. }
+        | Resp3Frame::BlobString { data, .. }
+        | Resp3Frame::ChunkedString(data)
+        | Resp3Frame::SimpleString { data, .. }
+        | Resp3Frame::VerbatimString { data, .. } => Reply::Bytes(data.into()),
+        Resp3Frame::BlobError { data, .. } => {
+            Reply::Error(String::from_utf8_lossy(&data).into_owned())
+        }
+        Resp3Frame::Boolean { data, .. } => Reply::Integer(data.into()),
+        Resp3Frame::Double { data, .. } => Reply::Bytes(data.to_string().into_bytes()),
+        Resp3Frame::Hello { .. } | Resp3Frame::Null => Reply::Nil,
+        Resp3Frame::Map { data, .. } => {
+            let both = data.into_iter().flat_map(|(key, value)| [key, value]);
+            Reply::List(both.map(reply).collect())
+        }
+        Resp3Frame::Number { data, .. } => Reply::Integer(data),
+        Resp3Frame::Set { data, .. } => Reply::List(data.into_iter().map(reply).collect()),
+        Resp3Frame::SimpleError { data, .. } => Reply::Error(data.to_string()),
+    }
+}

@@ -1,0 +1,132 @@
+//! Operators' commands through redis-rs: any command, to any server that a store counts on.
+
+use redis::aio::ConnectionLike;
+use redis::{Pipeline, Value};
+use tollgate_core::StoreError;
+use tollgate_core::wire::{Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Reply};
+
+use crate::engine::RedisEngine;
+use crate::failure;
+use crate::store::RedisStore;
+
+impl<C> RedisStore<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    /// Deletes the states that `what` names, on the server or on every master of a cluster, and
+    /// calls `progress` after every step.
+    ///
+    /// Keys whose states are deleted start afresh. The servers go on to decide meanwhile: each step
+    /// is small. Keys of other programs and other prefixes are not touched. A state that is written
+    /// meanwhile, or whose slot moves, may be missed: clear again afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::reset`](tollgate_core::Store::reset). What was deleted before stays deleted, and
+    /// clearing may be repeated.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate_redis::{Clear, Options, RedisStore};
+    ///
+    /// # async fn example() -> Result<(), tollgate_core::StoreError> {
+    /// let store = RedisStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// let locked = Clear::new().ahead_by(Duration::from_secs(1));
+    /// let cleared = store.clear(&locked, |so_far| println!("{}", so_far.cleared)).await?;
+    /// assert_eq!(cleared.servers, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn clear(
+        &self,
+        what: &Clear,
+        progress: impl FnMut(&Cleared) + Send,
+    ) -> Result<Cleared, StoreError> {
+        self.wire().clear(what, progress).await
+    }
+
+    /// Looks at every server that this store counts on, and returns what endangers limits there,
+    /// with what to do about each.
+    ///
+    /// It writes a few keys of its own under the store's prefix, which expire within seconds, and
+    /// deletes them.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_redis::{Options, RedisStore, Severity};
+    ///
+    /// # async fn example() -> Result<(), tollgate_core::StoreError> {
+    /// let store = RedisStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// let diagnosis = store.diagnose().await;
+    /// for finding in diagnosis.findings() {
+    ///     println!("{}: {} {}", finding.severity, finding.found, finding.advice);
+    /// }
+    /// assert!(diagnosis.worst() < Severity::Serious);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn diagnose(&self) -> Diagnosis {
+        self.wire().diagnose().await
+    }
+}
+
+impl<C> Nodes for RedisEngine<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {
+        let mut pipeline = Pipeline::new();
+        for words in commands {
+            let mut command = redis::Cmd::new();
+            for word in words {
+                command.arg(word.as_slice());
+            }
+            pipeline.add_command(command);
+        }
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = self.cluster() {
+            return Ok(match cluster.send_all(pipeline, node).await? {
+                Ok(replies) => replies.into_iter().map(reply).collect(),
+                // redis-rs reports one error for all of them.
+                Err(line) => vec![Reply::Error(line); commands.len()],
+            });
+        }
+        #[cfg(not(feature = "cluster"))]
+        let _ = node;
+        let mut connection = self.connection().clone();
+        let replies = connection.req_packed_commands(&pipeline, 0, commands.len());
+        let replies = replies.await.map_err(failure::of)?;
+        Ok(replies.into_iter().map(reply).collect())
+    }
+}
+
+fn reply(value: Value) -> Reply {
+    let text = |text: String| Reply::Bytes(text.into_bytes());
+    match value {
+        Value::Array(values) | Value::Set(values) | Value::Push { data: values, .. } => {
+            Reply::List(values.into_iter().map(reply).collect())
+        }
+        Value::Attribute { data, .. } => reply(*data),
+        Value::BigNumber(digits) => Reply::Bytes(digits),
+        Value::Boolean(is_true) => Reply::Integer(is_true.into()),
+        Value::BulkString(bytes) => Reply::Bytes(bytes),
+        Value::Double(number) => text(number.to_string()),
+        Value::Int(number) => Reply::Integer(number),
+        Value::Map(pairs) => {
+            let both = pairs.into_iter().flat_map(|(key, value)| [key, value]);
+            Reply::List(both.map(reply).collect())
+        }
+        Value::Okay => text("OK".to_owned()),
+        Value::ServerError(error) => {
+            let details = error.details().unwrap_or_default();
+            Reply::Error(format!("{} {details}", error.code()).trim_end().to_owned())
+        }
+        Value::SimpleString(status) => text(status),
+        Value::VerbatimString { text: verbatim, .. } => text(verbatim),
+        // There is nothing else that redis-rs knows.
+        _ => Reply::Nil,
+    }
+}
