@@ -99,8 +99,8 @@ impl<C: Clients> Nodes for FredEngine<C> {
 }
 
 /// Returns the name of a command, and its other words.
-fn split(words: &Command) -> (String, Vec<Value>) {
-    let mut words = words.iter();
+fn split(command: &Command) -> (String, Vec<Value>) {
+    let mut words = command.words().iter();
     let name = words.next().map(Vec::as_slice).unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
     (name, words.map(|word| bytes(word)).collect())

@@ -79,7 +79,7 @@ where
 {
     async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {
         let mut pipeline = Pipeline::new();
-        for words in commands {
+        for words in commands.iter().map(Command::words) {
             let mut command = redis::Cmd::new();
             for word in words {
                 command.arg(word.as_slice());

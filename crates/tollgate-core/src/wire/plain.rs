@@ -30,7 +30,7 @@ const DRIFT_PARTS: u64 = 1_000;
 pub struct Command(Vec<Vec<u8>>);
 
 impl Command {
-    fn new(words: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
+    pub(super) fn new(words: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
         Self(words.into_iter().map(Into::into).collect())
     }
 

@@ -253,7 +253,7 @@ fn user_without_pexpire_leaves_no_key_without_a_ttl() {
 
             // A key that another user has made keeps the TTL that it has.
             let privileged = WireStore::new(Raw::to(flavor), store.options().clone());
-            now(privileged.decide(&request(operation))).unwrap();
+            let _ = now(privileged.decide(&request(operation))).unwrap();
             let error = now(store.decide(&request(operation))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
             let keys = raw.keys(store.options());

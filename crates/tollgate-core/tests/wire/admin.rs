@@ -87,7 +87,7 @@ impl Nodes for Fake {
     async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {
         let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
         let replies = commands.iter().map(|command| {
-            let words: Vec<String> = command.iter().map(text).collect();
+            let words: Vec<String> = command.words().iter().map(text).collect();
             let reply = (self.answer)(&words);
             self.sent.lock().unwrap().push((node.clone(), words));
             reply

@@ -186,7 +186,7 @@ fn bytes_after_a_reply_are_an_error() {
     for states in [vec![vec![]], vec![vec![], vec![]]] {
         let limits = vec!["gcra:5/1s"; states.len()];
         let whole = reply(1, 5., &states);
-        answered(&limits, Act::Consume, 1, None, &whole).unwrap();
+        let _ = answered(&limits, Act::Consume, 1, None, &whole).unwrap();
         let another = reply(1, 5., &vec![vec![]; states.len() + 1]);
         for more in [
             [&whole[..], &[0]].concat(),

@@ -152,7 +152,7 @@ fn a_call_shows_no_key() {
     let store = store(&[Done], &[]);
     let limit = limit("gcra:5/1s");
     let key = Key::from("carol4711").with_rest("dave0815");
-    now(store.decide(&Request::consume(Check::new(&limit, key, 1)))).unwrap();
+    let _ = now(store.decide(&Request::consume(Check::new(&limit, key, 1)))).unwrap();
     let shown = store.engine().shown.lock().unwrap();
     assert!(shown.contains("keys: 1") && shown.contains("argument_bytes: "));
     for secret in [&b"carol4711"[..], b"dave0815"] {

@@ -232,9 +232,8 @@ impl<E: Nodes> Run<'_, E> {
     /// Deletes `keys`, and returns how many there were.
     async fn unlink(&self, node: &Node, keys: &[Vec<u8>]) -> Result<u64, StoreError> {
         let unlink = |keys: &[Vec<u8>]| -> Command {
-            let mut command = vec![b"UNLINK".to_vec()];
-            command.extend_from_slice(keys);
-            command
+            let name = [b"UNLINK".as_slice()].into_iter();
+            Command::new(name.chain(keys.iter().map(Vec::as_slice)))
         };
         let commands: Vec<Command> = if self.sender.engine.is_clustered() {
             // The keys of one command must be of one slot.

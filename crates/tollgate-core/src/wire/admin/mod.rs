@@ -23,6 +23,7 @@ use std::time::Duration;
 use super::engine::{Engine, Failure};
 use super::fault::{self, Effect};
 use super::plain::Command;
+use super::redact;
 use super::store::until;
 use crate::error::{ErrorKind, StoreError};
 
@@ -167,7 +168,14 @@ impl<E: Nodes> Sender<'_, E> {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        let work = self.engine.send(node, commands);
+        let work = async {
+            let sent = self.engine.send(node, commands).await;
+            sent.map_err(|failure| {
+                // Any word may be a key.
+                let words: Vec<_> = commands.iter().flat_map(Command::words).cloned().collect();
+                redact::failure(failure, &words)
+            })
+        };
         let replies = until(self.deadline, self.engine, effect, || true, work).await?;
         if replies.len() == commands.len() {
             return Ok(replies);
@@ -244,7 +252,7 @@ fn range_of(entry: &Reply) -> Option<(Node, RangeInclusive<u16>)> {
 }
 
 fn command<const N: usize>(words: [&[u8]; N]) -> Command {
-    words.map(<[u8]>::to_vec).into()
+    Command::new(words)
 }
 
 /// Returns `reply` unless it is an error, which is then explained.

@@ -29,8 +29,8 @@ const LOG: &str = "sliding-log:9/10s";
 /// How long the key lives that commands are tried on, in milliseconds.
 const LIFETIME: &[u8] = b"60000";
 /// What only sliding logs need, as an access list has it.
-const OF_LOGS: [&str; 7] = [
-    "lindex", "llen", "lrange", "lset", "ltrim", "pexpire", "rpush",
+const OF_LOGS: [&str; 8] = [
+    "lindex", "llen", "lpush", "lrange", "lset", "ltrim", "pexpire", "rpush",
 ];
 /// What decisions can do without, as long as all goes well.
 const AT_TIMES: [&str; 2] = ["script|load", "unlink"];
@@ -221,10 +221,11 @@ async fn commands<E: Nodes>(
         ("time", command([b"TIME"])),
     ];
     if is_set {
+        commands.push(("lpush", command([b"LPUSH", on, b"probe"])));
         commands.push(("rpush", command([b"RPUSH", on, b"probe"])));
     } else {
-        // It would make a key that never expires.
-        tried.untried.push("rpush");
+        // They would make a key that never expires.
+        tried.untried.extend(["lpush", "rpush"]);
     }
     let (names, commands): (Vec<_>, Vec<_>) = commands.into_iter().unzip();
     let replies = sender.send(&master.node, &commands, Effect::Counts).await?;
