@@ -1,10 +1,10 @@
 //! What a store answers.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::few::Few;
 use crate::fingerprint::Fingerprint;
-use crate::request::Request;
 use crate::time::{Timestamp, Wait};
 
 /// What one limit says of a call.
@@ -139,7 +139,7 @@ impl Verdict {
 /// assert_eq!(decision.reset_after().as_secs(), 60);
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a decision limits nothing unless the program reads it: call `is_allowed` or `is_denied`"]
 pub struct Decision {
     pub(crate) allowed: bool,
@@ -148,16 +148,18 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Returns the decision on `request` that its limits come to together: allowed if all of
+    /// Returns the decision that the limits of a request come to together: allowed if all of
     /// `verdicts` allow it. No verdict at all is a denial.
     ///
     /// For stores that bring verdicts from elsewhere; [`Request::decide_on`] makes its own.
-    pub fn new(request: &Request<'_>, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
+    ///
+    /// [`Request::decide_on`]: crate::Request::decide_on
+    pub fn new(fingerprint: Fingerprint, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
         let verdicts: Few<Verdict> = verdicts.into_iter().collect();
         Self {
             allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
             verdicts,
-            fingerprint: Fingerprint::of(request),
+            fingerprint,
         }
     }
 
@@ -294,6 +296,15 @@ impl PartialEq for Decision {
 
 impl Eq for Decision {}
 
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("allowed", &self.allowed)
+            .field("verdicts", &self.verdicts())
+            .finish()
+    }
+}
+
 /// Proof of what a decision consumed, to be given back at most once.
 ///
 /// A receipt belongs to the limits, the keys and the clock (the store's, or the caller's) of the
@@ -319,10 +330,9 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Returns whether `request` names the limits, keys and clock that this was given for.
-    #[must_use]
-    pub fn is_for(&self, request: &Request<'_>) -> bool {
-        self.fingerprint == Fingerprint::of(request)
+    /// Returns whether this is of a decision that was stamped with `fingerprint`.
+    pub(crate) fn has(&self, fingerprint: Fingerprint) -> bool {
+        self.fingerprint == fingerprint
     }
 
     /// Returns what was consumed of each limit, in the order in which the request named them.

@@ -126,7 +126,7 @@ impl Evaluation {
         }
     }
 
-    /// Records what was decided in `states` and returns the decision.
+    /// Records what was decided in `states` and returns the decision, stamped with `fingerprint`.
     ///
     /// `request`, `states` and `now` must be those that were evaluated. Asks for a state to be
     /// changed only where [`writes_to`](Self::writes_to) says so.
@@ -134,6 +134,7 @@ impl Evaluation {
     pub fn apply(
         self,
         request: &Request<'_>,
+        fingerprint: Fingerprint,
         states: &mut (impl States + ?Sized),
         now: Timestamp,
     ) -> Decision {
@@ -143,7 +144,7 @@ impl Evaluation {
         Decision {
             allowed: self.allowed,
             verdicts,
-            fingerprint: Fingerprint::of(request),
+            fingerprint,
         }
     }
 

@@ -243,19 +243,12 @@ impl<'a> Request<'a> {
         self.at
     }
 
-    /// Returns a hash of the limits, keys and clock, by which a receipt of another request is found.
-    #[inline(always)]
-    #[must_use]
-    pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::of(self)
-    }
-
     /// Checks what every store needs of a request; stores call it before anything else.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when one limit
-    /// and key is named twice, or when a receipt was given for other limits, keys or another clock.
+    /// and key is named twice, or when a receipt is of another number of limits.
     #[inline]
     pub fn validate(&self) -> Result<(), StoreError> {
         if self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_)) {
@@ -276,10 +269,23 @@ impl<'a> Request<'a> {
             }
         }
         match self.operation {
-            Operation::Refund(receipt) if !receipt.is_for(self) => malformed(
-                "this receipt was given for another limit, key or clock: refund it with the \
-                 limiter and the key that consumed, and `at` an instant only if they did",
-            ),
+            Operation::Refund(receipt) if receipt.charges().len() != checks.len() => {
+                Err(other_receipt())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a receipt to refund is of a decision with this `fingerprint`; a store calls it
+    /// after [`validate`](Self::validate), with the one it would stamp the decision with.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] when the receipt was given for other limits, keys or another clock.
+    #[inline]
+    pub fn validate_receipt(&self, fingerprint: Fingerprint) -> Result<(), StoreError> {
+        match self.operation {
+            Operation::Refund(receipt) if !receipt.has(fingerprint) => Err(other_receipt()),
             _ => Ok(()),
         }
     }
@@ -295,9 +301,12 @@ impl<'a> Request<'a> {
     /// not [valid](Self::validate).
     #[inline]
     pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Decision {
+        let fingerprint = Fingerprint::of(self);
         match self.decide_alone(now, || states.state_mut(0)) {
-            Some(verdict) => Decision::of_one(self.fingerprint(), verdict),
-            None => self.evaluate(states, now).apply(self, states, now),
+            Some(verdict) => Decision::of_one(fingerprint, verdict),
+            None => self
+                .evaluate(states, now)
+                .apply(self, fingerprint, states, now),
         }
     }
 
@@ -319,4 +328,12 @@ impl<'a> Request<'a> {
             _ => None,
         }
     }
+}
+
+fn other_receipt() -> StoreError {
+    StoreError::new(
+        ErrorKind::Malformed,
+        "this receipt was given for another limit, key or clock: refund it with the limiter and \
+         the key that consumed, and `at` an instant only if they did",
+    )
 }

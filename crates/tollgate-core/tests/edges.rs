@@ -4,13 +4,16 @@
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, Decision, ErrorKind, Limit, MAX_CHECKS, Operation, Quota, Request, Verdict, Wait,
+    Check, Decision, ErrorKind, Fingerprint, Limit, MAX_CHECKS, Operation, Quota, Request, Verdict,
+    Wait,
 };
 
 #[test]
 fn the_first_of_limits_that_leave_the_same_binds() {
     let request = Request::with_checks(Operation::Consume, []);
-    let of = |verdicts: &[Verdict]| Decision::new(&request, verdicts.iter().copied()).binding();
+    let of = |verdicts: &[Verdict]| {
+        Decision::new(Fingerprint::of(&request), verdicts.iter().copied()).binding()
+    };
     let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
     assert_eq!(of(&[few, few]), 0);
     assert_eq!(of(&[many, few, few]), 1);

@@ -5,7 +5,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use tollgate_core::{Check, Key};
+use tollgate_core::{Check, Fingerprint, Key};
+
+use crate::store::Timeline;
 
 /// The longest key that is held as it is.
 const SHORT: usize = 16;
@@ -28,6 +30,12 @@ impl<'r, 'k> Probe<'r, 'k> {
         let key = StoredKey::new(check.key(), hasher);
         let hash = hasher.hash(check.limit().identity_hash(), &key);
         Self { check, hash, key }
+    }
+
+    /// Returns the fingerprint of a request about this limit and key alone.
+    #[inline]
+    pub(crate) fn fingerprint(&self, timeline: Timeline) -> Fingerprint {
+        Fingerprint::new(self.hash ^ u64::from(timeline == Timeline::Caller))
     }
 }
 

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Decision, Limit, Request, Timestamp};
+use tollgate_core::{Decision, Fingerprint, Limit, Request, Timestamp};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
 
@@ -47,12 +47,17 @@ impl Entry {
     }
 
     /// Decides a request about this entry alone.
-    pub(crate) fn decide(&mut self, request: &Request<'_>, now: Timestamp) -> Decision {
+    pub(crate) fn decide(
+        &mut self,
+        request: &Request<'_>,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+    ) -> Decision {
         let evaluation = request.evaluate(&self.state, now);
         if evaluation.writes_to(request, 0) {
             self.adopt(request.checks()[0].limit());
         }
-        evaluation.apply(request, &mut self.state, now)
+        evaluation.apply(request, fingerprint, &mut self.state, now)
     }
 
     /// Makes the entry be judged by `limit`, which may have been changed since.

@@ -303,7 +303,7 @@ impl MemoryStore {
 
     /// Returns the instant to decide at, or one that was current some nanoseconds ago.
     #[inline]
-    fn early_now(&self, request: &Request<'_>) -> Timestamp {
+    pub(crate) fn early_now(&self, request: &Request<'_>) -> Timestamp {
         match request.caller_time() {
             Some(now) => now,
             None => self.clock.early_now(),
@@ -337,9 +337,9 @@ impl MemoryStore {
     fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
         request.validate()?;
         let probe = self.probe(check);
-        // Before the lock is taken: what follows its release waits for it.
-        let fingerprint = request.fingerprint();
         let timeline = Timeline::of(request);
+        let fingerprint = probe.fingerprint(timeline);
+        request.validate_receipt(fingerprint)?;
         // Read before the lock is held: a state that is held knows if it was changed since.
         let now = self.early_now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
@@ -348,7 +348,7 @@ impl MemoryStore {
             return self.decide_new(request, &probe, timeline);
         };
         let Some(verdict) = request.decide_alone(now, || &mut entry.state) else {
-            return Ok(entry.decide(request, now));
+            return Ok(entry.decide(request, fingerprint, now));
         };
         if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
             entry.adopt(check.limit());
@@ -366,21 +366,22 @@ impl MemoryStore {
         probe: &Probe<'_, '_>,
         timeline: Timeline,
     ) -> Result<Decision, StoreError> {
+        let fingerprint = probe.fingerprint(timeline);
         for _ in 0..LOOKS_FOR_ROOM {
             let mut shard = self.lock(self.shard_of(probe, timeline));
             // Read with the lock held: whoever dropped this key's state did so at an earlier
             // instant. A reading from before might fall into the window that was just forgotten.
             let now = self.now(request);
             if let Some(entry) = shard.find_mut(probe) {
-                return Ok(entry.decide(request, now));
+                return Ok(entry.decide(request, fingerprint, now));
             }
             let evaluation = request.evaluate(State::FRESH, now);
             let mut state = State::default();
             if !evaluation.writes_to(request, 0) {
-                return Ok(evaluation.apply(request, &mut state, now));
+                return Ok(evaluation.apply(request, fingerprint, &mut state, now));
             }
             if self.reserve(1) {
-                let decision = evaluation.apply(request, &mut state, now);
+                let decision = evaluation.apply(request, fingerprint, &mut state, now);
                 shard.insert(probe, state, &self.hasher);
                 self.sweep_some(&mut shard, now, timeline);
                 return Ok(decision);

@@ -69,6 +69,8 @@ caught! {
     Broken:
     accepting_malformed_requests: AcceptsMalformed by
         store::malformed_requests_change_nothing;
+    accepting_receipts_of_other_requests: AcceptsOtherReceipts by
+        store::malformed_requests_change_nothing;
     admitting_everything: AdmitsEverything by
         gcra::never_over_admits
         sliding_log::admits_exactly_the_bound_under_concurrency

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use tollgate_core::algorithm::{Algorithm, State};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Limit, Operation, Request, Store, StoreError, Timestamp,
+    Check, Decision, ErrorKind, Fingerprint, Limit, Operation, Request, Store, StoreError,
+    Timestamp,
 };
 
 /// A limit's identity and a key's two parts.
@@ -20,6 +21,7 @@ type Place = (String, Vec<u8>, Vec<u8>);
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
     AcceptsMalformed,
+    AcceptsOtherReceipts,
     AdmitsEverything,
     AdmitsOneLess,
     AdmitsOneMore,
@@ -172,6 +174,10 @@ impl Store for BrokenStore {
         if !self.is(Fault::AcceptsMalformed) {
             request.validate()?;
         }
+        let fingerprint = Fingerprint::of(request);
+        if !self.is(Fault::AcceptsMalformed) && !self.is(Fault::AcceptsOtherReceipts) {
+            request.validate_receipt(fingerprint)?;
+        }
         let taking = matches!(operation, Operation::TakeUpTo);
         if self.is(Fault::SupportsNothing) || (self.is(Fault::ClaimsTooMuch) && taking) {
             return Err(StoreError::new(ErrorKind::Unsupported, "not supported"));
@@ -205,7 +211,7 @@ impl Store for BrokenStore {
         let mut written: Vec<_> = (0..states.len())
             .map(|index| evaluation.writes_to(request, index))
             .collect();
-        let decision = evaluation.apply(request, &mut states[..], now);
+        let decision = evaluation.apply(request, fingerprint, &mut states[..], now);
         let spoilt = self.spoil(request, &decision, &mut states, now);
         for (written, spoilt) in written.iter_mut().zip(spoilt) {
             *written |= spoilt;

@@ -9,7 +9,9 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, Timestamp};
+use tollgate_core::{
+    Check, Decision, ErrorKind, Fingerprint, Request, Store, StoreError, Timestamp,
+};
 
 /// A limit's identity and a key's two parts.
 type Place = (String, Vec<u8>, Vec<u8>);
@@ -82,6 +84,8 @@ pub(crate) struct ReferenceStore {
 impl Store for ReferenceStore {
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
         request.validate()?;
+        let fingerprint = Fingerprint::of(request);
+        request.validate_receipt(fingerprint)?;
         let mut held = self.states.lock().unwrap();
         let now = match request.caller_time() {
             Some(now) => now,
@@ -96,7 +100,7 @@ impl Store for ReferenceStore {
         let written: Vec<_> = (0..checks.len())
             .map(|index| evaluation.writes_to(request, index))
             .collect();
-        let decision = evaluation.apply(request, &mut states[..], now);
+        let decision = evaluation.apply(request, fingerprint, &mut states[..], now);
         for ((check, state), written) in checks.iter().zip(states).zip(written) {
             if written {
                 held.insert(place(check), state);

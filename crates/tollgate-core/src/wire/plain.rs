@@ -14,6 +14,7 @@ use super::store::until;
 use crate::algorithm::{Algorithm, Plan, Told};
 use crate::decision::Decision;
 use crate::error::{ErrorKind, StoreError};
+use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
 use crate::request::{Check, Operation, Request};
 use crate::store::Store;
@@ -325,6 +326,7 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
 impl<E: Transact> Store for PlainStore<E> {
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
         request.validate()?;
+        request.validate_receipt(Fingerprint::of(request))?;
         let plain = plain(request).map_err(unsupported)?;
         let effect = match plain.step {
             Step::Look => Effect::Nothing,

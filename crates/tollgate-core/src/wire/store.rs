@@ -15,6 +15,7 @@ use super::redact;
 use super::script::Script;
 use crate::decision::Decision;
 use crate::error::{ErrorKind, StoreError};
+use crate::fingerprint::Fingerprint;
 use crate::request::{Check, Operation, Request};
 use crate::store::Store;
 use crate::time::Timestamp;
@@ -63,6 +64,7 @@ impl<E: Engine> WireStore<E> {
     /// As there.
     pub async fn decide(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
         request.validate()?;
+        request.validate_receipt(Fingerprint::of(request))?;
         if !self.supports(request) {
             return Err(unsupported());
         }

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use tollgate_core::{
-    Check, Decision, ErrorKind, Operation, Receipt, Request, StoreError, Timestamp, Verdict,
+    Check, Decision, ErrorKind, Fingerprint, Operation, Receipt, Request, StoreError, Timestamp,
+    Verdict,
 };
 
 use crate::engine::{Canned, LIMITS, limit, now};
@@ -26,7 +27,9 @@ fn receipt(checks: &[Check<'_>], at: Option<u64>) -> Receipt {
     let verdicts = checks.iter().map(|_| {
         Verdict::allow(5, 3).with_charge(2, Timestamp::from_micros(at.unwrap_or(5)).unwrap())
     });
-    Decision::new(&request, verdicts).into_receipt().unwrap()
+    Decision::new(Fingerprint::of(&request), verdicts)
+        .into_receipt()
+        .unwrap()
 }
 
 /// Returns a reply that is made like those of scripts, of these numbers.

@@ -13,7 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, SyncStore, Wait};
+use tollgate_core::{
+    Check, Decision, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Wait,
+};
 
 use asked::{Asked, Verb};
 pub use expected::TimesRange;
@@ -342,12 +344,14 @@ impl Store for MockStore {
 impl SyncStore for MockStore {
     fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
         request.validate()?;
+        let fingerprint = Fingerprint::of(request);
+        request.validate_receipt(fingerprint)?;
         let Some(asked) = Asked::of(request) else {
             let message = "the mock does not know this operation: wrap another store";
             return Err(StoreError::new(ErrorKind::Unsupported, message));
         };
         let verdicts = decision::verdicts(&asked, &self.ask(&asked))?;
-        Ok(Decision::new(request, verdicts))
+        Ok(Decision::new(fingerprint, verdicts))
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
