@@ -338,8 +338,6 @@ impl MemoryStore {
         request.validate()?;
         let probe = self.probe(check);
         let timeline = Timeline::of(request);
-        let fingerprint = probe.fingerprint(timeline);
-        request.validate_receipt(fingerprint)?;
         // Read before the lock is held: a state that is held knows if it was changed since.
         let now = self.early_now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
@@ -347,7 +345,9 @@ impl MemoryStore {
             drop(shard);
             return self.decide_new(request, &probe, timeline);
         };
+        let fingerprint = probe.fingerprint(timeline);
         let Some(verdict) = request.decide_alone(now, || &mut entry.state) else {
+            request.validate_receipt(fingerprint)?;
             return Ok(entry.decide(request, fingerprint, now));
         };
         if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
@@ -367,6 +367,7 @@ impl MemoryStore {
         timeline: Timeline,
     ) -> Result<Decision, StoreError> {
         let fingerprint = probe.fingerprint(timeline);
+        request.validate_receipt(fingerprint)?;
         for _ in 0..LOOKS_FOR_ROOM {
             let mut shard = self.lock(self.shard_of(probe, timeline));
             // Read with the lock held: whoever dropped this key's state did so at an earlier
