@@ -150,6 +150,17 @@ pub(crate) async fn finds_dangerous_settings<S: Diagnoses>() {
     }
 }
 
+/// Waits until a server says `words` of its replication.
+async fn replication_says(server: &Server, words: &str) {
+    loop {
+        let reply = server.command(&["INFO", "replication"]);
+        if reply.text().is_some_and(|text| text.contains(words)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Primaries whose replicas they do not wait for, and replicas.
 pub(crate) async fn finds_replicas_that_are_not_waited_for<S: Diagnoses>() {
     let primary = Server::start(Flavor::System);
@@ -159,14 +170,8 @@ pub(crate) async fn finds_replicas_that_are_not_waited_for<S: Diagnoses>() {
         primary.port().to_string(),
     ];
     let replica = Server::options(Flavor::System).args(of_it).start();
-    while !replica
-        .command(&["INFO", "replication"])
-        .text()
-        .unwrap()
-        .contains("master_link_status:up")
-    {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    replication_says(&replica, "master_link_status:up").await;
+    replication_says(&primary, "state=online").await;
     let diagnosis = of::<S>(&primary).await;
     is(
         &diagnosis,
@@ -175,6 +180,7 @@ pub(crate) async fn finds_replicas_that_are_not_waited_for<S: Diagnoses>() {
         &["1 connected", "min-replicas-to-write 1"],
     );
     primary.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    replication_says(&primary, "min_slaves_good_slaves:1").await;
     is(&of::<S>(&primary).await, "replicas", Fine, &["1 connected"]);
     let diagnosis = of::<S>(&replica).await;
     is(

@@ -123,6 +123,21 @@ pub async fn concurrent_calls_have_an_order(harness: &impl Harness, plan: &Plan)
 ///
 /// When the promise is broken.
 pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
+    // On a machine that is busy with something else, callers may be too few for a round. A store
+    // that admits too little does so in every round.
+    const ROUNDS: u32 = 4;
+    for _ in 1..ROUNDS {
+        if admitted_too_little(harness, plan).await.is_none() {
+            return;
+        }
+    }
+    let complaint = admitted_too_little(harness, plan).await;
+    assert!(complaint.is_none(), "{}", complaint.unwrap_or_default());
+}
+
+/// Calls for five windows, fails if more than the bound was admitted in any span, and says so if
+/// less than half was.
+async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<String> {
     const AMOUNT: u64 = 20;
     const WINDOW: Duration = Duration::from_millis(80);
     const WINDOWS: u32 = 5;
@@ -176,11 +191,14 @@ pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
             capacity.max(AMOUNT * u64::from(WINDOWS) / 2)
         };
         let total: u64 = admitted.iter().map(|call| call.amount).sum();
-        assert!(
-            total >= least,
-            "{limit}: only {total} were admitted in {WINDOWS} windows, where at least {least} should be"
-        );
+        if total < least {
+            return Some(format!(
+                "{limit}: only {total} were admitted in {WINDOWS} windows, where at least {least} \
+                 should be"
+            ));
+        }
     }
+    None
 }
 
 /// Returns the limits that the store decides at all, at one instant or in what is one to them.
