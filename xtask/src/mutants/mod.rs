@@ -1,111 +1,247 @@
-//! `cargo xtask mutants`: breaks the code in many small ways, and tells which test notices each.
+//! `cargo xtask mutants`: breaks the code in every small way it can think of, one at a time, and
+//! tells which test notices.
+//!
+//! All mutants are built into one copy of the project, each behind a switch that the environment
+//! sets when a test is run, so that hundreds of them cost one build.
 
 mod copy;
-mod list;
+mod equivalent;
+mod lua;
+mod mutant;
+mod point;
+mod report;
+mod rust;
+mod sources;
+mod suite;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use clap::Args;
 use xshell::Shell;
 
 use self::copy::Copy;
-use self::list::MUTANTS;
+use self::mutant::Mutant;
+use self::report::{Fate, Results};
+use self::suite::{Ending, Test, Worker, lock};
+use crate::Outcome;
 use crate::project::Files;
-use crate::{Outcome, report};
 
 /// Which mutants to try.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Tries only those whose file or description holds this text.
+    /// Tries only those whose file, function or change holds this text.
     filter: Option<String>,
+    /// Tries as many as this, always the same ones as long as they exist.
+    #[arg(long, value_name = "COUNT")]
+    sample: Option<usize>,
+    /// Tries only those that no test noticed when they were tried last.
+    #[arg(long)]
+    alive: bool,
 }
 
-/// One small mistake.
-#[derive(Clone, Copy, Debug)]
-struct Mutant {
-    file: &'static str,
-    /// What is wrong.
-    wrong: &'static str,
-    /// A text that is once in the file.
-    before: &'static str,
-    after: &'static str,
+/// Tests that fail whenever the text of a script is another one, whatever it does; that they fail
+/// says nothing about a mutant of a script.
+const SNAPSHOTS: [&str; 1] = ["scripts::scripts_are_what_they_were"];
+/// The tests on a server that a script must satisfy, beside those of core.
+const EXACT: &str = "multiplexed_on_system::";
+
+/// A mutant, and whose tests judge it.
+#[derive(Clone, Debug)]
+struct Candidate {
+    mutant: Mutant,
+    packages: BTreeSet<&'static str>,
 }
 
-impl Mutant {
-    /// Returns the file, as it is named in the table.
-    fn place(&self) -> &'static str {
-        self.file.trim_start_matches("crates/")
-    }
-
-    /// Returns the algorithm whose script this changes, if it is one that runs on servers.
-    fn twin(&self) -> Option<&'static str> {
-        let folder = self.file.strip_suffix("/script.lua")?;
-        folder.rsplit('/').next()
+impl Candidate {
+    fn is_judged_by(&self, test: &Test) -> bool {
+        let reached = match &self.mutant.text {
+            Some(_) => sources::script_id(&self.mutant.file),
+            None => self.mutant.id,
+        };
+        if !self.packages.contains(&*test.binary.package) || !test.reaches.contains(&reached) {
+            return false;
+        }
+        self.mutant.text.is_none()
+            || match &*test.binary.package {
+                "tollgate-core" => !SNAPSHOTS.contains(&&*test.name),
+                _ => test.name.starts_with(EXACT),
+            }
     }
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let files = Files::read(shell)?;
-    let filter = arguments.filter.as_deref().unwrap_or_default();
-    let mutants: Vec<Mutant> = MUTANTS
-        .iter()
-        .filter(|mutant| mutant.file.contains(filter) || mutant.wrong.contains(filter))
-        .copied()
-        .collect();
-    if mutants.is_empty() {
-        return Err(format!("no mutant is of {filter:?}").into());
+    let mut copy = Copy::of(shell, &files)?;
+    let results_path = copy.folder().join("results");
+    let mut results = Results::read(&results_path);
+    let equivalent = equivalent::Index::of(&copy.all_mutants(&files))?;
+    let wanted = |mutant: &Mutant| {
+        let filter = arguments.filter.as_deref().unwrap_or_default();
+        mutant.to_string().contains(filter) && (!arguments.alive || results.is_alive(mutant.id))
+    };
+    let mut candidates = candidates(&copy, &files, &wanted);
+    if let Some(count) = arguments.sample {
+        candidates.sort_by_key(|candidate| candidate.mutant.id);
+        candidates.truncate(count);
     }
-    let misplaced = findings(&files, &mutants);
-    if !misplaced.is_empty() {
-        return report("mutants", &misplaced);
+    if candidates.is_empty() {
+        return Err("there is no such mutant".into());
     }
-    let copy = Copy::of(shell, &files)?;
-    if let Some(test) = copy.first_failure()? {
-        return Err(format!("without any mutant there fails {test}").into());
-    }
-    let mut rows = Vec::new();
-    let mut survivors = 0;
-    for mutant in &mutants {
-        let place = mutant.place();
-        eprintln!("mutants: {place}: {}", mutant.wrong);
-        let died_in = copy.first_failure_with(mutant)?;
-        survivors += usize::from(died_in.is_none());
-        let died_in = match died_in {
-            Some(test) => format!("`{test}`"),
-            None => "**survives**".to_owned(),
-        };
-        rows.push(format!("| `{place}` | {} | {died_in} |", mutant.wrong));
-    }
-    println!("| place | change | dies in |\n|---|---|---|");
-    println!("{}", rows.join("\n"));
+    let started = Instant::now();
+    let packages: BTreeSet<_> = candidates.iter().flat_map(|of| &of.packages).copied().collect();
+    let binaries = copy.build(&packages.into_iter().collect::<Vec<_>>())?;
+    // Some of them may have turned out not to compile.
+    let compiled: BTreeSet<u64> = copy.mutants().map(|(mutant, _)| mutant.id).collect();
+    candidates.retain(|of| of.mutant.text.is_some() || compiled.contains(&of.mutant.id));
     println!(
-        "\n{} mutants: {} died, {survivors} survived",
-        mutants.len(),
-        mutants.len() - survivors
+        "mutants: {} to try, {} do not compile; built in {} s",
+        candidates.len(),
+        copy.dropped(),
+        started.elapsed().as_secs()
     );
-    if survivors == 0 {
-        return Ok(());
+    let started = Instant::now();
+    let count = std::thread::available_parallelism()?.get();
+    let workers = (0..count).map(|number| Worker::new(copy.folder(), number));
+    let workers = workers.collect::<Result<Vec<_>, _>>()?;
+    let needed = suite::list(&binaries)?;
+    let needed = needed
+        .into_iter()
+        .filter(|test| candidates.iter().any(|of| of.packages.contains(&*test.binary.package)))
+        .collect();
+    let (tests, failing) = suite::measure(needed, &workers)?;
+    for test in &failing {
+        println!("mutants: fails without any mutant, and is not used: {test}");
     }
-    Err("what survives is tested by nothing: add a test".into())
+    println!(
+        "mutants: {} tests measured in {} s",
+        tests.len(),
+        started.elapsed().as_secs()
+    );
+    let started = Instant::now();
+    let trial = Trial {
+        tests: &tests,
+        folder: copy.folder(),
+        killers: Mutex::default(),
+    };
+    let fates = trial.all(&candidates, &equivalent, &workers)?;
+    println!("mutants: tried in {} s", started.elapsed().as_secs());
+    results.add(&fates);
+    results.write(&results_path)?;
+    report::finish(&candidates_with(&candidates, &fates), arguments)
 }
 
-/// Returns the mutants whose place is not there, or is not the only one.
-fn findings(files: &Files, mutants: &[Mutant]) -> Vec<String> {
-    let mut findings = Vec::new();
-    for mutant in mutants {
-        let Mutant {
-            file,
-            wrong,
-            before,
-            ..
-        } = mutant;
-        let text = files.text(file).unwrap_or_default();
-        let found = text.matches(before).count();
-        if found != 1 {
-            findings.push(format!(
-                "{wrong}: {before:?} is {found} times in {file}, not once"
-            ));
-        }
+fn candidates_with<'c>(
+    candidates: &'c [Candidate],
+    fates: &'c BTreeMap<u64, Fate>,
+) -> Vec<(&'c Mutant, &'c Fate)> {
+    let mut all: Vec<_> = candidates
+        .iter()
+        .filter_map(|of| Some((&of.mutant, fates.get(&of.mutant.id)?)))
+        .collect();
+    all.sort_by(|(a, _), (b, _)| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    all
+}
+
+/// Returns the mutants that are `wanted`.
+fn candidates(copy: &Copy<'_>, files: &Files, wanted: &dyn Fn(&Mutant) -> bool) -> Vec<Candidate> {
+    let rust = copy.mutants().map(|(mutant, is_wire)| Candidate {
+        packages: suite::packages(mutant.package(), is_wire, false),
+        mutant: mutant.clone(),
+    });
+    let lua = sources::lua(files).into_iter().flat_map(|(_, mutants)| mutants);
+    let lua = lua.map(|mutant| Candidate {
+        packages: suite::packages(mutant.package(), true, true),
+        mutant,
+    });
+    rust.chain(lua).filter(|of| wanted(&of.mutant)).collect()
+}
+
+/// The tests that mutants are tried against.
+struct Trial<'t> {
+    /// Cheapest first.
+    tests: &'t [Test],
+    folder: &'t Path,
+    /// The tests that noticed mutants of a place, the latest last.
+    killers: Mutex<HashMap<(String, String), Vec<usize>>>,
+}
+
+impl Trial<'_> {
+    /// Tries all mutants, and returns what becomes of each.
+    fn all(
+        &self,
+        candidates: &[Candidate],
+        equivalent: &equivalent::Index,
+        workers: &[Worker],
+    ) -> Result<BTreeMap<u64, Fate>, Box<dyn Error>> {
+        let next = AtomicUsize::new(0);
+        let fates = Mutex::new(BTreeMap::new());
+        suite::each(workers, |worker| {
+            while let Some(candidate) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let fate = match equivalent.reason(candidate.mutant.id) {
+                    Some(_) => Fate::Equivalent,
+                    None => self.one(candidate, worker).map_err(|error| error.to_string())?,
+                };
+                let mut fates = lock(&fates);
+                let count = fates.len() + 1;
+                println!("[{count}/{}] {}: {fate}", candidates.len(), candidate.mutant);
+                fates.insert(candidate.mutant.id, fate);
+            }
+            Ok(())
+        })?;
+        Ok(fates.into_inner().unwrap_or_default())
     }
-    findings
+
+    fn one(&self, candidate: &Candidate, worker: &Worker) -> Result<Fate, Box<dyn Error>> {
+        let mutant = &candidate.mutant;
+        let place = (mutant.file.clone(), mutant.place.clone());
+        let known = lock(&self.killers).get(&place).cloned().unwrap_or_default();
+        let mut variables = vec![("TOLLGATE_MUTANT", mutant.id.to_string())];
+        let mut path = PathBuf::new();
+        if let Some(text) = &mutant.text {
+            path = self.folder.join(format!("{}.lua", mutant.id));
+            fs::write(&path, text)?;
+            let id = sources::script_id(&mutant.file).to_string();
+            variables.push(("TOLLGATE_MUTANT_TEXT", id));
+            variables.push(("TOLLGATE_MUTANT_TEXT_PATH", path.display().to_string()));
+        }
+        let judges = || {
+            let indices = known.iter().rev().copied();
+            let others = (0..self.tests.len()).filter(|index| !known.contains(index));
+            indices
+                .chain(others)
+                .filter(|&index| candidate.is_judged_by(&self.tests[index]))
+        };
+        let mut fate = match judges().next() {
+            Some(_) => Fate::Alive,
+            None => Fate::Unreached,
+        };
+        for index in judges() {
+            let ending = worker.run(&self.tests[index], &variables)?;
+            if ending == Ending::Passed {
+                continue;
+            }
+            let mut killers = lock(&self.killers);
+            let killers = killers.entry(place).or_default();
+            killers.retain(|&killer| killer != index);
+            killers.push(index);
+            let test = self.tests[index].to_string();
+            fate = match ending {
+                Ending::TimedOut => Fate::TimedOut(test),
+                _ => Fate::Killed(test),
+            };
+            break;
+        }
+        if mutant.text.is_some() {
+            fs::remove_file(path)?;
+        }
+        Ok(fate)
+    }
 }
 
 #[cfg(test)]
