@@ -13,6 +13,7 @@ mod report;
 mod rust;
 mod sources;
 mod suite;
+mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
@@ -28,15 +29,18 @@ use xshell::Shell;
 use self::copy::Copy;
 use self::mutant::Mutant;
 use self::report::{Fate, Results};
-use self::suite::{Ending, Test, Worker, lock};
+use self::copy::Binary;
+use self::suite::Test;
+use self::worker::{Ending, Worker, each, lock};
 use crate::Outcome;
 use crate::project::Files;
 
 /// Which mutants to try.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Tries only those whose file, function or change holds this text.
-    filter: Option<String>,
+    /// Tries only those whose file, function or change holds one of these texts.
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
     /// Tries as many as this, always the same ones as long as they exist.
     #[arg(long, value_name = "COUNT")]
     sample: Option<usize>,
@@ -51,27 +55,48 @@ const SNAPSHOTS: [&str; 1] = ["scripts::scripts_are_what_they_were"];
 /// The tests on a server that a script must satisfy, beside those of core.
 const EXACT: &str = "multiplexed_on_system::";
 
-/// A mutant, and whose tests judge it.
+/// A mutant, and what says which tests judge it.
 #[derive(Clone, Debug)]
 struct Candidate {
     mutant: Mutant,
-    packages: BTreeSet<&'static str>,
+    /// Whether only stores on servers need the file.
+    is_wire: bool,
 }
 
 impl Candidate {
+    /// Returns the packages whose tests judge this.
+    fn packages(&self) -> &'static [&'static str] {
+        match self.mutant.package() {
+            _ if self.mutant.text.is_some() => &["tollgate-core", "tollgate-redis"],
+            "tollgate-core" if self.is_wire => &["tollgate-core", "tollgate-redis", "tollgate-fred"],
+            "tollgate-core" => &["tollgate-core", "tollgate-memory"],
+            "tollgate-memory" => &["tollgate-memory"],
+            "tollgate-mock" => &["tollgate-mock"],
+            "tollgate-redis" => &["tollgate-redis"],
+            "tollgate-fred" => &["tollgate-fred"],
+            _ => &[],
+        }
+    }
+
+    /// Returns whether tests in `binary` judge this.
+    fn is_judged_in(&self, binary: &Binary) -> bool {
+        // What needs no server is to be noticed without one.
+        let on_server = binary.package == "tollgate-core" && binary.target == "wire";
+        self.packages().contains(&&*binary.package) && (self.is_wire || !on_server)
+    }
+
     fn is_judged_by(&self, test: &Test) -> bool {
         let reached = match &self.mutant.text {
             Some(_) => sources::script_id(&self.mutant.file),
             None => self.mutant.id,
         };
-        if !self.packages.contains(&*test.binary.package) || !test.reaches.contains(&reached) {
-            return false;
-        }
-        self.mutant.text.is_none()
-            || match &*test.binary.package {
-                "tollgate-core" => !SNAPSHOTS.contains(&&*test.name),
-                _ => test.name.starts_with(EXACT),
-            }
+        self.is_judged_in(&test.binary)
+            && test.reaches.contains(&reached)
+            && (self.mutant.text.is_none()
+                || match &*test.binary.package {
+                    "tollgate-core" => !SNAPSHOTS.contains(&&*test.name),
+                    _ => test.name.starts_with(EXACT),
+                })
     }
 }
 
@@ -82,8 +107,10 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let mut results = Results::read(&results_path);
     let equivalent = equivalent::Index::of(&copy.all_mutants(&files))?;
     let wanted = |mutant: &Mutant| {
-        let filter = arguments.filter.as_deref().unwrap_or_default();
-        mutant.to_string().contains(filter) && (!arguments.alive || results.is_alive(mutant.id))
+        let shown = mutant.to_string();
+        let filters = &arguments.filters;
+        (filters.is_empty() || filters.iter().any(|filter| shown.contains(filter)))
+            && (!arguments.alive || results.is_alive(mutant.id))
     };
     let mut candidates = candidates(&copy, &files, &wanted);
     if let Some(count) = arguments.sample {
@@ -94,7 +121,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         return Err("there is no such mutant".into());
     }
     let started = Instant::now();
-    let packages: BTreeSet<_> = candidates.iter().flat_map(|of| &of.packages).copied().collect();
+    let packages: BTreeSet<_> = candidates.iter().flat_map(|of| of.packages()).copied().collect();
     let binaries = copy.build(&packages.into_iter().collect::<Vec<_>>())?;
     // Some of them may have turned out not to compile.
     let compiled: BTreeSet<u64> = copy.mutants().map(|(mutant, _)| mutant.id).collect();
@@ -109,23 +136,21 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let count = std::thread::available_parallelism()?.get();
     let workers = (0..count).map(|number| Worker::new(copy.folder(), number));
     let workers = workers.collect::<Result<Vec<_>, _>>()?;
-    let needed = suite::list(&binaries)?;
-    let needed = needed
-        .into_iter()
-        .filter(|test| candidates.iter().any(|of| of.packages.contains(&*test.binary.package)))
-        .collect();
-    let (tests, failing) = suite::measure(needed, &workers)?;
-    for test in &failing {
+    let mut binaries = binaries;
+    binaries.retain(|binary| candidates.iter().any(|of| of.is_judged_in(binary)));
+    let suite = suite::measure(&binaries, &workers, &copy.folder().join("measured"))?;
+    for test in &suite.failing {
         println!("mutants: fails without any mutant, and is not used: {test}");
     }
     println!(
-        "mutants: {} tests measured in {} s",
-        tests.len(),
-        started.elapsed().as_secs()
+        "mutants: {} tests measured in {} s; they take {} s",
+        suite.tests.len(),
+        started.elapsed().as_secs(),
+        suite.tests.iter().map(|test| test.cost.as_secs_f64()).sum::<f64>().round()
     );
     let started = Instant::now();
     let trial = Trial {
-        tests: &tests,
+        tests: &suite.tests,
         folder: copy.folder(),
         killers: Mutex::default(),
     };
@@ -151,13 +176,13 @@ fn candidates_with<'c>(
 /// Returns the mutants that are `wanted`.
 fn candidates(copy: &Copy<'_>, files: &Files, wanted: &dyn Fn(&Mutant) -> bool) -> Vec<Candidate> {
     let rust = copy.mutants().map(|(mutant, is_wire)| Candidate {
-        packages: suite::packages(mutant.package(), is_wire, false),
         mutant: mutant.clone(),
+        is_wire,
     });
     let lua = sources::lua(files).into_iter().flat_map(|(_, mutants)| mutants);
     let lua = lua.map(|mutant| Candidate {
-        packages: suite::packages(mutant.package(), true, true),
         mutant,
+        is_wire: true,
     });
     rust.chain(lua).filter(|of| wanted(&of.mutant)).collect()
 }
@@ -181,7 +206,7 @@ impl Trial<'_> {
     ) -> Result<BTreeMap<u64, Fate>, Box<dyn Error>> {
         let next = AtomicUsize::new(0);
         let fates = Mutex::new(BTreeMap::new());
-        suite::each(workers, |worker| {
+        each(workers, |worker| {
             while let Some(candidate) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let fate = match equivalent.reason(candidate.mutant.id) {
                     Some(_) => Fate::Equivalent,

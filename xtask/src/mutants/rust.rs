@@ -346,6 +346,10 @@ impl Generator<'_> {
                     let shown = format!("{before} {operator} {}", self.shown(&argument));
                     (shown, format!("__left {operator} __right"))
                 }
+                method if name.starts_with("checked_") => (
+                    format!("Some({})", renamed(method)),
+                    format!("Some(__left.{method}(__right))"),
+                ),
                 method => (renamed(method), format!("__left.{method}(__right)")),
             };
             changes.push((shown, text(&after)));
@@ -404,7 +408,8 @@ impl Generator<'_> {
         self.expr(&matched.expr, None);
         let ends_in_all = matched.arms.last().is_some_and(|arm| match &arm.pat {
             Pat::Wild(_) => true,
-            Pat::Ident(bound) => bound.subpat.is_none(),
+            // A constant or a variant is written in capitals.
+            Pat::Ident(bound) => bound.ident.to_string().starts_with(char::is_lowercase),
             _ => false,
         });
         let last = matched.arms.len().saturating_sub(1);
@@ -735,6 +740,8 @@ fn counterpart(method: &str) -> Option<&'static str> {
 fn counterparts(method: &str) -> &'static [&'static str] {
     match method {
         "checked_add" => &["wrapping_add"],
+        "checked_mul" => &["wrapping_mul"],
+        "checked_sub" => &["wrapping_sub"],
         "div_ceil" => &["/"],
         "ends_with" => &["starts_with"],
         "max" => &["min", "receiver", "argument"],
