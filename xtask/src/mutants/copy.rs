@@ -87,15 +87,21 @@ impl<'a> Copy<'a> {
 
     /// Returns all mutants, also those that do not compile.
     pub(super) fn all_mutants(&self, files: &Files) -> Vec<Mutant> {
-        let rust = self.sources.iter().flat_map(|source| source.mutants.clone());
-        let lua = sources::lua(files).into_iter().flat_map(|(_, mutants)| mutants);
+        let rust = self
+            .sources
+            .iter()
+            .flat_map(|source| source.mutants.clone());
+        let lua = sources::lua(files)
+            .into_iter()
+            .flat_map(|(_, mutants)| mutants);
         rust.chain(lua).collect()
     }
 
     /// Returns how many mutants do not compile.
     pub(super) fn dropped(&self) -> usize {
         let all = self.sources.iter().flat_map(|source| &source.mutants);
-        all.filter(|mutant| self.dropped.contains(&mutant.id)).count()
+        all.filter(|mutant| self.dropped.contains(&mutant.id))
+            .count()
     }
 
     /// Builds the tests of `packages`, without the mutants that do not compile.
@@ -143,10 +149,7 @@ impl<'a> Copy<'a> {
             self.write(&tree.join(path), &text)?;
         }
         let switch = tree.join("crates/tollgate-core/src/__mutants.rs");
-        self.write(
-            &switch,
-            &SWITCH.replace("@texts", &self.texts()),
-        )?;
+        self.write(&switch, &SWITCH.replace("@texts", &self.texts()))?;
         expected.insert(switch);
         // A file that was deleted since the last run would still be built.
         for crates in self.files.folders_in("crates/") {
@@ -175,7 +178,9 @@ impl<'a> Copy<'a> {
             };
             let mut rendered = render(&source.text, &source.points, switch, &self.dropped);
             if source.path == "crates/tollgate-core/src/lib.rs" {
-                rendered.text.push_str("\n#[doc(hidden)]\npub mod __mutants;\n");
+                rendered
+                    .text
+                    .push_str("\n#[doc(hidden)]\npub mod __mutants;\n");
             }
             self.write(&self.tree().join(&source.path), &rendered.text)?;
             self.rendered.insert(source.path.clone(), rendered);
@@ -196,7 +201,11 @@ impl<'a> Copy<'a> {
         command
             .args(["test", "--locked", "--no-run", "--lib", "--tests"])
             .args(["--message-format=json", "--features=tollgate-core/wire"])
-            .args(packages.iter().map(|package| format!("--package={package}")))
+            .args(
+                packages
+                    .iter()
+                    .map(|package| format!("--package={package}")),
+            )
             .current_dir(self.tree())
             .env("CARGO_TARGET_DIR", self.folder.join("build"))
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
@@ -219,7 +228,11 @@ impl<'a> Copy<'a> {
             }
         }
         // The last says only how many there were.
-        errors.retain(|error| error["spans"].as_array().is_some_and(|spans| !spans.is_empty()));
+        errors.retain(|error| {
+            error["spans"]
+                .as_array()
+                .is_some_and(|spans| !spans.is_empty())
+        });
         if errors.is_empty() && !output.status.success() {
             return Err("the copy cannot be built".into());
         }

@@ -33,7 +33,7 @@ macro_rules! equivalent {
 const EQUIVALENT: &[Equivalent] = equivalent! {};
 
 /// The reasons of the list, by the mutants' numbers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Index(HashMap<u64, &'static str>);
 
 impl Index {
@@ -52,7 +52,8 @@ impl Index {
                     && mutant.after == listed.after
                     && mutant.nth == listed.nth
             });
-            let found = found.ok_or_else(|| format!("listed as equivalent, but gone: {listed:?}"))?;
+            let found =
+                found.ok_or_else(|| format!("listed as equivalent, but gone: {listed:?}"))?;
             reasons.insert(found.id, listed.reason);
         }
         Ok(Self(reasons))

@@ -75,7 +75,9 @@ fn tokens(line: &str) -> Vec<Token<'_>> {
         } else if first == '\'' {
             rest[1..].find('\'').map_or(rest.len(), |end| end + 2)
         } else if first == '@' || in_word(first) {
-            rest[1..].find(|c| !in_word(c)).map_or(rest.len(), |end| end + 1)
+            rest[1..]
+                .find(|c| !in_word(c))
+                .map_or(rest.len(), |end| end + 1)
         } else {
             let two = ["<=", ">=", "==", "~=", ".."];
             let is_two = two.iter().any(|operator| rest.starts_with(operator));

@@ -26,10 +26,10 @@ use std::time::Instant;
 use clap::Args;
 use xshell::Shell;
 
+use self::copy::Binary;
 use self::copy::Copy;
 use self::mutant::Mutant;
 use self::report::{Fate, Results};
-use self::copy::Binary;
 use self::suite::Test;
 use self::worker::{Ending, Worker, each, lock};
 use crate::Outcome;
@@ -68,7 +68,9 @@ impl Candidate {
     fn packages(&self) -> &'static [&'static str] {
         match self.mutant.package() {
             _ if self.mutant.text.is_some() => &["tollgate-core", "tollgate-redis"],
-            "tollgate-core" if self.is_wire => &["tollgate-core", "tollgate-redis", "tollgate-fred"],
+            "tollgate-core" if self.is_wire => {
+                &["tollgate-core", "tollgate-redis", "tollgate-fred"]
+            }
             "tollgate-core" => &["tollgate-core", "tollgate-memory"],
             "tollgate-memory" => &["tollgate-memory"],
             "tollgate-mock" => &["tollgate-mock"],
@@ -121,7 +123,11 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         return Err("there is no such mutant".into());
     }
     let started = Instant::now();
-    let packages: BTreeSet<_> = candidates.iter().flat_map(|of| of.packages()).copied().collect();
+    let packages: BTreeSet<_> = candidates
+        .iter()
+        .flat_map(|of| of.packages())
+        .copied()
+        .collect();
     let binaries = copy.build(&packages.into_iter().collect::<Vec<_>>())?;
     // Some of them may have turned out not to compile.
     let compiled: BTreeSet<u64> = copy.mutants().map(|(mutant, _)| mutant.id).collect();
@@ -146,7 +152,12 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         "mutants: {} tests measured in {} s; they take {} s",
         suite.tests.len(),
         started.elapsed().as_secs(),
-        suite.tests.iter().map(|test| test.cost.as_secs_f64()).sum::<f64>().round()
+        suite
+            .tests
+            .iter()
+            .map(|test| test.cost.as_secs_f64())
+            .sum::<f64>()
+            .round()
     );
     let started = Instant::now();
     let trial = Trial {
@@ -158,7 +169,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     println!("mutants: tried in {} s", started.elapsed().as_secs());
     results.add(&fates);
     results.write(&results_path)?;
-    report::finish(&candidates_with(&candidates, &fates), arguments)
+    report::finish(&candidates_with(&candidates, &fates))
 }
 
 fn candidates_with<'c>(
@@ -179,7 +190,9 @@ fn candidates(copy: &Copy<'_>, files: &Files, wanted: &dyn Fn(&Mutant) -> bool) 
         mutant: mutant.clone(),
         is_wire,
     });
-    let lua = sources::lua(files).into_iter().flat_map(|(_, mutants)| mutants);
+    let lua = sources::lua(files)
+        .into_iter()
+        .flat_map(|(_, mutants)| mutants);
     let lua = lua.map(|mutant| Candidate {
         mutant,
         is_wire: true,
@@ -210,11 +223,17 @@ impl Trial<'_> {
             while let Some(candidate) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let fate = match equivalent.reason(candidate.mutant.id) {
                     Some(_) => Fate::Equivalent,
-                    None => self.one(candidate, worker).map_err(|error| error.to_string())?,
+                    None => self
+                        .one(candidate, worker)
+                        .map_err(|error| error.to_string())?,
                 };
                 let mut fates = lock(&fates);
                 let count = fates.len() + 1;
-                println!("[{count}/{}] {}: {fate}", candidates.len(), candidate.mutant);
+                println!(
+                    "[{count}/{}] {}: {fate}",
+                    candidates.len(),
+                    candidate.mutant
+                );
                 fates.insert(candidate.mutant.id, fate);
             }
             Ok(())

@@ -5,7 +5,6 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use super::Arguments;
 use super::mutant::Mutant;
 use crate::Outcome;
 
@@ -87,7 +86,7 @@ struct Counts {
 }
 
 /// Shows what became of the mutants, and fails if there is one that lives.
-pub(super) fn finish(fates: &[(&Mutant, &Fate)], _: &Arguments) -> Outcome {
+pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
     let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
     let mut alive = Vec::new();
     for (mutant, fate) in fates {

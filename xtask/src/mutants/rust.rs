@@ -648,10 +648,7 @@ fn source(range: &Range<usize>) -> Template {
 }
 
 fn with_right(before: &str, right: &Range<usize>) -> Template {
-    vec![
-        Piece::Text(before.to_owned()),
-        Piece::Source(right.clone()),
-    ]
+    vec![Piece::Text(before.to_owned()), Piece::Source(right.clone())]
 }
 
 fn constant(value: &str) -> (String, Template) {

@@ -111,7 +111,9 @@ fn measure_all(
             let Some(mut test) = lock(&queue).next() else {
                 return Ok(());
             };
-            let passed = worker.measure(&mut test).map_err(|error| error.to_string())?;
+            let passed = worker
+                .measure(&mut test)
+                .map_err(|error| error.to_string())?;
             let mut done = lock(&done);
             if passed {
                 done.0.push(test);
