@@ -336,7 +336,9 @@ fn what_is_listed_as_equivalent_is_a_mutant() {
     let files = Files::read(&project::shell().unwrap()).unwrap();
     let sources = sources::rust(&files, &BTreeSet::new()).unwrap();
     let rust = sources.into_iter().flat_map(|source| source.mutants);
-    let lua = sources::lua(&files).into_iter().flat_map(|(_, mutants)| mutants);
+    let lua = sources::lua(&files)
+        .into_iter()
+        .flat_map(|(_, mutants)| mutants);
     let all: Vec<_> = rust.chain(lua).collect();
     equivalent::Index::of(&all).unwrap();
     let numbers: BTreeSet<_> = all.iter().map(|mutant| mutant.id).collect();
