@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::error::Error;
+use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Key, Limit, LimitError, MAX_CHECKS, Operation, Quota, Request,
-    StoreError, Timestamp, Verdict, Wait,
+    Check, Decision, ErrorKind, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT, Operation, Quota,
+    RateLimiter, Request, StoreError, Timestamp, Verdict, Wait,
 };
 
 #[test]
@@ -170,4 +171,94 @@ fn a_refund_writes_only_where_something_was_consumed() {
         [0, 1].map(|index| evaluation.writes_to(&refund, index)),
         [false, true]
     );
+}
+
+#[test]
+fn a_clone_of_a_limit_is_the_same_and_an_equal_one_is_not() {
+    let of = || Limit::new("a", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let limit = of();
+    assert!(limit.is_same(&limit.clone()));
+    assert!(!limit.is_same(&of()));
+}
+
+#[test]
+fn a_quota_is_written_in_its_largest_unit_and_read_in_any() {
+    for (text, micros) in [
+        ("5/1d", 86_400_000_000),
+        ("5/36h", 129_600_000_000),
+        ("5/90m", 5_400_000_000),
+        ("5/1s", 1_000_000),
+        ("5/1300ms", 1_300_000),
+        ("5/1us", 1),
+    ] {
+        let quota: Quota = text.parse().unwrap();
+        assert_eq!(quota, Quota::new(5, quota.window()).unwrap());
+        assert_eq!(quota.window(), Duration::from_micros(micros));
+        assert_eq!(quota.to_string(), text);
+    }
+    assert_eq!("5/60s".parse(), Ok(Quota::per_minute(5)));
+}
+
+#[test]
+fn what_is_not_a_quota_is_rejected() {
+    for text in [
+        "",
+        "5",
+        "5/",
+        "/1s",
+        "5/s",
+        "5/1",
+        "5/1w",
+        "+5/1s",
+        "5+/1s",
+        "5/+1s",
+        "-5/1s",
+        "5/1.5s",
+        // 2^64 microseconds and more.
+        "5/18446744073709551616us",
+        "5/213503983d",
+    ] {
+        let read = text.parse::<Quota>();
+        assert!(
+            matches!(read, Err(LimitError::Syntax { .. })),
+            "{text}: {read:?}"
+        );
+    }
+}
+
+#[test]
+fn a_limiter_has_one_to_the_most_limits_each_of_its_own_state() {
+    let of = |name: &str| Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let many = |count: usize| (0..count).map(|index| of(&index.to_string()));
+    let limiter = |limits: Vec<Limit>| RateLimiter::new((), limits).map(|made| made.limits().len());
+    assert_eq!(limiter(Vec::new()), Err(LimitError::NoLimits));
+    assert_eq!(limiter(many(MAX_CHECKS).collect()), Ok(MAX_CHECKS));
+    assert_eq!(
+        limiter(many(MAX_CHECKS + 1).collect()),
+        Err(LimitError::TooManyLimits {
+            count: MAX_CHECKS + 1,
+            most: MAX_CHECKS
+        })
+    );
+    let twice = vec![of("a"), of("b"), of("a")];
+    let name = "a".to_owned();
+    assert_eq!(limiter(twice), Err(LimitError::DuplicateLimit { name }));
+}
+
+#[test]
+fn instants_end_at_the_last_that_doubles_count() {
+    assert_eq!(Timestamp::from_micros(MAX_EXACT), Ok(Timestamp::MAX));
+    assert_eq!(
+        Timestamp::from_micros(MAX_EXACT + 1),
+        Err(LimitError::TimeOutOfRange)
+    );
+    assert_eq!(Timestamp::MAX.saturating_add(Duration::MAX), Timestamp::MAX);
+    let second = Timestamp::UNIX_EPOCH.saturating_add(Duration::from_secs(1));
+    assert_eq!(second.saturating_add(Duration::MAX), Timestamp::MAX);
+}
+
+#[test]
+fn a_wait_is_shown_as_a_duration_or_as_never() {
+    assert_eq!(Wait::from_micros(1_500).to_string(), "1.5ms");
+    assert_eq!(Wait::NEVER.to_string(), "never");
 }

@@ -18,7 +18,7 @@ struct Equivalent {
 }
 
 macro_rules! equivalent {
-    ($($file:literal { $($place:literal: $($before:literal => $after:literal $(# $nth:literal)? because $reason:literal;)*)* })*) => {
+    ($($file:literal { $($place:literal { $($before:literal => $after:literal $(# $nth:literal)? because $reason:literal;)* })* })*) => {
         &[$($($(Equivalent {
             file: $file,
             place: $place,
@@ -30,7 +30,76 @@ macro_rules! equivalent {
     };
 }
 
-const EQUIVALENT: &[Equivalent] = equivalent! {};
+const EQUIVALENT: &[Equivalent] = equivalent! {
+    "crates/tollgate-core/src/algorithm/gcra/mod.rs" {
+        "Gcra::leaked" {
+            "state.unit == self.unit" => "false"
+                because "a debt in the same unit is rescaled to itself, which only takes longer";
+        }
+        "Gcra::tokens" {
+            "units < self.unit" => "false"
+                because "a shortcut: the division comes to zero, too";
+            "self.unit == 1" => "false"
+                because "a shortcut: dividing by one changes nothing";
+            "1" => "0"
+                because "a shortcut that is not taken: dividing by one changes nothing";
+        }
+        "Gcra::drain_us" {
+            "self.leak == 1" => "false"
+                because "a shortcut: dividing by one changes nothing";
+            "1" => "0"
+                because "a shortcut that is not taken: dividing by one changes nothing";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_buckets/mod.rs" {
+        "SlidingBuckets::used" {
+            "passed == 0" => "false"
+                because "a shortcut: the sum over no buckets is zero";
+        }
+        "SlidingBuckets::wait" {
+            "self.leaves_at(bucket) - now" => "self.leaves_at(bucket) + now" # 1
+                because "never reached: the live buckets hold what is used";
+            "self.leaves_at(bucket) - now" => "self.leaves_at(bucket)" # 1
+                because "never reached: the live buckets hold what is used";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_counter/mod.rs" {
+        "SlidingCounter::weight" {
+            "view.previous == 0" => "false"
+                because "a shortcut: nothing weighs nothing";
+        }
+        "SlidingCounter::steps_into" {
+            "self.step == 1" => "false"
+                because "a shortcut: dividing by one changes nothing";
+            "1" => "0"
+                because "a shortcut that is not taken: dividing by one changes nothing";
+        }
+    }
+    "crates/tollgate-core/src/evaluation.rs" {
+        "Request::evaluate_take" {
+            "0" => "1" # 1
+                because "a request without checks is malformed, and not evaluated";
+            "0" => "1" # 2
+                because "a request without checks is malformed, and not evaluated";
+        }
+        "Evaluation::record" {
+            "0" => "1" # 1
+                because "what remains is overwritten before it is read";
+        }
+        "Evaluation::charge" {
+            "0" => "1"
+                because "never reached: a peek and a refund charge nothing";
+        }
+    }
+    "crates/tollgate-core/src/quota.rs" {
+        "Quota::fmt" {
+            "1" => "2"
+                because "never used: every window is a multiple of the last unit";
+            "1" => "0"
+                because "never used: every window is a multiple of the last unit";
+        }
+    }
+};
 
 /// The reasons of the list, by the mutants' numbers.
 #[derive(Debug, Default)]

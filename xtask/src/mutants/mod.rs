@@ -41,9 +41,12 @@ pub(crate) struct Arguments {
     /// Tries only those whose file, function or change holds one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
-    /// Tries as many as this, always the same ones as long as they exist.
+    /// Tries as many as this of those that need no server, always the same as long as they exist.
     #[arg(long, value_name = "COUNT")]
     sample: Option<usize>,
+    /// Tries none, and writes what became of each when it was tried last into the document.
+    #[arg(long)]
+    write: bool,
     /// Tries only those that no test noticed when they were tried last.
     #[arg(long)]
     alive: bool,
@@ -54,6 +57,11 @@ pub(crate) struct Arguments {
 const SNAPSHOTS: [&str; 1] = ["scripts::scripts_are_what_they_were"];
 /// The tests on a server that a script must satisfy, beside those of core.
 const EXACT: &str = "multiplexed_on_system::";
+
+/// Where the results of all mutants are.
+const DOCUMENT: &str = "docs/mutants.md";
+/// The heading of the part that is written by `--write`.
+const RESULTS: &str = "## Results\n";
 
 /// A mutant, and what says which tests judge it.
 #[derive(Clone, Debug)]
@@ -78,6 +86,10 @@ impl Candidate {
             "tollgate-fred" => &["tollgate-fred"],
             _ => &[],
         }
+    }
+
+    fn needs_server(&self) -> bool {
+        self.is_wire || matches!(self.mutant.package(), "tollgate-redis" | "tollgate-fred")
     }
 
     /// Returns whether tests in `binary` judge this.
@@ -108,14 +120,18 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let results_path = copy.folder().join("results");
     let mut results = Results::read(&results_path);
     let equivalent = equivalent::Index::of(&copy.all_mutants(&files))?;
+    if arguments.write {
+        return write(shell, &files, &copy, &equivalent, &results);
+    }
     let wanted = |mutant: &Mutant| {
         let shown = mutant.to_string();
         let filters = &arguments.filters;
         (filters.is_empty() || filters.iter().any(|filter| shown.contains(filter)))
-            && (!arguments.alive || results.is_alive(mutant.id))
+            && (!arguments.alive || results.is_alive(mutant.id) == Some(true))
     };
     let mut candidates = candidates(&copy, &files, &wanted);
     if let Some(count) = arguments.sample {
+        candidates.retain(|of| !of.needs_server());
         candidates.sort_by_key(|candidate| candidate.mutant.id);
         candidates.truncate(count);
     }
@@ -167,9 +183,26 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     };
     let fates = trial.all(&candidates, &equivalent, &workers)?;
     println!("mutants: tried in {} s", started.elapsed().as_secs());
-    results.add(&fates);
+    fates.iter().for_each(|(&id, fate)| results.add(id, fate));
     results.write(&results_path)?;
     report::finish(&candidates_with(&candidates, &fates))
+}
+
+/// Writes the tables of the document, which are its end.
+fn write(
+    shell: &Shell,
+    files: &Files,
+    copy: &Copy<'_>,
+    equivalent: &equivalent::Index,
+    results: &Results,
+) -> Outcome {
+    let text = files.text(DOCUMENT).ok_or("there is no document")?;
+    let (before, _) = text.split_once(RESULTS).unwrap_or((text, ""));
+    let all = candidates(copy, files, &|_| true);
+    let mutants: Vec<_> = all.iter().map(|of| &of.mutant).collect();
+    let tables = report::tables(&mutants, copy.dropped(), equivalent, results)?;
+    shell.write_file(DOCUMENT, format!("{before}{tables}"))?;
+    Ok(())
 }
 
 fn candidates_with<'c>(

@@ -1,10 +1,11 @@
-//! What became of the mutants, kept for the next run and shown.
+//! What became of the mutants, kept for the next run, shown, and written into the document.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use super::equivalent::Index;
 use super::mutant::Mutant;
 use crate::Outcome;
 
@@ -24,7 +25,7 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    fn is_alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         matches!(self, Self::Alive | Self::Unreached)
     }
 }
@@ -41,61 +42,95 @@ impl fmt::Display for Fate {
     }
 }
 
-/// The mutants that lived when they were tried last.
+/// Which mutants lived when they were tried last, by their numbers.
 #[derive(Debug, Default)]
-pub(super) struct Results {
-    alive: BTreeSet<u64>,
-}
+pub(super) struct Results(BTreeMap<u64, bool>);
 
 impl Results {
-    /// Reads what the last run wrote, if there was one.
+    /// Reads what earlier runs wrote, if there were any.
     pub(super) fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_default();
-        Self {
-            alive: text.lines().filter_map(|line| line.parse().ok()).collect(),
-        }
+        let results = text.lines().filter_map(|line| {
+            let (id, alive) = line.split_once(' ')?;
+            Some((id.parse().ok()?, alive == "alive"))
+        });
+        Self(results.collect())
     }
 
     pub(super) fn write(&self, path: &Path) -> Outcome {
-        let lines: Vec<_> = self.alive.iter().map(u64::to_string).collect();
-        Ok(fs::write(path, lines.join("\n"))?)
+        let lines = self.0.iter().map(|(id, &alive)| {
+            let fate = if alive { "alive" } else { "dead" };
+            format!("{id} {fate}\n")
+        });
+        Ok(fs::write(path, lines.collect::<String>())?)
     }
 
-    pub(super) fn is_alive(&self, id: u64) -> bool {
-        self.alive.contains(&id)
+    /// Returns whether the mutant lived when it was tried last, or `None` if it never was.
+    pub(super) fn is_alive(&self, id: u64) -> Option<bool> {
+        self.0.get(&id).copied()
     }
 
-    pub(super) fn add(&mut self, fates: &BTreeMap<u64, Fate>) {
-        for (&id, fate) in fates {
-            if fate.is_alive() {
-                self.alive.insert(id);
-            } else {
-                self.alive.remove(&id);
-            }
-        }
+    pub(super) fn add(&mut self, id: u64, fate: &Fate) {
+        self.0.insert(id, fate.is_alive());
     }
 }
 
-/// How many mutants of a crate ended how.
+/// How many mutants ended how.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Counts {
-    tried: usize,
     killed: usize,
     equivalent: usize,
     alive: usize,
 }
 
-/// Shows what became of the mutants, and fails if there is one that lives.
-pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
-    let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
-    let mut alive = Vec::new();
-    for (mutant, fate) in fates {
+/// Counts of mutants, by where they are.
+#[derive(Debug, Default)]
+struct Table(BTreeMap<String, Counts>);
+
+impl Table {
+    fn of(&mut self, mutant: &Mutant) -> &mut Counts {
         let group = match mutant.text {
-            Some(_) => "scripts".to_owned(),
+            Some(_) => "scripts, in Lua".to_owned(),
             None => format!("`{}`", mutant.package()),
         };
-        let counts = counts.entry(group).or_default();
-        counts.tried += 1;
+        self.0.entry(group).or_default()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| crate | tried | killed | equivalent | alive |")?;
+        writeln!(f, "|---|---:|---:|---:|---:|")?;
+        let mut all = Counts::default();
+        for (group, of) in &self.0 {
+            all.killed += of.killed;
+            all.equivalent += of.equivalent;
+            all.alive += of.alive;
+            row(f, group, of)?;
+        }
+        row(f, "all", &all)
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
+    let Counts {
+        killed,
+        equivalent,
+        alive,
+    } = of;
+    let tried = killed + equivalent + alive;
+    writeln!(
+        f,
+        "| {group} | {tried} | {killed} | {equivalent} | {alive} |"
+    )
+}
+
+/// Shows what became of the mutants, and fails if there is one that lives.
+pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
+    let mut table = Table::default();
+    let mut alive = Vec::new();
+    for (mutant, fate) in fates {
+        let counts = table.of(mutant);
         match fate {
             Fate::Equivalent => counts.equivalent += 1,
             Fate::Killed(_) | Fate::TimedOut(_) => counts.killed += 1,
@@ -105,19 +140,62 @@ pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
             }
         }
     }
-    println!("\n| crate | tried | killed | equivalent | alive |\n|---|---:|---:|---:|---:|");
-    for (group, of) in &counts {
-        let Counts {
-            tried,
-            killed,
-            equivalent,
-            alive,
-        } = of;
-        println!("| {group} | {tried} | {killed} | {equivalent} | {alive} |");
-    }
+    println!("\n{table}");
     if alive.is_empty() {
         return Ok(());
     }
-    println!("\n{}", alive.join("\n"));
+    println!("{}", alive.join("\n"));
     Err(format!("{} mutants live: no test notices them", alive.len()).into())
+}
+
+/// Returns the tables of the document: of `mutants`, which are all that compile.
+///
+/// # Errors
+///
+/// One of them was never tried.
+pub(super) fn tables(
+    mutants: &[&Mutant],
+    dropped: usize,
+    equivalent: &Index,
+    results: &Results,
+) -> Result<String, String> {
+    let mut table = Table::default();
+    let (mut same, mut alive) = (Vec::new(), Vec::new());
+    for mutant in mutants {
+        let counts = table.of(mutant);
+        let row = format!(
+            "| `{}` | `{}` | {} |",
+            mutant.shown_file(),
+            mutant.place,
+            cell(mutant)
+        );
+        if let Some(reason) = equivalent.reason(mutant.id) {
+            counts.equivalent += 1;
+            same.push(format!("{row} {reason} |\n"));
+            continue;
+        }
+        match results.is_alive(mutant.id) {
+            Some(false) => counts.killed += 1,
+            Some(true) => {
+                counts.alive += 1;
+                alive.push(format!("{row}\n"));
+            }
+            None => return Err(format!("never tried: {mutant}")),
+        }
+    }
+    let mut text = format!(
+        "## Results\n\n{table}\nAnother {dropped} do not compile.\n\n## Equivalent\n\n\
+         | file | function | change | why no test can notice |\n|---|---|---|---|\n"
+    );
+    text.extend(same);
+    if !alive.is_empty() {
+        text.push_str("\n## Alive\n\n| file | function | change |\n|---|---|---|\n");
+        text.extend(alive);
+    }
+    Ok(text)
+}
+
+/// Returns the change as it can stand in a table.
+fn cell(mutant: &Mutant) -> String {
+    mutant.change().replace('|', "\\|")
 }
