@@ -55,6 +55,9 @@ pub(crate) struct Arguments {
 /// Tests that fail whenever the text of a script is another one, whatever it does; that they fail
 /// says nothing about a mutant of a script.
 const SNAPSHOTS: [&str; 1] = ["scripts::scripts_are_what_they_were"];
+/// Parts of the names of tests on servers that are not the system's; what they test of the code is
+/// the same there.
+const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
 /// The tests on a server that a script must satisfy, beside those of core.
 const EXACT: &str = "multiplexed_on_system::";
 
@@ -92,11 +95,20 @@ impl Candidate {
         self.is_wire || matches!(self.mutant.package(), "tollgate-redis" | "tollgate-fred")
     }
 
-    /// Returns whether tests in `binary` judge this.
-    fn is_judged_in(&self, binary: &Binary) -> bool {
-        // What needs no server is to be noticed without one.
-        let on_server = binary.package == "tollgate-core" && binary.target == "wire";
-        self.packages().contains(&&*binary.package) && (self.is_wire || !on_server)
+    /// Returns whether the test called `name` in `binary` judges this, if it reaches it.
+    fn may_be_judged_by(&self, binary: &Binary, name: &str) -> bool {
+        let is_core = binary.package == "tollgate-core";
+        if !self.packages().contains(&&*binary.package)
+            || OTHER_SERVERS.iter().any(|server| name.contains(server))
+        {
+            return false;
+        }
+        match self.mutant.text {
+            Some(_) if is_core => !SNAPSHOTS.contains(&name),
+            Some(_) => name.starts_with(EXACT),
+            // What needs no server is to be noticed without one.
+            None => self.is_wire || !is_core || binary.target != "wire",
+        }
     }
 
     fn is_judged_by(&self, test: &Test) -> bool {
@@ -104,13 +116,7 @@ impl Candidate {
             Some(_) => sources::script_id(&self.mutant.file),
             None => self.mutant.id,
         };
-        self.is_judged_in(&test.binary)
-            && test.reaches.contains(&reached)
-            && (self.mutant.text.is_none()
-                || match &*test.binary.package {
-                    "tollgate-core" => !SNAPSHOTS.contains(&&*test.name),
-                    _ => test.name.starts_with(EXACT),
-                })
+        test.reaches.contains(&reached) && self.may_be_judged_by(&test.binary, &test.name)
     }
 }
 
@@ -158,9 +164,12 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let count = std::thread::available_parallelism()?.get();
     let workers = (0..count).map(|number| Worker::new(copy.folder(), number));
     let workers = workers.collect::<Result<Vec<_>, _>>()?;
-    let mut binaries = binaries;
-    binaries.retain(|binary| candidates.iter().any(|of| of.is_judged_in(binary)));
-    let suite = suite::measure(&binaries, &workers, &copy.folder().join("measured"))?;
+    let wanted = |binary: &Binary, name: &str| {
+        let mut candidates = candidates.iter();
+        candidates.any(|of| of.may_be_judged_by(binary, name))
+    };
+    let known = copy.folder().join("measured");
+    let suite = suite::measure(&binaries, &wanted, &workers, &known)?;
     for test in &suite.failing {
         println!("mutants: fails without any mutant, and is not used: {test}");
     }

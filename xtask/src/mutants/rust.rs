@@ -502,6 +502,8 @@ impl Generator<'_> {
         let changes = returned
             .iter()
             .filter(|value| said.as_deref() != Some(**value))
+            // It would call itself for ever.
+            .filter(|value| name != "default" || !value.contains("default()"))
             .map(|value| {
                 let text = format!("return {value}");
                 (

@@ -13,10 +13,6 @@ use serde_json::{Value, json};
 use super::copy::Binary;
 use super::worker::{Worker, each, lock};
 
-/// Parts of the names of tests on servers that are not the system's; what they test of the code is
-/// the same there.
-const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
-
 /// One test, which is run by itself.
 #[derive(Debug)]
 pub(super) struct Test {
@@ -36,30 +32,22 @@ impl std::fmt::Display for Test {
     }
 }
 
-/// Returns the tests in `binaries` that are run.
-pub(super) fn list(binaries: &[Binary]) -> Result<Vec<Test>, Box<dyn Error>> {
-    let mut tests = Vec::new();
-    for binary in binaries {
-        let output = Command::new(&binary.path)
-            .args(["--list", "--format", "terse"])
-            .current_dir(&binary.folder)
-            .output()?;
-        for line in String::from_utf8(output.stdout)?.lines() {
-            let Some(name) = line.strip_suffix(": test") else {
-                continue;
-            };
-            if OTHER_SERVERS.iter().any(|server| name.contains(server)) {
-                continue;
-            }
-            tests.push(Test {
-                binary: binary.clone(),
-                name: name.to_owned(),
-                cost: Duration::ZERO,
-                reaches: HashSet::new(),
-            });
-        }
-    }
-    Ok(tests)
+/// Returns the tests in `binary`.
+fn list(binary: &Binary) -> Result<Vec<Test>, Box<dyn Error>> {
+    let output = Command::new(&binary.path)
+        .args(["--list", "--format", "terse"])
+        .current_dir(&binary.folder)
+        .output()?;
+    let lines = String::from_utf8(output.stdout)?;
+    let names = lines.lines().filter_map(|line| line.strip_suffix(": test"));
+    Ok(names
+        .map(|name| Test {
+            binary: binary.clone(),
+            name: name.to_owned(),
+            cost: Duration::ZERO,
+            reaches: HashSet::new(),
+        })
+        .collect())
 }
 
 /// The tests that pass without a mutant, cheapest first, and the names of those that do not.
@@ -69,11 +57,13 @@ pub(super) struct Suite {
     pub(super) failing: Vec<String>,
 }
 
-/// Runs every test of `binaries` without a mutant, to learn what it reaches and how long it takes.
+/// Runs the tests in `binaries` that are `wanted` without a mutant, to learn what each reaches and
+/// how long it takes.
 ///
 /// What was learnt of a binary that is still the same is read from the file `known`.
 pub(super) fn measure(
     binaries: &[Binary],
+    wanted: &dyn Fn(&Binary, &str) -> bool,
     workers: &[Worker],
     known: &Path,
 ) -> Result<Suite, Box<dyn Error>> {
@@ -82,20 +72,28 @@ pub(super) fn measure(
     let (mut tests, mut failing) = (Vec::new(), Vec::new());
     for binary in binaries {
         let key = stamp(binary)?;
-        if let Some(found) = cache.get(&key) {
-            tests.extend(recall(found, binary));
-            continue;
+        let mut found = cache
+            .remove(&key)
+            .map_or_else(Vec::new, |of| recall(&of, binary));
+        let mut new = list(binary)?;
+        new.retain(|test| {
+            let is_known = found.iter().any(|known: &Test| known.name == test.name);
+            wanted(binary, &test.name) && !is_known
+        });
+        if !new.is_empty() {
+            println!("mutants: measures {} {}", binary.package, binary.target);
+            let (passed, failed) = measure_all(new, workers)?;
+            failing.extend(failed.iter().map(ToString::to_string));
+            found.extend(passed);
         }
-        let listed = list(std::slice::from_ref(binary))?;
-        println!("mutants: measures {} {}", binary.package, binary.target);
-        let (passed, failed) = measure_all(listed, workers)?;
-        failing.extend(failed.iter().map(ToString::to_string));
-        if failed.is_empty() {
-            cache.insert(key, passed.iter().map(remembered).collect());
-        }
-        tests.extend(passed);
+        // What was learnt of an earlier build is of no use.
+        let path = binary.path.display().to_string();
+        cache.retain(|key, _| !key.starts_with(&path));
+        cache.insert(key, found.iter().map(remembered).collect());
+        fs::write(known, serde_json::to_string(&cache)?)?;
+        found.retain(|test| wanted(binary, &test.name));
+        tests.extend(found);
     }
-    fs::write(known, serde_json::to_string(&cache)?)?;
     tests.sort_by_key(|test| test.cost);
     Ok(Suite { tests, failing })
 }

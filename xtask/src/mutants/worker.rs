@@ -15,6 +15,8 @@ use super::suite::Test;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked whether a test has ended.
 const PAUSE: Duration = Duration::from_millis(1);
+/// How soon a test fails whose server is not kept busy.
+const LIVELY: Duration = Duration::from_secs(2);
 /// How long a test may take without a mutant.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -86,15 +88,18 @@ impl Worker {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let limit = PATIENCE + 10 * test.cost;
-        match wait(command.spawn()?, limit)? {
-            Some(status) if status.success() => Ok(Ending::Passed),
-            Some(_) => Ok(Ending::Failed),
-            None => {
-                self.end_shared_servers();
-                Ok(Ending::TimedOut)
-            }
+        let started = Instant::now();
+        let status = wait(command.spawn()?, PATIENCE + 10 * test.cost)?;
+        let ending = match status {
+            Some(status) if status.success() => return Ok(Ending::Passed),
+            Some(_) => Ending::Failed,
+            None => Ending::TimedOut,
+        };
+        // A script that does not end keeps its server busy for the tests that follow.
+        if started.elapsed() > LIVELY {
+            self.end_shared_servers();
         }
+        Ok(ending)
     }
 
     /// Ends the servers that tests of this worker share: one that hangs would go on as long as
