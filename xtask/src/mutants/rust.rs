@@ -196,6 +196,14 @@ impl Generator<'_> {
             }
             Expr::Match(matched) => self.arms(matched),
             Expr::Repeat(repeated) => self.expr(&repeated.expr, None),
+            Expr::Index(indexed) => {
+                // A name may be that of a table, which is not the text of the same name.
+                if matches!(*indexed.expr, Expr::Field(_)) {
+                    self.script(&indexed.expr);
+                }
+                self.constants(expr, or_none);
+                visit::visit_expr(self, expr);
+            }
             Expr::Const(_) | Expr::Path(_) | Expr::Macro(_) => self.constants(expr, or_none),
             _ => {
                 self.constants(expr, or_none);
