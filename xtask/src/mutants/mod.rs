@@ -307,7 +307,13 @@ impl Trial<'_> {
             Some(_) => Fate::Alive,
             None => Fate::Unreached,
         };
+        let mut promises = BTreeSet::new();
         for index in judges() {
+            // A promise that was kept on one kind of connection is kept on the others, as far as
+            // they come to the mutant too.
+            if !promises.insert(promise(&self.tests[index].name)) {
+                continue;
+            }
             let ending = worker.run(&self.tests[index], &variables)?;
             if ending == Ending::Passed {
                 continue;
@@ -328,6 +334,11 @@ impl Trial<'_> {
         }
         Ok(fate)
     }
+}
+
+/// Returns the promise that the test called `name` checks, or else its name.
+fn promise(name: &str) -> &str {
+    name.find("conformance::").map_or(name, |at| &name[at..])
 }
 
 #[cfg(test)]

@@ -344,3 +344,12 @@ fn what_is_listed_as_equivalent_is_a_mutant() {
     let numbers: BTreeSet<_> = all.iter().map(|mutant| mutant.id).collect();
     assert_eq!(numbers.len(), all.len());
 }
+
+#[test]
+fn a_promise_is_the_same_on_every_connection() {
+    assert_eq!(
+        promise("on_a::conformance::gcra::b"),
+        "conformance::gcra::b"
+    );
+    assert_eq!(promise("a::b"), "a::b");
+}
