@@ -311,7 +311,7 @@ impl Trial<'_> {
         for index in judges() {
             // A promise that was kept on one kind of connection is kept on the others, as far as
             // they come to the mutant too.
-            if !promises.insert(promise(&self.tests[index].name)) {
+            if !promises.insert(promise(&self.tests[index].to_string()).to_owned()) {
                 continue;
             }
             let ending = worker.run(&self.tests[index], &variables)?;
@@ -336,9 +336,9 @@ impl Trial<'_> {
     }
 }
 
-/// Returns the promise that the test called `name` checks, or else its name.
-fn promise(name: &str) -> &str {
-    name.find("conformance::").map_or(name, |at| &name[at..])
+/// Returns the promise that `test` checks, or else the whole name of the test.
+fn promise(test: &str) -> &str {
+    test.find("conformance::").map_or(test, |at| &test[at..])
 }
 
 #[cfg(test)]

@@ -348,8 +348,8 @@ fn what_is_listed_as_equivalent_is_a_mutant() {
 #[test]
 fn a_promise_is_the_same_on_every_connection() {
     assert_eq!(
-        promise("on_a::conformance::gcra::b"),
+        promise("tollgate-a conformance on_a::conformance::gcra::b"),
         "conformance::gcra::b"
     );
-    assert_eq!(promise("a::b"), "a::b");
+    assert_eq!(promise("tollgate-a cluster b"), "tollgate-a cluster b");
 }
