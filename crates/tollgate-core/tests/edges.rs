@@ -1,11 +1,14 @@
-//! The edges of what surrounds the machines: ties, the size of a request, whole seconds.
+//! The edges of what surrounds the machines: names, ties, the size of a request, whole seconds.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use tollgate_core::algorithm::FixedWindow;
+use std::error::Error;
+use std::time::Duration;
+
+use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Fingerprint, Limit, MAX_CHECKS, Operation, Quota, Request, Verdict,
-    Wait,
+    Check, Decision, ErrorKind, Fingerprint, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT, Operation, Quota,
+    RateLimiter, Request, StoreError, Timestamp, Verdict, Wait,
 };
 
 #[test]
@@ -55,4 +58,210 @@ fn a_wait_in_whole_seconds_is_never_too_short() {
         assert_eq!(Wait::from_micros(micros).as_secs_ceil(), Some(seconds));
     }
     assert_eq!(Wait::NEVER.as_secs_ceil(), None);
+}
+
+#[test]
+fn a_name_is_1_to_64_letters_digits_dashes_underscores_and_dots() {
+    let of = |name: &str| Limit::new(name, FixedWindow::aligned(Quota::per_minute(1)));
+    for name in ["a", "Z9", "a-b_c.d", &"x".repeat(64)] {
+        assert_eq!(of(name).unwrap().name(), name);
+    }
+    for name in ["", " ", "a b", "a:b", "a/b", "ä", &"x".repeat(65)] {
+        let name = name.to_owned();
+        assert_eq!(of(&name).unwrap_err(), LimitError::BadName { name });
+    }
+}
+
+#[test]
+fn a_limit_is_hashed_alike_in_every_process() {
+    let limit = Limit::new("x", Gcra::new(Quota::per_minute(1)).unwrap()).unwrap();
+    assert_eq!(limit.identity(), "x:gcra");
+    // FNV-1a, 64 bits.
+    assert_eq!(limit.identity_hash(), 0x6880_fbe4_80fb_6870);
+}
+
+#[test]
+fn limits_are_equal_by_name_and_algorithm() {
+    let of = |name: &str, amount| {
+        Limit::new(name, FixedWindow::aligned(Quota::per_minute(amount))).unwrap()
+    };
+    assert_eq!(of("a", 1), of("a", 1));
+    assert_ne!(of("a", 1), of("b", 1));
+    assert_ne!(of("a", 1), of("a", 2));
+    assert_eq!(format!("{:?}", of("a", 1)), "Limit(a=fixed-window:1/1m)");
+}
+
+#[test]
+fn a_key_is_shown_by_its_lengths_only() {
+    let key = Key::from("secret").with_rest("path");
+    assert_eq!(format!("{key:?}"), "Key(6 + 4 bytes)");
+}
+
+#[test]
+fn an_error_keeps_its_cause_and_says_whether_to_try_again() {
+    let error = StoreError::new(ErrorKind::Unavailable, "down");
+    assert!(error.source().is_none());
+    let error = error.with_source("refused");
+    assert_eq!(error.source().unwrap().to_string(), "refused");
+    for (kind, again) in [
+        (ErrorKind::Full, true),
+        (ErrorKind::Malformed, false),
+        (ErrorKind::Misconfigured, false),
+        (ErrorKind::Protocol, false),
+        (ErrorKind::Unavailable, true),
+        (ErrorKind::Unknown, false),
+        (ErrorKind::Unsupported, false),
+    ] {
+        assert_eq!(StoreError::new(kind, "").is_retryable(), again, "{kind:?}");
+    }
+}
+
+#[test]
+fn decisions_of_other_verdicts_are_others() {
+    let of = |verdicts: &[Verdict]| verdicts.iter().copied().collect::<Decision>();
+    let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
+    assert_eq!(of(&[few, many]), of(&[few, many]));
+    assert_ne!(of(&[few, many]), of(&[few, few]));
+    assert_ne!(of(&[few]), of(&[many]));
+}
+
+#[test]
+fn an_evaluation_says_what_will_be_decided_and_written() {
+    let now = Timestamp::from_micros(1_000).unwrap();
+    let quiet = Limit::new("quiet", FixedWindow::aligned(Quota::per_minute(2))).unwrap();
+    let log = SlidingLog::new(Quota::per_minute(2)).unwrap();
+    let counting = Limit::new("counting", log.count_denied()).unwrap();
+    for (operation, costs, allowed, written) in [
+        (Operation::Consume, [1, 2], true, [true, true]),
+        (Operation::Consume, [1, 0], true, [true, false]),
+        (Operation::Consume, [0, 1], true, [false, true]),
+        (Operation::Consume, [3, 1], false, [false, true]),
+        (Operation::Consume, [3, 0], false, [false, false]),
+        (Operation::Peek, [1, 1], true, [false, false]),
+        (Operation::Peek, [3, 3], false, [false, false]),
+        (Operation::TakeUpTo, [3, 3], true, [true, true]),
+    ] {
+        let [one, two] = costs;
+        let checks = [
+            Check::new(&quiet, "k", one),
+            Check::new(&counting, "k", two),
+        ];
+        let request = Request::of(operation, &checks);
+        let mut states = [State::default(), State::default()];
+        let evaluation = request.evaluate(&states, now);
+        assert_eq!(evaluation.is_allowed(), allowed, "{request:?}");
+        let writes = [0, 1].map(|index| evaluation.writes_to(&request, index));
+        assert_eq!(writes, written, "{request:?}");
+        let decision = evaluation.apply(&request, &mut states, now);
+        assert_eq!(decision.is_allowed(), allowed, "{request:?}");
+    }
+}
+
+#[test]
+fn a_refund_writes_only_where_something_was_consumed() {
+    let now = Timestamp::from_micros(1_000).unwrap();
+    let [a, b] = ["a", "b"]
+        .map(|name| Limit::new(name, FixedWindow::aligned(Quota::per_minute(2))).unwrap());
+    let mut states = [State::default(), State::default()];
+    let spent = |cost| Request::consume(Check::new(&a, "k", cost)).and(Check::new(&b, "k", 1));
+    spent(1).decide_on(&mut states, now);
+    let receipt = spent(0).decide_on(&mut states, now).into_receipt().unwrap();
+    let checks = [Check::new(&a, "k", 0), Check::new(&b, "k", 0)];
+    let refund = Request::of(Operation::Refund(&receipt), &checks);
+    let evaluation = refund.evaluate(&states, now);
+    assert!(evaluation.is_allowed());
+    assert_eq!(
+        [0, 1].map(|index| evaluation.writes_to(&refund, index)),
+        [false, true]
+    );
+}
+
+#[test]
+fn a_clone_of_a_limit_is_the_same_and_an_equal_one_is_not() {
+    let of = || Limit::new("a", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let limit = of();
+    assert!(limit.is_same(&limit.clone()));
+    assert!(!limit.is_same(&of()));
+}
+
+#[test]
+fn a_quota_is_written_in_its_largest_unit_and_read_in_any() {
+    for (text, micros) in [
+        ("5/1d", 86_400_000_000),
+        ("5/36h", 129_600_000_000),
+        ("5/90m", 5_400_000_000),
+        ("5/1s", 1_000_000),
+        ("5/1300ms", 1_300_000),
+        ("5/1us", 1),
+    ] {
+        let quota: Quota = text.parse().unwrap();
+        assert_eq!(quota, Quota::new(5, quota.window()).unwrap());
+        assert_eq!(quota.window(), Duration::from_micros(micros));
+        assert_eq!(quota.to_string(), text);
+    }
+    assert_eq!("5/60s".parse(), Ok(Quota::per_minute(5)));
+}
+
+#[test]
+fn what_is_not_a_quota_is_rejected() {
+    for text in [
+        "",
+        "5",
+        "5/",
+        "/1s",
+        "5/s",
+        "5/1",
+        "5/1w",
+        "+5/1s",
+        "5+/1s",
+        "5/+1s",
+        "-5/1s",
+        "5/1.5s",
+        // 2^64 microseconds and more.
+        "5/18446744073709551616us",
+        "5/213503983d",
+    ] {
+        let read = text.parse::<Quota>();
+        assert!(
+            matches!(read, Err(LimitError::Syntax { .. })),
+            "{text}: {read:?}"
+        );
+    }
+}
+
+#[test]
+fn a_limiter_has_one_to_the_most_limits_each_of_its_own_state() {
+    let of = |name: &str| Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let many = |count: usize| (0..count).map(|index| of(&index.to_string()));
+    let limiter = |limits: Vec<Limit>| RateLimiter::new((), limits).map(|made| made.limits().len());
+    assert_eq!(limiter(Vec::new()), Err(LimitError::NoLimits));
+    assert_eq!(limiter(many(MAX_CHECKS).collect()), Ok(MAX_CHECKS));
+    assert_eq!(
+        limiter(many(MAX_CHECKS + 1).collect()),
+        Err(LimitError::TooManyLimits {
+            count: MAX_CHECKS + 1,
+            most: MAX_CHECKS
+        })
+    );
+    let twice = vec![of("a"), of("b"), of("a")];
+    let name = "a".to_owned();
+    assert_eq!(limiter(twice), Err(LimitError::DuplicateLimit { name }));
+}
+
+#[test]
+fn instants_end_at_the_last_that_doubles_count() {
+    assert_eq!(Timestamp::from_micros(MAX_EXACT), Ok(Timestamp::MAX));
+    assert_eq!(
+        Timestamp::from_micros(MAX_EXACT + 1),
+        Err(LimitError::TimeOutOfRange)
+    );
+    assert_eq!(Timestamp::MAX.saturating_add(Duration::MAX), Timestamp::MAX);
+    let second = Timestamp::UNIX_EPOCH.saturating_add(Duration::from_secs(1));
+    assert_eq!(second.saturating_add(Duration::MAX), Timestamp::MAX);
+}
+
+#[test]
+fn a_wait_is_shown_as_a_duration_or_as_never() {
+    assert_eq!(Wait::from_micros(1_500).to_string(), "1.5ms");
+    assert_eq!(Wait::NEVER.to_string(), "never");
 }

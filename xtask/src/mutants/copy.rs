@@ -1,186 +1,381 @@
-//! The copy of the project that mutants are put into, and its tests.
+//! The copy of the project that all mutants are built into at once.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::io::Read;
-use std::path::PathBuf;
-use std::process::Command;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use xshell::{Shell, cmd};
+use serde_json::Value;
+use xshell::Shell;
 
-use super::Mutant;
+use super::mutant::Mutant;
+use super::point::{Region, Rendered, Shape, render};
+use super::sources::{self, Source};
 use crate::Outcome;
 use crate::project::Files;
 
-/// Where the copy and what is built of it are.
-const FOLDER: &str = "target/mutants";
-/// Where tests of the copy keep the histories that failed; no later mutant is to profit from them.
-const KEPT_FAILURES: [&str; 3] = [
-    "crates/tollgate-fred/tests/conformance.regressions",
-    "crates/tollgate-memory/tests/conformance.regressions",
-    "crates/tollgate-redis/tests/conformance.regressions",
+/// The module that says which mutant is switched on, in the copy of `tollgate-core`.
+const SWITCH: &str = include_str!("switch.rs.in");
+/// What is different in tests of the copy. A history that failed with one mutant is not kept for
+/// the next, and none is made shorter.
+const IN_TESTS: [(&str, &str); 2] = [
+    (
+        "FileFailurePersistence::Direct(path)",
+        "FileFailurePersistence::Off",
+    ),
+    ("max_shrink_iters: 10_000,", "max_shrink_iters: 0,"),
 ];
-/// The promises that a script is held to: those that compare every answer with the machine's.
-const EXACT: [&str; 2] = ["agrees_with_the_machine", "a_changed_limit_applies_at_once"];
 
-/// A copy of the project, to be broken in place of it.
+/// A copy of the project with every mutant that compiles built in.
 pub(super) struct Copy<'a> {
     shell: &'a Shell,
     files: &'a Files,
-    root: PathBuf,
+    folder: PathBuf,
+    /// The functions that stay constant.
+    constant: BTreeSet<String>,
+    /// The mutants that do not compile.
+    dropped: BTreeSet<u64>,
+    pub(super) sources: Vec<Source>,
+    rendered: BTreeMap<String, Rendered>,
+}
+
+/// A program that runs tests.
+#[derive(Clone, Debug)]
+pub(super) struct Binary {
+    pub(super) package: String,
+    pub(super) target: String,
+    pub(super) path: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 impl<'a> Copy<'a> {
     pub(super) fn of(shell: &'a Shell, files: &'a Files) -> Result<Self, Box<dyn Error>> {
-        let root = shell.current_dir().join(FOLDER).join("tree");
-        // A file that was deleted since the last run would still be built.
-        shell.remove_path(&root)?;
-        for (path, text) in files.iter() {
-            shell.write_file(root.join(path), text)?;
-        }
-        Ok(Self { shell, files, root })
-    }
-
-    /// Returns the first test that fails with `mutant`, and takes it out again.
-    pub(super) fn first_failure_with(
-        &self,
-        mutant: &Mutant,
-    ) -> Result<Option<String>, Box<dyn Error>> {
-        let text = self.files.text(mutant.file).unwrap_or_default();
-        let broken = text.replacen(mutant.before, mutant.after, 1);
-        self.shell.write_file(self.root.join(mutant.file), broken)?;
-        let failure = match mutant.twin() {
-            Some(algorithm) => self.failure_on_servers(algorithm),
-            None => self.first_failure(),
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        let folder = shell.current_dir().join(target).join("mutants");
+        let mut copy = Self {
+            shell,
+            files,
+            folder,
+            constant: BTreeSet::new(),
+            dropped: BTreeSet::new(),
+            sources: Vec::new(),
+            rendered: BTreeMap::new(),
         };
-        self.restore()?;
-        failure.map_err(|error| format!("{}: {error}", mutant.wrong).into())
+        copy.recall();
+        copy.sources = sources::rust(files, &copy.constant)?;
+        Ok(copy)
     }
 
-    /// Undoes a mutant and what tests wrote; files that are as they were are not built again.
-    fn restore(&self) -> Outcome {
-        for (path, text) in self.files.iter() {
-            let path = self.root.join(path);
-            if self.shell.read_file(&path)? != text {
-                self.shell.write_file(&path, text)?;
+    /// Returns the folder of the copy, of what is built of it, and of what its tests leave.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.folder.join("tree")
+    }
+
+    /// Returns the mutants of Rust files that compile, and whether each is of a wire module.
+    pub(super) fn mutants(&self) -> impl Iterator<Item = (&Mutant, bool)> {
+        let all = self.sources.iter().flat_map(|source| {
+            let mutants = source.mutants.iter();
+            mutants.map(|mutant| (mutant, source.is_wire))
+        });
+        all.filter(|(mutant, _)| !self.dropped.contains(&mutant.id))
+    }
+
+    /// Returns all mutants, also those that do not compile.
+    pub(super) fn all_mutants(&self, files: &Files) -> Vec<Mutant> {
+        let rust = self
+            .sources
+            .iter()
+            .flat_map(|source| source.mutants.clone());
+        let lua = sources::lua(files)
+            .into_iter()
+            .flat_map(|(_, mutants)| mutants);
+        rust.chain(lua).collect()
+    }
+
+    /// Returns how many mutants do not compile.
+    pub(super) fn dropped(&self) -> usize {
+        let all = self.sources.iter().flat_map(|source| &source.mutants);
+        all.filter(|mutant| self.dropped.contains(&mutant.id))
+            .count()
+    }
+
+    /// Builds the tests of `packages`, without the mutants that do not compile.
+    pub(super) fn build(&mut self, packages: &[&str]) -> Result<Vec<Binary>, Box<dyn Error>> {
+        self.write_others()?;
+        loop {
+            self.write_sources()?;
+            let (binaries, errors) = self.try_to_build(packages)?;
+            if errors.is_empty() {
+                return Ok(binaries);
             }
+            let before = (self.dropped.len(), self.constant.len());
+            for error in &errors {
+                self.drop_mutants_of(error);
+            }
+            eprintln!(
+                "mutants: {} errors: left out {} mutants that do not compile",
+                errors.len(),
+                self.dropped.len() - before.0
+            );
+            if before.1 < self.constant.len() {
+                self.sources = sources::rust(self.files, &self.constant)?;
+            } else if before.0 == self.dropped.len() {
+                let first = errors[0]["rendered"].as_str().unwrap_or_default();
+                return Err(format!("the copy does not compile:\n{first}").into());
+            }
+            self.remember()?;
         }
-        for folder in KEPT_FAILURES {
-            let committed = |path: &str| path.starts_with(folder);
-            if !self.files.iter().any(|(path, _)| committed(path)) {
-                self.shell.remove_path(self.root.join(folder))?;
+    }
+
+    /// Writes every file that has no mutants.
+    fn write_others(&self) -> Outcome {
+        let tree = self.tree();
+        let changed: BTreeSet<_> = self.sources.iter().map(|source| &*source.path).collect();
+        let mut expected = BTreeSet::new();
+        for (path, text) in self.files.iter() {
+            expected.insert(tree.join(path));
+            if changed.contains(path) {
                 continue;
             }
-            for kept in self.shell.read_dir(self.root.join(folder))? {
-                let path = kept
-                    .strip_prefix(&self.root)?
-                    .to_string_lossy()
-                    .into_owned();
-                if self.files.text(&path).is_none() {
-                    self.shell.remove_path(kept)?;
-                }
+            let mut text = text.to_owned();
+            for (before, after) in IN_TESTS {
+                text = text.replace(before, after);
             }
+            self.write(&tree.join(path), &text)?;
+        }
+        let switch = tree.join("crates/tollgate-core/src/__mutants.rs");
+        self.write(&switch, &SWITCH.replace("@texts", &self.texts()))?;
+        expected.insert(switch);
+        // A file that was deleted since the last run would still be built.
+        for crates in self.files.folders_in("crates/") {
+            let folder = tree.join("crates").join(crates);
+            remove_others(self.shell, &folder, &expected)?;
         }
         Ok(())
     }
 
-    /// Returns the first test that fails: of core if there is one, or else of the memory store.
-    pub(super) fn first_failure(&self) -> Result<Option<String>, Box<dyn Error>> {
-        let _inside = self.shell.push_dir(&self.root);
-        let core = cmd!(
-            self.shell,
-            "cargo test --locked --package tollgate-core --lib --tests"
-        );
-        let memory = cmd!(
-            self.shell,
-            "cargo test --locked --package tollgate-memory --test bounded --test conformance --test threads"
-        );
-        for tests in [core, memory] {
-            if let Some(test) = self.failure_of(tests)? {
-                return Ok(Some(test));
+    /// Returns the table of the scripts, as Rust.
+    fn texts(&self) -> String {
+        let scripts = sources::lua(self.files);
+        let entries = scripts.iter().map(|(path, _)| {
+            let (id, path) = (sources::script_id(path), self.tree().join(path));
+            format!("({id}, include_str!({path:?}))")
+        });
+        entries.collect::<Vec<_>>().join(", ")
+    }
+
+    fn write_sources(&mut self) -> Outcome {
+        for source in &self.sources {
+            let switch = if source.path.starts_with("crates/tollgate-core/") {
+                "crate::__mutants::on"
+            } else {
+                "::tollgate_core::__mutants::on"
+            };
+            let mut rendered = render(&source.text, &source.points, switch, &self.dropped);
+            if source.path == "crates/tollgate-core/src/lib.rs" {
+                rendered
+                    .text
+                    .push_str("\n#[doc(hidden)]\npub mod __mutants;\n");
+            }
+            self.write(&self.tree().join(&source.path), &rendered.text)?;
+            self.rendered.insert(source.path.clone(), rendered);
+        }
+        Ok(())
+    }
+
+    /// Writes a file, or leaves it if it is the same, so that it is not built again.
+    fn write(&self, path: &Path, text: &str) -> Outcome {
+        if !self.shell.read_file(path).is_ok_and(|held| held == text) {
+            self.shell.write_file(path, text)?;
+        }
+        Ok(())
+    }
+
+    fn try_to_build(&self, packages: &[&str]) -> Result<(Vec<Binary>, Vec<Value>), Box<dyn Error>> {
+        let mut command = Command::new("cargo");
+        command
+            .args(["test", "--locked", "--no-run", "--lib", "--tests"])
+            .args(["--message-format=json", "--features=tollgate-core/wire"])
+            .args(
+                packages
+                    .iter()
+                    .map(|package| format!("--package={package}")),
+            )
+            .current_dir(self.tree())
+            .env("CARGO_TARGET_DIR", self.folder.join("build"))
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            // Enough that switches cost little; what overflows still panics.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            .env("RUSTFLAGS", "--cap-lints=allow")
+            .stdout(Stdio::piped());
+        let output = command.spawn()?.wait_with_output()?;
+        let (mut binaries, mut errors) = (Vec::new(), Vec::new());
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let Ok(message) = serde_json::from_str::<Value>(line) else {
+                continue;
+            };
+            match message["reason"].as_str() {
+                Some("compiler-artifact") => binaries.extend(binary(&message)),
+                Some("compiler-message") if message["message"]["level"] == "error" => {
+                    errors.push(message["message"].clone());
+                }
+                _ => {}
             }
         }
-        Ok(None)
+        // The last says only how many there were.
+        errors.retain(|error| {
+            error["spans"]
+                .as_array()
+                .is_some_and(|spans| !spans.is_empty())
+        });
+        if errors.is_empty() && !output.status.success() {
+            return Err("the copy cannot be built".into());
+        }
+        Ok((binaries, errors))
     }
 
-    /// Returns the test that fails through both clients, where the memory store's still passes.
-    fn failure_on_servers(&self, algorithm: &str) -> Result<Option<String>, Box<dyn Error>> {
-        let _inside = self.shell.push_dir(&self.root);
-        let of = |package: &str, module: &str| {
-            let promises =
-                EXACT.map(|promise| format!("{module}conformance::{algorithm}::{promise}"));
-            let tests = cmd!(
-                self.shell,
-                "cargo test --locked --package {package} --test conformance -- {promises...}"
-            );
-            self.failure_of(tests)
+    /// Drops the mutants that `error` comes from.
+    fn drop_mutants_of(&mut self, error: &Value) {
+        if error["code"]["code"] == "E0015" {
+            let message = error["message"].as_str().unwrap_or_default();
+            let name = message.split('`').nth(1).unwrap_or_default();
+            let name = name.rsplit("::").next().unwrap_or_default();
+            let name = name.split('<').next().unwrap_or_default();
+            self.constant.insert(name.to_owned());
+            return;
+        }
+        let mut spans: Vec<&Value> = error["spans"].as_array().into_iter().flatten().collect();
+        spans.sort_by_key(|span| span["is_primary"] != true);
+        let places: Vec<_> = spans.into_iter().filter_map(place).collect();
+        let found = places
+            .iter()
+            .find_map(|(path, range)| self.mutants_at(path, range))
+            .or_else(|| {
+                let (path, range) = places.first()?;
+                self.mutants_around(path, range)
+            });
+        self.dropped.extend(found.into_iter().flatten());
+    }
+
+    /// Returns the mutants of the innermost point around a range of a rendered file.
+    fn mutants_at(&self, path: &str, range: &Range<usize>) -> Option<Vec<u64>> {
+        let source = self.sources.iter().find(|source| source.path == path)?;
+        let regions = self.rendered.get(path)?.regions.iter();
+        let around = regions.filter(|(region, of)| {
+            let is_point = match of {
+                Region::Alternative(_) => true,
+                Region::Point(index) => {
+                    let alternatives = &source.points[*index].alternatives;
+                    let mut ids = alternatives.iter().map(|alternative| alternative.id);
+                    ids.any(|id| !self.dropped.contains(&id))
+                }
+            };
+            is_point && region.start <= range.start && range.end <= region.end
+        });
+        let (_, innermost) = around.min_by_key(|(region, _)| region.len())?;
+        Some(match innermost {
+            Region::Alternative(id) => vec![*id],
+            Region::Point(index) => {
+                let alternatives = source.points[*index].alternatives.iter();
+                alternatives.map(|alternative| alternative.id).collect()
+            }
+        })
+    }
+
+    /// Returns the mutants of the function around a range that is in no point: if there are some,
+    /// those that leave out a statement, on which what comes later may depend.
+    fn mutants_around(&self, path: &str, range: &Range<usize>) -> Option<Vec<u64>> {
+        let source = self.sources.iter().find(|source| source.path == path)?;
+        let mut functions = Vec::new();
+        for (region, of) in &self.rendered.get(path)?.regions {
+            if let Region::Point(index) = of
+                && matches!(source.points[*index].shape, Shape::Function)
+                && region.contains(&range.start)
+            {
+                functions.push((region.len(), &source.points[*index].range));
+            }
+        }
+        let (_, function) = functions.into_iter().min_by_key(|(length, _)| *length)?;
+        let living = |only_statements: bool| {
+            let inside = source.points.iter().filter(|point| {
+                let is_statement = matches!(
+                    point.shape,
+                    Shape::Switch {
+                        is_statement: true,
+                        ..
+                    }
+                );
+                (is_statement || !only_statements)
+                    && function.start <= point.range.start
+                    && point.range.end <= function.end
+            });
+            let ids = inside.flat_map(|point| point.alternatives.iter().map(|of| of.id));
+            let ids: Vec<u64> = ids.filter(|id| !self.dropped.contains(id)).collect();
+            (!ids.is_empty()).then_some(ids)
         };
-        if let Some(test) = of("tollgate-memory", "")? {
-            return Err(format!("{test} fails in memory too").into());
-        }
-        let redis = of("tollgate-redis", "multiplexed_on_system::")?;
-        let fred = of("tollgate-fred", "client_on_system::")?;
-        Ok(redis
-            .zip(fred)
-            .map(|(redis, fred)| format!("{redis}`, `{fred}")))
+        living(true).or_else(|| living(false))
     }
 
-    /// Runs `tests` in the copy, and returns the first that fails.
-    fn failure_of(&self, tests: xshell::Cmd<'_>) -> Result<Option<String>, Box<dyn Error>> {
-        // One seed, so that the same tests fail again.
-        let tests = tests
-            .env("CARGO_TARGET_DIR", self.root.with_file_name("build"))
-            .env("CARGO_TERM_COLOR", "never")
-            .env("PROPTEST_RNG_SEED", "1");
-        let (printed, succeeded) = output(tests.into())?;
-        match failure(&printed) {
-            _ if succeeded => Ok(None),
-            Some(test) => Ok(Some(test)),
-            None => Err(format!("not every test was run:\n{printed}").into()),
+    /// Reads what the last run found out; it is found out again if it is not there.
+    fn recall(&mut self) {
+        let text = self.shell.read_file(self.folder.join("dropped"));
+        for line in text.unwrap_or_default().lines() {
+            match line.parse() {
+                Ok(id) => self.dropped.insert(id),
+                Err(_) => self.constant.insert(line.to_owned()),
+            };
         }
     }
-}
 
-/// Returns all that `command` prints, in order, and whether it succeeded.
-fn output(mut command: Command) -> Result<(String, bool), Box<dyn Error>> {
-    let (mut reader, writer) = std::io::pipe()?;
-    command.stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
-    // It holds the writing ends, without which reading would never end.
-    drop(command);
-    let mut printed = Vec::new();
-    reader.read_to_end(&mut printed)?;
-    let succeeded = child.wait()?.success();
-    Ok((String::from_utf8_lossy(&printed).into_owned(), succeeded))
-}
-
-/// Returns the failed test that is first by name, so that it is the same in every run.
-fn failure(printed: &str) -> Option<String> {
-    let test = printed
-        .lines()
-        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
-        .min()?;
-    if test.contains("::") {
-        return Some(test.to_owned());
+    fn remember(&self) -> Outcome {
+        let ids = self.dropped.iter().map(u64::to_string);
+        let lines: Vec<_> = ids.chain(self.constant.iter().cloned()).collect();
+        let path = self.folder.join("dropped");
+        Ok(self.shell.write_file(path, lines.join("\n"))?)
     }
-    // A test that is in no module is told from others by its file, the last that was run.
-    let (file, _) = printed
-        .lines()
-        .rev()
-        .find_map(|line| line.trim_start().strip_prefix("Running tests/"))?
-        .split_once(".rs")?;
-    Some(format!("{file}::{test}"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::failure;
-
-    #[test]
-    fn the_failure_is_that_of_a_test() {
-        let printed = "     Running tests/bounds.rs (a/b)\ntest b ... FAILED\ntest c ... ok\n";
-        assert_eq!(failure(printed).as_deref(), Some("bounds::b"));
-        let printed = "test b::f ... FAILED\ntest c ... ok\ntest a::d ... FAILED\n";
-        assert_eq!(failure(printed).as_deref(), Some("a::d"));
-        assert_eq!(failure("test c ... ok\nerror: could not compile\n"), None);
+fn binary(message: &Value) -> Option<Binary> {
+    let path = message["executable"].as_str()?;
+    if message["profile"]["test"] != true {
+        return None;
     }
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let is_library = message["target"]["kind"] == serde_json::json!(["lib"]);
+    let target = message["target"]["name"].as_str()?;
+    Some(Binary {
+        package: folder.file_name()?.to_str()?.to_owned(),
+        target: if is_library { "lib" } else { target }.to_owned(),
+        path: path.into(),
+        folder: folder.into(),
+    })
+}
+
+/// Returns the file and the bytes of a span of an error; of one in a macro, where that is called.
+fn place(span: &Value) -> Option<(String, Range<usize>)> {
+    if let Some(call) = span["expansion"].get("span")
+        && !span["file_name"].as_str()?.starts_with("crates/")
+    {
+        return place(call);
+    }
+    let byte = |name: &str| usize::try_from(span[name].as_u64()?).ok();
+    let path = span["file_name"].as_str()?.to_owned();
+    Some((path, byte("byte_start")?..byte("byte_end")?))
+}
+
+/// Removes the Rust and Lua files in `folder` that are not `expected`.
+fn remove_others(shell: &Shell, folder: &Path, expected: &BTreeSet<PathBuf>) -> Outcome {
+    for path in shell.read_dir(folder)? {
+        if path.is_dir() {
+            remove_others(shell, &path, expected)?;
+        } else if !expected.contains(&path) {
+            shell.remove_path(path)?;
+        }
+    }
+    Ok(())
 }

@@ -1,51 +1,355 @@
-//! The list of mutants stays one of the code as it is.
+//! Snippets in, mutants out; and a mutant that lives is found.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
+use super::point::render;
 use super::*;
 use crate::project;
 
-#[test]
-fn every_mutant_has_its_place() {
-    let files = Files::read(&project::shell().unwrap()).unwrap();
-    assert_eq!(findings(&files, MUTANTS), [""; 0]);
+/// Returns the changes of a Rust snippet, without its place.
+fn rust(source: &str) -> Vec<String> {
+    let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
+    generated.mutants.iter().map(Mutant::change).collect()
+}
+
+/// Returns the changes inside of the function that the statements make.
+fn body(statements: &str) -> Vec<String> {
+    let mut changes = rust(&format!("fn f() {{ {statements} let _ = (); }}"));
+    assert_eq!(changes.remove(0), "`fn f` → `return`");
+    changes
 }
 
 #[test]
-fn every_mutant_changes_something_and_has_a_name() {
-    for mutant in MUTANTS {
-        assert_ne!(mutant.before, mutant.after, "{}", mutant.wrong);
-    }
-    let names: BTreeSet<_> = MUTANTS.iter().map(|mutant| mutant.wrong).collect();
-    assert_eq!(names.len(), MUTANTS.len());
+fn comparisons_are_moved_by_one_and_decided() {
+    let changes = [
+        "`a < b` → `a <= b`",
+        "`a < b` → `true`",
+        "`a < b` → `false`",
+    ];
+    assert_eq!(body("let x = a < b;"), changes);
+    assert_eq!(body("if a < b {}"), changes);
+    // What is always true would only be waited for.
+    assert_eq!(body("while a < b {}"), [changes[0], changes[2]]);
+    assert_eq!(
+        body("if let Some(a) = b {}"),
+        ["`let Some(a) = b` → `false`"]
+    );
 }
 
 #[test]
-fn a_mutant_without_a_place_is_found() {
-    let mutant = Mutant {
-        file: "a.rs",
-        wrong: "it is larger",
-        before: "a < b",
-        after: "a > b",
-    };
-    for (text, found) in [
-        ("if a < b {}", 0),
-        ("if b < a {}", 1),
-        ("a < b == a < b", 1),
+fn each_side_of_a_condition_counts() {
+    let changes = body("if a.is_x() && !b {}");
+    let expected = [
+        "`a.is_x() && !b` → `a.is_x() || !b`",
+        "`a.is_x() && !b` → `true`",
+        "`a.is_x() && !b` → `false`",
+        "`a.is_x()` → `true`",
+        "`!b` → `true`",
+    ];
+    assert_eq!(changes, expected);
+}
+
+#[test]
+fn numbers_and_sums_are_changed() {
+    assert_eq!(
+        body("let x = a + 5;"),
+        ["`a + 5` → `a - 5`", "`5` → `6`", "`5` → `4`"]
+    );
+    assert_eq!(
+        body("let x = a - b;"),
+        ["`a - b` → `a + b`", "`a - b` → `a`"]
+    );
+    assert_eq!(body("let x = 0_u8;"), ["`0_u8` → `1u8`"]);
+    assert_eq!(
+        body("a += b;"),
+        ["`a += b;` left out", "`a += b` → `a -= b`"]
+    );
+}
+
+#[test]
+fn methods_have_counterparts() {
+    assert_eq!(
+        body("let x = a.min(b);"),
+        [
+            "`a.min(b)` → `a.max(b)`",
+            "`a.min(b)` → `a`",
+            "`a.min(b)` → `b`"
+        ]
+    );
+    assert_eq!(
+        body("let x = a.div_ceil(b);"),
+        ["`a.div_ceil(b)` → `a / b`"]
+    );
+    assert_eq!(
+        body("let x = a.all(|b| b);"),
+        ["`a.all(|b| b)` → `a.any(|b| b)`"]
+    );
+    assert_eq!(
+        body("let x = a.checked_add(b);"),
+        ["`a.checked_add(b)` → `Some(a.wrapping_add(b))`"]
+    );
+}
+
+#[test]
+fn statements_and_arms_are_left_out() {
+    assert_eq!(
+        body("f(); g()?;"),
+        [
+            "`f();` left out",
+            "`g()?;` left out",
+            "`g()?;` → `let _ = g();`"
+        ]
+    );
+    assert_eq!(
+        body("match a { A(x) if x => {} B => {} _ => {} }"),
+        ["`x` → `true`", "`x` → `false`", "`B =>` left out"]
+    );
+    // Without the last, one that is left out leaves nothing to match.
+    assert_eq!(body("match a { Some(x) => {} None => {} }"), [""; 0]);
+}
+
+#[test]
+fn functions_return_at_once() {
+    let of = |output: &str| rust(&format!("fn f() -> {output} {{ x }}"));
+    assert_eq!(
+        of("bool"),
+        ["`fn f` → `return true`", "`fn f` → `return false`"]
+    );
+    assert_eq!(of("u64"), ["`fn f` → `return 0`", "`fn f` → `return 1`"]);
+    assert_eq!(
+        of("Result<A, B>"),
+        ["`fn f` → `return Ok(Default::default())`"]
+    );
+    assert_eq!(of("impl A"), [""; 0]);
+    assert_eq!(rust("fn f() -> bool { false }"), ["`fn f` → `return true`"]);
+}
+
+#[test]
+fn what_is_no_program_is_left_alone() {
+    for source in [
+        "#[cfg(test)] mod tests { fn f() { a = 1; } }",
+        "#[cfg(test)] fn f() { a = 1; }",
+        "const A: u64 = 1 + 2;",
+        "static A: [u64; 3] = [1; 3];",
+        "macro_rules! m { () => { 1 + 1 } }",
+        "fn f() -> A { m!(1 + 1) }",
     ] {
-        let files = Files::of(&[("a.rs", text)]);
-        assert_eq!(findings(&files, &[mutant]).len(), found, "{text}");
+        let found = rust(source);
+        assert!(
+            found.iter().all(|change| change.contains("fn f")),
+            "{found:?}"
+        );
     }
-    let elsewhere = Files::of(&[("b.rs", "a < b")]);
-    assert_eq!(findings(&elsewhere, &[mutant]).len(), 1);
 }
 
 #[test]
-fn the_document_shows_every_mutant() {
+fn mutants_that_look_alike_are_told_apart() {
+    let source = "impl A { fn f() -> B { a(1); a(1) } }";
+    let generated = rust::generate("crates/c/src/a.rs", source, &BTreeSet::new()).unwrap();
+    let shown: Vec<_> = generated.mutants.iter().map(ToString::to_string).collect();
+    let ones: Vec<_> = shown.iter().filter(|shown| shown.contains("`1`")).collect();
+    assert_eq!(
+        ones,
+        [
+            "crates/c/src/a.rs:1 A::f: `1` → `2`",
+            "crates/c/src/a.rs:1 A::f: `1` → `0`",
+            "crates/c/src/a.rs:1 A::f: `1` → `2` (no. 2)",
+            "crates/c/src/a.rs:1 A::f: `1` → `0` (no. 2)",
+        ]
+    );
+    let ids: BTreeSet<_> = generated.mutants.iter().map(|mutant| mutant.id).collect();
+    assert_eq!(ids.len(), generated.mutants.len());
+    // A line more before it does not make it another.
+    let moved = format!("\n{source}");
+    let moved = rust::generate("crates/c/src/a.rs", &moved, &BTreeSet::new()).unwrap();
+    assert!(moved.mutants.iter().all(|mutant| ids.contains(&mutant.id)));
+}
+
+#[test]
+fn all_changes_are_built_in_behind_switches() {
+    let source = "const fn f(a: u64) -> u64 { g(a + h(1)) }";
+    let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
+    let ids: Vec<_> = generated.mutants.iter().map(|mutant| mutant.id).collect();
+    let [zero, one, minus, left, two, none] = ids[..] else {
+        panic!("{:?}", generated.mutants);
+    };
+    let rendered = render(source, &generated.points, "on", &BTreeSet::new());
+    let literal = format!("(if on({two}) {{ 2 }} else if on({none}) {{ 0 }} else {{ 1 }})");
+    let sum = format!(
+        "(match ((a), (h({literal}))) {{ (__left, __right) => if on({minus}) \
+         {{ __left - __right }} else if on({left}) {{ __left }} else {{ __left + __right }} }})"
+    );
+    let returns = format!("if on({zero}) {{ return 0; }} if on({one}) {{ return 1; }} ");
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        squeezed(&rendered.text),
+        squeezed(&format!(" fn f(a: u64) -> u64 {{{returns} g({sum}) }}"))
+    );
+    // One that does not compile is not built in; a function that must be constant is left alone.
+    let dropped = ids.iter().copied().filter(|&id| id != two).collect();
+    let rendered = render(source, &generated.points, "on", &dropped);
+    assert_eq!(
+        squeezed(&rendered.text),
+        format!("fn f(a: u64) -> u64 {{ g(a + h((if on({two}) {{ 2 }} else {{ 1 }}))) }}")
+    );
+    let constant = BTreeSet::from(["f".to_owned()]);
+    let generated = rust::generate("a.rs", source, &constant).unwrap();
+    assert!(generated.mutants.is_empty());
+}
+
+#[test]
+fn the_project_is_rust_with_all_mutants_built_in() {
     let files = Files::read(&project::shell().unwrap()).unwrap();
-    let document = files.text("docs/mutants.md").unwrap();
-    for mutant in MUTANTS {
-        let row = format!("| `{}` | {} | ", mutant.place(), mutant.wrong);
-        assert!(document.contains(&row), "{row} is not there");
+    let sources = sources::rust(&files, &BTreeSet::new()).unwrap();
+    for source in &sources {
+        let rendered = render(&source.text, &source.points, "on", &BTreeSet::new());
+        let parsed = syn::parse_file(&rendered.text);
+        assert!(parsed.is_ok(), "{}: {:?}", source.path, parsed.err());
     }
+    let is_known = |name: &str| sources.iter().any(|source| source.path.ends_with(name));
+    assert!(is_known("tollgate-core/src/algorithm/gcra/mod.rs"));
+    assert!(!is_known("tests.rs"));
+}
+
+#[test]
+fn texts_of_scripts_are_chosen_when_they_are_used() {
+    let source = "const A: &str = include_str!(\"a.lua\"); \
+                  const B: T = T { b: include_str!(\"b.lua\") }; \
+                  fn f() -> X { g(A, c, self.b.d(), &self.b[i..]) }";
+    let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
+    let ids = generated.mutants.iter().map(|mutant| mutant.id).collect();
+    let rendered = render(source, &generated.points, "on", &ids).text;
+    let text = "crate::__mutants::text";
+    let expected = format!("g({text}(A), c, {text}(self.b).d(), &{text}(self.b)[i..])");
+    assert!(rendered.contains(&expected), "{rendered}");
+}
+
+/// Returns the changes of a line of Lua, as the line is then.
+fn lua(line: &str) -> Vec<String> {
+    let mutants = lua::generate("a.lua", line);
+    mutants.into_iter().map(|mutant| mutant.after).collect()
+}
+
+#[test]
+fn lines_of_lua_are_changed() {
+    assert_eq!(
+        lua("if a < 1 then b = c + d end -- 2 > 1"),
+        [
+            "if a <= 1 then b = c + d end -- 2 > 1",
+            "if a >= 1 then b = c + d end -- 2 > 1",
+            "if a < 2 then b = c + d end -- 2 > 1",
+            "if a < 0 then b = c + d end -- 2 > 1",
+            "if a < 1 then b = c - d end -- 2 > 1",
+            "if true then b = c + d end -- 2 > 1",
+            "if false then b = c + d end -- 2 > 1",
+            "if a < 1 then end -- 2 > 1",
+        ]
+    );
+    assert_eq!(
+        lua("local a = min(b, -1)"),
+        [
+            "local a = max(b, -1)",
+            "local a = min(b, 1)",
+            "local a = min(b, -2)",
+            "local a = min(b, -0)",
+        ]
+    );
+    assert_eq!(lua("call('SET', key, 'a < 1')"), [""]);
+    assert_eq!(lua("@reads"), [""; 0]);
+    let sections = lua::generate("a.lua", "--@ fits\na == b\n");
+    assert_eq!(sections[0].place, "fits");
+    assert_eq!(sections[0].line, 2);
+    assert_eq!(sections[0].text.as_deref(), Some("--@ fits\na ~= b\n"));
+}
+
+/// A program that fails for one mutant only, as a test that notices it.
+fn noticing(folder: &Path, name: &str, id: u64) -> Test {
+    let path = folder.join(name);
+    let text = format!("#!/bin/sh\n[ \"$TOLLGATE_MUTANT\" != {id} ]\n");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = Binary {
+        package: "tollgate-memory".to_owned(),
+        target: "lib".to_owned(),
+        path,
+        folder: folder.to_owned(),
+    };
+    Test {
+        binary,
+        name: name.to_owned(),
+        cost: Duration::ZERO,
+        reaches: HashSet::new(),
+    }
+}
+
+#[test]
+fn a_mutant_that_no_test_notices_is_told() {
+    let shell = project::shell().unwrap();
+    let folder = shell.create_temp_dir().unwrap();
+    let folder = folder.path();
+    let source = "fn f() -> bool { x }\nfn g() -> X { h(1) }";
+    let generated = rust::generate("crates/tollgate-memory/src/a.rs", source, &BTreeSet::new());
+    let candidates: Vec<_> = generated
+        .unwrap()
+        .mutants
+        .into_iter()
+        .map(|mutant| Candidate {
+            mutant,
+            is_wire: false,
+        })
+        .collect();
+    let id = |index: usize| candidates[index].mutant.id;
+    let mut tests = [noticing(folder, "a", id(0)), noticing(folder, "b", id(2))];
+    for test in &mut tests {
+        test.reaches = [id(0), id(1), id(2)].into();
+    }
+    let trial = Trial {
+        tests: &tests,
+        folder,
+        killers: Mutex::default(),
+    };
+    let workers = [Worker::new(folder, 0).unwrap()];
+    let equivalent = equivalent::Index::default();
+    let fates = trial.all(&candidates, &equivalent, &workers).unwrap();
+    assert_eq!(
+        fates[&id(0)],
+        Fate::Killed("tollgate-memory lib a".to_owned())
+    );
+    assert_eq!(fates[&id(1)], Fate::Alive);
+    assert_eq!(
+        fates[&id(2)],
+        Fate::Killed("tollgate-memory lib b".to_owned())
+    );
+    assert_eq!(fates[&id(3)], Fate::Unreached);
+    let all: Vec<_> = candidates
+        .iter()
+        .map(|of| (&of.mutant, &fates[&of.mutant.id]))
+        .collect();
+    assert!(report::finish(&all[..1]).is_ok());
+    assert!(report::finish(&all).is_err());
+}
+
+#[test]
+fn what_is_listed_as_equivalent_is_a_mutant() {
+    let files = Files::read(&project::shell().unwrap()).unwrap();
+    let sources = sources::rust(&files, &BTreeSet::new()).unwrap();
+    let rust = sources.into_iter().flat_map(|source| source.mutants);
+    let lua = sources::lua(&files)
+        .into_iter()
+        .flat_map(|(_, mutants)| mutants);
+    let all: Vec<_> = rust.chain(lua).collect();
+    equivalent::Index::of(&all).unwrap();
+    let numbers: BTreeSet<_> = all.iter().map(|mutant| mutant.id).collect();
+    assert_eq!(numbers.len(), all.len());
+}
+
+#[test]
+fn a_promise_is_the_same_on_every_connection() {
+    assert_eq!(
+        promise("tollgate-a conformance on_a::conformance::gcra::b"),
+        "conformance::gcra::b"
+    );
+    assert_eq!(promise("tollgate-a cluster b"), "tollgate-a cluster b");
 }

@@ -31,6 +31,25 @@ fn every_algorithm_is_read_as_it_is_written() {
 }
 
 #[test]
+fn an_algorithm_is_written_without_what_is_usual() {
+    for text in [
+        "fixed-window:4/1m",
+        "fixed-window:4/1m,anchored,count-denied",
+        "gcra:4/1m",
+        "gcra:4/1m,burst=3",
+        "sliding-buckets:4/1m,buckets=12",
+        "sliding-counter:4/1m",
+        "sliding-log:4/1m",
+        "sliding-log:4/1m,count-denied",
+    ] {
+        let algorithm: Algorithm = text.parse().unwrap();
+        assert_eq!(algorithm.to_string(), text);
+    }
+    let usual: Algorithm = "gcra:4/1m,burst=4".parse().unwrap();
+    assert_eq!(usual.to_string(), "gcra:4/1m");
+}
+
+#[test]
 fn what_is_not_an_algorithm_is_rejected() {
     for text in [
         "",
@@ -103,6 +122,25 @@ fn a_call_that_costs_nothing_makes_no_state() {
         assert_eq!(algorithm.commit(&mut state, now, 0), now);
         assert_eq!(format!("{state:?}"), format!("{:?}", State::FRESH));
         assert_eq!(state.heap_bytes(), 0);
+    }
+}
+
+#[test]
+fn what_a_state_allocates_is_all_of_it() {
+    let now = Timestamp::from_micros(1_000).unwrap();
+    let bytes = |text: &str| {
+        let mut state = State::default();
+        text.parse::<Algorithm>()
+            .unwrap()
+            .commit(&mut state, now, 1);
+        state.heap_bytes()
+    };
+    let ring = size_of::<super::sliding_buckets::State>() + 13 * 8;
+    assert_eq!(bytes("sliding-buckets:4/1m,buckets=12"), ring);
+    let log = size_of::<super::sliding_log::State>() + 4 * 16;
+    assert_eq!(bytes("sliding-log:4/1m"), log);
+    for text in ["fixed-window:4/1m", "gcra:4/1m", "sliding-counter:4/1m"] {
+        assert_eq!(bytes(text), 0, "{text}");
     }
 }
 

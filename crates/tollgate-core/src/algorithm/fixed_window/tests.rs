@@ -110,6 +110,15 @@ fn an_anchored_window_keeps_the_place_of_a_first_call_given_back() {
 }
 
 #[test]
+fn a_refund_of_more_than_the_first_call_leaves_the_other_calls() {
+    let machine = FixedWindow::anchored(quota(5));
+    let mut state = used(&machine, &[(30, 1), (40, 3)]);
+    machine.refund(&mut state, 50, 30, 2);
+    // Two units are left, and the place of the first call.
+    assert_eq!(status(&machine, &state, 50).0, 2);
+}
+
+#[test]
 fn an_anchored_window_that_is_all_given_back_is_no_window() {
     let machine = FixedWindow::anchored(quota(3));
     let mut state = used(&machine, &[(0, 1), (50, 1)]);

@@ -114,6 +114,24 @@ fn a_refund_returns_what_has_not_leaked() {
 }
 
 #[test]
+fn a_refund_returns_no_more_than_there_is() {
+    let machine = uneven(2);
+    for amount in [2, 3, 1 << 62, u64::MAX] {
+        let mut state = used(&machine, 10, 2);
+        machine.refund(&mut state, 10, 10, amount);
+        assert_eq!(state.debt, 0, "{amount}");
+    }
+}
+
+#[test]
+fn nothing_has_leaked_of_a_call_later_than_the_clock() {
+    let machine = uneven(2);
+    let mut state = used(&machine, 10, 2);
+    machine.refund(&mut state, 10, 50, 1);
+    assert_eq!(machine.status(&state, 10).remaining, 1);
+}
+
+#[test]
 fn a_refund_of_nothing_changes_nothing() {
     let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
     let mut fresh = State::default();
@@ -140,12 +158,40 @@ fn a_debt_keeps_its_tokens_under_another_rate_and_rounds_up() {
         to.status(&state, 0).reset_after.as_micros(),
         Some(1_250_000)
     );
-    let thirds = State {
+    let in_units = |unit| State {
         debt: 1,
         at: 0,
-        unit: 3,
+        unit,
     };
-    assert_eq!(to.status(&thirds, 0).reset_after.as_micros(), Some(333_334));
+    let reset = |unit| to.status(&in_units(unit), 0).reset_after.as_micros();
+    assert_eq!(
+        [1, 2, 3].map(reset),
+        [1_000_000, 500_000, 333_334].map(Some)
+    );
+}
+
+#[test]
+fn a_debt_that_is_too_large_in_new_units_is_the_largest_there_is() {
+    let machine = uneven(3);
+    let state = State {
+        debt: MAX_EXACT,
+        at: 0,
+        unit: 1,
+    };
+    let reset = machine.status(&state, 0).reset_after.as_micros();
+    assert_eq!(reset, Some(MAX_EXACT.div_ceil(3)));
+}
+
+#[test]
+fn a_rate_that_overflows_in_moments_refills_all_and_refunds_nothing() {
+    // After 4,096 microseconds, 2^64 units have leaked.
+    let quota = Quota::new(1 << 52, Duration::from_micros(1)).unwrap();
+    let machine = Gcra::with_burst(quota, 5).unwrap();
+    let mut state = used(&machine, 0, 5);
+    assert_eq!(machine.status(&state, 4_096).remaining, 5);
+    machine.commit(&mut state, 4_096, 5);
+    machine.refund(&mut state, 4_096, 0, 5);
+    assert_eq!(machine.status(&state, 4_096).remaining, 0);
 }
 
 #[test]

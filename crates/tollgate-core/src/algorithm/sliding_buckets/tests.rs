@@ -184,3 +184,21 @@ fn a_ring_of_another_shape_is_a_fresh_start() {
         }
     }
 }
+
+#[test]
+fn buckets_of_one_length_but_another_number_are_a_fresh_start() {
+    let state = used(&ring(5, 100, 10), &[(5, 3)]);
+    let other = ring(5, 50, 5);
+    assert_eq!(status(&other, &state, 5), (5, Some(0)));
+    // Nothing is given back to what another limit counted.
+    let mut refunded = state.clone();
+    other.refund(&mut refunded, 5, 5, 3);
+    assert_eq!(refunded, state);
+}
+
+#[test]
+fn a_ring_takes_eight_bytes_a_bucket_and_one_more() {
+    let state = used(&ring(5, 100, 10), &[(5, 3)]);
+    assert_eq!(state.heap_bytes(), 11 * 8);
+    assert_eq!(State::default().heap_bytes(), 0);
+}

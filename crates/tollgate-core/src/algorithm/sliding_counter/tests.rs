@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::Machine;
 use super::{SlidingCounter, State};
+use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::MAX_EXACT;
 
@@ -154,6 +155,52 @@ fn a_window_that_is_counted_in_steps_weighs_no_less_than_the_formula() {
         let due = wait(&machine, &state, 0, cost).unwrap();
         assert_eq!(wait(&machine, &state, due - 1, cost), Some(1), "{cost}");
         assert_eq!(wait(&machine, &state, due, cost), Some(0), "{cost}");
+    }
+}
+
+#[test]
+fn steps_are_as_fine_as_products_stay_exact() {
+    let machine = |amount, window| {
+        let quota = Quota::new(amount, Duration::from_micros(window)).unwrap();
+        SlidingCounter::new(quota).unwrap()
+    };
+    assert_eq!(machine(0, MAX_EXACT).step, 1);
+    assert_eq!(machine(1, MAX_EXACT).step, 1);
+    // Two microseconds a step: halfway through, half of what was counted weighs.
+    let (amount, window) = (9_007_200, 1_000_000_000);
+    let machine = machine(amount, window);
+    assert_eq!((machine.step, machine.steps), (2, window / 2));
+    let state = used(&machine, &[(0, amount)]);
+    let halfway = window + window / 2;
+    assert_eq!(status(&machine, &state, halfway).0, amount / 2);
+    assert_eq!(status(&machine, &state, halfway + 1).0, amount / 2);
+}
+
+#[test]
+fn an_amount_that_is_too_much_for_steps_names_the_largest_that_is_not() {
+    let of = |amount| SlidingCounter::new(Quota::new(amount, Duration::from_secs(1)).unwrap());
+    let most = MAX_EXACT / 1_000;
+    assert!(of(most).is_ok());
+    assert_eq!(
+        of(most + 9),
+        Err(LimitError::AmountTooLarge {
+            amount: most + 9,
+            most
+        })
+    );
+}
+
+#[test]
+fn a_counter_with_nothing_left_is_a_fresh_one_under_any_window() {
+    let refunded = State {
+        start: 150,
+        current: 0,
+        previous: 0,
+    };
+    let machine = counter(10);
+    for mut state in [State::default(), refunded] {
+        machine.commit(&mut state, 170, 4);
+        assert_eq!(state.start, 100);
     }
 }
 

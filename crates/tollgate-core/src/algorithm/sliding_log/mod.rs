@@ -119,7 +119,7 @@ impl State {
         self.entries.back().map_or(self.before, |last| last.total)
     }
 
-    /// Forgets the units up to the running total `before`.
+    /// Forgets the units up to the running total `before`, which is no less than at any time before.
     fn forget_until(&mut self, before: u64) {
         while self
             .entries
@@ -128,7 +128,7 @@ impl State {
         {
             self.entries.pop_front();
         }
-        self.before = self.before.max(before);
+        self.before = before;
     }
 
     /// Makes room for one more entry, doubling as a deque would but never past `most` entries.

@@ -73,6 +73,10 @@ fn what_has_left_the_window_is_forgotten_when_something_is_recorded() {
     let state = used(&machine, &[(0, 1), (1, 1), (T, 1), (T + 1, 1), (T + 2, 1)]);
     assert_eq!(state.entries.len(), 3);
     assert_eq!(state.entries[0].at, T);
+    // Also where there is room for more units than were ever recorded.
+    let state = used(&log(9), &[(0, 1), (1, 1), (2, 1), (T + 1, 1)]);
+    let held: Vec<_> = state.entries.iter().map(|entry| entry.at).collect();
+    assert_eq!(held, [2, T + 1]);
 }
 
 #[test]
@@ -84,6 +88,25 @@ fn a_log_holds_at_most_n_entries_and_no_room_for_more() {
         assert!(state.entries.len() <= 6);
     }
     assert!(state.heap_bytes() <= 6 * 16, "{} bytes", state.heap_bytes());
+}
+
+#[test]
+fn room_for_entries_doubles_up_to_n() {
+    let room = |machine: SlidingLog, calls: u64| {
+        let mut state = State::default();
+        let mut rooms = Vec::new();
+        for now in 0..calls {
+            machine.commit(&mut state, now, 1);
+            rooms.push(state.heap_bytes() / size_of::<Entry>());
+        }
+        rooms.dedup();
+        rooms
+    };
+    assert_eq!(room(log(50), 60), [4, 8, 16, 32, 50]);
+    assert_eq!(room(log(3), 9), [3]);
+    assert_eq!(room(log(5), 9), [4, 5]);
+    // A quota of zero counts no unit, but when the last attempt was.
+    assert_eq!(room(log(0).count_denied(), 9), [1]);
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! The mutants that are the same program: no test can tell them from the original.
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use super::mutant::Mutant;
+
+/// A mutant that cannot be noticed, and why.
+#[derive(Clone, Copy, Debug)]
+struct Equivalent {
+    file: &'static str,
+    place: &'static str,
+    before: &'static str,
+    after: &'static str,
+    /// Which of those that are the same in all this, from 0.
+    nth: usize,
+    reason: &'static str,
+}
+
+macro_rules! equivalent {
+    ($($file:literal { $($place:literal { $($before:literal => $after:literal $(# $nth:literal)? because $reason:literal;)* })* })*) => {
+        &[$($($(Equivalent {
+            file: $file,
+            place: $place,
+            before: $before,
+            after: $after,
+            nth: 0 $(+ $nth - 1)?,
+            reason: $reason,
+        },)*)*)*]
+    };
+}
+
+const EQUIVALENT: &[Equivalent] = equivalent! {
+    "crates/tollgate-core/src/algorithm/gcra/mod.rs" {
+        "Gcra::leaked" {
+            "state.unit == self.unit" => "false"
+                because "a debt in the same unit is rescaled to itself, which only takes longer";
+        }
+        "Gcra::tokens" {
+            "units < self.unit" => "false"
+                because "a shortcut: the division comes to zero, too";
+            "self.unit == 1" => "false"
+                because "a shortcut: dividing by one changes nothing";
+            "1" => "0"
+                because "a shortcut that is not taken: dividing by one changes nothing";
+        }
+        "Gcra::drain_us" {
+            "self.leak == 1" => "false"
+                because "a shortcut: dividing by one changes nothing";
+            "1" => "0"
+                because "a shortcut that is not taken: dividing by one changes nothing";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_buckets/mod.rs" {
+        "SlidingBuckets::used" {
+            "passed == 0" => "false"
+                because "a shortcut: the sum over no buckets is zero";
+        }
+        "SlidingBuckets::wait" {
+            "self.leaves_at(bucket) - now" => "self.leaves_at(bucket) + now" # 1
+                because "never reached: the live buckets hold what is used";
+            "self.leaves_at(bucket) - now" => "self.leaves_at(bucket)" # 1
+                because "never reached: the live buckets hold what is used";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_counter/mod.rs" {
+        "SlidingCounter::weight" {
+            "view.previous == 0" => "false"
+                because "a shortcut: nothing weighs nothing";
+        }
+        "SlidingCounter::steps_into" {
+            "self.step == 1" => "false"
+                because "a shortcut: dividing by one changes nothing";
+            "1" => "0"
+                because "a shortcut that is not taken: dividing by one changes nothing";
+        }
+    }
+    "crates/tollgate-core/src/evaluation.rs" {
+        "Request::evaluate_take" {
+            "0" => "1" # 1
+                because "a request without checks is malformed, and not evaluated";
+            "0" => "1" # 2
+                because "a request without checks is malformed, and not evaluated";
+        }
+        "Evaluation::record" {
+            "0" => "1" # 1
+                because "what remains is overwritten before it is read";
+        }
+        "Evaluation::charge" {
+            "0" => "1"
+                because "never reached: a peek and a refund charge nothing";
+        }
+    }
+    "crates/tollgate-core/src/quota.rs" {
+        "Quota::fmt" {
+            "1" => "2"
+                because "never used: every window is a multiple of the last unit";
+            "1" => "0"
+                because "never used: every window is a multiple of the last unit";
+        }
+    }
+};
+
+/// The reasons of the list, by the mutants' numbers.
+#[derive(Debug, Default)]
+pub(super) struct Index(HashMap<u64, &'static str>);
+
+impl Index {
+    /// Finds what is listed among `mutants`.
+    ///
+    /// # Errors
+    ///
+    /// One of the list is not among them: the code has changed, and it is to be judged again.
+    pub(super) fn of(mutants: &[Mutant]) -> Result<Self, Box<dyn Error>> {
+        let mut reasons = HashMap::new();
+        for listed in EQUIVALENT {
+            let found = mutants.iter().find(|mutant| {
+                mutant.file == listed.file
+                    && mutant.place == listed.place
+                    && mutant.before == listed.before
+                    && mutant.after == listed.after
+                    && mutant.nth == listed.nth
+            });
+            let found =
+                found.ok_or_else(|| format!("listed as equivalent, but gone: {listed:?}"))?;
+            reasons.insert(found.id, listed.reason);
+        }
+        Ok(Self(reasons))
+    }
+
+    pub(super) fn reason(&self, id: u64) -> Option<&'static str> {
+        self.0.get(&id).copied()
+    }
+}

@@ -1,0 +1,201 @@
+//! What became of the mutants, kept for the next run, shown, and written into the document.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use super::equivalent::Index;
+use super::mutant::Mutant;
+use crate::Outcome;
+
+/// What became of a mutant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Fate {
+    /// No test noticed it.
+    Alive,
+    /// It is the same program, for the reason that the list of such mutants says.
+    Equivalent,
+    /// This test noticed it.
+    Killed(String),
+    /// This test did not end.
+    TimedOut(String),
+    /// No test comes to it.
+    Unreached,
+}
+
+impl Fate {
+    pub(super) fn is_alive(&self) -> bool {
+        matches!(self, Self::Alive | Self::Unreached)
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Alive => f.write_str("ALIVE"),
+            Self::Equivalent => f.write_str("equivalent"),
+            Self::Killed(test) => write!(f, "killed by {test}"),
+            Self::TimedOut(test) => write!(f, "hangs {test}"),
+            Self::Unreached => f.write_str("ALIVE, no test reaches it"),
+        }
+    }
+}
+
+/// Which mutants lived when they were tried last, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Results(BTreeMap<u64, bool>);
+
+impl Results {
+    /// Reads what earlier runs wrote, if there were any.
+    pub(super) fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let results = text.lines().filter_map(|line| {
+            let (id, alive) = line.split_once(' ')?;
+            Some((id.parse().ok()?, alive == "alive"))
+        });
+        Self(results.collect())
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Outcome {
+        let lines = self.0.iter().map(|(id, &alive)| {
+            let fate = if alive { "alive" } else { "dead" };
+            format!("{id} {fate}\n")
+        });
+        Ok(fs::write(path, lines.collect::<String>())?)
+    }
+
+    /// Returns whether the mutant lived when it was tried last, or `None` if it never was.
+    pub(super) fn is_alive(&self, id: u64) -> Option<bool> {
+        self.0.get(&id).copied()
+    }
+
+    pub(super) fn add(&mut self, id: u64, fate: &Fate) {
+        self.0.insert(id, fate.is_alive());
+    }
+}
+
+/// How many mutants ended how.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Counts {
+    killed: usize,
+    equivalent: usize,
+    alive: usize,
+}
+
+/// Counts of mutants, by where they are.
+#[derive(Debug, Default)]
+struct Table(BTreeMap<String, Counts>);
+
+impl Table {
+    fn of(&mut self, mutant: &Mutant) -> &mut Counts {
+        let group = match mutant.text {
+            Some(_) => "scripts, in Lua".to_owned(),
+            None => format!("`{}`", mutant.package()),
+        };
+        self.0.entry(group).or_default()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| crate | tried | killed | equivalent | alive |")?;
+        writeln!(f, "|---|---:|---:|---:|---:|")?;
+        let mut all = Counts::default();
+        for (group, of) in &self.0 {
+            all.killed += of.killed;
+            all.equivalent += of.equivalent;
+            all.alive += of.alive;
+            row(f, group, of)?;
+        }
+        row(f, "all", &all)
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
+    let Counts {
+        killed,
+        equivalent,
+        alive,
+    } = of;
+    let tried = killed + equivalent + alive;
+    writeln!(
+        f,
+        "| {group} | {tried} | {killed} | {equivalent} | {alive} |"
+    )
+}
+
+/// Shows what became of the mutants, and fails if there is one that lives.
+pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
+    let mut table = Table::default();
+    let mut alive = Vec::new();
+    for (mutant, fate) in fates {
+        let counts = table.of(mutant);
+        match fate {
+            Fate::Equivalent => counts.equivalent += 1,
+            Fate::Killed(_) | Fate::TimedOut(_) => counts.killed += 1,
+            Fate::Alive | Fate::Unreached => {
+                counts.alive += 1;
+                alive.push(format!("{mutant}: {fate}"));
+            }
+        }
+    }
+    println!("\n{table}");
+    if alive.is_empty() {
+        return Ok(());
+    }
+    println!("{}", alive.join("\n"));
+    Err(format!("{} mutants live: no test notices them", alive.len()).into())
+}
+
+/// Returns the tables of the document: of `mutants`, which are all that compile.
+///
+/// # Errors
+///
+/// One of them was never tried.
+pub(super) fn tables(
+    mutants: &[&Mutant],
+    dropped: usize,
+    equivalent: &Index,
+    results: &Results,
+) -> Result<String, String> {
+    let mut table = Table::default();
+    let (mut same, mut alive) = (Vec::new(), Vec::new());
+    for mutant in mutants {
+        let counts = table.of(mutant);
+        let row = format!(
+            "| `{}` | `{}` | {} |",
+            mutant.shown_file(),
+            mutant.place,
+            cell(mutant)
+        );
+        if let Some(reason) = equivalent.reason(mutant.id) {
+            counts.equivalent += 1;
+            same.push(format!("{row} {reason} |\n"));
+            continue;
+        }
+        match results.is_alive(mutant.id) {
+            Some(false) => counts.killed += 1,
+            Some(true) => {
+                counts.alive += 1;
+                alive.push(format!("{row}\n"));
+            }
+            None => return Err(format!("never tried: {mutant}")),
+        }
+    }
+    let mut text = format!(
+        "## Results\n\n{table}\nAnother {dropped} do not compile.\n\n## Equivalent\n\n\
+         | file | function | change | why no test can notice |\n|---|---|---|---|\n"
+    );
+    text.extend(same);
+    if !alive.is_empty() {
+        text.push_str("\n## Alive\n\n| file | function | change |\n|---|---|---|\n");
+        text.extend(alive);
+    }
+    Ok(text)
+}
+
+/// Returns the change as it can stand in a table.
+fn cell(mutant: &Mutant) -> String {
+    mutant.change().replace('|', "\\|")
+}

@@ -1,0 +1,111 @@
+//! The files that mutants are made of.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use syn::Item;
+
+use super::mutant::Mutant;
+use super::point::Point;
+use super::{lua, rust};
+use crate::project::Files;
+
+/// The crates that are changed.
+pub(super) const CRATES: [&str; 5] = [
+    "tollgate-core",
+    "tollgate-memory",
+    "tollgate-mock",
+    "tollgate-redis",
+    "tollgate-fred",
+];
+
+/// A Rust file of a library, with the places where it can be changed.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) path: String,
+    pub(super) text: String,
+    /// Whether only stores on servers need it: it is behind the feature `wire`.
+    pub(super) is_wire: bool,
+    pub(super) points: Vec<Point>,
+    pub(super) mutants: Vec<Mutant>,
+}
+
+/// Returns the Rust files of the crates, and what changes in them.
+pub(super) fn rust(
+    files: &Files,
+    constant: &BTreeSet<String>,
+) -> Result<Vec<Source>, Box<dyn Error>> {
+    let mut sources = Vec::new();
+    for name in CRATES {
+        let mut modules = vec![(format!("crates/{name}/src/lib.rs"), false)];
+        while let Some((path, is_wire)) = modules.pop() {
+            let text = files.text(&path).ok_or_else(|| format!("no {path}"))?;
+            modules.extend(submodules(files, &path, text, is_wire)?);
+            let generated = rust::generate(&path, text, constant)
+                .map_err(|error| format!("{path}: {error}"))?;
+            sources.push(Source {
+                text: text.to_owned(),
+                path,
+                is_wire,
+                points: generated.points,
+                mutants: generated.mutants,
+            });
+        }
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(sources)
+}
+
+/// Returns the Lua files of the crates, and what changes in them.
+pub(super) fn lua(files: &Files) -> Vec<(String, Vec<Mutant>)> {
+    let scripts = files.ending("lua");
+    let of_crates = scripts.filter(|(path, _)| {
+        let mut folders = path.split('/');
+        folders.next() == Some("crates") && folders.any(|folder| folder == "src")
+    });
+    of_crates
+        .map(|(path, text)| (path.to_owned(), lua::generate(path, text)))
+        .collect()
+}
+
+/// Returns the number that tells that the text of a script was used.
+pub(super) fn script_id(path: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns the files of the modules that the file `path` declares, save for tests.
+fn submodules(
+    files: &Files,
+    path: &str,
+    text: &str,
+    is_wire: bool,
+) -> syn::Result<Vec<(String, bool)>> {
+    let stem = path
+        .strip_suffix("/mod.rs")
+        .or_else(|| path.strip_suffix("/lib.rs"))
+        .unwrap_or_else(|| path.trim_end_matches(".rs"));
+    let modules = syn::parse_file(text)?.items.into_iter().filter_map(|item| {
+        let Item::Mod(module) = item else {
+            return None;
+        };
+        if module.content.is_some() || rust::is_left_out(&module.attrs) {
+            return None;
+        }
+        let is_wire = is_wire || module.attrs.iter().any(is_behind_wire);
+        let name = module.ident;
+        let paths = [format!("{stem}/{name}.rs"), format!("{stem}/{name}/mod.rs")];
+        let found = paths.into_iter().find(|path| files.text(path).is_some())?;
+        Some((found, is_wire))
+    });
+    Ok(modules.collect())
+}
+
+fn is_behind_wire(attribute: &syn::Attribute) -> bool {
+    let syn::Meta::List(list) = &attribute.meta else {
+        return false;
+    };
+    attribute.path().is_ident("cfg") && list.tokens.to_string() == "feature = \"wire\""
+}
