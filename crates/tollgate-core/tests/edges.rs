@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Fingerprint, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT, Operation, Quota,
-    RateLimiter, Request, StoreError, Timestamp, Verdict, Wait,
+    Check, Decision, ErrorKind, Fingerprint, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT,
+    Operation, Quota, RateLimiter, Request, StoreError, Timestamp, Verdict, Wait,
 };
 
 #[test]
@@ -118,7 +118,9 @@ fn an_error_keeps_its_cause_and_says_whether_to_try_again() {
 
 #[test]
 fn decisions_of_other_verdicts_are_others() {
-    let of = |verdicts: &[Verdict]| verdicts.iter().copied().collect::<Decision>();
+    let request = Request::with_checks(Operation::Consume, []);
+    let of =
+        |verdicts: &[Verdict]| Decision::new(Fingerprint::of(&request), verdicts.iter().copied());
     let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
     assert_eq!(of(&[few, many]), of(&[few, many]));
     assert_ne!(of(&[few, many]), of(&[few, few]));
@@ -152,7 +154,8 @@ fn an_evaluation_says_what_will_be_decided_and_written() {
         assert_eq!(evaluation.is_allowed(), allowed, "{request:?}");
         let writes = [0, 1].map(|index| evaluation.writes_to(&request, index));
         assert_eq!(writes, written, "{request:?}");
-        let decision = evaluation.apply(&request, &mut states, now);
+        let fingerprint = Fingerprint::of(&request);
+        let decision = evaluation.apply(&request, fingerprint, &mut states, now);
         assert_eq!(decision.is_allowed(), allowed, "{request:?}");
     }
 }
@@ -164,7 +167,7 @@ fn a_refund_writes_only_where_something_was_consumed() {
         .map(|name| Limit::new(name, FixedWindow::aligned(Quota::per_minute(2))).unwrap());
     let mut states = [State::default(), State::default()];
     let spent = |cost| Request::consume(Check::new(&a, "k", cost)).and(Check::new(&b, "k", 1));
-    spent(1).decide_on(&mut states, now);
+    let _ = spent(1).decide_on(&mut states, now);
     let receipt = spent(0).decide_on(&mut states, now).into_receipt().unwrap();
     let checks = [Check::new(&a, "k", 0), Check::new(&b, "k", 0)];
     let refund = Request::of(Operation::Refund(&receipt), &checks);
