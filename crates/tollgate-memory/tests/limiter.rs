@@ -184,3 +184,24 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
     );
     assert!(one.refund_now(parts, &receipt).is_ok());
 }
+
+#[test]
+fn a_store_that_is_cleared_has_room_again() {
+    let store = MemoryStore::builder()
+        .max_keys(100)
+        .clock(ManualClock::new())
+        .build();
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(&store, [log]).unwrap();
+    let at = limiter.at(Timestamp::from_micros(5_000_000).unwrap());
+    let keys: Vec<String> = (0..50).map(|key| key.to_string()).collect();
+    for _ in 0..3 {
+        for key in &keys {
+            assert_eq!(limiter.check_now(key).unwrap().remaining(), 9);
+            assert_eq!(at.check_now(key).unwrap().remaining(), 9);
+        }
+        assert!(limiter.check_now("one more").is_err());
+        assert_eq!(store.clear(), 100);
+        assert!(store.is_empty());
+    }
+}

@@ -32,7 +32,8 @@ pub enum Fault {
 /// The schedule gives one [`Fault`] for each call to decide or reset, in the order in which they
 /// are made; once it is used up, nothing goes wrong any more. A request that is not
 /// [valid](Request::validate) or not [supported](Store::supports) takes no fault: the store refuses
-/// it at once, so there is nothing to delay or lose.
+/// it at once, so there is nothing to delay or lose. A refund of a receipt that was given for
+/// another key or limit does take a fault: only the store can tell.
 ///
 /// # Examples
 ///
@@ -142,12 +143,18 @@ impl Fault {
 
     /// Passes an answer on, or loses it.
     fn after<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        match self {
-            Self::LoseReply => Err(StoreError::new(
+        match (self, answer) {
+            // A call that the store did not carry out has no reply that could be lost.
+            (_, Err(error))
+                if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) =>
+            {
+                Err(error)
+            }
+            (Self::LoseReply, _) => Err(StoreError::new(
                 ErrorKind::Unknown,
                 "scheduled to lose the reply: the call was carried out, as far as it could be",
             )),
-            Self::Delay(_) | Self::Fail(_) | Self::None => answer,
+            (Self::Delay(_) | Self::Fail(_) | Self::None, answer) => answer,
         }
     }
 }

@@ -424,3 +424,15 @@ fn what_was_not_expected_fails_the_test() {
         "another operation"
     );
 }
+
+#[test]
+fn receipt_of_another_key_is_refused_as_in_every_store() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "alice").allow();
+    store.expect_refund("log", "bob").never();
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    let receipt = limiter.check_now("alice").unwrap().into_receipt().unwrap();
+    let error = limiter.refund_now("bob", &receipt).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+}

@@ -348,3 +348,43 @@ proptest! {
         }
     }
 }
+
+/// A state that may not be read could be one that lies ahead, so it is an error to pass it over; a
+/// key of another type is not one of ours.
+#[test]
+fn a_state_that_may_not_be_read_is_an_error_that_does_not_show_its_key() {
+    let server = |line: &'static str| {
+        Fake::store(move |words| match words[0].as_str() {
+            "SCAN" => Reply::List(vec![
+                bytes("0"),
+                list(&["tollgate:a:gcra:v1:{203.0.113.7}"]),
+            ]),
+            "TIME" => time(0),
+            "GET" | "UNLINK" => Reply::Error(line.into()),
+            _ => Reply::Integer(1),
+        })
+    };
+    let ahead = Clear::new().ahead_by(Duration::ZERO);
+    for line in [
+        "NOPERM No permissions to access the 'tollgate:a:gcra:v1:{203.0.113.7}' key",
+        "ERR unknown command 'GET', with args beginning with: 'tollgate:a:gcra:v1:{203.0.113.7}'",
+    ] {
+        for what in [&ahead, &Clear::new()] {
+            let error = now(server(line).clear(what, |_| ())).unwrap_err();
+            let mut texts = vec![error.to_string(), format!("{error:?}")];
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                texts.extend([cause.to_string(), format!("{cause:?}")]);
+                source = cause.source();
+            }
+            assert!(
+                texts.iter().all(|text| !text.contains("203.0.113.7")),
+                "{texts:?}"
+            );
+        }
+        let diagnosis = now(server(line).diagnose());
+        assert_eq!(severity(&diagnosis, "states ahead"), Severity::Unknown);
+    }
+    let cleared = now(server("WRONGTYPE not a string").clear(&ahead, |_| ())).unwrap();
+    assert_eq!((cleared.found, cleared.skipped), (0, 1));
+}

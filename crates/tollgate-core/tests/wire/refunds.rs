@@ -272,7 +272,8 @@ fn a_refund_that_is_too_deep_in_one_log_gives_back_to_no_limit() {
         let server = Server::start(flavor);
         let store = store_on(&server);
         let limits = [
-            "gcra:10000/1s",
+            // Slow, so that there is something to give back.
+            "gcra:10000/1h",
             "sliding-log:10000/1s",
             "fixed-window:10000/1s",
         ];

@@ -169,12 +169,18 @@ impl<E: Nodes> Sender<'_, E> {
             return Ok(Vec::new());
         }
         let work = async {
+            // Any word may be a key.
+            let words = || -> Vec<Vec<u8>> {
+                let words = commands.iter().flat_map(Command::words);
+                words.cloned().collect()
+            };
             let sent = self.engine.send(node, commands).await;
-            sent.map_err(|failure| {
-                // Any word may be a key.
-                let words: Vec<_> = commands.iter().flat_map(Command::words).cloned().collect();
-                redact::failure(failure, &words)
-            })
+            let replies = sent.map_err(|failure| redact::failure(failure, &words()))?;
+            let redacted = replies.into_iter().map(|reply| match reply {
+                Reply::Error(line) => Reply::Error(redact::text(&line, &words()).into_owned()),
+                reply => reply,
+            });
+            Ok(redacted.collect::<Vec<_>>())
         };
         let replies = until(self.deadline, self.engine, effect, || true, work).await?;
         if replies.len() == commands.len() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::names::{Held, name};
 use super::{Command, Node};
-use super::{Nodes, Reply, Sender, accepted, command};
+use super::{Nodes, Reply, Sender, accepted, command, refusal};
 use crate::error::{ErrorKind, StoreError};
 use crate::wire::fault::Effect;
 
@@ -92,6 +92,12 @@ impl<E: Nodes> Sender<'_, E> {
             for (key, reads) in keys.iter().zip(&reads) {
                 let (own, others) = replies.split_at_checked(reads.len()).unwrap_or_default();
                 replies = others;
+                // Whatever else is kept under such a key is none of ours; a state that may not be
+                // read could be what was looked for.
+                let mut errors = own.iter().filter_map(Reply::error);
+                if let Some(line) = errors.find(|line| !line.starts_with("WRONGTYPE")) {
+                    return Err(refusal(line));
+                }
                 ahead.push(compared(prefix, key, own, now));
             }
         }
