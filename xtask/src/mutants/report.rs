@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::equivalent::Index;
@@ -25,7 +26,7 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    pub(super) fn is_alive(&self) -> bool {
+    fn is_alive(&self) -> bool {
         matches!(self, Self::Alive | Self::Unreached)
     }
 }
@@ -57,22 +58,17 @@ impl Results {
         Self(results.collect())
     }
 
-    pub(super) fn write(&self, path: &Path) -> Outcome {
-        let lines = self.0.iter().map(|(id, &alive)| {
-            let fate = if alive { "alive" } else { "dead" };
-            format!("{id} {fate}\n")
-        });
-        Ok(fs::write(path, lines.collect::<String>())?)
-    }
-
     /// Returns whether the mutant lived when it was tried last, or `None` if it never was.
     pub(super) fn is_alive(&self, id: u64) -> Option<bool> {
         self.0.get(&id).copied()
     }
+}
 
-    pub(super) fn add(&mut self, id: u64, fate: &Fate) {
-        self.0.insert(id, fate.is_alive());
-    }
+/// Writes what became of a mutant at the end of the file `path`; the last such line counts.
+pub(super) fn append(path: &Path, id: u64, fate: &Fate) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let fate = if fate.is_alive() { "alive" } else { "dead" };
+    file.write_all(format!("{id} {fate}\n").as_bytes())
 }
 
 /// How many mutants ended how.

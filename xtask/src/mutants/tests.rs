@@ -1,10 +1,14 @@
 //! Snippets in, mutants out; and a mutant that lives is found.
 
 use std::collections::HashSet;
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use super::point::render;
+use super::suite::Test;
+use super::trial::promise;
 use super::*;
 use crate::project;
 
