@@ -37,7 +37,8 @@ pub(crate) struct Arguments {
     /// Tries only those whose file, function or change holds one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
-    /// Tries as many as this of those that need no server, always the same as long as they exist.
+    /// Tries as many as this of `tollgate-core` and `tollgate-memory` that need no server, always the
+    /// same as long as they exist.
     #[arg(long, value_name = "COUNT")]
     sample: Option<usize>,
     /// Tries none, and writes what became of each when it was tried last into the document.
@@ -69,7 +70,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     };
     let mut candidates = candidates(&copy, &files, &wanted);
     if let Some(count) = arguments.sample {
-        candidates.retain(|of| !of.needs_server() && equivalent.reason(of.mutant.id).is_none());
+        candidates.retain(|of| of.is_pure() && equivalent.reason(of.mutant.id).is_none());
         candidates.sort_by_key(|candidate| candidate.mutant.id);
         candidates.truncate(count);
     }
@@ -124,7 +125,8 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     };
     let fates = trial.all(&candidates, &equivalent, &workers)?;
     println!("mutants: tried in {} s", started.elapsed().as_secs());
-    report::finish(&candidates_with(&candidates, &fates))
+    let document = files.text(DOCUMENT).unwrap_or_default();
+    report::finish(&candidates_with(&candidates, &fates), document)
 }
 
 /// Writes the tables of the document, which are its end.

@@ -102,13 +102,13 @@ impl fmt::Display for Table {
             all.killed += of.killed;
             all.equivalent += of.equivalent;
             all.alive += of.alive;
-            row(f, group, of)?;
+            count(f, group, of)?;
         }
-        row(f, "all", &all)
+        count(f, "all", &all)
     }
 }
 
-fn row(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
+fn count(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
     let Counts {
         killed,
         equivalent,
@@ -121,10 +121,11 @@ fn row(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
     )
 }
 
-/// Shows what became of the mutants, and fails if there is one that lives.
-pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
+/// Shows what became of the mutants, and fails if there is one that lives and is not in `document`
+/// as one that is known to.
+pub(super) fn finish(fates: &[(&Mutant, &Fate)], document: &str) -> Outcome {
     let mut table = Table::default();
-    let mut alive = Vec::new();
+    let (mut known, mut alive) = (Vec::new(), Vec::new());
     for (mutant, fate) in fates {
         let counts = table.of(mutant);
         match fate {
@@ -132,15 +133,20 @@ pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
             Fate::Killed(_) | Fate::TimedOut(_) => counts.killed += 1,
             Fate::Alive | Fate::Unreached => {
                 counts.alive += 1;
-                alive.push(format!("{mutant}: {fate}"));
+                let is_known = document.contains(&row(mutant));
+                let list = if is_known { &mut known } else { &mut alive };
+                list.push(format!("{mutant}: {fate}"));
             }
         }
     }
     println!("\n{table}");
+    if !known.is_empty() {
+        println!("Listed as alive:\n{}\n", known.join("\n"));
+    }
     if alive.is_empty() {
         return Ok(());
     }
-    println!("{}", alive.join("\n"));
+    println!("Alive:\n{}\n", alive.join("\n"));
     Err(format!("{} mutants live: no test notices them", alive.len()).into())
 }
 
@@ -159,12 +165,7 @@ pub(super) fn tables(
     let (mut same, mut alive) = (Vec::new(), Vec::new());
     for mutant in mutants {
         let counts = table.of(mutant);
-        let row = format!(
-            "| `{}` | `{}` | {} |",
-            mutant.shown_file(),
-            mutant.place,
-            cell(mutant)
-        );
+        let row = row(mutant);
         if let Some(reason) = equivalent.reason(mutant.id) {
             counts.equivalent += 1;
             same.push(format!("{row} {reason} |\n"));
@@ -191,7 +192,12 @@ pub(super) fn tables(
     Ok(text)
 }
 
-/// Returns the change as it can stand in a table.
-fn cell(mutant: &Mutant) -> String {
-    mutant.change().replace('|', "\\|")
+/// Returns how the tables show a mutant.
+fn row(mutant: &Mutant) -> String {
+    let change = mutant.change().replace('|', "\\|");
+    format!(
+        "| `{}` | `{}` | {change} |",
+        mutant.shown_file(),
+        mutant.place
+    )
 }

@@ -331,8 +331,19 @@ fn a_mutant_that_no_test_notices_is_told() {
         .iter()
         .map(|of| (&of.mutant, &fates[&of.mutant.id]))
         .collect();
-    assert!(report::finish(&all[..1]).is_ok());
-    assert!(report::finish(&all).is_err());
+    assert!(report::finish(&all[..1], "").is_ok());
+    assert!(report::finish(&all, "").is_err());
+    // Those that the document lists are known, but only those.
+    let listed = |index: usize| {
+        let mutant = &candidates[index].mutant;
+        let change = mutant.change();
+        format!(
+            "| `tollgate-memory/src/a.rs` | `{}` | {change} |\n",
+            mutant.place
+        )
+    };
+    assert!(report::finish(&all[..3], &listed(1)).is_ok());
+    assert!(report::finish(&all[..3], &listed(2)).is_err());
 }
 
 #[test]

@@ -51,8 +51,10 @@ impl Candidate {
         }
     }
 
-    pub(super) fn needs_server(&self) -> bool {
-        self.is_wire || matches!(self.mutant.package(), "tollgate-redis" | "tollgate-fred")
+    /// Returns whether this needs neither a server nor a runtime.
+    pub(super) fn is_pure(&self) -> bool {
+        let package = self.mutant.package();
+        package == "tollgate-memory" || package == "tollgate-core" && !self.is_wire
     }
 
     /// Returns whether the test called `name` in `binary` judges this, if it reaches it.
