@@ -204,6 +204,27 @@ fn all_changes_are_built_in_behind_switches() {
 }
 
 #[test]
+fn what_has_a_name_is_not_moved() {
+    let rendered = |source: &str| {
+        let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
+        let id = generated.mutants.last().unwrap().id;
+        let others = generated.mutants.iter().map(|mutant| mutant.id);
+        let others = others.filter(|&other| other != id).collect();
+        let rendered = render(source, &generated.points, "on", &others).text;
+        rendered.replace(&id.to_string(), "0")
+    };
+    assert_eq!(
+        rendered("fn f() -> X { g(a.b.is_some()) }"),
+        "fn f() -> X { g((if on(0) { a.b.is_none() } else { a.b.is_some() })) }"
+    );
+    assert_eq!(
+        rendered("fn f() -> X { g(a.saturating_sub(b())) }"),
+        "fn f() -> X { g((match (b()) { __right => if on(0) { a } \
+         else { a.saturating_sub(__right) } })) }"
+    );
+}
+
+#[test]
 fn the_project_is_rust_with_all_mutants_built_in() {
     let files = Files::read(&project::shell().unwrap()).unwrap();
     let sources = sources::rust(&files, &BTreeSet::new()).unwrap();

@@ -222,7 +222,16 @@ impl Generator<'_> {
         let arguments = &self.source[receiver.end..whole.end];
         let arguments = &arguments[arguments.find('(').unwrap_or(0)..];
         let renamed = |to: &str| format!("{before}.{to}{arguments}");
-        let mut changes = Vec::new();
+        // What has a name is not computed before: it would be moved.
+        let is_place = is_place(&call.receiver);
+        let with_left = |after: &str| match after.split_once("__left") {
+            Some((start, end)) if is_place => vec![
+                Piece::Text(start.to_owned()),
+                Piece::Source(receiver.clone()),
+                Piece::Text(end.to_owned()),
+            ],
+            _ => text(after),
+        };
         let is_closure = matches!(call.args.first(), Some(Expr::Closure(_)));
         if is_closure || call.args.is_empty() {
             let Some(other) = counterpart(&name) else {
@@ -230,31 +239,22 @@ impl Generator<'_> {
             };
             // The type of a closure is told by whom it is given to, so it is not computed before.
             let after = |method: &str| {
-                let mut template = text(&format!("__left.{method}"));
-                match call.args.first() {
-                    None => template.extend(text("()")),
-                    Some(closure) => {
-                        template.extend(text("("));
-                        template.push(Piece::Source(range(closure)));
-                        template.extend(text(")"));
-                    }
-                }
+                let mut template = with_left(&format!("__left.{method}("));
+                template.extend(call.args.first().map(|of| Piece::Source(range(of))));
+                template.extend(text(")"));
                 template
             };
-            changes.push((renamed(other), after(other)));
-            let setup = (source(&receiver), "mut __left");
-            self.switch(whole, Some(setup), after(&name), changes);
+            let changes = vec![(renamed(other), after(other))];
+            let setup = (!is_place).then(|| (source(&receiver), "mut __left"));
+            self.switch(whole, setup, after(&name), changes);
             return;
         }
-        if call.args.len() != 1 {
+        let others = counterparts(&name);
+        if call.args.len() != 1 || others.is_empty() {
             return;
         }
         let argument = range(&call.args[0]);
-        let others = counterparts(&name);
-        if others.is_empty() {
-            return;
-        }
-        for other in others {
+        let changes = others.iter().map(|other| {
             let (shown, after) = match *other {
                 "receiver" => (before.clone(), "__left".to_owned()),
                 "argument" => (self.shown(&argument).to_owned(), "__right".to_owned()),
@@ -268,17 +268,23 @@ impl Generator<'_> {
                 ),
                 method => (renamed(method), format!("__left.{method}(__right)")),
             };
-            changes.push((shown, text(&after)));
-        }
-        let setup = vec![
-            Piece::Text("(".to_owned()),
-            Piece::Source(receiver),
-            Piece::Text("), (".to_owned()),
-            Piece::Source(argument),
-            Piece::Text(")".to_owned()),
-        ];
-        let original = text(&format!("__left.{name}(__right)"));
-        self.switch(whole, Some((setup, OPERANDS)), original, changes);
+            (shown, with_left(&after))
+        });
+        let changes = changes.collect();
+        let original = with_left(&format!("__left.{name}(__right)"));
+        let setup = if is_place {
+            (source(&argument), "__right")
+        } else {
+            let both = vec![
+                Piece::Text("(".to_owned()),
+                Piece::Source(receiver.clone()),
+                Piece::Text("), (".to_owned()),
+                Piece::Source(argument),
+                Piece::Text(")".to_owned()),
+            ];
+            (both, OPERANDS)
+        };
+        self.switch(whole, Some(setup), original, changes);
     }
 
     /// A condition, or the parts of one that holds `let`.
@@ -340,6 +346,15 @@ fn constant(value: &str) -> (String, Template) {
 /// Returns the operator as it is written.
 fn operator<'t>(source: &'t str, binary: &syn::ExprBinary) -> &'t str {
     &source[range(&binary.op)]
+}
+
+/// Returns whether `expr` names something, such as `a` or `self.b.c`.
+fn is_place(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) => true,
+        Expr::Field(field) => is_place(&field.base),
+        _ => false,
+    }
 }
 
 fn is_number(expr: &Expr) -> bool {
