@@ -47,6 +47,9 @@ pub(crate) struct Arguments {
     /// Tries only those that no test noticed when they were tried last.
     #[arg(long)]
     alive: bool,
+    /// Tries only those that were never tried: of code that is new, or other than it was.
+    #[arg(long)]
+    new: bool,
 }
 
 /// Where the results of all mutants are shown.
@@ -67,6 +70,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         let filters = &arguments.filters;
         (filters.is_empty() || filters.iter().any(|filter| shown.contains(filter)))
             && (!arguments.alive || results.is_alive(mutant.id) == Some(true))
+            && (!arguments.new || results.is_alive(mutant.id).is_none())
     };
     let mut candidates = candidates(&copy, &files, &wanted);
     if let Some(count) = arguments.sample {
