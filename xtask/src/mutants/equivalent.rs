@@ -75,6 +75,70 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut that is not taken: dividing by one changes nothing";
         }
     }
+    "crates/tollgate-core/src/algorithm/fixed_window/script.lua" {
+        "read" {
+            "local start, kept, at_start = 0, 0, 0" => "local start, kept, at_start = 0, 0, 1"
+                because "what was counted at the start is not read where nothing was counted";
+        }
+        "refund" {
+            "local reset = 0" => "local reset = 1"
+                because "a key lives for a millisecond at least, which one microsecond is rounded up to";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/gcra/script.lua" {
+        "read" {
+            "if counted_in ~= unit then" => "if true then"
+                because "a debt in the same unit is rescaled to itself, which only takes longer";
+            "if rest >= counted_in - rest then" => "if rest > counted_in - rest then"
+                because "a rest as large as the unit it was counted in is carried on instead of a quotient that is one more, and rounded up to the same in the end";
+            "if rest >= counted_in - part then" => "if rest > counted_in - part then"
+                because "a rest as large as the unit it was counted in is carried on instead of a quotient that is one more, and rounded up to the same in the end";
+            "if at < now then" => "if at <= now then"
+                because "nothing leaks in no time";
+            "if debt < 0 then debt = 0 end" => "if debt <= 0 then debt = 0 end"
+                because "zero is set to zero";
+            "if debt < 0 then debt = 0 end" => "if debt < 1 then debt = 0 end"
+                because "a debt is an integer, and zero is set to zero";
+        }
+        "refund" {
+            "local reset = 0" => "local reset = 1"
+                because "a key lives for a millisecond at least, which one microsecond is rounded up to";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_buckets/script.lua" {
+        "commit" {
+            "if straight > 0 then" => "if true then"
+                because "to replace no bytes changes nothing";
+            "counts = sub(counts, 1, 8 * first) .. rep('\\0', 8 * straight) .. sub(counts, 8 * (first + straight) + 1)" => "counts = sub(counts, 0, 8 * first) .. rep('\\0', 8 * straight) .. sub(counts, 8 * (first + straight) + 1)"
+                because "what begins before the first byte begins with it";
+            "if passed > straight then" => "if passed >= straight then"
+                because "to replace no bytes changes nothing";
+        }
+        "refund" {
+            "while newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do" => "while newest >= bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do"
+                because "one bucket further back does not count any more, either";
+            "local reset = 0" => "local reset = 1"
+                because "a key lives for a millisecond at least, which one microsecond is rounded up to";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_counter/script.lua" {
+        "read" {
+            "local start, current, previous, into = 0, 0, 0, 0" => "local start, current, previous, into = 1, 0, 0, 0"
+                because "the start of nothing is only compared with the time, which is later";
+            "local start, current, previous, into = 0, 0, 0, 0" => "local start, current, previous, into = 0, 0, 0, 1"
+                because "it is set before it is read";
+            "if current == 0 and previous == 0 then" => "if false then"
+                because "starts in one key are multiples of one window, so both ways come to the same";
+            "if previous > 0 then weight = ceil(previous * (steps - floor(into / step)) / steps) end" => "if previous >= 0 then weight = ceil(previous * (steps - floor(into / step)) / steps) end"
+                because "nothing weighs nothing";
+            "if previous > 0 then weight = ceil(previous * (steps - floor(into / step)) / steps) end" => "if true then weight = ceil(previous * (steps - floor(into / step)) / steps) end"
+                because "nothing weighs nothing";
+        }
+        "refund" {
+            "local reset = 0" => "local reset = 1"
+                because "a key lives for a millisecond at least, which one microsecond is rounded up to";
+        }
+    }
     "crates/tollgate-core/src/evaluation.rs" {
         "Request::evaluate_take" {
             "0" => "1" # 1

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::equivalent::Index;
@@ -25,7 +26,7 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    pub(super) fn is_alive(&self) -> bool {
+    fn is_alive(&self) -> bool {
         matches!(self, Self::Alive | Self::Unreached)
     }
 }
@@ -57,22 +58,17 @@ impl Results {
         Self(results.collect())
     }
 
-    pub(super) fn write(&self, path: &Path) -> Outcome {
-        let lines = self.0.iter().map(|(id, &alive)| {
-            let fate = if alive { "alive" } else { "dead" };
-            format!("{id} {fate}\n")
-        });
-        Ok(fs::write(path, lines.collect::<String>())?)
-    }
-
     /// Returns whether the mutant lived when it was tried last, or `None` if it never was.
     pub(super) fn is_alive(&self, id: u64) -> Option<bool> {
         self.0.get(&id).copied()
     }
+}
 
-    pub(super) fn add(&mut self, id: u64, fate: &Fate) {
-        self.0.insert(id, fate.is_alive());
-    }
+/// Writes what became of a mutant at the end of the file `path`; the last such line counts.
+pub(super) fn append(path: &Path, id: u64, fate: &Fate) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let fate = if fate.is_alive() { "alive" } else { "dead" };
+    file.write_all(format!("{id} {fate}\n").as_bytes())
 }
 
 /// How many mutants ended how.
@@ -106,13 +102,13 @@ impl fmt::Display for Table {
             all.killed += of.killed;
             all.equivalent += of.equivalent;
             all.alive += of.alive;
-            row(f, group, of)?;
+            count(f, group, of)?;
         }
-        row(f, "all", &all)
+        count(f, "all", &all)
     }
 }
 
-fn row(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
+fn count(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
     let Counts {
         killed,
         equivalent,
@@ -125,10 +121,11 @@ fn row(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
     )
 }
 
-/// Shows what became of the mutants, and fails if there is one that lives.
-pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
+/// Shows what became of the mutants, and fails if there is one that lives and is not in `document`
+/// as one that is known to.
+pub(super) fn finish(fates: &[(&Mutant, &Fate)], document: &str) -> Outcome {
     let mut table = Table::default();
-    let mut alive = Vec::new();
+    let (mut known, mut alive) = (Vec::new(), Vec::new());
     for (mutant, fate) in fates {
         let counts = table.of(mutant);
         match fate {
@@ -136,15 +133,20 @@ pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
             Fate::Killed(_) | Fate::TimedOut(_) => counts.killed += 1,
             Fate::Alive | Fate::Unreached => {
                 counts.alive += 1;
-                alive.push(format!("{mutant}: {fate}"));
+                let is_known = document.contains(&row(mutant));
+                let list = if is_known { &mut known } else { &mut alive };
+                list.push(format!("{mutant}: {fate}"));
             }
         }
     }
     println!("\n{table}");
+    if !known.is_empty() {
+        println!("Listed as alive:\n{}\n", known.join("\n"));
+    }
     if alive.is_empty() {
         return Ok(());
     }
-    println!("{}", alive.join("\n"));
+    println!("Alive:\n{}\n", alive.join("\n"));
     Err(format!("{} mutants live: no test notices them", alive.len()).into())
 }
 
@@ -163,12 +165,7 @@ pub(super) fn tables(
     let (mut same, mut alive) = (Vec::new(), Vec::new());
     for mutant in mutants {
         let counts = table.of(mutant);
-        let row = format!(
-            "| `{}` | `{}` | {} |",
-            mutant.shown_file(),
-            mutant.place,
-            cell(mutant)
-        );
+        let row = row(mutant);
         if let Some(reason) = equivalent.reason(mutant.id) {
             counts.equivalent += 1;
             same.push(format!("{row} {reason} |\n"));
@@ -195,7 +192,12 @@ pub(super) fn tables(
     Ok(text)
 }
 
-/// Returns the change as it can stand in a table.
-fn cell(mutant: &Mutant) -> String {
-    mutant.change().replace('|', "\\|")
+/// Returns how the tables show a mutant.
+fn row(mutant: &Mutant) -> String {
+    let change = mutant.change().replace('|', "\\|");
+    format!(
+        "| `{}` | `{}` | {change} |",
+        mutant.shown_file(),
+        mutant.place
+    )
 }

@@ -1,10 +1,14 @@
 //! Snippets in, mutants out; and a mutant that lives is found.
 
 use std::collections::HashSet;
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use super::point::render;
+use super::suite::Test;
+use super::trial::promise;
 use super::*;
 use crate::project;
 
@@ -200,6 +204,27 @@ fn all_changes_are_built_in_behind_switches() {
 }
 
 #[test]
+fn what_has_a_name_is_not_moved() {
+    let rendered = |source: &str| {
+        let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
+        let id = generated.mutants.last().unwrap().id;
+        let others = generated.mutants.iter().map(|mutant| mutant.id);
+        let others = others.filter(|&other| other != id).collect();
+        let rendered = render(source, &generated.points, "on", &others).text;
+        rendered.replace(&id.to_string(), "0")
+    };
+    assert_eq!(
+        rendered("fn f() -> X { g(a.b.is_some()) }"),
+        "fn f() -> X { g((if on(0) { a.b.is_none() } else { a.b.is_some() })) }"
+    );
+    assert_eq!(
+        rendered("fn f() -> X { g(a.saturating_sub(b())) }"),
+        "fn f() -> X { g((match (b()) { __right => if on(0) { a } \
+         else { a.saturating_sub(__right) } })) }"
+    );
+}
+
+#[test]
 fn the_project_is_rust_with_all_mutants_built_in() {
     let files = Files::read(&project::shell().unwrap()).unwrap();
     let sources = sources::rust(&files, &BTreeSet::new()).unwrap();
@@ -327,8 +352,19 @@ fn a_mutant_that_no_test_notices_is_told() {
         .iter()
         .map(|of| (&of.mutant, &fates[&of.mutant.id]))
         .collect();
-    assert!(report::finish(&all[..1]).is_ok());
-    assert!(report::finish(&all).is_err());
+    assert!(report::finish(&all[..1], "").is_ok());
+    assert!(report::finish(&all, "").is_err());
+    // Those that the document lists are known, but only those.
+    let listed = |index: usize| {
+        let mutant = &candidates[index].mutant;
+        let change = mutant.change();
+        format!(
+            "| `tollgate-memory/src/a.rs` | `{}` | {change} |\n",
+            mutant.place
+        )
+    };
+    assert!(report::finish(&all[..3], &listed(1)).is_ok());
+    assert!(report::finish(&all[..3], &listed(2)).is_err());
 }
 
 #[test]

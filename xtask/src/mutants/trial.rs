@@ -1,0 +1,185 @@
+//! Trying mutants against the tests that judge them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::copy::Binary;
+use super::equivalent::Index;
+use super::mutant::Mutant;
+use super::report::{Fate, append};
+use super::sources;
+use super::suite::Test;
+use super::worker::{Ending, Worker, each, lock};
+
+/// The file of what became of mutants.
+pub(super) const RESULTS: &str = "results";
+/// Tests that fail whenever the text of a script is another one, whatever it does; that they fail
+/// says nothing about a mutant of a script.
+const SNAPSHOTS: [&str; 1] = ["scripts::scripts_are_what_they_were"];
+/// Parts of the names of tests on servers that are not the system's; what they test of the code is
+/// the same there.
+const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
+/// The tests on a server that a script must satisfy, beside those of core.
+const EXACT: &str = "multiplexed_on_system::";
+
+/// A mutant, and what says which tests judge it.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) mutant: Mutant,
+    /// Whether only stores on servers need the file.
+    pub(super) is_wire: bool,
+}
+
+impl Candidate {
+    /// Returns the packages whose tests judge this.
+    pub(super) fn packages(&self) -> &'static [&'static str] {
+        match self.mutant.package() {
+            _ if self.mutant.text.is_some() => &["tollgate-core", "tollgate-redis"],
+            "tollgate-core" if self.is_wire => {
+                &["tollgate-core", "tollgate-redis", "tollgate-fred"]
+            }
+            "tollgate-core" => &["tollgate-core", "tollgate-memory"],
+            "tollgate-memory" => &["tollgate-memory"],
+            "tollgate-mock" => &["tollgate-mock"],
+            "tollgate-redis" => &["tollgate-redis"],
+            "tollgate-fred" => &["tollgate-fred"],
+            _ => &[],
+        }
+    }
+
+    /// Returns whether this needs neither a server nor a runtime.
+    pub(super) fn is_pure(&self) -> bool {
+        let package = self.mutant.package();
+        package == "tollgate-memory" || package == "tollgate-core" && !self.is_wire
+    }
+
+    /// Returns whether the test called `name` in `binary` judges this, if it reaches it.
+    pub(super) fn may_be_judged_by(&self, binary: &Binary, name: &str) -> bool {
+        let is_core = binary.package == "tollgate-core";
+        if !self.packages().contains(&&*binary.package)
+            || OTHER_SERVERS.iter().any(|server| name.contains(server))
+        {
+            return false;
+        }
+        match self.mutant.text {
+            Some(_) if is_core => !SNAPSHOTS.contains(&name),
+            Some(_) => name.starts_with(EXACT),
+            // What needs no server is to be noticed without one.
+            None => self.is_wire || !is_core || binary.target != "wire",
+        }
+    }
+
+    fn is_judged_by(&self, test: &Test) -> bool {
+        let reached = match &self.mutant.text {
+            Some(_) => sources::script_id(&self.mutant.file),
+            None => self.mutant.id,
+        };
+        test.reaches.contains(&reached) && self.may_be_judged_by(&test.binary, &test.name)
+    }
+}
+
+/// The tests that mutants are tried against.
+pub(super) struct Trial<'t> {
+    /// Cheapest first.
+    pub(super) tests: &'t [Test],
+    pub(super) folder: &'t Path,
+    /// The tests that noticed mutants of a place, the latest last.
+    pub(super) killers: Mutex<HashMap<(String, String), Vec<usize>>>,
+}
+
+impl Trial<'_> {
+    /// Tries all mutants, and returns what becomes of each.
+    pub(super) fn all(
+        &self,
+        candidates: &[Candidate],
+        equivalent: &Index,
+        workers: &[Worker],
+    ) -> Result<BTreeMap<u64, Fate>, Box<dyn Error>> {
+        let next = AtomicUsize::new(0);
+        let fates = Mutex::new(BTreeMap::new());
+        each(workers, |worker| {
+            while let Some(candidate) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let fate = match equivalent.reason(candidate.mutant.id) {
+                    Some(_) => Fate::Equivalent,
+                    None => self
+                        .one(candidate, worker)
+                        .map_err(|error| error.to_string())?,
+                };
+                let mut fates = lock(&fates);
+                let count = fates.len() + 1;
+                println!(
+                    "[{count}/{}] {}: {fate}",
+                    candidates.len(),
+                    candidate.mutant
+                );
+                // At once: a run may be cut short.
+                append(&self.folder.join(RESULTS), candidate.mutant.id, &fate)
+                    .map_err(|error| error.to_string())?;
+                fates.insert(candidate.mutant.id, fate);
+            }
+            Ok(())
+        })?;
+        Ok(fates.into_inner().unwrap_or_default())
+    }
+
+    fn one(&self, candidate: &Candidate, worker: &Worker) -> Result<Fate, Box<dyn Error>> {
+        let mutant = &candidate.mutant;
+        let place = (mutant.file.clone(), mutant.place.clone());
+        let known = lock(&self.killers).get(&place).cloned().unwrap_or_default();
+        let mut variables = vec![("TOLLGATE_MUTANT", mutant.id.to_string())];
+        let mut path = PathBuf::new();
+        if let Some(text) = &mutant.text {
+            path = self.folder.join(format!("{}.lua", mutant.id));
+            fs::write(&path, text)?;
+            let id = sources::script_id(&mutant.file).to_string();
+            variables.push(("TOLLGATE_MUTANT_TEXT", id));
+            variables.push(("TOLLGATE_MUTANT_TEXT_PATH", path.display().to_string()));
+        }
+        let judges = || {
+            let indices = known.iter().rev().copied();
+            let others = (0..self.tests.len()).filter(|index| !known.contains(index));
+            indices
+                .chain(others)
+                .filter(|&index| candidate.is_judged_by(&self.tests[index]))
+        };
+        let mut fate = match judges().next() {
+            Some(_) => Fate::Alive,
+            None => Fate::Unreached,
+        };
+        let mut promises = BTreeSet::new();
+        for index in judges() {
+            // A promise that was kept on one kind of connection is kept on the others, as far as
+            // they come to the mutant too.
+            if !promises.insert(promise(&self.tests[index].to_string()).to_owned()) {
+                continue;
+            }
+            let ending = worker.run(&self.tests[index], &variables)?;
+            if ending == Ending::Passed {
+                continue;
+            }
+            let mut killers = lock(&self.killers);
+            let killers = killers.entry(place).or_default();
+            killers.retain(|&killer| killer != index);
+            killers.push(index);
+            let test = self.tests[index].to_string();
+            fate = match ending {
+                Ending::TimedOut => Fate::TimedOut(test),
+                _ => Fate::Killed(test),
+            };
+            break;
+        }
+        if mutant.text.is_some() {
+            fs::remove_file(path)?;
+        }
+        Ok(fate)
+    }
+}
+
+/// Returns the promise that `test` checks, or else the whole name of the test.
+pub(super) fn promise(test: &str) -> &str {
+    test.find("conformance::").map_or(test, |at| &test[at..])
+}
