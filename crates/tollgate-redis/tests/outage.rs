@@ -16,7 +16,7 @@ use tollgate_redis::{Options, RedisStore};
 use tollgate_testkit::{Flavor, SentinelGroup, Server};
 
 /// How long a call may take that fails at once, on a machine that is busy with other tests.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const AT_ONCE: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(3);
 
 fn options() -> Options {
