@@ -243,14 +243,36 @@ impl<'a> Request<'a> {
         self.at
     }
 
-    /// Checks what every store needs of a request; stores call it before anything else.
+    /// Checks what every store needs of a request; stores call it before they decide.
+    ///
+    /// `fingerprint` returns what the store stamps its decision on this request with, such as
+    /// [`Fingerprint::of`]. It is called only for a refund.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when one limit
+    /// and key is named twice, or when a receipt was given for other limits, keys or another clock.
+    #[inline]
+    pub fn validate(
+        &self,
+        fingerprint: impl FnOnce(&Self) -> Fingerprint,
+    ) -> Result<(), StoreError> {
+        self.validate_checks()?;
+        match self.operation {
+            Operation::Refund(receipt) if !receipt.has(fingerprint(self)) => Err(other_receipt()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks what [`validate`](Self::validate) does, save for whose a receipt is: for a store that
+    /// passes requests on to another one, whose fingerprints it does not know.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when one limit
     /// and key is named twice, or when a receipt is of another number of limits.
     #[inline]
-    pub fn validate(&self) -> Result<(), StoreError> {
+    pub fn validate_checks(&self) -> Result<(), StoreError> {
         if self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_)) {
             return Ok(());
         }
@@ -272,20 +294,6 @@ impl<'a> Request<'a> {
             Operation::Refund(receipt) if receipt.charges().len() != checks.len() => {
                 Err(other_receipt())
             }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks that a receipt to refund is of a decision with this `fingerprint`; a store calls it
-    /// after [`validate`](Self::validate), with the one it would stamp the decision with.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Malformed`] when the receipt was given for other limits, keys or another clock.
-    #[inline]
-    pub fn validate_receipt(&self, fingerprint: Fingerprint) -> Result<(), StoreError> {
-        match self.operation {
-            Operation::Refund(receipt) if !receipt.has(fingerprint) => Err(other_receipt()),
             _ => Ok(()),
         }
     }

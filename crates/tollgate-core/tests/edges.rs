@@ -33,7 +33,7 @@ fn a_request_names_up_to_its_most_limits() {
     let checks: Vec<Check<'_>> = keys.iter().map(|key| Check::new(&limit, key, 1)).collect();
     let of = |count: usize| {
         let request = Request::of(Operation::Consume, &checks[..count]);
-        request.validate().map_err(|error| error.kind())
+        request.validate(Fingerprint::of).map_err(|error| error.kind())
     };
     assert_eq!(of(0), Err(ErrorKind::Malformed));
     assert_eq!(of(1), Ok(()));
@@ -47,9 +47,10 @@ fn a_limit_and_key_are_named_once() {
     let other = Limit::new("other", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let [a, b] = ["a", "b"].map(|key| Check::new(&limit, key, 1));
     let distinct = Request::consume(a).and(b).and(Check::new(&other, "a", 1));
-    assert!(distinct.validate().is_ok());
+    assert!(distinct.validate(Fingerprint::of).is_ok());
     let twice = distinct.and(Check::new(&limit, "b", 2));
-    assert_eq!(twice.validate().unwrap_err().kind(), ErrorKind::Malformed);
+    let refused = twice.validate(Fingerprint::of).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Malformed);
 }
 
 #[test]

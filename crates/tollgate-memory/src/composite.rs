@@ -26,7 +26,6 @@ struct Locked<'s, 'r, 'k> {
 
 impl MemoryStore {
     pub(crate) fn decide_several(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
-        request.validate()?;
         let timeline = Timeline::of(request);
         let probes = request
             .checks()
@@ -34,7 +33,7 @@ impl MemoryStore {
             .map(|check| self.probe(check))
             .collect::<SmallVec<[_; INLINE]>>();
         let fingerprint = fingerprint(&probes, timeline);
-        request.validate_receipt(fingerprint)?;
+        request.validate(|_| fingerprint)?;
         for _ in 0..LOOKS_FOR_ROOM {
             let early = self.early_now(request);
             let mut locked = self.lock_all(&probes, timeline);

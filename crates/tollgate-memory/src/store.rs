@@ -335,9 +335,9 @@ impl MemoryStore {
     // is a tenth of what a call costs.
     #[inline(always)]
     fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
-        request.validate()?;
         let probe = self.probe(check);
         let timeline = Timeline::of(request);
+        request.validate(|_| probe.fingerprint(timeline))?;
         // Read before the lock is held: a state that is held knows if it was changed since.
         let now = self.early_now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
@@ -347,7 +347,6 @@ impl MemoryStore {
         };
         let fingerprint = probe.fingerprint(timeline);
         let Some(verdict) = request.decide_alone(now, || &mut entry.state) else {
-            request.validate_receipt(fingerprint)?;
             return Ok(entry.decide(request, fingerprint, now));
         };
         if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
@@ -367,7 +366,6 @@ impl MemoryStore {
         timeline: Timeline,
     ) -> Result<Decision, StoreError> {
         let fingerprint = probe.fingerprint(timeline);
-        request.validate_receipt(fingerprint)?;
         for _ in 0..LOOKS_FOR_ROOM {
             let mut shard = self.lock(self.shard_of(probe, timeline));
             // Read with the lock held: whoever dropped this key's state did so at an earlier

@@ -91,7 +91,7 @@ impl<S> FaultyStore<S> {
 impl<S: Store> FaultyStore<S> {
     /// Returns whether the store refuses `request` without carrying it out.
     fn refuses(&self, request: &Request<'_>) -> bool {
-        request.validate().is_err() || !self.store.supports(request)
+        request.validate_checks().is_err() || !self.store.supports(request)
     }
 
     /// Carries out a call with the next fault; a call that is not to reach the store is not polled.

@@ -171,13 +171,12 @@ impl BrokenStore {
 impl Store for BrokenStore {
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
         let operation = request.operation();
-        if !self.is(Fault::AcceptsMalformed) {
-            request.validate()?;
+        if self.is(Fault::AcceptsOtherReceipts) {
+            request.validate_checks()?;
+        } else if !self.is(Fault::AcceptsMalformed) {
+            request.validate(Fingerprint::of)?;
         }
         let fingerprint = Fingerprint::of(request);
-        if !self.is(Fault::AcceptsMalformed) && !self.is(Fault::AcceptsOtherReceipts) {
-            request.validate_receipt(fingerprint)?;
-        }
         let taking = matches!(operation, Operation::TakeUpTo);
         if self.is(Fault::SupportsNothing) || (self.is(Fault::ClaimsTooMuch) && taking) {
             return Err(StoreError::new(ErrorKind::Unsupported, "not supported"));

@@ -83,9 +83,8 @@ pub(crate) struct ReferenceStore {
 #[async_trait]
 impl Store for ReferenceStore {
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
-        request.validate()?;
+        request.validate(Fingerprint::of)?;
         let fingerprint = Fingerprint::of(request);
-        request.validate_receipt(fingerprint)?;
         let mut held = self.states.lock().unwrap();
         let now = match request.caller_time() {
             Some(now) => now,

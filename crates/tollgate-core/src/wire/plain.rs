@@ -325,8 +325,7 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
 #[async_trait]
 impl<E: Transact> Store for PlainStore<E> {
     async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
-        request.validate()?;
-        request.validate_receipt(Fingerprint::of(request))?;
+        request.validate(Fingerprint::of)?;
         let plain = plain(request).map_err(unsupported)?;
         let effect = match plain.step {
             Step::Look => Effect::Nothing,

@@ -63,8 +63,7 @@ impl<E: Engine> WireStore<E> {
     ///
     /// As there.
     pub async fn decide(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
-        request.validate()?;
-        request.validate_receipt(Fingerprint::of(request))?;
+        request.validate(Fingerprint::of)?;
         if !self.supports(request) {
             return Err(unsupported());
         }

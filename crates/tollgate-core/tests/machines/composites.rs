@@ -65,7 +65,7 @@ impl Together {
         let checks =
             checks.map(|(limit, member)| Check::new(limit, member.key, member.cost * times));
         let request = Request::with_checks(operation, checks);
-        request.validate().unwrap();
+        request.validate_checks().unwrap();
         request.decide_on(&mut self.states[..], time(now))
     }
 

@@ -343,9 +343,8 @@ impl Store for MockStore {
 
 impl SyncStore for MockStore {
     fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
-        request.validate()?;
+        request.validate(Fingerprint::of)?;
         let fingerprint = Fingerprint::of(request);
-        request.validate_receipt(fingerprint)?;
         let Some(asked) = Asked::of(request) else {
             let message = "the mock does not know this operation: wrap another store";
             return Err(StoreError::new(ErrorKind::Unsupported, message));
