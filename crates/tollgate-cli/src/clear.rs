@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::store::wait_for;
-use crate::text::Grouped;
+use crate::text::{Grouped, plural};
 
 /// What the clocks of healthy servers may differ by.
 const APART: Duration = Duration::from_secs(1);
@@ -38,21 +38,28 @@ pub(crate) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure
     let settings = options.server.settings(Clock::Server)?;
     let what = what(options)?;
     let progress = Progress::new(output.is_watched());
-    let mut started = false;
+    let mut forgotten = None;
     let cleared = wait_for(async {
         let store = server.connect_live(settings).await?;
         let show = |so_far: &Cleared| {
-            if !started {
+            if forgotten.is_none() {
                 progress.start_clearing(so_far.keys);
-                started = true;
             }
+            forgotten = Some(so_far.cleared);
             let message = format!("{} found", Grouped(so_far.found));
             progress.reach(so_far.scanned, message);
         };
         Ok(store.clear(&what, show).await?)
     });
     progress.finish();
-    let answer = Answer::new(options, &cleared?);
+    let cleared = cleared.map_err(|failure| match forgotten {
+        None | Some(0) => failure,
+        Some(forgotten) => Failure::HalfForgotten {
+            forgotten,
+            failure: Box::new(failure),
+        },
+    })?;
+    let answer = Answer::new(options, &cleared);
     say(options.server.json, output, &answer, || answer.to_text())
 }
 
@@ -133,8 +140,4 @@ impl<'a> Answer<'a> {
         }
         text
     }
-}
-
-fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{} {}", Grouped(count), if count == 1 { one } else { many })
 }

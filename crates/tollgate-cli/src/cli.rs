@@ -94,6 +94,9 @@ pub(crate) struct SubjectOptions {
     pub(crate) hash_only_long: bool,
 }
 
+/// The options of `reset` that are about all keys, so that `--key` is not asked for beside them.
+const ALL_KEYS: [&str; 3] = ["all", "ahead", "dry_run"];
+
 /// What to forget on a live server.
 #[derive(Args, Debug)]
 #[command(after_help = RESETS)]
@@ -103,14 +106,14 @@ pub(crate) struct ResetOptions {
 
     /// A limit as the service has it, as NAME=ALGORITHM:N/WINDOW; with --all, its NAME alone.
     /// Repeat it for several at once
-    #[arg(long = "limit", required_unless_present = "all", value_name = "LIMIT")]
+    #[arg(long = "limit", required_unless_present_any = ALL_KEYS, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
 
     /// Whom the limit is counted for: the partition of the key
     #[arg(
         long,
         value_name = "PARTITION",
-        required_unless_present = "all",
+        required_unless_present_any = ALL_KEYS,
         conflicts_with = "all"
     )]
     pub(crate) key: Option<String>,

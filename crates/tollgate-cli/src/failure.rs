@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use tollgate_core::{ErrorKind, LimitError, StoreError};
 
-use crate::text::printable;
+use crate::text::{plural, printable};
 
 /// The exit status of every failure but one; clap uses the same for a bad command line.
 const EXIT_STATUS: u8 = 2;
@@ -34,6 +34,11 @@ pub(crate) enum Failure {
     Empty { files: String, skipped: String },
     #[error("interrupted")]
     Interrupted,
+    #[error(
+        "{failure}; {} forgotten before that: run the same command again for the rest",
+        plural(*forgotten, "state was", "states were")
+    )]
+    HalfForgotten { forgotten: u64, failure: Box<Self> },
     #[error("--key {key}: {reason}; join ip, user and path with +, such as ip+path")]
     Key { key: String, reason: String },
     #[error("--limit {limit}: {source}")]
@@ -92,6 +97,7 @@ impl Failure {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Interrupted => INTERRUPTED,
+            Self::HalfForgotten { failure, .. } => failure.exit_status(),
             _ => EXIT_STATUS,
         }
     }

@@ -24,6 +24,11 @@ impl fmt::Display for Grouped {
     }
 }
 
+/// Returns a number with the right one of two words: `1 state`, `2,000 states`.
+pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", Grouped(count), if count == 1 { one } else { many })
+}
+
 /// A part of a whole in percent, with one decimal: `12.5 %`.
 pub(crate) struct Share(pub(crate) u64, pub(crate) u64);
 

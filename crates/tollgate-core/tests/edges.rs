@@ -33,7 +33,9 @@ fn a_request_names_up_to_its_most_limits() {
     let checks: Vec<Check<'_>> = keys.iter().map(|key| Check::new(&limit, key, 1)).collect();
     let of = |count: usize| {
         let request = Request::of(Operation::Consume, &checks[..count]);
-        request.validate(Fingerprint::of).map_err(|error| error.kind())
+        request
+            .validate(Fingerprint::of)
+            .map_err(|error| error.kind())
     };
     assert_eq!(of(0), Err(ErrorKind::Malformed));
     assert_eq!(of(1), Ok(()));

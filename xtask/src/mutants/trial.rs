@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::copy::Binary;
 use super::equivalent::Index;
@@ -25,6 +26,12 @@ const SNAPSHOTS: [&str; 1] = ["scripts::scripts_are_what_they_were"];
 const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
 /// The tests on a server that a script must satisfy, beside those of core.
 const EXACT: &str = "multiplexed_on_system::";
+
+/// How long the tests may take together that a mutant is tried against, the cheapest first.
+///
+/// What only the slowest tests notice is noticed too late by those who change the code; and most of
+/// the time of a run would go to mutants that stay alive.
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// A mutant, and what says which tests judge it.
 #[derive(Clone, Debug)]
@@ -151,12 +158,17 @@ impl Trial<'_> {
             None => Fate::Unreached,
         };
         let mut promises = BTreeSet::new();
+        let mut spent = Duration::ZERO;
         for index in judges() {
             // A promise that was kept on one kind of connection is kept on the others, as far as
             // they come to the mutant too.
             if !promises.insert(promise(&self.tests[index].to_string()).to_owned()) {
                 continue;
             }
+            if spent > LONGEST {
+                break;
+            }
+            spent += self.tests[index].cost;
             let ending = worker.run(&self.tests[index], &variables)?;
             if ending == Ending::Passed {
                 continue;

@@ -123,6 +123,41 @@ fn a_cluster_is_cleared_and_looked_at() {
 }
 
 #[test]
+fn a_reset_that_fails_says_what_to_do_and_what_was_done() {
+    let cluster = Cluster::masters_only(Flavor::System, 3);
+    let nodes = cluster.addresses();
+    let store = format!("redis-cluster://{}", nodes.join(","));
+    for number in 0..30 {
+        let key = number.to_string();
+        let login = ["--limit", "login=gcra:2/1m", "--key", &key];
+        says(&store, 0, &[&["check"], &login[..]].concat());
+    }
+    let one = run(&format!("redis://{}", nodes[0]), &["reset", "--all"]);
+    fails(&one, &["one node of a cluster", "a cluster client"]);
+
+    // The last of the masters keeps what it holds.
+    let last = &cluster.nodes()[2];
+    last.command(&["ACL", "SETUSER", "default", "-unlink"]);
+    let cut = run(&store, &["reset", "--all"]);
+    fails(&cut, &["states were forgotten before that", "again"]);
+    last.command(&["ACL", "SETUSER", "default", "+unlink"]);
+    let left = says(&store, 0, &["reset", "--all"])["forgotten"].as_u64();
+    assert!((1..30).contains(&left.unwrap()), "{left:?}");
+}
+
+#[test]
+fn a_doctor_does_not_mind_what_an_earlier_one_could_not_delete() {
+    let server = Server::start(Flavor::System);
+    server.command(&["ACL", "SETUSER", "default", "-unlink"]);
+    for _ in 0..2 {
+        let found = says(&server.url(), 0, &["doctor"]);
+        let findings = found["findings"].as_array().unwrap();
+        let ahead = findings.iter().find(|one| one["check"] == "states ahead");
+        assert_eq!(ahead.unwrap()["severity"], "ok", "{findings:#?}");
+    }
+}
+
+#[test]
 fn doctors_say_what_is_serious_and_what_to_do() {
     let healthy = Server::start(Flavor::System);
     let evicts = ["--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lfu"];
@@ -175,6 +210,8 @@ fn what_belongs_to_other_commands_is_refused() {
             [&["reset", "--ahead"], &limit[..], &key[..]].concat(),
             "'--ahead' cannot be used with '--key",
         ),
+        (vec!["reset", "--ahead"], "not provided:\n  --all\n\n"),
+        (vec!["reset", "--dry-run"], "not provided:\n  --all\n\n"),
         ([&["reset", "--ahead"], &limit[..]].concat(), "--all"),
         (
             [&["reset", "--dry-run"], &limit[..], &key[..]].concat(),

@@ -391,7 +391,8 @@ async fn sample<E: Nodes>(
         };
         cursor = scan.next;
         let mut keys = scan.keys;
-        keys.retain(|key| names::name(prefix, key).is_some());
+        // A diagnosis of a moment ago may have left keys, where the user may not run `UNLINK`.
+        keys.retain(|key| names::name(prefix, key).is_some_and(|name| name.limit != probe::LIMIT));
         let states = match sender.ahead(node, prefix, &keys).await {
             Ok(states) => states,
             Err(error) if error.is_retryable() => return Err(error),

@@ -271,7 +271,20 @@ fn accepted(reply: Reply) -> Result<Reply, StoreError> {
 
 /// Returns what an error of the server means, and what to do.
 fn refusal(line: &str) -> StoreError {
-    fault::error(Failure::refused(line, line), Effect::Nothing)
+    let refused = fault::error(Failure::refused(line, line), Effect::Nothing);
+    // The advice for those who operate a server is not the one for a decision.
+    let advice = match refused.kind() {
+        ErrorKind::Unsupported if line.contains("unknown command") => {
+            "the server does not know a command that this needs: undo its renaming, or enable it, \
+             for as long as this takes"
+        }
+        ErrorKind::Misconfigured if line.starts_with("CROSSSLOT") => {
+            "this server is one node of a cluster: connect with a cluster client"
+        }
+        _ => return refused,
+    };
+    let said = redact::text(line, &[]);
+    StoreError::new(refused.kind(), format!("{advice} ({said})"))
 }
 
 /// Returns whether the server refused a command because the key's slot is, or goes, elsewhere.

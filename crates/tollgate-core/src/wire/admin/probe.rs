@@ -15,7 +15,7 @@ use crate::wire::script::Script;
 use crate::wire::store::WireStore;
 
 /// The name of the limits that are tried, which no service is likely to use.
-const LIMIT: &str = "tollgate-doctor";
+pub(super) const LIMIT: &str = "tollgate-doctor";
 /// One of each algorithm, with windows so short that their states are soon gone.
 const ALGORITHMS: [&str; 5] = [
     "fixed-window:9/10s",
@@ -27,7 +27,7 @@ const ALGORITHMS: [&str; 5] = [
 /// The one that needs other commands than the rest.
 const LOG: &str = "sliding-log:9/10s";
 /// How long the key lives that commands are tried on, in milliseconds.
-const LIFETIME: &[u8] = b"60000";
+const LIFETIME: &[u8] = b"10000";
 /// What only sliding logs need, as an access list has it.
 const OF_LOGS: [&str; 8] = [
     "lindex", "llen", "lpush", "lrange", "lset", "ltrim", "pexpire", "rpush",
