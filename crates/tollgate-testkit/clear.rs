@@ -108,8 +108,8 @@ pub(crate) async fn clears_what_is_ahead<S: Clears>(store: S, servers: &[Server]
     for limit in limits() {
         let limiter = RateLimiter::new(Arc::clone(&store), [limit]).unwrap();
         for key in ["alice", "bob", "carol"] {
-            let _ = limiter.check_n(key, 3).await.unwrap();
-            let _ = limiter.at(now()).check_n(key, 3).await.unwrap();
+            let _ = limiter.check(key).cost(3).await.unwrap();
+            let _ = limiter.check(key).cost(3).at(now()).await.unwrap();
         }
         // Ahead by ten years, by an hour, and by what healthy clocks differ by.
         for (key, by) in [
@@ -117,10 +117,10 @@ pub(crate) async fn clears_what_is_ahead<S: Clears>(store: S, servers: &[Server]
             ("hour", HOUR),
             ("little", Duration::from_millis(1)),
         ] {
-            let decision = limiter.at(after(by)).check_n(key, 3).await.unwrap();
+            let decision = limiter.check(key).cost(3).at(after(by)).await.unwrap();
             assert!(decision.is_allowed());
         }
-        let locked = limiter.at(now()).check("years").await.unwrap();
+        let locked = limiter.check("years").at(now()).await.unwrap();
         let wait = locked.retry_after().duration().unwrap();
         assert!(locked.is_denied() && wait > YEARS - MINUTE, "{wait:?}");
     }
@@ -161,7 +161,7 @@ pub(crate) async fn clears_what_is_ahead<S: Clears>(store: S, servers: &[Server]
     );
     for limit in limits() {
         let limiter = RateLimiter::new(Arc::clone(&store), [limit]).unwrap();
-        let healed = limiter.at(now()).check("years").await.unwrap();
+        let healed = limiter.check("years").at(now()).await.unwrap();
         assert!(healed.is_allowed(), "{healed:?}");
     }
 

@@ -353,7 +353,7 @@ pub(crate) async fn finds_states_ahead<S: Diagnoses>() {
     is(&diagnosis, "states ahead", Fine, &["none of 1 states"]);
     let now = Timestamp::try_from(SystemTime::now()).unwrap();
     let wrong = now.saturating_add(Duration::from_secs(10 * 365 * 86_400 + 3_600));
-    let _ = limiter.at(wrong).check("bob").await.unwrap();
+    let _ = limiter.check("bob").at(wrong).await.unwrap();
     let diagnosis = limiter.store().diagnosis().await;
     let words = ["1 of 2 states", "3650 days", "reset --all --ahead"];
     is(&diagnosis, "states ahead", Serious, &words);

@@ -111,7 +111,7 @@ async fn ask<S: Store + Debug>(store: &S, receipt: &Receipt) -> Vec<StoreError> 
         Operation::TakeUpTo,
         Operation::Refund(receipt),
     ] {
-        let request = Request::with_checks(operation, [check]);
+        let request = Request::new(operation, [check]);
         hides(&format!("{request:?}"));
         if !store.supports(&request) {
             continue;
@@ -121,7 +121,7 @@ async fn ask<S: Store + Debug>(store: &S, receipt: &Receipt) -> Vec<StoreError> 
             Err(error) => errors.push(error),
         }
     }
-    if let Err(error) = store.reset(&[check]).await {
+    if let Err(error) = store.reset([check].into()).await {
         errors.push(error);
     }
     hides(&format!("{store:?} {receipt:?}"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{
-    Decision, Key, Limit, LimitError, Operation, RateLimiter, Store, StoreError, Wait,
+    Verdicts, Key, Limit, LimitError, Operation, RateLimiter, Store, StoreError, Wait,
 };
 use tollgate_redis::Options;
 
@@ -210,7 +210,7 @@ impl<'a> Answer<'a> {
         command: &'static str,
         options: &'a CallOptions,
         limits: &[Limit],
-        decision: &Decision,
+        decision: &Verdicts,
     ) -> Self {
         let said = |(limit, verdict): (&Limit, &tollgate_core::Verdict)| Said {
             limit: limit.to_string(),

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::{select, signal, time};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Decision, ErrorKind, RateLimiter, Store, StoreError};
+use tollgate_core::{Verdicts, ErrorKind, RateLimiter, Store, StoreError};
 use tollgate_redis::Options;
 
 use crate::failure::{Failure, Told};
@@ -58,7 +58,7 @@ impl Run {
         trace: &Trace,
         algorithms: &[Algorithm],
         (output, progress): (&Output, &Progress),
-        mut see: impl FnMut(&Event, &Decision),
+        mut see: impl FnMut(&Event, &Verdicts),
     ) -> Result<(), Failure> {
         wait_for(async {
             let store = self.server.connect(self.options.clone()).await?;
@@ -104,7 +104,7 @@ fn random() -> u64 {
 async fn decide_all(
     limiter: &RateLimiter<impl Store>,
     trace: &Trace,
-    mut see: impl FnMut(&Event, &Decision),
+    mut see: impl FnMut(&Event, &Verdicts),
 ) -> Result<(), Failure> {
     let (decided, mut decisions): (Vec<_>, Vec<_>) =
         (0..LANES).map(|_| mpsc::channel(AHEAD)).unzip();
@@ -137,10 +137,10 @@ async fn decide_all(
 async fn decide_lane(
     limiter: &RateLimiter<impl Store>,
     events: impl Iterator<Item = &Event>,
-    decided: mpsc::Sender<Result<Decision, StoreError>>,
+    decided: mpsc::Sender<Result<Verdicts, StoreError>>,
 ) {
     for event in events {
-        let decision = limiter.at(event.at).check(&event.key.to_bytes()[..]).await;
+        let decision = limiter.check(&event.key.to_bytes()[..]).at(event.at).await;
         let failed = decision.is_err();
         if decided.send(decision).await.is_err() || failed {
             return;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Decision, Limit, LimitError, Operation, RateLimiter, SyncStore};
+use tollgate_core::{Verdicts, Limit, LimitError, Operation, RateLimiter, SyncStore};
 use tollgate_memory::MemoryStore;
 
 use crate::cli::ReplayOptions;
@@ -144,7 +144,7 @@ pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimit
 pub(crate) fn decide(
     trace: &Trace,
     algorithms: &[Algorithm],
-    mut see: impl FnMut(&Event, &Decision),
+    mut see: impl FnMut(&Event, &Verdicts),
 ) -> Result<(), Failure> {
     // Room for every key of every limit: a replay is about limits, not about a full store.
     let most = trace.keys().saturating_mul(algorithms.len()).max(1);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Decision, Timestamp};
+use tollgate_core::{Verdicts, Timestamp};
 
 use crate::text::{Grouped, Share, Table, utc_second};
 use crate::trace::{Event, Trace};
@@ -35,7 +35,7 @@ impl Tally {
     }
 
     #[inline]
-    pub(crate) fn count(&mut self, event: &Event, decision: &Decision) {
+    pub(crate) fn count(&mut self, event: &Event, decision: &Verdicts) {
         let key = &mut self.keys[event.key.index()];
         key.requests += 1;
         if decision.is_allowed() {

@@ -15,7 +15,7 @@ impl Admitted {
     pub(crate) fn by(verdict: &Verdict) -> Self {
         Self {
             at: verdict.decided_at(),
-            amount: verdict.charged(),
+            amount: verdict.consumed(),
         }
     }
 }

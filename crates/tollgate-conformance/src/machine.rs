@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Decision, Limit, Request, Timestamp};
+use tollgate_core::{Check, Verdicts, Limit, Request, Timestamp};
 
 /// What a store must be indistinguishable from.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ type Place = (String, Vec<u8>, Vec<u8>);
 
 impl Machine {
     /// Decides `request` at `now`.
-    pub(crate) fn decide(&mut self, request: &Request<'_>, now: Timestamp) -> Decision {
+    pub(crate) fn decide(&mut self, request: &Request<'_>, now: Timestamp) -> Verdicts {
         let checks = request.checks();
         let held = |check: &Check<'_>| self.states.get(&place(check)).map(|(_, s)| s.clone());
         let mut states: Vec<_> = checks.iter().map(|c| held(c).unwrap_or_default()).collect();

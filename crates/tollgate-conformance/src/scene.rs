@@ -1,6 +1,6 @@
 //! One limit, two keys, and the instant at which a promise is put to the test.
 
-use tollgate_core::{Check, Decision, Limit, Receipt, Request, Verdict};
+use tollgate_core::{Check, Verdicts, Limit, Receipt, Request, Verdict};
 
 use crate::harness::{Harness, OwnedKey};
 use crate::history::{Asked, Move, Start, Step};
@@ -49,7 +49,7 @@ impl<'l> Scene<'l> {
     }
 
     /// Does a step for each key that it names.
-    pub(crate) async fn step(&mut self, step: &Step) -> Outcome<Option<Decision>> {
+    pub(crate) async fn step(&mut self, step: &Step) -> Outcome<Option<Verdicts>> {
         let limits = std::slice::from_ref(self.limit);
         let answers = self.session.step(limits, &self.keys, step).await?;
         Ok(answers.map(|answers| answers.store))
@@ -83,17 +83,17 @@ impl<'l> Scene<'l> {
     }
 
     /// Fails unless both keys were told the same.
-    pub(crate) fn alike(&self, alice: Option<&Decision>, bob: Option<&Decision>) -> Outcome {
+    pub(crate) fn alike(&self, alice: Option<&Verdicts>, bob: Option<&Verdicts>) -> Outcome {
         self.session.ensure(self.same(alice, bob), || {
             "the keys alice and bob were told different things".to_owned()
         })
     }
 
     /// Returns whether two steps were told the same.
-    pub(crate) fn same(&self, one: Option<&Decision>, other: Option<&Decision>) -> bool {
+    pub(crate) fn same(&self, one: Option<&Verdicts>, other: Option<&Verdicts>) -> bool {
         match (one, other) {
             (Some(one), Some(other)) => {
-                let (one, other) = (one.verdicts(), other.verdicts());
+                let (one, other) = (one.as_slice(), other.as_slice());
                 self.session.same(&one[0], &other[0])
             }
             _ => one == other,
@@ -112,19 +112,19 @@ impl<'l> Scene<'l> {
     /// Consumes `cost`.
     pub(crate) async fn consume(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
         let request = Request::consume(Check::new(self.limit, self.keys[key].key(), cost));
-        Ok(self.session.decide(&request).await?.verdicts()[0])
+        Ok(self.session.decide(&request).await?.as_slice()[0])
     }
 
     /// Looks at what consuming `cost` would say.
     pub(crate) async fn peek(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
         let request = Request::peek(Check::new(self.limit, self.keys[key].key(), cost));
-        Ok(self.session.decide(&request).await?.verdicts()[0])
+        Ok(self.session.decide(&request).await?.as_slice()[0])
     }
 
     /// Takes as much as there is, at most `most`.
     pub(crate) async fn take(&mut self, key: usize, most: u64) -> Outcome<Verdict> {
         let request = Request::take_up_to(Check::new(self.limit, self.keys[key].key(), most));
-        Ok(self.session.decide(&request).await?.verdicts()[0])
+        Ok(self.session.decide(&request).await?.as_slice()[0])
     }
 
     /// Consumes `cost` and returns what is needed to give it back, if it was admitted.
@@ -137,7 +137,7 @@ impl<'l> Scene<'l> {
     pub(crate) async fn refund(&mut self, key: usize, receipt: &Receipt) -> Outcome<Verdict> {
         let check = Check::new(self.limit, self.keys[key].key(), 0);
         let request = Request::refund(receipt, check);
-        Ok(self.session.decide(&request).await?.verdicts()[0])
+        Ok(self.session.decide(&request).await?.as_slice()[0])
     }
 
     /// Forgets what was consumed.

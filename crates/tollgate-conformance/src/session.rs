@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use tollgate_core::{
-    Check, Decision, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp, Verdict,
+    Check, Verdicts, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp, Verdict,
 };
 
 use crate::clock::takes;
@@ -50,8 +50,8 @@ pub(crate) fn unless_moot<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
 
 /// What the store and the pure machines answered.
 pub(crate) struct Answers {
-    pub(crate) store: Decision,
-    pub(crate) machine: Decision,
+    pub(crate) store: Verdicts,
+    pub(crate) machine: Verdicts,
 }
 
 impl Session {
@@ -137,7 +137,7 @@ impl Session {
                 let index = index % self.receipts.len();
                 let (asked, receipt) = self.receipts.swap_remove(index);
                 let checks = checks(limits, keys, &asked);
-                let request = Request::with_checks(Operation::Refund(&receipt), checks);
+                let request = Request::new(Operation::Refund(&receipt), checks);
                 return unless_moot(self.ask(&request).await);
             }
             Act::Reset => {
@@ -146,10 +146,10 @@ impl Session {
                 return Ok(None);
             }
         };
-        let request = Request::with_checks(operation, checks(limits, keys, &step.asked));
+        let request = Request::new(operation, checks(limits, keys, &step.asked));
         let answers = unless_moot(self.ask(&request).await)?;
         let decision = answers.as_ref().map(|answers| answers.store.clone());
-        if let Some(receipt) = decision.and_then(Decision::into_receipt) {
+        if let Some(receipt) = decision.and_then(Verdicts::into_receipt) {
             self.receipts.push((step.asked.clone(), receipt));
         }
         Ok(answers)
@@ -200,7 +200,7 @@ impl Session {
             request.clone().at(self.now)
         };
         let supported = self.store.supports(&request);
-        let answer = self.store.decide(&request).await;
+        let answer = self.store.decide(request.clone()).await;
         let store = match answer {
             Ok(decision) if supported => decision,
             Ok(decision) => {
@@ -218,7 +218,7 @@ impl Session {
             }
         };
         if self.by_its_own_clock {
-            let told = store.verdicts().iter().map(|verdict| verdict.decided_at());
+            let told = store.as_slice().iter().map(|verdict| verdict.decided_at());
             self.now = told.min().unwrap_or(self.now);
         }
         let machine = self.machine.decide(&request, self.now);
@@ -233,13 +233,13 @@ impl Session {
     }
 
     /// Asks as [`ask`](Self::ask) does, for what the store says.
-    pub(crate) async fn decide(&mut self, request: &Request<'_>) -> Outcome<Decision> {
+    pub(crate) async fn decide(&mut self, request: &Request<'_>) -> Outcome<Verdicts> {
         Ok(self.ask(request).await?.store)
     }
 
     /// Forgets what was consumed.
     pub(crate) async fn reset(&mut self, checks: &[Check<'_>]) -> Outcome {
-        match self.store.reset(checks).await {
+        match self.store.reset(checks.into()).await {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Unsupported => return Err(Stop::Moot),
             Err(error) => return Err(self.failure(&format!("reset failed: {error:?}"))),
@@ -255,7 +255,7 @@ impl Session {
         let counted = |verdict: &Verdict| {
             let remembered = !verdict.reset_after().is_zero();
             let never = verdict.retry_after().is_never();
-            let numbers = (verdict.limit(), verdict.charged(), verdict.remaining());
+            let numbers = (verdict.capacity(), verdict.consumed(), verdict.remaining());
             (verdict.is_allowed(), numbers, never, remembered)
         };
         one == other || (self.by_its_own_clock && counted(one) == counted(other))
@@ -309,15 +309,15 @@ fn shown(request: &Request<'_>) -> String {
 }
 
 /// Returns a decision as a line of a transcript.
-pub(crate) fn told(decision: &Decision) -> String {
+pub(crate) fn told(decision: &Verdicts) -> String {
     let verdicts: Vec<_> = decision
-        .verdicts()
+        .as_slice()
         .iter()
         .map(|verdict| {
             format!(
                 "{} charged={} remaining={} retry_after={:?} reset_after={:?} decided_at={}",
                 if verdict.is_allowed() { "yes" } else { "no" },
-                verdict.charged(),
+                verdict.consumed(),
                 verdict.remaining(),
                 verdict.retry_after().as_micros(),
                 verdict.reset_after(),

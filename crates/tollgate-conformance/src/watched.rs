@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tollgate_core::{Check, Decision, Request, Store, StoreError};
+use tollgate_core::{Checks, Check, Verdicts, Request, Store, StoreError};
 
 use crate::harness::Harness;
 use crate::plan::Plan;
@@ -87,7 +87,7 @@ struct WatchedStore {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Store for WatchedStore {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let answer = self.store.decide(request).await;
         if answer.is_ok() {
             self.tally.decided.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl Store for WatchedStore {
         answer
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 

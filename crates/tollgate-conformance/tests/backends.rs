@@ -16,8 +16,8 @@ use machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tollgate_conformance::fresh_key;
-use tollgate_core::{
-    Check, Decision, Key, Limit, Operation, Receipt, Request, Store, StoreError, Timestamp,
+use tollgate_core::{Checks, 
+    Check, Verdicts, Key, Limit, Operation, Receipt, Request, Store, StoreError, Timestamp,
 };
 use tollgate_fred::FredStore;
 use tollgate_memory::MemoryStore;
@@ -104,12 +104,13 @@ impl Machines {
 
 #[async_trait]
 impl Store for Machines {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let request = &request;
         let now = request.caller_time().unwrap();
         Ok(self.0.lock().unwrap().decide(request, now))
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.0.lock().unwrap().reset(checks);
         Ok(())
     }
@@ -161,8 +162,8 @@ async fn ask(
         }
     };
     let request = match &returned {
-        Some((asked, receipt)) => Request::with_checks(Operation::Refund(receipt), checks(asked)),
-        None => Request::with_checks(operation, asked.clone()),
+        Some((asked, receipt)) => Request::new(Operation::Refund(receipt), checks(asked)),
+        None => Request::new(operation, asked.clone()),
     };
     let decision = subject.store.decide(&request.at(now)).await.unwrap();
     let said = format!("{decision:?}");

@@ -1,128 +1,133 @@
-//! What a store answers.
+//! `Decision`: whether a call may go ahead, and what each limit said.
 
 use std::fmt;
-use std::time::Duration;
 
-use crate::few::Few;
+use crate::one_or_many::OneOrMany;
+use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
+use crate::limit::Limit;
 use crate::time::{Timestamp, Wait};
 
-/// What one limit says of a call.
+
+/// What one limit says about a call.
 ///
-/// All numbers describe the limit as the call leaves it: after consuming if the call was allowed,
-/// unchanged (or with the attempt counted, for limits that count denials) if it was denied.
+/// The numbers describe the limit after the call: the cost is consumed if the call was allowed,
+/// and nothing has changed if it was denied (limits that count denied calls have counted it).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Verdict {
     pub(crate) allowed: bool,
-    pub(crate) limit: u64,
+    pub(crate) capacity: u64,
     pub(crate) remaining: u64,
     pub(crate) retry_after: Wait,
     pub(crate) reset_after: Wait,
-    pub(crate) charged: u64,
+    pub(crate) consumed: u64,
     pub(crate) at: Timestamp,
 }
 
 impl Verdict {
-    /// Returns the verdict of a limit of capacity `limit` that allows a call and then has
+    /// Returns the verdict of a limit with this `capacity` that allows a call and then has
     /// `remaining` left.
     ///
-    /// For stores that bring verdicts from elsewhere; the machines in
+    /// For stores that get verdicts from elsewhere; the state machines in
     /// [`algorithm`](crate::algorithm) make their own.
     #[must_use]
-    pub fn allow(limit: u64, remaining: u64) -> Self {
+    pub fn allow(capacity: u64, remaining: u64) -> Self {
         Self {
             allowed: true,
-            limit,
+            capacity,
             remaining,
             retry_after: Wait::ZERO,
             reset_after: Wait::ZERO,
-            charged: 0,
+            consumed: 0,
             at: Timestamp::UNIX_EPOCH,
         }
     }
 
-    /// Returns the verdict of a limit of capacity `limit` that refuses a call for `retry_after`,
-    /// with `remaining` left.
+    /// Returns the verdict of a limit with this `capacity` that denies a call until `retry_after`
+    /// has passed, with `remaining` left.
     #[must_use]
-    pub fn deny(limit: u64, remaining: u64, retry_after: Wait) -> Self {
+    pub fn deny(capacity: u64, remaining: u64, retry_after: Wait) -> Self {
         Self {
             allowed: false,
             retry_after,
-            ..Self::allow(limit, remaining)
+            ..Self::allow(capacity, remaining)
         }
     }
 
-    /// Sets after what wait nothing is remembered.
+    /// Sets how long the limit remembers what was consumed.
     #[must_use]
     pub fn with_reset_after(mut self, reset_after: Wait) -> Self {
         self.reset_after = reset_after;
         self
     }
 
-    /// Sets how much the call consumed, and the instant it was recorded at.
+    /// Sets the cost that the call consumed, and the instant at which it counts.
     #[must_use]
-    pub fn with_charge(mut self, amount: u64, at: Timestamp) -> Self {
-        self.charged = amount;
+    pub fn with_consumed(mut self, cost: u64, at: Timestamp) -> Self {
+        self.consumed = cost;
         self.at = at;
         self
     }
 
-    /// Returns whether this limit, by itself, allowed the call.
+    /// Returns whether this limit alone allows the call.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.allowed
     }
 
-    /// Returns the capacity: the largest cost this limit could ever allow at once.
-    ///
-    /// It is the quota's amount, or the burst of a token bucket.
+    /// Returns the largest cost that this limit can ever admit: the amount of its quota, or the
+    /// burst of a token bucket.
     #[must_use]
-    pub fn limit(&self) -> u64 {
-        self.limit
+    pub fn capacity(&self) -> u64 {
+        self.capacity
     }
 
-    /// Returns the largest cost this limit would allow now, rounded down.
+    /// Returns the largest cost that this limit would allow now, rounded down.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// Returns the least wait after which this limit allows the same call, if nobody else calls.
+    /// Returns how long to wait until this limit allows the same call, if nobody else calls.
     ///
-    /// Exact to the microsecond: one earlier it refuses. [`Wait::NEVER`] when the cost exceeds
-    /// [`limit`](Self::limit). Of a denied call it may be more than zero even where this limit by
-    /// itself allowed the call: one that counts denials has counted the attempt.
+    /// The wait is exact: one microsecond earlier the limit still denies the call. It is
+    /// [`Wait::NEVER`] when the cost exceeds the [`capacity`](Self::capacity). If another limit
+    /// denied the call, it can be more than zero although this limit allowed it: a limit that
+    /// counts denied calls has counted this one.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
         self.retry_after
     }
 
-    /// Returns the least wait after which nothing consumed is remembered, if nobody else calls.
+    /// Returns how long this limit remembers what was consumed, if nobody else calls.
     #[must_use]
-    pub fn reset_after(&self) -> Duration {
-        self.reset_after.duration().unwrap_or(Duration::MAX)
+    pub fn reset_after(&self) -> Wait {
+        self.reset_after
     }
 
-    /// Returns how much this call consumed of this limit.
+    /// Returns the cost that the call consumed from this limit; zero if it was denied.
     #[must_use]
-    pub fn charged(&self) -> u64 {
-        self.charged
+    pub fn consumed(&self) -> u64 {
+        self.consumed
     }
 
-    /// Returns the instant at which it was decided, the caller's or the store's.
+    /// Returns the instant of the decision, by the store's clock or the caller's.
     ///
-    /// Of a call that was counted, it is the instant it was counted at: the last instant this
-    /// state had seen, if the clock has stepped back since.
+    /// If the clock stepped back, a call counts at the latest instant that the key has seen, and
+    /// this is that instant.
     #[must_use]
     pub fn decided_at(&self) -> Timestamp {
         self.at
     }
 }
 
-/// The answer to a [`Request`](crate::Request): allowed or denied, and what each limit said.
+/// What the limits of a [`Request`](crate::Request) say, in the order in which it names them.
 ///
-/// A request is decided all-or-nothing: it is allowed only if every limit allows it, and a denied
-/// request consumes nothing, except that limits which count denials count the attempt.
+/// Stores return this. A [`RateLimiter`](crate::RateLimiter) returns a [`Decision`], which also
+/// knows the limits.
+///
+/// A request is decided all-or-nothing: it is allowed only if every limit allows it. A denied
+/// request consumes nothing, except that limits which count denied calls count it.
 ///
 /// # Examples
 ///
@@ -133,29 +138,29 @@ impl Verdict {
 /// let limit = Limit::new("login", FixedWindow::aligned(Quota::per_minute(2)))?;
 /// let request = Request::consume(Check::new(&limit, "alice", 2));
 /// let mut states = [State::default()];
-/// let decision = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
-/// assert!(decision.is_allowed());
-/// assert_eq!((decision.remaining(), decision.limit()), (0, 2));
-/// assert_eq!(decision.reset_after().as_secs(), 60);
+/// let verdicts = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
+/// assert!(verdicts.is_allowed());
+/// assert_eq!((verdicts.remaining(), verdicts.capacity()), (0, 2));
+/// assert_eq!(verdicts.reset_after().as_secs_ceil(), Some(60));
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 #[derive(Clone)]
-#[must_use = "a decision limits nothing unless the program reads it: call `is_allowed` or `is_denied`"]
-pub struct Decision {
+#[must_use = "verdicts limit nothing unless the program reads them: call `is_allowed` or `is_denied`"]
+pub struct Verdicts {
     pub(crate) allowed: bool,
-    pub(crate) verdicts: Few<Verdict>,
+    pub(crate) verdicts: OneOrMany<Verdict>,
     pub(crate) fingerprint: Fingerprint,
 }
 
-impl Decision {
-    /// Returns the decision that the limits of a request come to together: allowed if all of
-    /// `verdicts` allow it. No verdict at all is a denial.
+impl Verdicts {
+    /// Returns the answer to a request with this `fingerprint`: allowed if all `verdicts` allow
+    /// it, and denied if there are none.
     ///
-    /// For stores that bring verdicts from elsewhere; [`Request::decide_on`] makes its own.
+    /// For stores that get verdicts from elsewhere; [`Request::decide_on`] makes its own.
     ///
     /// [`Request::decide_on`]: crate::Request::decide_on
     pub fn new(fingerprint: Fingerprint, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
-        let verdicts: Few<Verdict> = verdicts.into_iter().collect();
+        let verdicts: OneOrMany<Verdict> = verdicts.into_iter().collect();
         Self {
             allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
             verdicts,
@@ -163,14 +168,27 @@ impl Decision {
         }
     }
 
-    /// Returns the decision on a request about one limit, whose fingerprint is `fingerprint`.
-    // Always inlined: a decision that is moved is copied with its room for several verdicts.
+    /// Returns the answer to a request about one limit.
+    // Always inlined: otherwise its room for several verdicts is copied, too.
     #[inline(always)]
     pub fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
         Self {
             allowed: verdict.allowed,
-            verdicts: Few::One(verdict),
+            verdicts: OneOrMany::One(verdict),
             fingerprint,
+        }
+    }
+
+    /// Returns the only verdict and the fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] unless there is exactly one verdict.
+    #[inline]
+    pub fn into_one(self) -> Result<(Fingerprint, Verdict), StoreError> {
+        match *self.verdicts {
+            [verdict] => Ok((self.fingerprint, verdict)),
+            ref verdicts => Err(other_number(1, verdicts.len())),
         }
     }
 
@@ -188,17 +206,14 @@ impl Decision {
         !self.allowed
     }
 
-    /// Returns what each limit said, in the order in which the request named them.
+    /// Returns what each limit says, in the order in which the request names them.
     #[must_use]
-    pub fn verdicts(&self) -> &[Verdict] {
+    pub fn as_slice(&self) -> &[Verdict] {
         &self.verdicts
     }
 
-    /// Returns the index of the limit that binds: of a denied call, the limit with the longest
-    /// [`retry_after`](Verdict::retry_after), a refusing one before others; of an allowed one, the
-    /// limit with the least [`remaining`](Verdict::remaining). The first of equals.
-    #[must_use]
-    pub fn binding(&self) -> usize {
+    /// Returns the index of the binding limit; see [`Decision::binding`].
+    fn binding(&self) -> usize {
         let mut best = 0;
         for (index, verdict) in self.verdicts.iter().enumerate() {
             let held = &self.verdicts[best];
@@ -214,13 +229,15 @@ impl Decision {
         best
     }
 
-    /// Returns the capacity of the [binding](Self::binding) limit.
+    /// Returns the capacity of the binding limit: the largest cost that it can ever admit.
     #[must_use]
-    pub fn limit(&self) -> u64 {
-        self.verdicts.get(self.binding()).map_or(0, Verdict::limit)
+    pub fn capacity(&self) -> u64 {
+        self.verdicts
+            .get(self.binding())
+            .map_or(0, Verdict::capacity)
     }
 
-    /// Returns the largest cost that every limit would allow now.
+    /// Returns the largest cost that all limits would allow now.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.verdicts
@@ -230,8 +247,8 @@ impl Decision {
             .unwrap_or(0)
     }
 
-    /// Returns the least wait after which the same call is allowed, if nobody else calls: zero for
-    /// an allowed call, otherwise the longest wait of its limits.
+    /// Returns how long to wait until the same call is allowed, if nobody else calls: the longest
+    /// wait of its limits, or zero if the call was allowed.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
         if self.allowed {
@@ -244,24 +261,24 @@ impl Decision {
             .unwrap_or(Wait::ZERO)
     }
 
-    /// Returns the least wait after which no limit remembers anything, if nobody else calls.
+    /// Returns how long until every limit has forgotten what was consumed, if nobody else calls.
     #[must_use]
-    pub fn reset_after(&self) -> Duration {
+    pub fn reset_after(&self) -> Wait {
         self.verdicts
             .iter()
             .map(Verdict::reset_after)
             .max()
-            .unwrap_or(Duration::ZERO)
+            .unwrap_or(Wait::ZERO)
     }
 
-    /// Returns how much was consumed of every limit; of a request with several costs, the least.
+    /// Returns the cost that was consumed from every limit; the least, if the costs differ.
     ///
-    /// This is what [`take_up_to`](crate::RateLimiter::take_up_to) was granted.
+    /// After [`take_up_to`](crate::RateLimiter::take_up_to) this is what was taken.
     #[must_use]
-    pub fn granted(&self) -> u64 {
+    pub fn consumed(&self) -> u64 {
         self.verdicts
             .iter()
-            .map(Verdict::charged)
+            .map(Verdict::consumed)
             .min()
             .unwrap_or(0)
     }
@@ -269,41 +286,258 @@ impl Decision {
     /// Returns what is needed to give back what was consumed, or `None` if nothing was.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
-        let charges: Few<Charge> = self
+        let consumed: OneOrMany<Consumed> = self
             .verdicts
             .iter()
-            .map(|verdict| Charge {
-                amount: verdict.charged,
+            .map(|verdict| Consumed {
+                cost: verdict.consumed,
                 at: verdict.at,
             })
             .collect();
-        charges
+        consumed
             .iter()
-            .any(|charge| charge.amount > 0)
+            .any(|consumed| consumed.cost > 0)
             .then_some(Receipt {
-                charges,
+                consumed,
                 fingerprint: self.fingerprint,
             })
     }
 }
 
-/// Equal when both say the same, whatever request they answer.
-impl PartialEq for Decision {
+/// Equal when the verdicts are, whatever the request was.
+impl PartialEq for Verdicts {
     fn eq(&self, other: &Self) -> bool {
         (self.allowed, &self.verdicts) == (other.allowed, &other.verdicts)
     }
 }
 
-impl Eq for Decision {}
+impl Eq for Verdicts {}
 
-impl fmt::Debug for Decision {
+impl fmt::Debug for Verdicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decision")
+        f.debug_struct("Verdicts")
             .field("allowed", &self.allowed)
-            .field("verdicts", &self.verdicts())
+            .field("verdicts", &self.as_slice())
             .finish()
     }
 }
+
+/// The answer to a call of a [`RateLimiter`](crate::RateLimiter): allowed or denied, and what each
+/// limit says.
+///
+/// It borrows the limits from the limiter, so that it can name them without a copy.
+/// [`into_receipt`](Self::into_receipt) and [`permit`](Self::permit) return values that borrow
+/// nothing.
+#[derive(Clone, Eq, PartialEq)]
+#[must_use = "a decision limits nothing unless the program reads it: call `is_allowed`, `is_denied` or `permit`"]
+pub struct Decision<'l> {
+    limits: &'l [Limit],
+    verdicts: Verdicts,
+}
+
+impl<'l> Decision<'l> {
+    /// Returns the decision that a store has reached about `limits`.
+    #[inline]
+    pub(crate) fn new(limits: &'l [Limit], verdicts: Verdicts) -> Result<Self, StoreError> {
+        if verdicts.verdicts.len() != limits.len() {
+            return Err(other_number(limits.len(), verdicts.verdicts.len()));
+        }
+        Ok(Self { limits, verdicts })
+    }
+
+    /// Returns the decision that a store has reached about `limits`, which is one.
+    #[inline(always)]
+    pub(crate) fn of_one(limits: &'l [Limit], fingerprint: Fingerprint, verdict: Verdict) -> Self {
+        Self {
+            limits,
+            verdicts: Verdicts::of_one(fingerprint, verdict),
+        }
+    }
+
+    /// Returns whether the call may go ahead.
+    #[inline]
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.verdicts.allowed
+    }
+
+    /// Returns whether the call must not go ahead.
+    #[inline]
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        !self.verdicts.allowed
+    }
+
+    /// Returns an error if the call was denied, for use with `?`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which names the binding limit and says how long to wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, SyncStore};
+    ///
+    /// fn login(limiter: &RateLimiter<impl SyncStore>, user: &str) -> Result<(), Box<dyn std::error::Error>> {
+    ///     limiter.check(user).run()?.permit()?;
+    ///     // ...
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn permit(&self) -> Result<(), Denied> {
+        if self.verdicts.allowed {
+            Ok(())
+        } else {
+            Err(self.denied())
+        }
+    }
+
+    #[cold]
+    fn denied(&self) -> Denied {
+        let (limit, verdict) = self.binding();
+        Denied {
+            limit: limit.clone(),
+            verdict: *verdict,
+        }
+    }
+
+    /// Returns the limit that decides, and what it says.
+    ///
+    /// For a denied call this is the limit with the longest [`retry_after`](Verdict::retry_after),
+    /// one that denies before one that does not; for an allowed call the limit with the least
+    /// [`remaining`](Verdict::remaining). Of equal limits it is the first.
+    #[must_use]
+    pub fn binding(&self) -> (&'l Limit, &Verdict) {
+        let index = self.verdicts.binding();
+        (&self.limits[index], &self.verdicts.verdicts[index])
+    }
+
+    /// Returns each limit and what it says, in the order in which the limiter was given them.
+    pub fn verdicts(&self) -> impl ExactSizeIterator<Item = (&'l Limit, &Verdict)> {
+        self.limits.iter().zip(self.verdicts.as_slice())
+    }
+
+    /// Returns the capacity of the [binding](Self::binding) limit: the largest cost that it can
+    /// ever admit.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.verdicts.capacity()
+    }
+
+    /// Returns the largest cost that all limits would allow now.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.verdicts.remaining()
+    }
+
+    /// Returns how long to wait until the same call is allowed, if nobody else calls: the longest
+    /// wait of the limits, or zero if the call was allowed.
+    #[must_use]
+    pub fn retry_after(&self) -> Wait {
+        self.verdicts.retry_after()
+    }
+
+    /// Returns how long until every limit has forgotten what was consumed, if nobody else calls.
+    #[must_use]
+    pub fn reset_after(&self) -> Wait {
+        self.verdicts.reset_after()
+    }
+
+    /// Returns the cost that was consumed from each limit: after
+    /// [`take_up_to`](crate::RateLimiter::take_up_to), what was taken.
+    #[must_use]
+    pub fn consumed(&self) -> u64 {
+        self.verdicts.consumed()
+    }
+
+    /// Returns what is needed to give back what was consumed, or `None` if nothing was.
+    #[must_use]
+    pub fn into_receipt(self) -> Option<Receipt> {
+        self.verdicts.into_receipt()
+    }
+
+    /// Returns the verdicts alone, which borrow nothing.
+    pub fn into_verdicts(self) -> Verdicts {
+        self.verdicts
+    }
+}
+
+impl fmt::Debug for Decision<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("allowed", &self.is_allowed())
+            .field("limits", &self.limits)
+            .field("verdicts", &self.verdicts.as_slice())
+            .finish()
+    }
+}
+
+#[cold]
+fn other_number(limits: usize, verdicts: usize) -> StoreError {
+    StoreError::new(
+        ErrorKind::Protocol,
+        format!("the store answered for {verdicts} limits instead of {limits}: this is a bug in it"),
+    )
+}
+
+/// A denied call, as an error: which limit denied it, and how long to wait.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::{Denied, RateLimiter, SyncStore};
+///
+/// fn retry_after(limiter: &RateLimiter<impl SyncStore>, user: &str) -> Option<u64> {
+///     let decision = limiter.check(user).run().ok()?;
+///     let denied: Denied = decision.permit().err()?;
+///     assert_eq!(denied.limit().name(), "login");
+///     denied.retry_after().as_secs_ceil()
+/// }
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Denied {
+    limit: Limit,
+    verdict: Verdict,
+}
+
+impl Denied {
+    /// Returns the limit that denied the call; the one with the longest wait, if several did.
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// Returns what that limit said.
+    #[must_use]
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Returns how long to wait until the same call is allowed, if nobody else calls.
+    #[must_use]
+    pub fn retry_after(&self) -> Wait {
+        self.verdict.retry_after
+    }
+}
+
+/// Writes ``limit `login`: retry in 12.5s``.
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.limit.name();
+        match self.verdict.retry_after.duration() {
+            Some(wait) => write!(f, "limit `{name}`: retry in {wait:?}"),
+            None => write!(
+                f,
+                "limit `{name}`: never allowed, because the cost exceeds the capacity of {}",
+                self.verdict.capacity
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Denied {}
 
 /// Proof of what a decision consumed, to be given back at most once.
 ///
@@ -325,7 +559,7 @@ impl fmt::Debug for Decision {
 /// So drop the receipts of a key when you reset it.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Receipt {
-    charges: Few<Charge>,
+    consumed: OneOrMany<Consumed>,
     fingerprint: Fingerprint,
 }
 
@@ -337,26 +571,26 @@ impl Receipt {
 
     /// Returns what was consumed of each limit, in the order in which the request named them.
     #[must_use]
-    pub fn charges(&self) -> &[Charge] {
-        &self.charges
+    pub fn consumed(&self) -> &[Consumed] {
+        &self.consumed
     }
 }
 
-/// What was consumed of one limit, and when.
+/// The cost that a call consumed from one limit, and when.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Charge {
-    amount: u64,
+pub struct Consumed {
+    cost: u64,
     at: Timestamp,
 }
 
-impl Charge {
-    /// Returns how much was consumed.
+impl Consumed {
+    /// Returns the cost that was consumed.
     #[must_use]
-    pub fn amount(self) -> u64 {
-        self.amount
+    pub fn cost(self) -> u64 {
+        self.cost
     }
 
-    /// Returns the instant at which it was recorded.
+    /// Returns the instant at which it counts.
     #[must_use]
     pub fn at(self) -> Timestamp {
         self.at

@@ -1,8 +1,8 @@
 //! The two phases of a decision: what each limit says, then what is recorded.
 
 use crate::algorithm::{State, States};
-use crate::decision::{Decision, Verdict};
-use crate::few::Few;
+use crate::decision::{Verdicts, Verdict};
+use crate::one_or_many::OneOrMany;
 use crate::fingerprint::Fingerprint;
 use crate::request::{Check, Operation, Request};
 use crate::time::{Timestamp, Wait};
@@ -14,9 +14,9 @@ use crate::time::{Timestamp, Wait};
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     allowed: bool,
-    /// What each check is to be charged if the request is allowed.
+    /// What is consumed from each check's limit if the request is allowed.
     grant: Grant,
-    waits: Few<Wait>,
+    waits: OneOrMany<Wait>,
 }
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ enum Grant {
     /// Nothing.
     Nothing,
     /// Nothing; it is given back where there is a state to give it back to.
-    Returns(Few<bool>),
+    Returns(OneOrMany<bool>),
 }
 
 impl<'a> Request<'a> {
@@ -58,7 +58,7 @@ impl<'a> Request<'a> {
         now: Timestamp,
         grant: Grant,
     ) -> Evaluation {
-        let waits: Few<Wait> = self
+        let waits: OneOrMany<Wait> = self
             .checks()
             .iter()
             .enumerate()
@@ -117,9 +117,9 @@ impl Evaluation {
         match request.operation() {
             Operation::Peek => false,
             Operation::Refund(receipt) => {
-                receipt.charges()[index].amount() > 0 && self.returns_to(index)
+                receipt.consumed()[index].cost() > 0 && self.returns_to(index)
             }
-            Operation::Consume | Operation::TakeUpTo if self.allowed => self.charge(check) > 0,
+            Operation::Consume | Operation::TakeUpTo if self.allowed => self.cost(check) > 0,
             Operation::Consume | Operation::TakeUpTo => {
                 check.limit().algorithm().counts_denied() && check.cost() > 0
             }
@@ -137,11 +137,11 @@ impl Evaluation {
         fingerprint: Fingerprint,
         states: &mut (impl States + ?Sized),
         now: Timestamp,
-    ) -> Decision {
+    ) -> Verdicts {
         let verdicts = (0..request.checks().len())
             .map(|index| self.record(request, states, now, index))
             .collect();
-        Decision {
+        Verdicts {
             allowed: self.allowed,
             verdicts,
             fingerprint,
@@ -161,21 +161,21 @@ impl Evaluation {
         let wait = self.waits[index];
         let mut verdict = Verdict {
             allowed: wait.is_zero(),
-            limit: algorithm.capacity(),
+            capacity: algorithm.capacity(),
             remaining: 0,
             retry_after: wait,
             reset_after: Wait::ZERO,
-            charged: 0,
+            consumed: 0,
             at: now,
         };
         let state = if self.writes_to(request, index) {
             let state = states.state_mut(index);
             if let Operation::Refund(receipt) = request.operation() {
-                let charge = receipt.charges()[index];
-                algorithm.refund(state, now, charge.at(), charge.amount());
+                let consumed = receipt.consumed()[index];
+                algorithm.refund(state, now, consumed.at(), consumed.cost());
             } else if self.allowed {
-                verdict.charged = self.charge(check);
-                verdict.at = algorithm.commit(state, now, verdict.charged);
+                verdict.consumed = self.cost(check);
+                verdict.at = algorithm.commit(state, now, verdict.consumed);
             } else {
                 let attempt = self.attempt(check);
                 verdict.at = algorithm.commit(state, now, attempt);
@@ -197,7 +197,7 @@ impl Evaluation {
     }
 
     #[inline]
-    fn charge(&self, check: &Check<'_>) -> u64 {
+    fn cost(&self, check: &Check<'_>) -> u64 {
         match self.grant {
             Grant::Costs => check.cost(),
             Grant::Each(amount) => amount,

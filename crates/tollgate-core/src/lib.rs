@@ -1,10 +1,11 @@
 #![doc = include_str!("../README.md")]
 
 pub mod algorithm;
+mod call;
 mod decision;
 mod error;
 mod evaluation;
-mod few;
+mod one_or_many;
 mod fingerprint;
 mod key;
 mod limit;
@@ -16,14 +17,15 @@ mod time;
 #[cfg(feature = "wire")]
 pub mod wire;
 
-pub use decision::{Charge, Decision, Receipt, Verdict};
+pub use call::{Call, Deciding, Refund, RefundError, Reset};
+pub use decision::{Consumed, Decision, Denied, Receipt, Verdict, Verdicts};
 pub use error::{ErrorKind, LimitError, StoreError};
 pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;
 pub use key::Key;
 pub use limit::Limit;
-pub use limiter::{LimiterAt, RateLimiter};
+pub use limiter::RateLimiter;
 pub use quota::Quota;
-pub use request::{Check, MAX_CHECKS, Operation, Request};
+pub use request::{Check, Checks, MAX_CHECKS, Operation, Request};
 pub use store::{Store, SyncStore};
 pub use time::{MAX_EXACT, Timestamp, Wait};

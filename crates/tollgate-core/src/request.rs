@@ -1,13 +1,15 @@
-//! What a store is asked.
+//! `Request`: what a store is asked to decide.
 
-use std::slice;
+use std::borrow::Borrow;
+use std::ops::Deref;
 
 use crate::algorithm::{State, States};
-use crate::decision::{Decision, Receipt, Verdict};
+use crate::decision::{Verdicts, Receipt, Verdict};
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::one_or_many::OneOrMany;
 use crate::time::Timestamp;
 
 /// The most limits that one request may name.
@@ -51,6 +53,14 @@ impl<'a> Check<'a> {
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// Decides to consume this check's cost, which is not zero, from `state` alone.
+    ///
+    /// What nearly every call is, for stores that hold a lock while they decide.
+    #[inline(always)]
+    pub fn consume_from(&self, state: &mut State, now: Timestamp) -> Verdict {
+        self.limit.algorithm().decide(state, now, self.cost)
     }
 
     /// Returns whether both count in the same state.
@@ -103,34 +113,105 @@ pub struct Request<'a> {
     at: Option<Timestamp>,
 }
 
-/// A list that nearly always is one check, and of which several may be borrowed.
+/// The checks of a request: up to four without an allocation.
 #[derive(Clone, Debug)]
-enum Checks<'a> {
-    One(Check<'a>),
+pub struct Checks<'a>(Held<'a>);
+
+#[derive(Clone, Debug)]
+enum Held<'a> {
     Borrowed(&'a [Check<'a>]),
-    Owned(Vec<Check<'a>>),
+    Owned(OneOrMany<Check<'a>>),
+}
+
+impl<'a> Checks<'a> {
+    /// Returns one check.
+    #[inline(always)]
+    pub(crate) fn one(check: Check<'a>) -> Self {
+        Self(Held::Owned(OneOrMany::One(check)))
+    }
+
+    /// Returns `checks` without copying them.
+    #[inline(always)]
+    pub(crate) fn borrowed(checks: &'a [Check<'a>]) -> Self {
+        Self(Held::Borrowed(checks))
+    }
+
+    fn push(&mut self, check: Check<'a>) {
+        if let Held::Borrowed(checks) = self.0 {
+            self.0 = Held::Owned(checks.iter().copied().collect());
+        }
+        if let Held::Owned(checks) = &mut self.0 {
+            checks.push(check);
+        }
+    }
+}
+
+impl<'a> Deref for Checks<'a> {
+    type Target = [Check<'a>];
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match &self.0 {
+            Held::Borrowed(checks) => checks,
+            Held::Owned(checks) => checks,
+        }
+    }
+}
+
+impl<'a> From<Check<'a>> for Checks<'a> {
+    fn from(check: Check<'a>) -> Self {
+        Self::one(check)
+    }
+}
+
+impl<'a> From<&[Check<'a>]> for Checks<'a> {
+    fn from(checks: &[Check<'a>]) -> Self {
+        checks.iter().copied().collect()
+    }
+}
+
+impl<'a, const N: usize> From<[Check<'a>; N]> for Checks<'a> {
+    fn from(checks: [Check<'a>; N]) -> Self {
+        checks.into_iter().collect()
+    }
+}
+
+impl<'a> FromIterator<Check<'a>> for Checks<'a> {
+    fn from_iter<I: IntoIterator<Item = Check<'a>>>(checks: I) -> Self {
+        Self(Held::Owned(checks.into_iter().collect()))
+    }
 }
 
 impl<'a> Request<'a> {
+    /// Returns a request to do `operation` with all of `checks`.
+    #[must_use]
+    pub fn new(
+        operation: Operation<'a>,
+        checks: impl IntoIterator<Item: Borrow<Check<'a>>>,
+    ) -> Self {
+        let checks = checks.into_iter().map(|check| *check.borrow());
+        Self::of_parts(operation, checks.collect(), None)
+    }
+
     /// Returns a request to consume.
     #[inline]
     #[must_use]
     pub fn consume(check: Check<'a>) -> Self {
-        Self::new(Operation::Consume, check)
+        Self::of_parts(Operation::Consume, Checks::one(check), None)
     }
 
     /// Returns a request to look without consuming.
     #[inline]
     #[must_use]
     pub fn peek(check: Check<'a>) -> Self {
-        Self::new(Operation::Peek, check)
+        Self::of_parts(Operation::Peek, Checks::one(check), None)
     }
 
     /// Returns a request to take as much as there is, at most the check's cost.
     #[inline]
     #[must_use]
     pub fn take_up_to(check: Check<'a>) -> Self {
-        Self::new(Operation::TakeUpTo, check)
+        Self::of_parts(Operation::TakeUpTo, Checks::one(check), None)
     }
 
     /// Returns a request to give back what `receipt` proves was consumed; the check's cost is ignored.
@@ -139,72 +220,28 @@ impl<'a> Request<'a> {
     /// the receipt.
     #[must_use]
     pub fn refund(receipt: &'a Receipt, check: Check<'a>) -> Self {
-        Self::new(Operation::Refund(receipt), check)
+        Self::of_parts(Operation::Refund(receipt), Checks::one(check), None)
     }
 
-    /// Returns a request that does `operation` with all of `checks`, without copying them.
-    #[inline]
-    #[must_use]
-    pub const fn of(operation: Operation<'a>, checks: &'a [Check<'a>]) -> Self {
-        Self::together(operation, checks, None)
-    }
-
-    #[inline]
-    const fn new(operation: Operation<'a>, check: Check<'a>) -> Self {
-        Self::alone(operation, check, None)
-    }
-
-    #[inline]
-    pub(crate) const fn alone(
+    /// Returns a request from all its parts.
+    #[inline(always)]
+    pub(crate) const fn of_parts(
         operation: Operation<'a>,
-        check: Check<'a>,
+        checks: Checks<'a>,
         at: Option<Timestamp>,
     ) -> Self {
         Self {
             operation,
-            checks: Checks::One(check),
+            checks,
             at,
-        }
-    }
-
-    pub(crate) const fn together(
-        operation: Operation<'a>,
-        checks: &'a [Check<'a>],
-        at: Option<Timestamp>,
-    ) -> Self {
-        Self {
-            operation,
-            checks: Checks::Borrowed(checks),
-            at,
-        }
-    }
-
-    /// Returns a request that does `operation` with `checks`.
-    #[must_use]
-    pub fn with_checks(
-        operation: Operation<'a>,
-        checks: impl IntoIterator<Item = Check<'a>>,
-    ) -> Self {
-        Self {
-            operation,
-            checks: Checks::Owned(checks.into_iter().collect()),
-            at: None,
         }
     }
 
     /// Adds a check, decided together with the others.
     #[must_use]
-    pub fn and(self, check: Check<'a>) -> Self {
-        let mut checks = match self.checks {
-            Checks::One(first) => vec![first],
-            Checks::Borrowed(checks) => checks.to_vec(),
-            Checks::Owned(checks) => checks,
-        };
-        checks.push(check);
-        Self {
-            checks: Checks::Owned(checks),
-            ..self
-        }
+    pub fn and(mut self, check: Check<'a>) -> Self {
+        self.checks.push(check);
+        self
     }
 
     /// Sets the instant at which to decide, in place of the store's own clock.
@@ -229,11 +266,7 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn checks(&self) -> &[Check<'a>] {
-        match &self.checks {
-            Checks::One(check) => slice::from_ref(check),
-            Checks::Borrowed(checks) => checks,
-            Checks::Owned(checks) => checks,
-        }
+        &self.checks
     }
 
     /// Returns the caller's instant, or `None` for the store's clock.
@@ -291,7 +324,7 @@ impl<'a> Request<'a> {
             }
         }
         match self.operation {
-            Operation::Refund(receipt) if receipt.charges().len() != checks.len() => {
+            Operation::Refund(receipt) if receipt.consumed().len() != checks.len() => {
                 Err(other_receipt())
             }
             _ => Ok(()),
@@ -308,32 +341,15 @@ impl<'a> Request<'a> {
     /// May panic when `states` holds fewer states than there are checks, or when the request is
     /// not [valid](Self::validate).
     #[inline]
-    pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Decision {
+    pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Verdicts {
         let fingerprint = Fingerprint::of(self);
-        match self.decide_alone(now, || states.state_mut(0)) {
-            Some(verdict) => Decision::of_one(fingerprint, verdict),
-            None => self
-                .evaluate(states, now)
-                .apply(self, fingerprint, states, now),
-        }
-    }
-
-    /// Decides a request to consume of one limit, in one step; `None` if this is another request.
-    ///
-    /// What nearly every call is, as [`decide_on`](Self::decide_on) would decide it, for stores
-    /// that hold a lock while they do. `state` is called only if there is a decision.
-    #[inline(always)]
-    pub fn decide_alone<'s>(
-        &self,
-        now: Timestamp,
-        state: impl FnOnce() -> &'s mut State,
-    ) -> Option<Verdict> {
         match (self.checks(), self.operation) {
             ([check], Operation::Consume) if check.cost > 0 => {
-                let algorithm = check.limit.algorithm();
-                Some(algorithm.decide(state(), now, check.cost))
+                Verdicts::of_one(fingerprint, check.consume_from(states.state_mut(0), now))
             }
-            _ => None,
+            _ => self
+                .evaluate(states, now)
+                .apply(self, fingerprint, states, now),
         }
     }
 }

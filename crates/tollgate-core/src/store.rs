@@ -1,12 +1,13 @@
-//! What a store promises.
+//! `Store`: what a backend implements.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::decision::Decision;
+use crate::decision::{Verdict, Verdicts};
 use crate::error::StoreError;
-use crate::request::{Check, Request};
+use crate::fingerprint::Fingerprint;
+use crate::request::{Check, Checks, Request};
 
 /// Decides requests against shared state, atomically.
 ///
@@ -44,7 +45,7 @@ pub trait Store: Send + Sync {
     /// # Cancel safety
     ///
     /// If the future is dropped before it is done, the request may or may not have been counted.
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError>;
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError>;
 
     /// Forgets what was consumed of each limit by its key, by whichever clock; costs are ignored.
     ///
@@ -56,7 +57,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// An [`ErrorKind`](crate::ErrorKind) that says whether anything may have been forgotten.
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError>;
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError>;
 
     /// Returns whether this store can decide `request`, without deciding it.
     ///
@@ -75,7 +76,19 @@ pub trait SyncStore: Store {
     /// # Errors
     ///
     /// As [`Store::decide`].
-    fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError>;
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError>;
+
+    /// Decides to consume from one limit, by the store's own clock: what nearly every call is.
+    ///
+    /// The same as [`decide_now`](Self::decide_now), for stores that can do this faster.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+        self.decide_now(&Request::consume(check))?.into_one()
+    }
 
     /// Forgets what was consumed, as [`Store::reset`] does.
     ///
@@ -90,11 +103,11 @@ macro_rules! forward {
         #[deny(clippy::missing_trait_methods)]
         #[async_trait]
         impl<S: Store + ?Sized> Store for $pointer {
-            async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+            async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
                 (**self).decide(request).await
             }
 
-            async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+            async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
                 (**self).reset(checks).await
             }
 
@@ -106,8 +119,16 @@ macro_rules! forward {
         #[deny(clippy::missing_trait_methods)]
         impl<S: SyncStore + ?Sized> SyncStore for $pointer {
             #[inline]
-            fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+            fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
                 (**self).decide_now(request)
+            }
+
+            #[inline]
+            fn consume_now(
+                &self,
+                check: Check<'_>,
+            ) -> Result<(Fingerprint, Verdict), StoreError> {
+                (**self).consume_now(check)
             }
 
             fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

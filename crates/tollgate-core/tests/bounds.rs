@@ -341,7 +341,7 @@ fn most_in_a_window(kept: &[(u64, u64)], window: u64) -> u64 {
 
 /// Returns the receipt of a call of `cost` at `tick`.
 fn receipt(limit: &Limit, tick: u64, cost: u64) -> Receipt {
-    let request = Request::with_checks(Operation::Consume, [Check::new(limit, "key", cost)]);
+    let request = Request::new(Operation::Consume, [Check::new(limit, "key", cost)]);
     let decision = request.decide_on(&mut State::default(), time(tick));
     decision.into_receipt().unwrap()
 }

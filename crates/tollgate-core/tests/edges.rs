@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Fingerprint, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT,
+    Check, Verdicts, ErrorKind, Fingerprint, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT,
     Operation, Quota, RateLimiter, Request, StoreError, Timestamp, Verdict, Wait,
 };
 
 #[test]
 fn the_first_of_limits_that_leave_the_same_binds() {
-    let request = Request::with_checks(Operation::Consume, []);
+    let request = Request::new(Operation::Consume, []);
     let of = |verdicts: &[Verdict]| {
-        Decision::new(Fingerprint::of(&request), verdicts.iter().copied()).binding()
+        Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied()).binding()
     };
     let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
     assert_eq!(of(&[few, few]), 0);
@@ -32,7 +32,7 @@ fn a_request_names_up_to_its_most_limits() {
     let keys: Vec<String> = (0..=MAX_CHECKS).map(|key| key.to_string()).collect();
     let checks: Vec<Check<'_>> = keys.iter().map(|key| Check::new(&limit, key, 1)).collect();
     let of = |count: usize| {
-        let request = Request::of(Operation::Consume, &checks[..count]);
+        let request = Request::new(Operation::Consume, &checks[..count]);
         request
             .validate(Fingerprint::of)
             .map_err(|error| error.kind())
@@ -122,9 +122,9 @@ fn an_error_keeps_its_cause_and_says_whether_to_try_again() {
 
 #[test]
 fn decisions_of_other_verdicts_are_others() {
-    let request = Request::with_checks(Operation::Consume, []);
+    let request = Request::new(Operation::Consume, []);
     let of =
-        |verdicts: &[Verdict]| Decision::new(Fingerprint::of(&request), verdicts.iter().copied());
+        |verdicts: &[Verdict]| Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied());
     let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
     assert_eq!(of(&[few, many]), of(&[few, many]));
     assert_ne!(of(&[few, many]), of(&[few, few]));
@@ -152,7 +152,7 @@ fn an_evaluation_says_what_will_be_decided_and_written() {
             Check::new(&quiet, "k", one),
             Check::new(&counting, "k", two),
         ];
-        let request = Request::of(operation, &checks);
+        let request = Request::new(operation, &checks);
         let mut states = [State::default(), State::default()];
         let evaluation = request.evaluate(&states, now);
         assert_eq!(evaluation.is_allowed(), allowed, "{request:?}");
@@ -174,7 +174,7 @@ fn a_refund_writes_only_where_something_was_consumed() {
     let _ = spent(1).decide_on(&mut states, now);
     let receipt = spent(0).decide_on(&mut states, now).into_receipt().unwrap();
     let checks = [Check::new(&a, "k", 0), Check::new(&b, "k", 0)];
-    let refund = Request::of(Operation::Refund(&receipt), &checks);
+    let refund = Request::new(Operation::Refund(&receipt), &checks);
     let evaluation = refund.evaluate(&states, now);
     assert!(evaluation.is_allowed());
     assert_eq!(

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError};
+use tollgate_core::{Checks, Check, Verdicts, ErrorKind, Request, Store, StoreError};
 
 use crate::clients::Clients;
 use crate::connect::Connection;
@@ -88,11 +88,12 @@ impl<C: Clients> FredStore<C> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<C: Clients> Store for FredStore<C> {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let request = &request;
         self.store.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 

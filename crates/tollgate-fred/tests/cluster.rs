@@ -37,7 +37,7 @@ async fn limiter(cluster: &Cluster) -> Limiter {
 async fn call(limiter: &Limiter, tenant: &str, rest: &str) -> Result<u64, StoreError> {
     let begun = Instant::now();
     let key = Key::new(tenant).with_rest(rest);
-    let outcome = limiter.at(NOW).check(key).await;
+    let outcome = limiter.check(key).at(NOW).await;
     let took = begun.elapsed();
     assert!(took < DEADLINE * 2, "{took:?}");
     Ok(u64::from(LIMIT) - outcome?.verdicts()[0].remaining())

@@ -18,7 +18,7 @@ fn limiter<S: Store>(store: S) -> RateLimiter<S> {
 }
 
 async fn call<S: Store>(limiter: &RateLimiter<S>) -> Result<u64, StoreError> {
-    let decision = limiter.at(NOW).check("alice").await?;
+    let decision = limiter.check("alice").at(NOW).await?;
     Ok(decision.verdicts()[0].remaining())
 }
 

@@ -114,10 +114,10 @@ impl fmt::Debug for SystemClock {
 /// let store = MemoryStore::builder().clock(clock.clone()).build();
 /// let limit = Limit::new("api", Gcra::new(Quota::per_second(1))?)?;
 /// let limiter = RateLimiter::new(store, [limit])?;
-/// assert!(limiter.check_now("alice")?.is_allowed());
-/// assert!(limiter.check_now("alice")?.is_denied());
+/// assert!(limiter.check("alice").run()?.is_allowed());
+/// assert!(limiter.check("alice").run()?.is_denied());
 /// clock.advance(Duration::from_secs(1));
-/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert!(limiter.check("alice").run()?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{State, States};
-use tollgate_core::{Decision, Fingerprint, Request, StoreError};
+use tollgate_core::{Verdicts, Fingerprint, Request, StoreError};
 
 use crate::probe::{KeyHasher, Probe};
 use crate::shard::{Entry, Shard};
@@ -25,7 +25,7 @@ struct Locked<'s, 'r, 'k> {
 }
 
 impl MemoryStore {
-    pub(crate) fn decide_several(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+    pub(crate) fn decide_several(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         let timeline = Timeline::of(request);
         let probes = request
             .checks()

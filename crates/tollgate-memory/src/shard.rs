@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Decision, Fingerprint, Limit, Request, Timestamp};
+use tollgate_core::{Verdicts, Fingerprint, Limit, Request, Timestamp};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
 
@@ -52,7 +52,7 @@ impl Entry {
         request: &Request<'_>,
         fingerprint: Fingerprint,
         now: Timestamp,
-    ) -> Decision {
+    ) -> Verdicts {
         let evaluation = request.evaluate(&self.state, now);
         if evaluation.writes_to(request, 0) {
             self.adopt(request.checks()[0].limit());

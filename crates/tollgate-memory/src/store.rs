@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, SyncStore, Timestamp};
+use tollgate_core::{Check, Checks, Fingerprint, Operation, Verdict, Verdicts, ErrorKind, Request, Store, StoreError, SyncStore, Timestamp};
 
 use crate::clock::{Clock, Source, SystemClock};
 use crate::probe::{KeyHasher, Probe};
@@ -90,7 +90,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 ///
 /// let limit = Limit::new("login", SlidingLog::new(Quota::per_minute(5))?)?;
 /// let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
-/// let decision = limiter.check_now("203.0.113.7")?;
+/// let decision = limiter.check("203.0.113.7").run()?;
 /// assert!(decision.is_allowed());
 /// assert_eq!(decision.remaining(), 4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -268,10 +268,10 @@ impl MemoryStore {
     /// let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
     /// let now = Timestamp::from_micros(1_780_000_000_000_000)?;
     /// let wrong = now.saturating_add(Duration::from_secs(3_600));
-    /// limiter.at(wrong).check_now("alice")?;
-    /// assert!(limiter.at(now).check_now("alice")?.is_denied());
+    /// limiter.check("alice").at(wrong).run()?;
+    /// assert!(limiter.check("alice").at(now).run()?.is_denied());
     /// assert_eq!(limiter.store().clear(), 1);
-    /// assert!(limiter.at(now).check_now("alice")?.is_allowed());
+    /// assert!(limiter.check("alice").at(now).run()?.is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn clear(&self) -> usize {
@@ -331,13 +331,12 @@ impl MemoryStore {
         self.shards[shard].0.lock()
     }
 
-    // Inlined with `decide_now` where a limiter asks, so that the request never is in memory: it
-    // is a tenth of what a call costs.
-    #[inline(always)]
-    fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Decision, StoreError> {
+    /// Decides a request about one limit.
+    fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Verdicts, StoreError> {
         let probe = self.probe(check);
         let timeline = Timeline::of(request);
-        request.validate(|_| probe.fingerprint(timeline))?;
+        let fingerprint = probe.fingerprint(timeline);
+        request.validate(|_| fingerprint)?;
         // Read before the lock is held: a state that is held knows if it was changed since.
         let now = self.early_now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
@@ -345,16 +344,13 @@ impl MemoryStore {
             drop(shard);
             return self.decide_new(request, &probe, timeline);
         };
-        let fingerprint = probe.fingerprint(timeline);
-        let Some(verdict) = request.decide_alone(now, || &mut entry.state) else {
-            return Ok(entry.decide(request, fingerprint, now));
-        };
-        if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
-            entry.adopt(check.limit());
-        }
-        drop(shard);
-        // Written where the caller wants it, with the lock released.
-        Ok(Decision::of_one(fingerprint, verdict))
+        Ok(entry.decide(request, fingerprint, now))
+    }
+
+    /// Decides to consume for a key that was not held a moment ago, or at no cost.
+    #[cold]
+    fn consume_new(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+        self.decide_one(&Request::consume(check), &check)?.into_one()
     }
 
     /// Decides about a key that was not held a moment ago.
@@ -364,7 +360,7 @@ impl MemoryStore {
         request: &Request<'_>,
         probe: &Probe<'_, '_>,
         timeline: Timeline,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<Verdicts, StoreError> {
         let fingerprint = probe.fingerprint(timeline);
         for _ in 0..LOOKS_FOR_ROOM {
             let mut shard = self.lock(self.shard_of(probe, timeline));
@@ -476,12 +472,37 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl SyncStore for MemoryStore {
-    #[inline(always)]
-    fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
-        match request.checks() {
-            [check] => self.decide_one(request, check),
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        match (request.checks(), request.operation(), request.caller_time()) {
+            ([check], Operation::Consume, None) => {
+                let (fingerprint, verdict) = self.consume_now(*check)?;
+                Ok(Verdicts::of_one(fingerprint, verdict))
+            }
+            ([check], ..) => self.decide_one(request, check),
             _ => self.decide_several(request),
         }
+    }
+
+    // Without a `Request`, which would be written to memory and read again: a tenth of a call.
+    #[inline(always)]
+    fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+        let probe = self.probe(&check);
+        let fingerprint = probe.fingerprint(Timeline::Store);
+        // Read before the lock is held: a state that is held knows if it was changed since.
+        let now = self.clock.early_now();
+        let mut shard = self.lock(self.shard_of(&probe, Timeline::Store));
+        let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
+        let Some(entry) = entry else {
+            drop(shard);
+            return self.consume_new(check);
+        };
+        let verdict = check.consume_from(&mut entry.state, now);
+        if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
+            entry.adopt(check.limit());
+        }
+        drop(shard);
+        // Written where the caller wants it, with the lock released.
+        Ok((fingerprint, verdict))
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
@@ -499,12 +520,12 @@ impl SyncStore for MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
-        self.decide_now(request)
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.decide_now(&request)
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
-        self.reset_now(checks)
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.reset_now(&checks)
     }
 
     fn supports<'a>(&self, _request: &Request<'a>) -> bool {

@@ -32,8 +32,8 @@ fn allocations(limits: impl IntoIterator<Item = Limit>, key: &str) -> u64 {
     let mut denied = 0;
     let mut calls = || {
         for _ in 0..300 {
-            denied += u64::from(limiter.check_now(key).unwrap().is_denied());
-            let _ = limiter.peek_now(key).unwrap();
+            denied += u64::from(limiter.check(key).run().unwrap().is_denied());
+            let _ = limiter.peek(key).run().unwrap();
             clock.advance(Duration::from_millis(7));
         }
     };

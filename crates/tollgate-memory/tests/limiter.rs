@@ -27,19 +27,19 @@ fn every_call_counts_on_one_clock() {
         let limiter = limiter(limits);
         let now = Timestamp::from_micros(5_000_000).unwrap();
         let at = limiter.at(now);
-        let receipt = at.check_n_now("k", 5).unwrap().into_receipt().unwrap();
-        assert!(at.check_now("k").unwrap().is_allowed());
-        let left = at.peek_now("k").unwrap().remaining();
-        assert_eq!(at.take_up_to_now("k", 100).unwrap().granted(), left);
-        assert!(at.check_now("k").unwrap().is_denied());
-        assert_eq!(at.refund_now("k", &receipt).unwrap().remaining(), 5);
-        assert!(at.check_n_now("k", 5).unwrap().is_allowed());
-        assert!(at.check_now("k").unwrap().is_denied());
-        assert_eq!(at.check_now("k").unwrap().verdicts()[0].decided_at(), now);
+        let receipt = at.check("k").cost(5).run().unwrap().into_receipt().unwrap();
+        assert!(at.check("k").run().unwrap().is_allowed());
+        let left = at.peek("k").run().unwrap().remaining();
+        assert_eq!(at.take_up_to("k", 100).run().unwrap().consumed(), left);
+        assert!(at.check("k").run().unwrap().is_denied());
+        assert_eq!(at.refund("k", receipt).run().unwrap().remaining(), 5);
+        assert!(at.check("k").cost(5).run().unwrap().is_allowed());
+        assert!(at.check("k").run().unwrap().is_denied());
+        assert_eq!(at.check("k").run().unwrap().verdicts()[0].decided_at(), now);
         // Nothing of this was counted at the store's own time.
-        assert_eq!(limiter.peek_now("k").unwrap().remaining(), left + 6);
-        at.reset_now("k").unwrap();
-        assert_eq!(at.peek_now("k").unwrap().remaining(), left + 6);
+        assert_eq!(limiter.peek("k").run().unwrap().remaining(), left + 6);
+        at.reset("k").run().unwrap();
+        assert_eq!(at.peek("k").run().unwrap().remaining(), left + 6);
     }
 }
 
@@ -49,17 +49,17 @@ async fn every_call_waits_or_does_not() {
     let now = Timestamp::from_micros(5_000_000).unwrap();
     let at: LimiterAt<'_, _> = limiter.at(now);
     let receipt = limiter
-        .check_n("k", 5)
+        .check("k").cost(5)
         .await
         .unwrap()
         .into_receipt()
         .unwrap();
-    assert_eq!(limiter.take_up_to("k", 100).await.unwrap().granted(), 3);
+    assert_eq!(limiter.take_up_to("k", 100).await.unwrap().consumed(), 3);
     assert!(limiter.check("k").await.unwrap().is_denied());
     assert_eq!(limiter.refund("k", &receipt).await.unwrap().remaining(), 5);
     assert_eq!(limiter.peek("k").await.unwrap().remaining(), 5);
-    let receipt = at.check_n("k", 5).await.unwrap().into_receipt().unwrap();
-    assert_eq!(at.take_up_to("k", 100).await.unwrap().granted(), 3);
+    let receipt = at.check("k").cost(5).await.unwrap().into_receipt().unwrap();
+    assert_eq!(at.take_up_to("k", 100).await.unwrap().consumed(), 3);
     assert!(at.check("k").await.unwrap().is_denied());
     assert_eq!(at.refund("k", &receipt).await.unwrap().remaining(), 5);
     assert_eq!(at.peek("k").await.unwrap().remaining(), 5);
@@ -80,13 +80,13 @@ fn callers_states_are_dropped_when_told() {
     for key in 0..100 {
         assert!(
             limiter
-                .at(now)
-                .check_now(&key.to_string())
+                
+                .check(&key.to_string()).at(now).run()
                 .unwrap()
                 .is_allowed()
         );
     }
-    assert!(limiter.check_now("own").is_err());
+    assert!(limiter.check("own").run().is_err());
     let minute = Duration::from_secs(60);
     assert_eq!(store.sweep(), 0);
     assert_eq!(
@@ -94,7 +94,7 @@ fn callers_states_are_dropped_when_told() {
         0
     );
     assert_eq!(store.sweep_at(now.saturating_add(minute)), 100);
-    assert!(limiter.check_now("own").unwrap().is_allowed());
+    assert!(limiter.check("own").run().unwrap().is_allowed());
 }
 
 #[test]
@@ -106,12 +106,12 @@ fn only_a_call_that_is_counted_says_when_a_state_is_stale() {
         RateLimiter::new(&store, [limit]).unwrap()
     };
     let (hourly, secondly) = (with(Quota::per_hour(5)), with(Quota::per_second(5)));
-    assert!(hourly.check_n_now("k", 5).unwrap().is_allowed());
-    let _ = secondly.peek_now("k").unwrap();
-    assert!(secondly.check_now("k").unwrap().is_denied());
+    assert!(hourly.check("k").cost(5).run().unwrap().is_allowed());
+    let _ = secondly.peek("k").run().unwrap();
+    assert!(secondly.check("k").run().unwrap().is_denied());
     clock.advance(Duration::from_secs(5));
     assert_eq!(store.sweep(), 0);
-    assert!(hourly.check_now("k").unwrap().is_denied());
+    assert!(hourly.check("k").run().unwrap().is_denied());
 }
 
 #[tokio::test]
@@ -119,26 +119,26 @@ async fn a_peek_is_denied_when_a_check_would_be() {
     for limits in [&limits()[..1], &limits()[..]] {
         let limiter = limiter(limits);
         let at = limiter.at(Timestamp::from_micros(5_000_000).unwrap());
-        assert!(limiter.check_n_now("k", 7).unwrap().is_allowed());
-        assert!(at.check_n_now("k", 7).unwrap().is_allowed());
+        assert!(limiter.check("k").cost(7).run().unwrap().is_allowed());
+        assert!(at.check("k").cost(7).run().unwrap().is_allowed());
         for cost in 0..10 {
             let seen = [
-                limiter.peek_n_now("k", cost).unwrap(),
-                limiter.peek_n("k", cost).await.unwrap(),
-                at.peek_n_now("k", cost).unwrap(),
-                at.peek_n("k", cost).await.unwrap(),
+                limiter.peek("k").cost(cost).run().unwrap(),
+                limiter.peek("k").cost(cost).await.unwrap(),
+                at.peek("k").cost(cost).run().unwrap(),
+                at.peek("k").cost(cost).await.unwrap(),
             ];
             let left = seen[0].remaining();
             for decision in seen {
                 assert_eq!(decision.is_allowed(), cost <= left, "cost {cost} of {left}");
             }
         }
-        assert!(limiter.peek_now("k").unwrap().is_allowed());
-        assert!(limiter.take_up_to_now("k", 10).unwrap().is_allowed());
-        assert!(limiter.peek_now("k").unwrap().is_denied());
+        assert!(limiter.peek("k").run().unwrap().is_allowed());
+        assert!(limiter.take_up_to("k", 10).run().unwrap().is_allowed());
+        assert!(limiter.peek("k").run().unwrap().is_denied());
         assert!(limiter.peek("k").await.unwrap().is_denied());
-        let wait = limiter.peek_now("k").unwrap().retry_after();
-        assert_eq!(limiter.check_now("k").unwrap().retry_after(), wait);
+        let wait = limiter.peek("k").run().unwrap().retry_after();
+        assert_eq!(limiter.check("k").run().unwrap().retry_after(), wait);
     }
 }
 
@@ -150,17 +150,17 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
     let swapped = RateLimiter::new(&store, [bucket.clone(), log]).unwrap();
     let one = RateLimiter::new(&store, [bucket]).unwrap();
     let now = Timestamp::from_micros(5_000_000).unwrap();
-    let receipt = both.check_n_now("alice", 5).unwrap();
+    let receipt = both.check("alice").cost(5).run().unwrap();
     let receipt = receipt.into_receipt().unwrap();
-    assert!(both.check_n_now("bob", 5).unwrap().is_allowed());
-    assert!(both.at(now).check_n_now("alice", 5).unwrap().is_allowed());
+    assert!(both.check("bob").cost(5).run().unwrap().is_allowed());
+    assert!(both.check("alice").cost(5).at(now).run().unwrap().is_allowed());
     for refused in [
-        both.refund_now("bob", &receipt),
-        both.refund_now(Key::from("al").with_rest("ice"), &receipt),
-        both.refund_now(Key::from("alice").with_rest("/b"), &receipt),
-        both.at(now).refund_now("alice", &receipt),
-        swapped.refund_now("alice", &receipt),
-        one.refund_now("alice", &receipt),
+        both.refund("bob", receipt).run(),
+        both.refund(Key::from("al").with_rest("ice"), receipt).run(),
+        both.refund(Key::from("alice").with_rest("/b"), receipt).run(),
+        both.refund("alice", receipt).at(now).run(),
+        swapped.refund("alice", receipt).run(),
+        one.refund("alice", receipt).run(),
     ] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
@@ -170,19 +170,19 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
              and the key that consumed, and `at` an instant only if they did"
         );
     }
-    assert_eq!(both.peek_now("bob").unwrap().remaining(), 3);
-    assert_eq!(both.at(now).peek_now("alice").unwrap().remaining(), 3);
+    assert_eq!(both.peek("bob").run().unwrap().remaining(), 3);
+    assert_eq!(both.peek("alice").at(now).run().unwrap().remaining(), 3);
     // The same limits, made once more, are the same: a receipt outlives the limiter.
     let again = RateLimiter::new(&store, limits()).unwrap();
-    assert_eq!(again.refund_now("alice", &receipt).unwrap().remaining(), 8);
+    assert_eq!(again.refund("alice", receipt).run().unwrap().remaining(), 8);
     // Bytes that move from one part of a key to the other make another key.
     let parts = Key::from("ab").with_rest("c");
-    let receipt = one.check_now(parts).unwrap().into_receipt().unwrap();
+    let receipt = one.check(parts).run().unwrap().into_receipt().unwrap();
     assert!(
-        one.refund_now(Key::from("a").with_rest("bc"), &receipt)
+        one.refund(Key::from("a").with_rest("bc"), receipt).run()
             .is_err()
     );
-    assert!(one.refund_now(parts, &receipt).is_ok());
+    assert!(one.refund(parts, receipt).run().is_ok());
 }
 
 #[test]
@@ -197,10 +197,10 @@ fn a_store_that_is_cleared_has_room_again() {
     let keys: Vec<String> = (0..50).map(|key| key.to_string()).collect();
     for _ in 0..3 {
         for key in &keys {
-            assert_eq!(limiter.check_now(key).unwrap().remaining(), 9);
-            assert_eq!(at.check_now(key).unwrap().remaining(), 9);
+            assert_eq!(limiter.check(key).run().unwrap().remaining(), 9);
+            assert_eq!(at.check(key).run().unwrap().remaining(), 9);
         }
-        assert!(limiter.check_now("one more").is_err());
+        assert!(limiter.check("one more").run().is_err());
         assert_eq!(store.clear(), 100);
         assert!(store.is_empty());
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
 use tollgate_core::{
-    Check, Decision, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp,
+    Check, Verdicts, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp,
 };
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
@@ -27,7 +27,7 @@ fn exactly_the_bound_is_admitted() {
                 for _ in 0..1_000 {
                     let request = Request::consume(Check::new(&limit, "k", 1));
                     let decision = store.decide_now(&request).unwrap();
-                    admitted.fetch_add(decision.granted(), Ordering::Relaxed);
+                    admitted.fetch_add(decision.consumed(), Ordering::Relaxed);
                 }
             });
         }
@@ -60,9 +60,9 @@ fn composites_over_several_shards_neither_deadlock_nor_tear() {
                         .collect();
                     let turn = (thread + round) % checks.len();
                     checks.rotate_left(turn);
-                    let request = Request::of(Operation::Consume, &checks);
+                    let request = Request::new(Operation::Consume, &checks);
                     granted.fetch_add(
-                        store.decide_now(&request).unwrap().granted(),
+                        store.decide_now(&request).unwrap().consumed(),
                         Ordering::Relaxed,
                     );
                 }
@@ -125,11 +125,11 @@ fn an_interrupted_call_gets_no_second_window() {
             .clock(Shared(interrupted.clone()))
             .build();
         let limiter = RateLimiter::new(&store, limits).unwrap();
-        assert!(limiter.check_n_now("k", 5).unwrap().is_allowed());
+        assert!(limiter.check("k").cost(5).run().unwrap().is_allowed());
         interrupted.clock.advance(Duration::from_micros(999_999));
         interrupted.interrupts.store(true, Ordering::SeqCst);
         thread::scope(|scope| {
-            let late = scope.spawn(|| limiter.check_n_now("k", 5).unwrap());
+            let late = scope.spawn(|| limiter.check("k").cost(5).run().unwrap());
             interrupted.read.wait();
             interrupted.clock.advance(Duration::from_micros(1));
             // If the call holds the lock while it is interrupted, there is nothing to sweep yet.
@@ -194,14 +194,14 @@ fn a_call_for_a_new_key_reads_the_clock_with_its_lock_held() {
             .build();
         let limiter = RateLimiter::new(&store, limits).unwrap();
         thread::scope(|scope| {
-            let late = scope.spawn(|| limiter.check_n_now("k", 5).unwrap());
+            let late = scope.spawn(|| limiter.check("k").cost(5).run().unwrap());
             stalled.read.wait();
-            let early = limiter.check_n_now("k", 5).unwrap();
+            let early = limiter.check("k").cost(5).run().unwrap();
             stalled.clock.advance(Duration::from_secs(1));
             store.sweep();
             sender.send(()).unwrap();
             let late = late.join().unwrap();
-            let at = |decision: &Decision| decision.verdicts()[0].decided_at();
+            let at = |decision: &Verdicts| decision.verdicts()[0].decided_at();
             let apart = at(&early).saturating_duration_since(at(&late));
             assert!(
                 early.is_denied() || late.is_denied() || apart >= Duration::from_secs(1),

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{Check, Decision, ErrorKind, Request, Store, StoreError, SyncStore};
+use tollgate_core::{Checks, Check, Verdicts, ErrorKind, Request, Store, StoreError, SyncStore};
 
 /// What goes wrong with one call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -47,11 +47,11 @@ pub enum Fault {
 /// let store = FaultyStore::new(MemoryStore::new(), schedule);
 /// let limit = Limit::new("login", FixedWindow::aligned(Quota::per_day(2)))?;
 /// let limiter = RateLimiter::new(store, [limit])?;
-/// let kind = |limiter: &RateLimiter<_>| limiter.check_now("alice").unwrap_err().kind();
+/// let kind = |limiter: &RateLimiter<_>| limiter.check("alice").run().unwrap_err().kind();
 /// assert_eq!(kind(&limiter), ErrorKind::Unavailable);
 /// assert_eq!(kind(&limiter), ErrorKind::Unknown);
 /// // The call whose reply was lost did count; the one that failed did not.
-/// assert_eq!(limiter.check_now("alice").unwrap().remaining(), 0);
+/// assert_eq!(limiter.check("alice").run().unwrap().remaining(), 0);
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 pub struct FaultyStore<S> {
@@ -162,14 +162,14 @@ impl Fault {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: Store> Store for FaultyStore<S> {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
-        if self.refuses(request) {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        if self.refuses(&request) {
             return self.store.decide(request).await;
         }
         self.pass_on(self.store.decide(request)).await
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.pass_on(self.store.reset(checks)).await
     }
 
@@ -180,7 +180,7 @@ impl<S: Store> Store for FaultyStore<S> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: SyncStore> SyncStore for FaultyStore<S> {
-    fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         if self.refuses(request) {
             return self.store.decide_now(request);
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, Decision, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError, SyncStore,
+    Check, Verdicts, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError, SyncStore,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -25,7 +25,7 @@ where
 /// Returns what is left, looking past the faults.
 fn remaining(limiter: &RateLimiter<FaultyStore<MemoryStore>>) -> u64 {
     let inner = RateLimiter::new(limiter.store().inner(), limiter.limits().to_vec()).unwrap();
-    inner.peek_now("k").unwrap().remaining()
+    inner.peek("k").run().unwrap().remaining()
 }
 
 #[test]
@@ -37,22 +37,22 @@ fn each_fault_consumes_as_it_says() {
         Fault::Delay(Duration::from_millis(5)),
     ];
     let limiter = limiter(schedule);
-    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check("k").run().unwrap().is_allowed());
     assert_eq!(remaining(&limiter), 9);
     assert_eq!(
-        limiter.check_now("k").unwrap_err().kind(),
+        limiter.check("k").run().unwrap_err().kind(),
         ErrorKind::Unavailable
     );
     assert_eq!(remaining(&limiter), 9);
-    let lost = limiter.check_now("k").unwrap_err();
+    let lost = limiter.check("k").run().unwrap_err();
     assert_eq!(lost.kind(), ErrorKind::Unknown);
     assert!(!lost.is_retryable());
     assert_eq!(remaining(&limiter), 8);
     let start = Instant::now();
-    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check("k").run().unwrap().is_allowed());
     assert!(start.elapsed() >= Duration::from_millis(5));
     // The schedule is used up.
-    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check("k").run().unwrap().is_allowed());
     assert_eq!(remaining(&limiter), 6);
 }
 
@@ -68,7 +68,7 @@ async fn faults_come_in_order_with_and_without_waiting() {
             limiter.check("k").await.unwrap_err().kind(),
             ErrorKind::Full
         );
-        assert!(limiter.check_now("k").unwrap().is_allowed());
+        assert!(limiter.check("k").run().unwrap().is_allowed());
     }
     assert_eq!(remaining(&limiter), 7);
 }
@@ -131,7 +131,7 @@ struct Unsupporting;
 
 #[async_trait::async_trait]
 impl Store for Unsupporting {
-    async fn decide<'a>(&self, _request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, _request: &Request<'a>) -> Result<Verdicts, StoreError> {
         Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
     }
 
@@ -165,5 +165,5 @@ async fn delayed_call_is_counted_before_its_reply_comes() {
         "the reply comes later"
     );
     assert_eq!(remaining(&limiter), 9);
-    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check("k").run().unwrap().is_allowed());
 }

@@ -55,12 +55,12 @@ fn unexpected_key_is_named_beside_all_expectations() {
         .times(..)
         .grant(1);
     let limiter = limiter(store);
-    assert!(limiter.check_now("alice").unwrap().is_allowed());
+    assert!(limiter.check("alice").run().unwrap().is_allowed());
     for _ in 0..2 {
-        assert!(limiter.refund_now("alice", &receipt).unwrap().is_allowed());
+        assert!(limiter.refund("alice", receipt).run().unwrap().is_allowed());
     }
     assert_eq!(
-        message(|| limiter.check_now("bob")),
+        message(|| limiter.check("bob").run()),
         r#"unexpected check:
   limit `attempts=sliding-log:5/1m` for key "bob" at cost 1: no expectation names this limit and key
 expected calls:
@@ -78,7 +78,7 @@ to expect this call, add `store.expect_check("attempts", "bob")` with an answer,
 fn limiter_receipt() -> tollgate_core::Receipt {
     let mut store = MockStore::new();
     store.expect_check("attempts", "alice").allow();
-    let decision = limiter(store).check_n_now("alice", 2).unwrap();
+    let decision = limiter(store).check("alice").cost(2).run().unwrap();
     decision.into_receipt().unwrap()
 }
 
@@ -89,12 +89,12 @@ fn readme_shows_a_message_as_it_is() {
     store.expect_check("mail", "alice").cost(3).deny_for(wait);
     let mail = limit("mail", "gcra:10/1m,burst=3");
     let limiter = RateLimiter::new(store, [mail]).unwrap();
-    let text = message(|| limiter.check_n_now("bob", 3));
+    let text = message(|| limiter.check("bob").cost(3).run());
     assert!(
         include_str!("../README.md").contains(&format!("```text\n{text}\n```")),
         "{text}"
     );
-    let _ = limiter.check_n_now("alice", 3).unwrap();
+    let _ = limiter.check("alice").cost(3).run().unwrap();
 }
 
 #[test]
@@ -106,10 +106,10 @@ fn unexpected_cost_says_so() {
         .times(2..5)
         .allow();
     let limiter = limiter(store);
-    let _ = limiter.check_n_now("alice", 2).unwrap();
-    let _ = limiter.check_n_now("alice", 2).unwrap();
+    let _ = limiter.check("alice").cost(2).run().unwrap();
+    let _ = limiter.check("alice").cost(2).run().unwrap();
     assert_eq!(
-        message(|| limiter.check_n_now("alice", 3)),
+        message(|| limiter.check("alice").cost(3).run()),
         r#"unexpected check:
   limit `attempts=sliding-log:5/1m` for key "alice" at cost 3: expected at another cost only
 expected calls:
@@ -123,9 +123,9 @@ fn call_too_many_says_so() {
     let mut store = MockStore::new();
     store.expect_reset("attempts", "alice").times(1).succeed();
     let limiter = limiter(store);
-    limiter.reset_now("alice").unwrap();
+    limiter.reset("alice").run().unwrap();
     assert_eq!(
-        message(|| limiter.reset_now("alice")),
+        message(|| limiter.reset("alice").run()),
         r#"unexpected reset:
   limit `attempts=sliding-log:5/1m` for key "alice": every expectation that fits has had all its calls
 expected calls:
@@ -143,7 +143,7 @@ fn limit_that_is_refused_first_is_advised_about() {
     let limits = [limit("a", "gcra:5/1m"), limit("b", "gcra:6/1m")];
     let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
     assert_eq!(
-        message(|| store.decide_now(&Request::of(Operation::Peek, &checks))),
+        message(|| store.decide_now(&Request::new(Operation::Peek, &checks))),
         r#"unexpected peek:
   limit `a=gcra:5/1m` for key "k" at cost 1: every expectation that fits has had all its calls
   limit `b=gcra:6/1m` for key "k" at cost 1: expected at another cost only
@@ -159,7 +159,7 @@ to expect another call, raise `.times(..)`, or add `store.expect_peek("a", "k")`
 fn call_of_a_store_that_expects_nothing_says_so() {
     let limiter = limiter(MockStore::new());
     assert_eq!(
-        message(|| limiter.take_up_to_now("alice", 3)),
+        message(|| limiter.take_up_to("alice", 3).run()),
         r#"unexpected take_up_to:
   limit `attempts=sliding-log:5/1m` for key "alice" at cost 3: no expectation names this limit and key
 expected calls: none
@@ -207,7 +207,7 @@ fn unexpected_request_of_limits_that_nobody_names_suggests_the_first() {
         Check::new(&limits[1], "k", 7),
     ];
     assert_eq!(
-        message(|| store.decide_now(&Request::of(Operation::Peek, &checks))),
+        message(|| store.decide_now(&Request::new(Operation::Peek, &checks))),
         r#"unexpected peek:
   limit `a=gcra:5/1m` for key b"\xff" at cost 0: no expectation names this limit and key
   limit `b=gcra:6/1m` for key "k" at cost 7: no expectation names this limit and key
@@ -272,7 +272,7 @@ fn answer_that_no_store_gives_is_refused() {
         expect(&mut store);
         let limit = limit("mail", "gcra:10/1m,burst=5");
         let check = [Check::new(&limit, "alice", cost)];
-        message(|| store.decide_now(&Request::of(operation, &check)))
+        message(|| store.decide_now(&Request::new(operation, &check)))
     };
     let check = |answer: fn(Expectation<'_>), cost: u64| {
         let mut store = MockStore::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, SyncStore,
+    Check, Verdicts, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, SyncStore,
     Timestamp, Verdict, Wait,
 };
 use tollgate_mock::MockStore;
@@ -49,20 +49,20 @@ async fn every_call_is_answered_as_told() {
         let allowed = limiter.check("k").await.unwrap();
         assert!(allowed.is_allowed());
         assert_eq!(
-            (allowed.limit(), allowed.remaining(), allowed.granted()),
+            (allowed.limit(), allowed.remaining(), allowed.consumed()),
             (5, 4, 1)
         );
     }
     let denied = limiter.check("k").await.unwrap();
     assert!(denied.is_denied());
     assert_eq!(denied.retry_after(), Wait::from_micros(1_500_000));
-    assert_eq!(denied.granted(), 0);
+    assert_eq!(denied.consumed(), 0);
     assert_eq!(
-        limiter.check_n("k", 6).await.unwrap().retry_after(),
+        limiter.check("k").cost(6).await.unwrap().retry_after(),
         Wait::NEVER
     );
     let receipt = {
-        let allowed = limiter.check_now("l").unwrap();
+        let allowed = limiter.check("l").run().unwrap();
         assert_eq!(allowed.remaining(), 2);
         allowed.into_receipt().unwrap()
     };
@@ -71,18 +71,18 @@ async fn every_call_is_answered_as_told() {
         ErrorKind::Unknown
     );
     assert_eq!(limiter.peek("k").await.unwrap().remaining(), 3);
-    assert_eq!(limiter.take_up_to("k", 4).await.unwrap().granted(), 2);
+    assert_eq!(limiter.take_up_to("k", 4).await.unwrap().consumed(), 2);
     assert!(limiter.take_up_to("k", 4).await.unwrap().is_denied());
     assert!(limiter.refund("l", &receipt).await.unwrap().is_allowed());
     assert!(limiter.reset("k").await.is_ok());
     assert_eq!(
-        limiter.reset_now("k").unwrap_err().kind(),
+        limiter.reset("k").run().unwrap_err().kind(),
         ErrorKind::Unavailable
     );
 }
 
 /// Returns what a store, told by `expect`, decides of 2 for both limits.
-fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Decision {
+fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Verdicts {
     let mut store = MockStore::new();
     expect(&mut store);
     let limits = limits();
@@ -91,13 +91,13 @@ fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Deci
         Check::new(&limits[1], Key::from("k"), 2),
     ];
     store
-        .decide_now(&Request::of(operation, &checks).at(NOW))
+        .decide_now(&Request::new(operation, &checks).at(NOW))
         .unwrap()
 }
 
 /// Returns what each limit says: whether it allows, what remains, and what was consumed.
-fn said(decision: &Decision) -> Vec<(bool, u64, u64)> {
-    let said = |v: &Verdict| (v.is_allowed(), v.remaining(), v.charged());
+fn said(decision: &Verdicts) -> Vec<(bool, u64, u64)> {
+    let said = |v: &Verdict| (v.is_allowed(), v.remaining(), v.consumed());
     decision.verdicts().iter().map(said).collect()
 }
 
@@ -158,7 +158,7 @@ fn every_limit_is_answered_by_its_own_expectation() {
     assert!(allowed.is_allowed());
     assert_eq!(said(&allowed), [(true, 3, 2), (true, 0, 2)]);
     let receipt = allowed.into_receipt().unwrap();
-    let amounts: Vec<_> = receipt.charges().iter().map(|c| c.amount()).collect();
+    let amounts: Vec<_> = receipt.consumed().iter().map(|c| c.amount()).collect();
     assert_eq!(amounts, [2, 2]);
 }
 
@@ -173,10 +173,10 @@ fn failure_of_one_limit_fails_the_request() {
     store.expect_reset("window", "k").times(1).succeed();
     store.expect_reset("window", "k").fail(ErrorKind::Unknown);
     let limiter = RateLimiter::new(store, limits()).unwrap();
-    let error = limiter.check_now("k").unwrap_err();
+    let error = limiter.check("k").run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    limiter.reset_now("k").unwrap();
-    let error = limiter.reset_now("k").unwrap_err();
+    limiter.reset("k").run().unwrap();
+    let error = limiter.reset("k").run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown);
     // To forget nothing asks for nothing.
     limiter.store().reset_now(&[]).unwrap();
@@ -203,7 +203,7 @@ fn several_limits_grant_what_the_least_of_them_grants() {
         },
         Operation::TakeUpTo,
     );
-    assert_eq!(granted.granted(), 1);
+    assert_eq!(granted.consumed(), 1);
     assert_eq!(said(&granted), [(true, 1, 1), (true, 0, 1)]);
     let denied = decide(
         |store| {
@@ -223,12 +223,12 @@ fn take_up_to_grants_no_more_than_the_capacity() {
     store.expect_take_up_to("log", "k").allow();
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let granted = limiter.take_up_to_now("k", 9).unwrap();
-    assert_eq!((granted.granted(), granted.remaining()), (5, 0));
+    let granted = limiter.take_up_to("k", 9).run().unwrap();
+    assert_eq!((granted.consumed(), granted.remaining()), (5, 0));
     // To take nothing of a limit is always allowed.
-    let nothing = limiter.take_up_to_now("k", 0).unwrap();
+    let nothing = limiter.take_up_to("k", 0).run().unwrap();
     assert!(nothing.is_allowed());
-    assert_eq!((nothing.granted(), nothing.remaining()), (0, 5));
+    assert_eq!((nothing.consumed(), nothing.remaining()), (0, 5));
 }
 
 #[test]
@@ -246,15 +246,15 @@ fn limit_that_nobody_names_denies_what_it_could_never_allow() {
         assert_eq!(said(&denied), [(true, 50, 0), (false, 5, 0)]);
         assert_eq!(denied.retry_after(), Wait::NEVER);
     }
-    assert!(limiter.check_n_now("k", 5).unwrap().is_allowed());
+    assert!(limiter.check("k").cost(5).run().unwrap().is_allowed());
     let limiter = RateLimiter::new(&store, [large, closed]).unwrap();
-    let denied = limiter.take_up_to_now("k", 1).unwrap();
+    let denied = limiter.take_up_to("k", 1).run().unwrap();
     assert_eq!(said(&denied), [(true, 50, 0), (false, 0, 0)]);
     assert_eq!(denied.retry_after(), Wait::NEVER);
 }
 
 /// Returns what the store decides of `operation` at `cost` for all limits of `limiter`.
-fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Decision {
+fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Verdicts {
     let request = limiter.request(operation, "k", cost);
     limiter.store().decide_now(&request).unwrap()
 }
@@ -296,8 +296,8 @@ fn grant_of_nothing_to_a_call_that_takes_nothing_allows_it() {
     store.expect_take_up_to("log", "k").grant(0);
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    assert!(limiter.take_up_to_now("k", 0).unwrap().is_allowed());
-    let denied = limiter.take_up_to_now("k", 1).unwrap();
+    assert!(limiter.take_up_to("k", 0).run().unwrap().is_allowed());
+    let denied = limiter.take_up_to("k", 1).run().unwrap();
     assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
 }
 
@@ -311,8 +311,8 @@ fn cost_of_a_refund_is_what_its_receipt_gives_back() {
         .allow_with_remaining(5);
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let receipt = limiter.check_n_now("k", 3).unwrap().into_receipt().unwrap();
-    let refunded = limiter.refund_now("k", &receipt).unwrap();
+    let receipt = limiter.check("k").cost(3).run().unwrap().into_receipt().unwrap();
+    let refunded = limiter.refund("k", receipt).run().unwrap();
     assert_eq!(said(&refunded), [(true, 5, 0)]);
 }
 
@@ -330,9 +330,9 @@ fn malformed_requests_fail_as_in_every_store_and_are_no_calls() {
         .map(|n| Limit::new(&format!("l{n}"), *log.algorithm()).unwrap())
         .collect();
     let malformed = [
-        Request::of(Operation::Consume, &[]),
+        Request::new(Operation::Consume, &[]),
         Request::consume(check).and(check),
-        Request::with_checks(
+        Request::new(
             Operation::Consume,
             many.iter().map(|limit| Check::new(limit, "k", 1)),
         ),
@@ -357,21 +357,21 @@ fn call_never_to_be_made_is_refused_whatever_its_operation() {
             store.expect_reset("log", "k").times(..).succeed();
             store.expect_reset("window", "k").never();
         },
-        |limiter| drop(limiter.reset_now("k")),
+        |limiter| drop(limiter.reset("k").run()),
     ));
     assert!(refuses(
         |store| {
             store.expect_check("log", "k").times(..).allow();
             store.expect_check("window", "k").never();
         },
-        |limiter| drop(limiter.check_now("k")),
+        |limiter| drop(limiter.check("k").run()),
     ));
     assert!(!refuses(
         |store| {
             store.expect_check("log", "k").times(..).allow();
             store.expect_check("window", "l").never();
         },
-        |limiter| drop(limiter.check_now("k")),
+        |limiter| drop(limiter.check("k").run()),
     ));
 }
 
@@ -386,7 +386,7 @@ fn calls_of_many_threads_are_counted_one_by_one() {
         let calls: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
-                    let allowed = |_: &u32| limiter.check_now("k").unwrap().is_allowed();
+                    let allowed = |_: &u32| limiter.check("k").run().unwrap().is_allowed();
                     (0..10).filter(allowed).count()
                 })
             })
@@ -406,21 +406,21 @@ fn what_was_not_expected_fails_the_test() {
         let limiter = RateLimiter::new(store, [log]).unwrap();
         catch_unwind(AssertUnwindSafe(|| ask(&limiter))).is_err()
     };
-    assert!(!refuses(|limiter| drop(limiter.check_now("k"))));
+    assert!(!refuses(|limiter| drop(limiter.check("k").run())));
     assert!(
-        refuses(|limiter| drop(limiter.check_n_now("k", 2))),
+        refuses(|limiter| drop(limiter.check("k").cost(2).run())),
         "another cost"
     );
     assert!(
-        refuses(|limiter| drop(limiter.check_now("j"))),
+        refuses(|limiter| drop(limiter.check("j").run())),
         "another key"
     );
     assert!(
-        refuses(|limiter| drop(limiter.check_now("l"))),
+        refuses(|limiter| drop(limiter.check("l").run())),
         "a call never to be made"
     );
     assert!(
-        refuses(|limiter| drop(limiter.peek_now("k"))),
+        refuses(|limiter| drop(limiter.peek("k").run())),
         "another operation"
     );
 }
@@ -432,7 +432,7 @@ fn receipt_of_another_key_is_refused_as_in_every_store() {
     store.expect_refund("log", "bob").never();
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let receipt = limiter.check_now("alice").unwrap().into_receipt().unwrap();
-    let error = limiter.refund_now("bob", &receipt).unwrap_err();
+    let receipt = limiter.check("alice").run().unwrap().into_receipt().unwrap();
+    let error = limiter.refund("bob", receipt).run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
 use tollgate_core::wire::{self, Command, Engine, Failure, Options, Transact};
-use tollgate_core::{Check, Decision, ErrorKind, Limit, Request, Store, StoreError};
+use tollgate_core::{Checks, Check, Verdicts, ErrorKind, Limit, Request, Store, StoreError};
 
 use crate::engine::RedisEngine;
 use crate::failure;
@@ -130,11 +130,12 @@ impl<C> Store for PlainStore<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let request = &request;
         self.0.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.0.reset(checks).await
     }
 

@@ -142,7 +142,7 @@ async fn what_was_given_back_altogether_keeps_its_key_until_the_window_ends() {
         let key = keys(&server).remove(0);
         let ends = server.command(&["PEXPIRETIME", &key]);
         let end = first.verdicts()[0].decided_at().as_micros()
-            + u64::try_from(first.reset_after().as_micros()).unwrap();
+            + first.reset_after().as_micros().unwrap();
         assert_eq!(
             ends.integer(),
             Some(i64::try_from(end / 1_000 + 1).unwrap())
@@ -384,7 +384,7 @@ async fn the_commands_that_are_listed_are_enough() {
                 let _ = store.decide(&Request::peek(check)).await.unwrap();
                 let _ = store.decide(&Request::consume(check)).await.unwrap();
             }
-            store.reset(&[check]).await.unwrap();
+            store.reset([check].into()).await.unwrap();
         }
     }
 }

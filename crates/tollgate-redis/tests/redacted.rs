@@ -79,7 +79,7 @@ async fn a_cluster_hides_the_key() {
     let store = store.unwrap();
     let error = store.decide(&Request::consume(check)).await.unwrap_err();
     is_redacted(&error, "unknown command");
-    is_redacted(&store.reset(&[check]).await.unwrap_err(), "unknown command");
+    is_redacted(&store.reset([check].into()).await.unwrap_err(), "unknown command");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

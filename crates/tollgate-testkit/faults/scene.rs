@@ -76,7 +76,7 @@ impl Scene {
                 let mut taken = 0;
                 loop {
                     let decision = auditor.take_up_to(key, BITE).await;
-                    match decision.expect("a server that is well again").granted() {
+                    match decision.expect("a server that is well again").consumed() {
                         0 => return taken,
                         granted => taken += granted,
                     }

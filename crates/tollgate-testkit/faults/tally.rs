@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use tollgate_core::{Decision, ErrorKind, StoreError};
+use tollgate_core::{Verdicts, ErrorKind, StoreError};
 
 use super::{DEADLINE, SLACK};
 
@@ -32,7 +32,7 @@ impl Tally {
     pub(super) fn record(
         &mut self,
         key: &str,
-        outcome: &Result<Decision, StoreError>,
+        outcome: &Result<Verdicts, StoreError>,
         took: Duration,
     ) {
         self.longest = self.longest.max(took);

@@ -29,7 +29,7 @@ pub(crate) async fn sent(
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         // There is no server to answer.
-        let _ = limiter.check_n(name.as_str(), cost).await;
+        let _ = limiter.check(name.as_str()).cost(cost).await;
         let sent = limiter.store().engine().take();
         all.push(sent.ok_or("a store that sends nothing")?);
     }

@@ -86,7 +86,7 @@ pub(crate) struct Decides<S> {
 impl<S: Store + 'static> Subject for Decides<S> {
     async fn call(&self, turn: usize) -> Result<bool, Problem> {
         let name = self.keys.name(turn);
-        let decision = self.limiter.check_n(name, self.cost).await?;
+        let decision = self.limiter.check(name).cost(self.cost).await?;
         Ok(std::hint::black_box(&decision).is_allowed())
     }
 }

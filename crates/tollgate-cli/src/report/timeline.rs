@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use tollgate_core::{Decision, Timestamp};
+use tollgate_core::{Verdicts, Timestamp};
 
 use super::legend;
 use super::svg::{self, Length, Scale, UNIT};
@@ -76,7 +76,7 @@ impl Timeline {
     }
 
     #[inline]
-    pub(crate) fn count(&mut self, event: &Event, decision: &Decision) {
+    pub(crate) fn count(&mut self, event: &Event, decision: &Verdicts) {
         let index = seconds(event.at) / self.span - self.first;
         let count = usize::try_from(index)
             .ok()

@@ -24,7 +24,7 @@ pub async fn absence_is_as_never_seen(harness: &impl Harness, plan: &Plan) {
             let mut scene = Scene::open(harness, limit, start).await;
             scene.play(&before).await?;
             let reset_after = scene.peek(ALICE, 0).await?.reset_after();
-            let micros = u64::try_from(reset_after.as_micros()).unwrap();
+            let micros = reset_after.as_micros().unwrap();
             scene.session.wait(micros)?;
             scene.session.travel(later);
             scene.play_twins(&after).await
@@ -80,7 +80,7 @@ pub async fn a_refund_at_once_undoes(harness: &impl Harness, plan: &Plan) {
             if let Some(receipt) = scene.acquire(ALICE, cost.min(left)).await? {
                 let verdict = scene.refund(ALICE, &receipt).await?;
                 scene.session.ensure(
-                    verdict.remaining() == left && verdict.charged() == 0,
+                    verdict.remaining() == left && verdict.consumed() == 0,
                     || format!("{left} remained before what was refunded"),
                 )?;
             }
@@ -107,7 +107,7 @@ pub async fn a_late_refund_gives_nothing(harness: &impl Harness, plan: &Plan) {
                 return Err(scene.session.failure("a fresh key was refused"));
             };
             let reset_after = scene.peek(ALICE, 0).await?.reset_after();
-            let micros = u64::try_from(reset_after.as_micros()).unwrap();
+            let micros = reset_after.as_micros().unwrap();
             scene.session.wait(micros)?;
             // Both consume the same again, and only one of them refunds what is gone.
             scene.consume(ALICE, cost).await?;

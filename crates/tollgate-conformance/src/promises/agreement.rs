@@ -91,18 +91,18 @@ async fn follows(
             (Act::Refund(_), Some(index)) => naive.refund(now, index),
             _ => continue,
         };
-        let verdict = decision.verdicts()[0];
-        let charged = verdict.charged() > 0;
+        let verdict = decision.as_slice()[0];
+        let charged = verdict.consumed() > 0;
         if charged {
             held.push(naive.counted() - 1);
         }
         let answer = Answer {
             allowed: decision.is_allowed(),
-            charged: verdict.charged().into(),
+            charged: verdict.consumed().into(),
             counted_at: charged.then(|| verdict.decided_at().as_micros().into()),
             remaining: verdict.remaining().into(),
             retry_after: verdict.retry_after().as_micros().map(u128::from),
-            reset_after: verdict.reset_after().as_micros(),
+            reset_after: verdict.reset_after().as_micros().map_or(u128::MAX, u128::from),
         };
         scene.session.ensure(answer == defined, || {
             format!("the definition says\n  {defined:?}, not\n  {answer:?}")

@@ -34,7 +34,7 @@ pub async fn allows_exactly_what_remains(harness: &impl Harness, plan: &Plan) {
             let remaining = left.remaining();
             let capacity = limit.algorithm().capacity();
             scene.session.ensure(
-                left.is_allowed() && left.limit() == capacity && remaining <= capacity,
+                left.is_allowed() && left.capacity() == capacity && remaining <= capacity,
                 || format!("a peek of a limit of {capacity} is wrong"),
             )?;
             let beside = [remaining.saturating_add(1), remaining, cost];
@@ -77,7 +77,7 @@ pub async fn takes_exactly_the_cost(harness: &impl Harness, plan: &Plan) {
             let before = scene.peek(ALICE, 0).await?.remaining();
             let verdict = scene.consume(ALICE, cost).await?;
             let charged = if verdict.is_allowed() { cost } else { 0 };
-            scene.session.ensure(verdict.charged() == charged, || {
+            scene.session.ensure(verdict.consumed() == charged, || {
                 format!("charged other than {charged}")
             })?;
             let after = scene.peek(ALICE, 0).await?.remaining();
@@ -145,7 +145,7 @@ pub async fn time_only_gives_back(harness: &impl Harness, plan: &Plan) {
             let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             scene.play(&history).await?;
             let mut before = scene.peek(ALICE, 0).await?;
-            let mut fresh_at = scene.session.now.saturating_add(before.reset_after());
+            let mut fresh_at = scene.session.now.saturating_add(before.reset_after().duration().unwrap());
             for time in moves {
                 scene.session.travel(time);
                 let after = scene.peek(ALICE, 0).await?;
@@ -158,11 +158,12 @@ pub async fn time_only_gives_back(harness: &impl Harness, plan: &Plan) {
                 let expected = fresh_at.saturating_duration_since(now);
                 // Where waits reach past the end of time, their ends cannot be compared.
                 if fresh_at < Timestamp::MAX {
-                    scene.session.ensure(after.reset_after() == expected, || {
+                    let reset_after = after.reset_after().duration();
+                    scene.session.ensure(reset_after == Some(expected), || {
                         format!("it was to be as new in {expected:?}")
                     })?;
                 }
-                fresh_at = now.saturating_add(after.reset_after());
+                fresh_at = now.saturating_add(after.reset_after().duration().unwrap());
                 before = after;
             }
             Ok(())

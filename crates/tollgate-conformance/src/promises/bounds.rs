@@ -56,8 +56,8 @@ async fn keeps_within(
         let Some(decision) = scene.step(step).await? else {
             continue;
         };
-        let verdict = decision.verdicts()[0];
-        if verdict.charged() > 0 {
+        let verdict = decision.as_slice()[0];
+        if verdict.consumed() > 0 {
             held.push(kept.len());
             kept.push(Admitted::by(&verdict));
         }

@@ -51,8 +51,8 @@ pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan
                 let Some(answers) = session.step(&limits, &keys, step).await? else {
                     continue;
                 };
-                let verdict = answers.store.verdicts()[0];
-                session.ensure(verdict.remaining() <= verdict.limit(), || {
+                let verdict = answers.store.as_slice()[0];
+                session.ensure(verdict.remaining() <= verdict.capacity(), || {
                     "more remains than there ever may".to_owned()
                 })?;
                 session.alike(&answers)?;
@@ -82,7 +82,7 @@ pub async fn zero_denies_everything(harness: &impl Harness, plan: &Plan) {
                 scene.session.ensure(
                     !denied.is_allowed()
                         && denied.retry_after().is_never()
-                        && (denied.limit(), denied.remaining(), denied.charged()) == (0, 0, 0),
+                        && (denied.capacity(), denied.remaining(), denied.consumed()) == (0, 0, 0),
                     || format!("a limit of zero is to deny {cost} for ever"),
                 )?;
             }

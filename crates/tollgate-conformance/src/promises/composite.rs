@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::task::JoinSet;
-use tollgate_core::{Check, Decision, Limit, Operation, Request};
+use tollgate_core::{Check, Verdicts, Limit, Operation, Request};
 
 use crate::clock::wall_clock;
 use crate::harness::{Harness, OwnedKey, fresh_key};
@@ -66,15 +66,15 @@ pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
             };
             for (index, asked) in step.asked.iter().enumerate() {
                 let after = look(&mut session, limits, &keys, asked).await?;
-                let verdict = answers.store.verdicts()[index];
+                let verdict = answers.store.as_slice()[index];
                 let counts = limits[asked.limit].algorithm().counts_denied();
                 let charged = match step.act {
                     Act::Consume if answers.store.is_allowed() => asked.cost,
-                    Act::TakeUpTo => answers.store.granted(),
+                    Act::TakeUpTo => answers.store.consumed(),
                     _ => 0,
                 };
                 session.ensure(
-                    verdict.charged() == charged
+                    verdict.consumed() == charged
                         && (after.remaining() == before[index].remaining() - charged || counts)
                         && (charged > 0 || counts || after == before[index]),
                     || format!("check {index} is to be charged {charged}"),
@@ -120,10 +120,10 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
             asked.reverse();
             let reversed = peek(&mut session, limits, &keys, &asked).await?;
             session.ensure(
-                seen.verdicts().iter().eq(reversed.verdicts().iter().rev()),
+                seen.as_slice().iter().eq(reversed.as_slice().iter().rev()),
                 || "the other way round, the limits say something else".to_owned(),
             )?;
-            let waits = seen.verdicts().iter().map(|verdict| verdict.retry_after());
+            let waits = seen.as_slice().iter().map(|verdict| verdict.retry_after());
             let slowest = waits.max().unwrap_or_default();
             session.ensure(
                 seen.retry_after() == slowest && seen.is_allowed() == slowest.is_zero(),
@@ -135,9 +135,9 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
             session.wait(wait - 1)?;
             let early = peek(&mut session, limits, &keys, &asked).await?;
             session.wait(1)?;
-            let request = Request::with_checks(Operation::Consume, checks(limits, &keys, &asked));
+            let request = Request::new(Operation::Consume, checks(limits, &keys, &asked));
             let late = session.decide(&request).await?;
-            let charged = late.verdicts().iter().map(|verdict| verdict.charged());
+            let charged = late.as_slice().iter().map(|verdict| verdict.consumed());
             session.ensure(
                 early.is_denied() && charged.eq(asked.iter().map(|asked| asked.cost)),
                 || format!("not allowed after exactly {wait} us"),
@@ -177,7 +177,7 @@ async fn cross(harness: &impl Harness, limit: &Limit) {
             let request = Request::consume(Check::new(&limit, first.key(), 1))
                 .and(Check::new(&limit, second.key(), 1))
                 .at(now);
-            let decision = store.decide(&request).await;
+            let decision = store.decide(request).await;
             let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
             u64::from(decision.is_allowed())
         });
@@ -196,8 +196,8 @@ async fn peek(
     limits: &[Limit],
     keys: &[OwnedKey],
     asked: &[Asked],
-) -> Outcome<Decision> {
-    let request = Request::with_checks(Operation::Peek, checks(limits, keys, asked));
+) -> Outcome<Verdicts> {
+    let request = Request::new(Operation::Peek, checks(limits, keys, asked));
     session.decide(&request).await
 }
 
@@ -207,7 +207,7 @@ async fn look(
     limits: &[Limit],
     keys: &[OwnedKey],
     asked: &Asked,
-) -> Outcome<Decision> {
+) -> Outcome<Verdicts> {
     let check = Check::new(&limits[asked.limit], keys[asked.key].key(), 0);
     session.decide(&Request::peek(check)).await
 }

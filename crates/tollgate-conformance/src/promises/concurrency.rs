@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Check, Decision, Limit, Request, Store, Timestamp};
+use tollgate_core::{Check, Verdicts, Limit, Request, Store, Timestamp};
 
 use super::change::{limit_of, with_quota};
 use crate::bound::{Admitted, bound, most_within};
@@ -158,9 +158,9 @@ async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<Stri
             callers.spawn(async move {
                 let mut admitted = Vec::new();
                 while Instant::now() < until {
-                    let decision = store.decide(&consume(&limit, &key, 1)).await;
+                    let decision = store.decide(consume(&limit, &key, 1)).await;
                     let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
-                    admitted.push((index, Admitted::by(&decision.verdicts()[0])));
+                    admitted.push((index, Admitted::by(&decision.as_slice()[0])));
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 admitted
@@ -232,7 +232,7 @@ async fn at_once(
     limit: &Limit,
     key: &OwnedKey,
     costs: &[u64],
-) -> Vec<(Timestamp, u64, Decision)> {
+) -> Vec<(Timestamp, u64, Verdicts)> {
     let now = wall_clock();
     let given = takes(&**store, limit, now).then_some(now);
     let start = Arc::new(Barrier::new(costs.len()));
@@ -243,9 +243,9 @@ async fn at_once(
         callers.spawn(async move {
             start.wait().await;
             let request = at_or_now(consume(&limit, &key, cost), given);
-            let decision = store.decide(&request).await;
+            let decision = store.decide(request).await;
             let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
-            let now = given.unwrap_or_else(|| decision.verdicts()[0].decided_at());
+            let now = given.unwrap_or_else(|| decision.as_slice()[0].decided_at());
             (now, cost, decision)
         });
     }

@@ -65,7 +65,7 @@ pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
                 let after = scene.peek(BOB, 0).await?;
                 let unchanged = counts || scene.session.same(&before, &after);
                 scene.session.ensure(
-                    !denied.is_allowed() && denied.charged() == 0 && unchanged,
+                    !denied.is_allowed() && denied.consumed() == 0 && unchanged,
                     || format!("{too_much} was too much, and something changed"),
                 )?;
                 if counts {

@@ -1,6 +1,6 @@
 //! Promises that are kept where no caller says what time it is.
 
-use tollgate_core::{Check, Decision, Operation, Request, Verdict};
+use tollgate_core::{Check, Verdicts, Operation, Request, Verdict};
 
 use super::composite::keys;
 use crate::clock::by_the_day;
@@ -110,29 +110,29 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
         let (left, nothing) = (AMOUNT - first, each(0, 0));
         let (all, few) = (checks(AMOUNT, AMOUNT), checks(first, first));
 
-        let request = Request::of(Operation::Consume, &few);
+        let request = Request::new(Operation::Consume, &few);
         let (charged, remaining) = (each(first, first), each(left, left));
         let _ = ask(&mut session, &request, true, &charged, &remaining).await?;
         let exceeds = checks(left + 1, 1);
-        let request = Request::of(Operation::Consume, &exceeds);
+        let request = Request::new(Operation::Consume, &exceeds);
         let _ = ask(&mut session, &request, false, &nothing, &remaining).await?;
         // One limit has less left than the others, so it alone says how much may be taken.
         let less = checks(1, 1)[narrow];
         let _ = session.decide(&Request::consume(less)).await?;
-        let request = Request::of(Operation::TakeUpTo, &all);
+        let request = Request::new(Operation::TakeUpTo, &all);
         let (charged, remaining) = (each(left - 1, left - 1), each(0, 1));
         let taken = ask(&mut session, &request, true, &charged, &remaining).await?;
         let Some(receipt) = taken.into_receipt() else {
             return Err(session.failure("nothing can be given back of what was taken"));
         };
-        let request = Request::of(Operation::Refund(&receipt), &all);
+        let request = Request::new(Operation::Refund(&receipt), &all);
         let remaining = each(left - 1, left);
         let _ = ask(&mut session, &request, true, &nothing, &remaining).await?;
         let fits = checks(left - 1, left);
-        let request = Request::of(Operation::Peek, &fits);
+        let request = Request::new(Operation::Peek, &fits);
         let _ = ask(&mut session, &request, true, &nothing, &remaining).await?;
         session.reset(&all).await?;
-        let request = Request::of(Operation::Peek, &all);
+        let request = Request::new(Operation::Peek, &all);
         let remaining = each(AMOUNT, AMOUNT);
         let _ = ask(&mut session, &request, true, &nothing, &remaining).await?;
         Ok(())
@@ -149,7 +149,7 @@ fn daily(plan: &Plan) -> Plan {
 /// Fails unless `verdict` is this one; who is denied waits, and who is allowed does not.
 fn says(scene: &Scene<'_>, verdict: Verdict, allowed: bool, charged: u64, left: u64) -> Outcome {
     let said = verdict.is_allowed() == allowed && verdict.retry_after().is_zero() == allowed;
-    let numbers = (verdict.charged(), verdict.remaining());
+    let numbers = (verdict.consumed(), verdict.remaining());
     scene
         .session
         .ensure(said && numbers == (charged, left), || {
@@ -164,10 +164,10 @@ async fn ask(
     allowed: bool,
     charged: &[u64],
     left: &[u64],
-) -> Outcome<Decision> {
+) -> Outcome<Verdicts> {
     let decision = session.decide(request).await?;
-    let charges = decision.verdicts().iter().map(Verdict::charged);
-    let remaining = decision.verdicts().iter().map(Verdict::remaining);
+    let charges = decision.as_slice().iter().map(Verdict::consumed);
+    let remaining = decision.as_slice().iter().map(Verdict::remaining);
     let same = charges.eq(charged.iter().copied()) && remaining.eq(left.iter().copied());
     session.ensure(same && decision.is_allowed() == allowed, || {
         format!("allowed: {allowed}, charged {charged:?}, and {left:?} left, is what is true")

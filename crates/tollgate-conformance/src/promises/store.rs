@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Check, Decision, ErrorKind, Limit, Operation, Request, Store, Timestamp};
+use tollgate_core::{Check, Verdicts, ErrorKind, Limit, Operation, Request, Store, Timestamp};
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::families;
@@ -94,14 +94,14 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
         }
         let many: Vec<_> = (0..33).map(|_| OwnedKey::fresh("many")).collect();
         let malformed = [
-            Request::with_checks(Operation::Consume, []),
+            Request::new(Operation::Consume, [] as [Check<'_>; 0]),
             Request::consume(check).and(check),
             Request::take_up_to(check).and(other).and(check),
             Request::refund(&receipt, check).and(other),
             Request::refund(&receipt, other),
             Request::refund(&receipt, elsewhere),
-            Request::with_checks(Operation::Refund(&receipt), []),
-            Request::with_checks(
+            Request::new(Operation::Refund(&receipt), [] as [Check<'_>; 0]),
+            Request::new(
                 Operation::Consume,
                 many.iter().map(|key| Check::new(limit, key.key(), 1)),
             ),
@@ -113,7 +113,7 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
             .then_some(by_the_other_clock);
         let malformed = malformed.map(|request| at_or_now(request, at));
         for request in malformed.into_iter().chain(by_the_other_clock) {
-            let answer = store.decide(&request).await;
+            let answer = store.decide(request.clone()).await;
             let kind = answer.as_ref().err().map(|error| error.kind());
             assert!(
                 kind == Some(ErrorKind::Malformed),
@@ -121,7 +121,7 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
             );
         }
         // By the store's own clock, time has passed.
-        let left = |seen: &Option<Decision>| seen.as_ref().map(Decision::remaining);
+        let left = |seen: &Option<Verdicts>| seen.as_ref().map(Verdicts::remaining);
         for (check, before) in seen.into_iter().zip(before) {
             let after = ask(&store, Request::peek(check), at).await;
             assert!(
@@ -159,14 +159,14 @@ pub async fn receipts_from_before_a_reset_free_nothing(harness: &impl Harness, _
             continue;
         };
         let receipt = first.into_receipt().unwrap();
-        store.reset(&[check]).await.unwrap();
+        store.reset([check].into()).await.unwrap();
         let second = ask(&store, Request::consume(check), later).await;
         let Some(second) = second else { continue };
         let refund = at_or_now(Request::refund(&receipt, check), later);
         if !store.supports(&refund) {
             continue;
         }
-        let refunded = store.decide(&refund).await.unwrap();
+        let refunded = store.decide(refund).await.unwrap();
         assert!(
             refunded.remaining() == second.remaining(),
             "{limit}: {} remained, and {} after the refund of a call that was reset",
@@ -263,7 +263,7 @@ pub async fn decides_at_the_given_instant(harness: &impl Harness, plan: &Plan) {
             let Some(decision) = ask(&store, Request::consume(check), Some(at)).await else {
                 continue;
             };
-            let decided_at = decision.verdicts()[0].decided_at();
+            let decided_at = decision.as_slice()[0].decided_at();
             assert!(
                 decided_at == at,
                 "{limit}: asked at {at:?}, and decided at {decided_at:?}"
@@ -274,7 +274,7 @@ pub async fn decides_at_the_given_instant(harness: &impl Harness, plan: &Plan) {
         let mut decided = Vec::new();
         for _ in 0..2 {
             if let Some(decision) = ask(&store, Request::consume(check), None).await {
-                decided.push(decision.verdicts()[0].decided_at());
+                decided.push(decision.as_slice()[0].decided_at());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -289,10 +289,10 @@ pub async fn decides_at_the_given_instant(harness: &impl Harness, plan: &Plan) {
 }
 
 /// Decides `request` at `at`; `None` where the store does not support it, and says so.
-async fn ask(store: &impl Store, request: Request<'_>, at: Option<Timestamp>) -> Option<Decision> {
+async fn ask(store: &impl Store, request: Request<'_>, at: Option<Timestamp>) -> Option<Verdicts> {
     let request = at_or_now(request, at);
     let supported = store.supports(&request);
-    match store.decide(&request).await {
+    match store.decide(request.clone()).await {
         Ok(decision) if supported => Some(decision),
         Err(error) if !supported && error.kind() == ErrorKind::Unsupported => None,
         answer => panic!("{request:?} is supported: {supported}, and was answered {answer:?}"),

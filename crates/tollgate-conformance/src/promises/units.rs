@@ -65,12 +65,12 @@ pub async fn takes_what_unit_calls_would(harness: &impl Harness, plan: &Plan) {
             let taken = scene.take(ALICE, most).await?;
             let expected = most.min(left);
             scene.session.ensure(
-                taken.charged() == expected && taken.is_allowed() == (expected > 0 || most == 0),
+                taken.consumed() == expected && taken.is_allowed() == (expected > 0 || most == 0),
                 || format!("{left} remained, so {expected} of {most} were to be taken"),
             )?;
             let mut units = 0;
             for _ in 0..expected {
-                units += scene.consume(BOB, 1).await?.charged();
+                units += scene.consume(BOB, 1).await?.consumed();
             }
             scene
                 .session

@@ -44,7 +44,7 @@ pub async fn a_clock_that_steps_back_admits_no_more(harness: &impl Harness, plan
             let early = scene.take(ALICE, u64::MAX).await?;
             scene
                 .session
-                .ensure(early.charged() <= late_alice.remaining(), || {
+                .ensure(early.consumed() <= late_alice.remaining(), || {
                     "more than before the clock stepped back".to_owned()
                 })?;
             let early = scene.peek(BOB, 0).await?;
@@ -72,7 +72,7 @@ pub async fn reset_after_is_exact(harness: &impl Harness, plan: &Plan) {
             let capacity = limit.algorithm().capacity();
             let seen = scene.peek(ALICE, 0).await?;
             if !seen.reset_after().is_zero() {
-                let wait = u64::try_from(seen.reset_after().as_micros()).unwrap();
+                let wait = seen.reset_after().as_micros().unwrap();
                 scene.session.wait(wait - 1)?;
                 let before = scene.peek(ALICE, 0).await?;
                 scene.session.ensure(before.remaining() < capacity, || {

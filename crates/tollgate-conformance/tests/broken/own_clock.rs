@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
-use tollgate_core::{Check, Decision, Request, Store, StoreError};
+use tollgate_core::{Checks, Check, Verdicts, Request, Store, StoreError};
 
 use crate::reference::{Reference, WithoutInstants};
 use crate::store::{BrokenStore, Fault};
@@ -48,11 +48,12 @@ impl TwoStores {
 
 #[async_trait]
 impl Store for TwoStores {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let request = &request;
         self.of(request).decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.by_the_caller.reset(checks).await?;
         self.by_its_own_clock.reset(checks).await
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{
-    Check, Decision, ErrorKind, Fingerprint, Limit, Operation, Request, Store, StoreError,
+use tollgate_core::{Checks, 
+    Check, Verdicts, ErrorKind, Fingerprint, Limit, Operation, Request, Store, StoreError,
     Timestamp,
 };
 
@@ -134,7 +134,7 @@ impl BrokenStore {
     fn spoil(
         &self,
         request: &Request<'_>,
-        decision: &Decision,
+        decision: &Verdicts,
         states: &mut [State],
         now: Timestamp,
     ) -> Vec<bool> {
@@ -169,7 +169,8 @@ impl BrokenStore {
 
 #[async_trait]
 impl Store for BrokenStore {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let request = &request;
         let operation = request.operation();
         if self.is(Fault::AcceptsOtherReceipts) {
             request.validate_checks()?;
@@ -201,7 +202,7 @@ impl Store for BrokenStore {
         let checks = request.checks().iter().zip(&limits).map(|(check, limit)| {
             Check::new(limit, check.key(), self.cost(operation, check.cost()))
         });
-        let request = &Request::with_checks(operation, checks.collect::<Vec<_>>());
+        let request = &Request::new(operation, checks.collect::<Vec<_>>());
         let mut states = self.read(request, now);
         if self.is(Fault::LosesUpdates) {
             tokio::task::yield_now().await;
@@ -218,14 +219,14 @@ impl Store for BrokenStore {
         self.write(request, &written, states.clone(), now);
         if self.is(Fault::WaitsTooLittle) && decision.is_denied() {
             let late = now.saturating_add(Duration::from_micros(1));
-            let request = Request::with_checks(Operation::Peek, request.checks().to_vec());
+            let request = Request::new(Operation::Peek, request.checks().to_vec());
             let early = request.decide_on(&mut states[..], late);
             return Ok(if early.is_denied() { early } else { decision });
         }
         Ok(decision)
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         let mut held = self.held.lock().unwrap();
         for check in checks {
             if !self.is(Fault::IgnoresResets) {

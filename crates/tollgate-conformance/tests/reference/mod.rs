@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
 use tollgate_core::algorithm::State;
-use tollgate_core::{
-    Check, Decision, ErrorKind, Fingerprint, Request, Store, StoreError, Timestamp,
+use tollgate_core::{Checks, 
+    Check, Verdicts, ErrorKind, Fingerprint, Request, Store, StoreError, Timestamp,
 };
 
 /// A limit's identity and a key's two parts.
@@ -59,14 +59,15 @@ pub(crate) struct WithoutInstants<S>(pub(crate) S);
 
 #[async_trait]
 impl<S: Store> Store for WithoutInstants<S> {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let request = &request;
         if request.caller_time().is_some() {
             return Err(StoreError::new(ErrorKind::Unsupported, "no instants"));
         }
         self.0.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.0.reset(checks).await
     }
 
@@ -82,7 +83,8 @@ pub(crate) struct ReferenceStore {
 
 #[async_trait]
 impl Store for ReferenceStore {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let request = &request;
         request.validate(Fingerprint::of)?;
         let fingerprint = Fingerprint::of(request);
         let mut held = self.states.lock().unwrap();
@@ -108,7 +110,7 @@ impl Store for ReferenceStore {
         Ok(decision)
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         let mut held = self.states.lock().unwrap();
         for check in checks {
             held.remove(&place(check));

@@ -350,8 +350,8 @@ fn commit<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
 /// What a request with one check comes to, without the generality of several.
 #[inline(always)]
 fn decide<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64) -> Verdict {
-    let (limit, micros) = (machine.capacity(), now.as_micros());
-    let outcome = if cost > limit {
+    let (capacity, micros) = (machine.capacity(), now.as_micros());
+    let outcome = if cost > capacity {
         // What can never fit makes no state, unless the attempt counts.
         let at = if machine.counts_denied() {
             machine.commit(open(machine, state), micros, cost)
@@ -369,11 +369,11 @@ fn decide<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
     };
     Verdict {
         allowed: outcome.allowed,
-        limit,
+        capacity,
         remaining: outcome.status.remaining,
         retry_after: outcome.wait,
         reset_after: outcome.status.reset_after,
-        charged: if outcome.allowed { cost } else { 0 },
+        consumed: if outcome.allowed { cost } else { 0 },
         at: Timestamp::saturating_from_micros(outcome.at),
     }
 }

@@ -174,8 +174,8 @@ fn every_attempt_counts_whoever_refused_it() {
                 Request::consume(Check::new(&counting, "k", 1)).and(Check::new(&never, "k", 1));
             let decision = request.decide_on(&mut states, now);
             assert!(decision.is_denied());
-            assert_eq!(decision.verdicts()[0].remaining(), left, "{counting}");
-            assert_eq!(decision.verdicts()[0].charged(), 0, "{counting}");
+            assert_eq!(decision.as_slice()[0].remaining(), left, "{counting}");
+            assert_eq!(decision.as_slice()[0].consumed(), 0, "{counting}");
         }
         // A peek is no attempt.
         let mut fresh = State::default();
@@ -198,7 +198,7 @@ fn one_limit_alone_and_beside_one_that_allows_all_say_the_same() {
                 let one = Request::consume(check).decide_on(&mut alone, now);
                 let two = Request::consume(check).and(Check::new(&ample, "k", 1));
                 let two = two.decide_on(&mut beside, now);
-                assert_eq!(one.verdicts()[0], two.verdicts()[0], "{limit} at {now:?}");
+                assert_eq!(one.as_slice()[0], two.as_slice()[0], "{limit} at {now:?}");
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::script::Form;
 use super::twin::{Asked, MOST_PARAMETERS, Words};
 use crate::algorithm::State;
-use crate::decision::Decision;
+use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::request::{Check, Operation, Request};
 use crate::time::{MAX_EXACT, Timestamp};
@@ -64,8 +64,8 @@ fn push_member(text: &mut Vec<u8>, operation: Operation<'_>, index: usize, check
     let algorithm = check.limit().algorithm();
     let (cost, since) = match operation {
         Operation::Refund(receipt) => {
-            let charge = receipt.charges()[index];
-            (charge.amount(), charge.at().as_micros())
+            let consumed = receipt.consumed()[index];
+            (consumed.cost(), consumed.at().as_micros())
         }
         _ => (check.cost(), 0),
     };
@@ -112,7 +112,7 @@ pub(super) fn decision(
     request: &Request<'_>,
     instant: Option<Timestamp>,
     reply: &[u8],
-) -> Result<Decision, StoreError> {
+) -> Result<Verdicts, StoreError> {
     let told = Reply::read(request, reply).ok_or_else(not_understood)?;
     if instant.is_some_and(|instant| instant != told.now) {
         return Err(not_understood());
@@ -123,7 +123,7 @@ pub(super) fn decision(
         Operation::Refund(_) => {
             let checks = request.checks().iter();
             let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
-            let mut look = Request::with_checks(Operation::Peek, look);
+            let mut look = Request::new(Operation::Peek, look);
             if let Some(instant) = request.caller_time() {
                 look = look.at(instant);
             }

@@ -12,11 +12,11 @@ use super::options::{Clock, Options};
 use super::redact;
 use super::store::until;
 use crate::algorithm::{Algorithm, Plan, Told};
-use crate::decision::Decision;
+use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
-use crate::request::{Check, Operation, Request};
+use crate::request::{Check, Checks, Operation, Request};
 use crate::store::Store;
 use crate::time::{MAX_EXACT, Timestamp};
 
@@ -309,11 +309,11 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
             Step::Add(check.cost())
         }
         Operation::Consume | Operation::Peek => Step::Look,
-        Operation::Refund(receipt) if plan.window(0).is_some() => match receipt.charges()[0] {
-            charge if charge.amount() == 0 => Step::Look,
-            charge => Step::GiveBack {
-                amount: charge.amount(),
-                at: charge.at().as_micros(),
+        Operation::Refund(receipt) if plan.window(0).is_some() => match receipt.consumed()[0] {
+            consumed if consumed.cost() == 0 => Step::Look,
+            consumed => Step::GiveBack {
+                amount: consumed.cost(),
+                at: consumed.at().as_micros(),
             },
         },
         Operation::Refund(_) => return Err("an anchored window keeps the place of its first call"),
@@ -324,7 +324,8 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
 
 #[async_trait]
 impl<E: Transact> Store for PlainStore<E> {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let request = &request;
         request.validate(Fingerprint::of)?;
         let plain = plain(request).map_err(unsupported)?;
         let effect = match plain.step {
@@ -349,8 +350,8 @@ impl<E: Transact> Store for PlainStore<E> {
         })
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
-        for check in checks {
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        for check in checks.iter() {
             let Ok(plan) = plan(check.limit()) else {
                 continue;
             };
@@ -377,7 +378,7 @@ impl<E: Transact> Store for PlainStore<E> {
 
 /// Returns the decision that the machine comes to on what the server has told, unless the server
 /// has counted otherwise.
-fn decision(request: &Request<'_>, plain: &Plain<'_>, answer: &Answer) -> Option<Decision> {
+fn decision(request: &Request<'_>, plain: &Plain<'_>, answer: &Answer) -> Option<Verdicts> {
     let (mut state, now) = plain.plan.state(answer.window, answer.told)?;
     let decision = request.decide_on(&mut state, Timestamp::from_micros(now).ok()?);
     let counts = decision.is_allowed() || plain.check.limit().algorithm().counts_denied();

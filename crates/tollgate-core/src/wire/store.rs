@@ -13,10 +13,10 @@ use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
 use super::redact;
 use super::script::Script;
-use crate::decision::Decision;
+use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
-use crate::request::{Check, Operation, Request};
+use crate::request::{Check, Checks, Operation, Request};
 use crate::store::Store;
 use crate::time::Timestamp;
 
@@ -62,7 +62,7 @@ impl<E: Engine> WireStore<E> {
     /// # Errors
     ///
     /// As there.
-    pub async fn decide(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+    pub async fn decide(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         if !self.supports(request) {
             return Err(unsupported());
@@ -189,12 +189,12 @@ fn not_counted(failure: Failure) -> Failure {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<E: Engine> Store for WireStore<E> {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
-        self.decide(request).await
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.decide(&request).await
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
-        self.reset(checks).await
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.reset(&checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {

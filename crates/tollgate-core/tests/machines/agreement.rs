@@ -39,7 +39,7 @@ fn agree(
             Ask::Refund(_) if receipts.is_empty() => continue,
             Ask::Refund(index) => {
                 let receipt = receipts.swap_remove(index % receipts.len());
-                let charge = receipt.charges()[0];
+                let charge = receipt.consumed()[0];
                 let at = charge.at().as_micros();
                 let expected = naive::give_back(naive, now, at, charge.amount());
                 (
@@ -49,7 +49,7 @@ fn agree(
             }
         };
         prop_assert_eq!(of(&verdict), expected, "{:?} at {}", ask, now);
-        if verdict.charged() > 0 {
+        if verdict.consumed() > 0 {
             prop_assert_eq!(
                 verdict.decided_at().as_micros(),
                 instant,
@@ -65,7 +65,7 @@ fn agree(
 fn of(verdict: &Verdict) -> Answer {
     Answer {
         allowed: verdict.is_allowed(),
-        granted: verdict.charged(),
+        granted: verdict.consumed(),
         remaining: verdict.remaining(),
         retry_after: retry_us(verdict),
         reset_after: reset_us(verdict),

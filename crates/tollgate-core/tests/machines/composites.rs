@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{Check, Decision, Limit, Operation, Receipt, Request, Verdict};
+use tollgate_core::{Check, Verdicts, Limit, Operation, Receipt, Request, Verdict};
 
 use crate::histories::{algorithm, cases, time};
 
@@ -60,11 +60,11 @@ impl Together {
         other
     }
 
-    fn decide(&mut self, operation: Operation<'_>, times: u64, now: u64) -> Decision {
+    fn decide(&mut self, operation: Operation<'_>, times: u64, now: u64) -> Verdicts {
         let checks = self.limits.iter().zip(&self.members);
         let checks =
             checks.map(|(limit, member)| Check::new(limit, member.key, member.cost * times));
-        let request = Request::with_checks(operation, checks);
+        let request = Request::new(operation, checks);
         request.validate_checks().unwrap();
         request.decide_on(&mut self.states[..], time(now))
     }
@@ -74,7 +74,7 @@ impl Together {
         let mut verdicts = Vec::new();
         for ((limit, member), state) in self.limits.iter().zip(&self.members).zip(&self.states) {
             let check = Check::new(limit, member.key, member.cost * times);
-            let request = Request::with_checks(operation, [check]);
+            let request = Request::new(operation, [check]);
             let decision = request.decide_on(&mut state.clone(), time(self.now));
             verdicts.push(decision.verdicts()[0]);
         }
@@ -113,7 +113,7 @@ proptest! {
             if decision.is_allowed() {
                 prop_assert_eq!(verdicts, &alone[..]);
             } else {
-                prop_assert!(verdicts.iter().all(|verdict| verdict.charged() == 0));
+                prop_assert!(verdicts.iter().all(|verdict| verdict.consumed() == 0));
                 let binding = verdicts[decision.binding()];
                 prop_assert_eq!(binding.retry_after(), decision.retry_after());
                 if !together.counts_denied() {
@@ -184,8 +184,8 @@ proptest! {
         let held = together.alone(Operation::Peek, 0);
         let granted = held.iter().map(Verdict::remaining).min().unwrap().min(most);
         let decision = together.decide(Operation::TakeUpTo, times, together.now);
-        prop_assert_eq!(decision.granted(), granted);
-        prop_assert!(decision.verdicts().iter().all(|verdict| verdict.charged() == granted));
+        prop_assert_eq!(decision.consumed(), granted);
+        prop_assert!(decision.verdicts().iter().all(|verdict| verdict.consumed() == granted));
         prop_assert_eq!(decision.is_allowed(), granted > 0 || most == 0);
     }
 

@@ -84,7 +84,7 @@ proptest! {
                 let fits = if taking { held.min(cost) } else { cost };
                 let allowed = fits <= held && (fits > 0 || cost == 0);
                 prop_assert_eq!(verdict.is_allowed(), allowed, "{} at {}", cost, now);
-                prop_assert_eq!(verdict.charged(), if allowed { fits } else { 0 });
+                prop_assert_eq!(verdict.consumed(), if allowed { fits } else { 0 });
                 if allowed {
                     prop_assert_eq!(verdict.remaining(), held - fits);
                 }

@@ -8,7 +8,7 @@ use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State,
 };
 use tollgate_core::{
-    Check, Decision, Limit, Operation, Quota, Receipt, Request, Timestamp, Verdict,
+    Check, Verdicts, Limit, Operation, Quota, Receipt, Request, Timestamp, Verdict,
 };
 
 /// How many histories are tried; failures are kept beside the tests, to be tried first.
@@ -241,9 +241,9 @@ impl Subject {
         operation: Operation<'_>,
         cost: u64,
         now: u64,
-    ) -> Decision {
+    ) -> Verdicts {
         let check = Check::new(&self.limit, "key", cost);
-        Request::with_checks(operation, [check]).decide_on(&mut self.state, time(now))
+        Request::new(operation, [check]).decide_on(&mut self.state, time(now))
     }
 
     pub(crate) fn consume(&mut self, cost: u64) -> Verdict {
@@ -292,5 +292,5 @@ pub(crate) fn retry_us(verdict: &Verdict) -> Option<u64> {
 }
 
 pub(crate) fn reset_us(verdict: &Verdict) -> u64 {
-    u64::try_from(verdict.reset_after().as_micros()).unwrap()
+    verdict.reset_after().as_micros().unwrap()
 }

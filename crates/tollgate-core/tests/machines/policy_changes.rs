@@ -72,7 +72,7 @@ fn admitted(subject: &mut Subject, steps: &[Step]) -> Vec<(u64, u64)> {
     let mut admitted = Vec::new();
     for &(shift, ask) in steps {
         subject.shift(shift);
-        let charged = subject.ask(ask, &mut Vec::new()).charged();
+        let charged = subject.ask(ask, &mut Vec::new()).consumed();
         admitted.push((subject.now, charged));
     }
     admitted

@@ -53,7 +53,7 @@ proptest! {
         let cost = part(remaining, share);
         let verdict = subject.consume(cost);
         prop_assert!(verdict.is_allowed());
-        prop_assert_eq!(verdict.charged(), cost);
+        prop_assert_eq!(verdict.consumed(), cost);
         prop_assert_eq!(verdict.remaining(), remaining - cost);
         prop_assert_eq!(subject.peek(0).remaining(), remaining - cost);
     }
@@ -139,8 +139,8 @@ proptest! {
             singly.consume(1);
             true
         });
-        prop_assert_eq!(verdict.charged(), admitted.count() as u64);
-        prop_assert_eq!(verdict.is_allowed(), verdict.charged() > 0);
+        prop_assert_eq!(verdict.consumed(), admitted.count() as u64);
+        prop_assert_eq!(verdict.is_allowed(), verdict.consumed() > 0);
         if verdict.is_allowed() {
             prop_assert_eq!(&taken.peek(1), &singly.peek(1));
         } else {
@@ -158,7 +158,7 @@ proptest! {
         let second = subject.decide_at(Operation::Peek, cost, subject.now);
         prop_assert_eq!(&first, &second);
         prop_assert_eq!(&look(&subject), &before);
-        prop_assert_eq!(first.charged(), 0);
+        prop_assert_eq!(first.consumed(), 0);
         let call = subject.clone().consume(cost);
         prop_assert_eq!(first.is_allowed(), call.is_allowed());
         if call.is_allowed() || !algorithm.counts_denied() {

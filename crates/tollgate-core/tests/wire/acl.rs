@@ -194,7 +194,7 @@ fn what_was_written_before_a_command_is_refused_stays() {
         ] {
             let store = without(missing);
             let checks = [first, second].map(|limit| Check::new(limit, "k", 1));
-            let request = |operation| Request::of(operation, &checks);
+            let request = |operation| Request::new(operation, &checks);
             let error = now(store.decide(&request(Operation::Consume))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{missing}: {error}");
             // Who may do everything sees what that user has left behind.
@@ -235,7 +235,7 @@ fn user_without_pexpire_leaves_no_key_without_a_ttl() {
             let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
             // At a caller's instant, keys live for ten minutes more.
             let at = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
-            let request = |operation| Request::of(operation, &checks).at(at);
+            let request = |operation| Request::new(operation, &checks).at(at);
             let store = store(flavor, &others);
             let error = now(store.decide(&request(operation))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");

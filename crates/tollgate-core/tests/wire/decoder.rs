@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tollgate_core::{
-    Check, Decision, ErrorKind, Fingerprint, Operation, Receipt, Request, StoreError, Timestamp,
+    Check, Verdicts, ErrorKind, Fingerprint, Operation, Receipt, Request, StoreError, Timestamp,
     Verdict,
 };
 
@@ -20,14 +20,14 @@ enum Act {
 /// Returns the receipt of a call of 2 that `checks` have counted at `at`, or by the server's clock.
 fn receipt(checks: &[Check<'_>], at: Option<u64>) -> Receipt {
     let costs = checks.iter().map(|c| Check::new(c.limit(), c.key(), 2));
-    let mut request = Request::with_checks(Operation::Consume, costs);
+    let mut request = Request::new(Operation::Consume, costs);
     if let Some(at) = at {
         request = request.at(Timestamp::from_micros(at).unwrap());
     }
     let verdicts = checks.iter().map(|_| {
-        Verdict::allow(5, 3).with_charge(2, Timestamp::from_micros(at.unwrap_or(5)).unwrap())
+        Verdict::allow(5, 3).with_consumed(2, Timestamp::from_micros(at.unwrap_or(5)).unwrap())
     });
-    Decision::new(Fingerprint::of(&request), verdicts)
+    Verdicts::new(Fingerprint::of(&request), verdicts)
         .into_receipt()
         .unwrap()
 }
@@ -53,7 +53,7 @@ fn answered(
     cost: u64,
     at: Option<u64>,
     reply: &[u8],
-) -> Result<Decision, StoreError> {
+) -> Result<Verdicts, StoreError> {
     let store = Canned::store(reply);
     let limits: Vec<_> = limits.iter().map(|text| limit(text)).collect();
     let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
@@ -66,7 +66,7 @@ fn answered(
         Act::Refund => Operation::Refund(&receipt),
         Act::TakeUpTo => Operation::TakeUpTo,
     };
-    let mut request = Request::of(operation, &checks);
+    let mut request = Request::new(operation, &checks);
     if let Some(at) = at {
         request = request.at(Timestamp::from_micros(at).unwrap());
     }
@@ -167,7 +167,7 @@ fn a_refund_that_is_refused_is_an_error() {
             answered(&["gcra:5/1s"], Act::Refund, cost, None, &reply)
         };
         let decision = refund(1).unwrap();
-        let (remaining, granted) = (decision.remaining(), decision.granted());
+        let (remaining, granted) = (decision.remaining(), decision.consumed());
         assert_eq!((remaining, granted), (4, 0), "at a cost of {cost}");
         refund(0).unwrap_err();
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
-use tollgate_core::{Check, Decision, Limit, Request, Store, StoreError};
+use tollgate_core::{Check, Verdicts, Limit, Request, Store, StoreError};
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
 
@@ -192,7 +192,7 @@ pub(crate) fn consume(
     limit: &Limit,
     key: &str,
     cost: u64,
-) -> Result<Decision, StoreError> {
+) -> Result<Verdicts, StoreError> {
     now(store.decide(&Request::consume(Check::new(limit, key, cost))))
 }
 

@@ -96,7 +96,7 @@ proptest! {
             let read = decided / 1_000..=server_time(raw) / 1_000;
             let key = raw.keys(store.options()).pop();
             let ends = key.and_then(|key| expires(raw, &key));
-            let reset = u64::try_from(decision.reset_after().as_micros()).unwrap();
+            let reset = decision.reset_after().as_micros().unwrap();
             let lives = reset.div_ceil(1_000).max(1);
             let writes = match act {
                 // Where there is nothing to give back any more, nothing is written.
@@ -198,7 +198,7 @@ proptest! {
                 (Act::Refund(_), Some(receipt)) => Operation::Refund(receipt),
                 (Act::Refund(_), None) => continue,
             };
-            let mut request = Request::of(operation, &checks);
+            let mut request = Request::new(operation, &checks);
             if let Some(at) = caller {
                 request = request.at(Timestamp::from_micros(at).unwrap());
             }

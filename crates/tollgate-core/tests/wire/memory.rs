@@ -2,7 +2,7 @@
 
 use tollgate_core::wire::WireStore;
 use tollgate_core::{
-    Check, Decision, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp,
+    Check, Verdicts, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp,
 };
 use tollgate_testkit::{Flavor, Reply, Server};
 
@@ -43,14 +43,14 @@ fn decide(
     operation: Operation<'_>,
     cost: u64,
     micros: u64,
-) -> Result<Decision, StoreError> {
+) -> Result<Verdicts, StoreError> {
     let keys: Vec<_> = (0..limits.len())
         .map(|index| format!("{stem}-{index}"))
         .collect();
     let checks = limits.iter().zip(&keys);
     let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
     let at = Timestamp::from_micros(1_780_000_000_000_000 + micros).unwrap();
-    now(store.decide(&Request::of(operation, &checks).at(at)))
+    now(store.decide(&Request::new(operation, &checks).at(at)))
 }
 
 /// Returns every key of a server with what it holds, and whether it expires.

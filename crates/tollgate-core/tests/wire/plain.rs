@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 use tollgate_core::wire::{Call, Command, Engine, Failure, Options, PlainStore, Transact};
-use tollgate_core::{Check, Decision, Limit, Receipt, Request, Store};
+use tollgate_core::{Check, Verdicts, Limit, Receipt, Request, Store};
 
 use crate::engine::{limit, now};
 
@@ -214,15 +214,15 @@ impl Scene {
         Check::new(&self.limit, "k", cost)
     }
 
-    fn consume(&self, store: usize) -> Decision {
+    fn consume(&self, store: usize) -> Verdicts {
         now(self.stores[store].decide(&Request::consume(self.check(1)))).unwrap()
     }
 
-    fn peek(&self) -> Decision {
+    fn peek(&self) -> Verdicts {
         now(self.stores[0].decide(&Request::peek(self.check(1)))).unwrap()
     }
 
-    fn refund(&self, receipt: &Receipt) -> Decision {
+    fn refund(&self, receipt: &Receipt) -> Verdicts {
         now(self.stores[0].decide(&Request::refund(receipt, self.check(0)))).unwrap()
     }
 }
@@ -347,7 +347,7 @@ fn the_first_call_of_a_window_that_the_server_stepped_out_of_is_decided_at_its_s
     let told = scene.server_time() - HALF_TRIP;
     assert!(told < start, "the server has left the window");
     assert_eq!(first.verdicts()[0].decided_at().as_micros(), start);
-    let reset = u64::try_from(first.reset_after().as_micros()).unwrap();
+    let reset = first.reset_after().as_micros().unwrap();
     assert_eq!(told + reset, start + 1_000_000);
     let key = |counters: Vec<(Vec<u8>, i64)>| counters.first().unwrap().0.clone();
     let counter = key(scene.counters());

@@ -5,7 +5,7 @@ use proptest::sample::Index;
 use tollgate_core::algorithm::State;
 use tollgate_core::wire::WireStore;
 use tollgate_core::{
-    Check, Decision, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp,
+    Check, Verdicts, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp,
 };
 use tollgate_testkit::{Flavor, Reply, Server};
 
@@ -158,7 +158,7 @@ fn refund(
     limit: &Limit,
     receipt: &Receipt,
     micros: u64,
-) -> Result<Decision, StoreError> {
+) -> Result<Verdicts, StoreError> {
     let request = Request::refund(receipt, Check::new(limit, "k", 0)).at(at(micros));
     now(store.decide(&request))
 }
@@ -241,12 +241,12 @@ fn what_gives_nothing_back_is_never_too_deep() {
     // What the log and the other limit have counted in the same microsecond.
     let consume = |micros, cost| {
         let checks = [Check::new(&limit, "k", cost), Check::new(&other, "k", 1)];
-        let request = Request::with_checks(Operation::Consume, checks).at(at(micros));
+        let request = Request::new(Operation::Consume, checks).at(at(micros));
         now(store.decide(&request)).unwrap().into_receipt().unwrap()
     };
     let refund = |receipt| {
         let checks = [Check::new(&limit, "k", 0), Check::new(&other, "k", 0)];
-        let request = Request::with_checks(Operation::Refund(receipt), checks);
+        let request = Request::new(Operation::Refund(receipt), checks);
         now(store.decide(&request.at(at(entries))))
     };
     filled(&store, &limit, middle);
@@ -284,13 +284,13 @@ fn a_refund_that_is_too_deep_in_one_log_gives_back_to_no_limit() {
             let checks = order.map(|index| Check::new(&limits[index], "k", 1));
             let mut receipts = Vec::new();
             for micros in 0..entries {
-                let request = Request::of(Operation::Consume, &checks).at(at(micros));
+                let request = Request::new(Operation::Consume, &checks).at(at(micros));
                 receipts.extend(now(store.decide(&request)).unwrap().into_receipt());
             }
             let changes = || info(&server, "persistence", "rdb_changes_since_last_save");
             let middle = usize::try_from(BOUND + 1).unwrap();
             let refund = |index: usize| {
-                let request = Request::of(Operation::Refund(&receipts[index]), &checks);
+                let request = Request::new(Operation::Refund(&receipts[index]), &checks);
                 now(store.decide(&request.at(at(entries))))
             };
             let before = changes();

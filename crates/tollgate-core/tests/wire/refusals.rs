@@ -59,7 +59,7 @@ fn all_or_nothing_where_a_key_is_of_another_type() {
             let _ = now(store.decide(&Request::consume(second))).unwrap();
             let key = raw.keys(store.options()).remove(0);
             raw.command(&[b"DEL", &key]);
-            let both = Request::with_checks(Operation::Consume, [first, second]);
+            let both = Request::new(Operation::Consume, [first, second]);
             let both = now(store.decide(&both)).unwrap();
             let receipt = both.into_receipt().unwrap();
             raw.command(&[b"DEL", &key]);
@@ -70,7 +70,7 @@ fn all_or_nothing_where_a_key_is_of_another_type() {
                 Operation::Peek,
                 Operation::Refund(&receipt),
             ] {
-                let request = Request::with_checks(operation, [first, second]);
+                let request = Request::new(operation, [first, second]);
                 let error = now(store.decide(&request)).unwrap_err();
                 let advice = "another prefix";
                 says(&error, ErrorKind::Misconfigured, advice, "WRONGTYPE");
@@ -137,12 +137,12 @@ fn all_or_nothing_where_no_memory_is_left() {
             .zip(keys)
             .map(|(l, key)| Check::new(l, key, 1))
             .collect();
-        let request = Request::with_checks(Operation::Consume, checks.clone());
+        let request = Request::new(Operation::Consume, checks.clone());
         assert!(now(store.decide(&request)).unwrap().is_allowed());
         server.command(&["CONFIG", "SET", "maxmemory", "1"]);
         let error = now(store.decide(&request)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Full);
-        let look = Request::with_checks(Operation::Peek, checks);
+        let look = Request::new(Operation::Peek, checks);
         let left: Vec<_> = now(store.decide(&look))
             .unwrap()
             .verdicts()

@@ -23,7 +23,7 @@ fn decide_all(store: &WireStore<Raw>, requests: &[Vec<Limit>], mut decided: impl
         let mut decide = |operation, cost| {
             let checks = limits.iter().zip(&keys);
             let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
-            let decision = now(store.decide(&Request::of(operation, &checks))).unwrap();
+            let decision = now(store.decide(&Request::new(operation, &checks))).unwrap();
             let first = limits[0].algorithm();
             decided(&format!("{operation:?} of {} from {first}", limits.len()));
             decision.into_receipt()

@@ -12,7 +12,7 @@ fn asked(operation: Operation<'_>, limits: &[&str], at: Option<u64>) -> Asked {
     let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
     let checks = limits.iter().zip(&keys);
     let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, 1)).collect();
-    let mut request = Request::of(operation, &checks);
+    let mut request = Request::new(operation, &checks);
     if let Some(at) = at {
         request = request.at(Timestamp::from_micros(at).unwrap());
     }

@@ -56,7 +56,7 @@ impl<'r> Asked<'r> {
     pub(super) fn cost(&self, index: usize) -> Option<u64> {
         match (self.verb, self.receipt) {
             (Verb::Reset, _) => None,
-            (_, Some(receipt)) => receipt.charges().get(index).map(|charge| charge.amount()),
+            (_, Some(receipt)) => receipt.consumed().get(index).map(|charge| charge.cost()),
             (_, None) => Some(self.checks[index].cost()),
         }
     }

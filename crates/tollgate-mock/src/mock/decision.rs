@@ -50,7 +50,7 @@ pub(super) fn verdicts(
         } else {
             Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
         };
-        verdict.with_charge(consumed, asked.at.unwrap_or(Timestamp::UNIX_EPOCH))
+        verdict.with_consumed(consumed, asked.at.unwrap_or(Timestamp::UNIX_EPOCH))
     });
     Ok(verdicts.collect())
 }

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{
-    Check, Decision, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Wait,
+use tollgate_core::{Checks, 
+    Check, Verdicts, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Wait,
 };
 
 use asked::{Asked, Verb};
@@ -64,7 +64,7 @@ use expected::{Answer, Call, Expected, Standing};
 /// use tollgate_mock::MockStore;
 ///
 /// fn login(limiter: &RateLimiter<impl SyncStore>, user: &str) -> String {
-///     match limiter.check_now(user) {
+///     match limiter.check(user).run() {
 ///         Ok(decision) if decision.is_allowed() => "welcome".to_owned(),
 ///         Ok(decision) => format!("wait {}", decision.retry_after()),
 ///         Err(_) => "try again later".to_owned(),
@@ -98,7 +98,7 @@ use expected::{Answer, Call, Expected, Standing};
 /// let burst = Limit::new("burst", FixedWindow::aligned(Quota::per_second(3)))?;
 /// let daily = Limit::new("daily", FixedWindow::aligned(Quota::per_day(50)))?;
 /// let limiter = RateLimiter::new(store, [burst, daily])?;
-/// let decision = limiter.check_now("alice").unwrap();
+/// let decision = limiter.check("alice").run().unwrap();
 /// assert!(decision.is_denied());
 /// assert_eq!(decision.binding(), 1);
 /// assert_eq!(decision.verdicts()[0].remaining(), 3);
@@ -328,12 +328,12 @@ impl Expectation<'_> {
 
 #[async_trait]
 impl Store for MockStore {
-    async fn decide<'a>(&self, request: &Request<'a>) -> Result<Decision, StoreError> {
-        self.decide_now(request)
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.decide_now(&request)
     }
 
-    async fn reset<'a>(&self, checks: &[Check<'a>]) -> Result<(), StoreError> {
-        self.reset_now(checks)
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.reset_now(&checks)
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
@@ -342,7 +342,7 @@ impl Store for MockStore {
 }
 
 impl SyncStore for MockStore {
-    fn decide_now(&self, request: &Request<'_>) -> Result<Decision, StoreError> {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         let fingerprint = Fingerprint::of(request);
         let Some(asked) = Asked::of(request) else {
@@ -350,7 +350,7 @@ impl SyncStore for MockStore {
             return Err(StoreError::new(ErrorKind::Unsupported, message));
         };
         let verdicts = decision::verdicts(&asked, &self.ask(&asked))?;
-        Ok(Decision::new(fingerprint, verdicts))
+        Ok(Verdicts::new(fingerprint, verdicts))
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State,
 };
-use tollgate_core::{Check, Decision, Limit, Quota, RateLimiter, Request, Timestamp};
+use tollgate_core::{Check, Verdicts, Limit, Quota, RateLimiter, Request, Timestamp};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_testkit::{Flavor, Server};
 
@@ -64,7 +64,7 @@ struct Told {
 }
 
 impl Told {
-    fn of(decision: &Decision) -> Self {
+    fn of(decision: &Verdicts) -> Self {
         Self {
             at: decision.verdicts()[0].decided_at().as_micros(),
             is_denied: decision.is_denied(),

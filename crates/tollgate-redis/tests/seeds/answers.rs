@@ -23,12 +23,12 @@ async fn a_cost_is_taken_in_part() {
     assert!(!smaller.unwrap());
 
     let limiter = place.strict(5, 60);
-    let first = limiter.at(at_ms(START_MS)).check_n("key", 3).await;
+    let first = limiter.check("key").cost(3).at(at_ms(START_MS)).await;
     assert_eq!(first.unwrap().remaining(), 2);
-    let larger = limiter.at(at_ms(START_MS)).check_n("key", 3).await.unwrap();
+    let larger = limiter.check("key").cost(3).at(at_ms(START_MS)).await.unwrap();
     assert!(larger.is_denied());
     assert_eq!(larger.remaining(), 2);
-    let smaller = limiter.at(at_ms(START_MS)).check_n("key", 2).await;
+    let smaller = limiter.check("key").cost(2).at(at_ms(START_MS)).await;
     assert!(smaller.unwrap().is_allowed());
 }
 
@@ -50,7 +50,7 @@ async fn no_is_not_an_answer_to_how_long() {
     let limiter = place.strict(2, 60);
     let calls = [START_MS, START_MS + 1_000];
     assert_eq!(admitted_at(&limiter, "key", calls).await, 2);
-    let denied = limiter.at(at_ms(START_MS + 2_000)).check("key").await;
+    let denied = limiter.check("key").at(at_ms(START_MS + 2_000)).await;
     let wait = denied.unwrap().retry_after().duration();
     assert_eq!(wait, Some(Duration::from_secs(58)));
     let calls = [START_MS + 59_999, START_MS + 60_000];

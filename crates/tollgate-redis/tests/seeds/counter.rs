@@ -134,7 +134,7 @@ async fn a_counter_without_an_expiry_denies_for_ever() {
 
     // The window's end is in the state; that the key expires only clears it away.
     let limiter = place.limiter(FixedWindow::anchored(Quota::per_second(5)));
-    let start = limiter.at(at_ms(START_MS)).check_n("key", 5).await;
+    let start = limiter.check("key").cost(5).at(at_ms(START_MS)).await;
     assert!(start.unwrap().is_allowed());
     let own = place.own_key().await;
     let () = place.ask("PERSIST", &own).await;
@@ -160,7 +160,7 @@ async fn a_shorter_period_leaves_those_who_wait_waiting() {
     let hourly = place.limiter(log(1, 3_600));
     assert_eq!(admitted_at(&hourly, "key", [START_MS]).await, 1);
     let minutely = place.limiter(log(1, 60));
-    let soon = minutely.at(at_ms(START_MS + 1_000)).peek("key").await;
+    let soon = minutely.peek("key").at(at_ms(START_MS + 1_000)).await;
     assert_eq!(soon.unwrap().reset_after(), Duration::from_secs(59));
     let calls = [START_MS + 59_999, START_MS + 60_000];
     assert_eq!(admitted_at(&minutely, "key", calls).await, 1);

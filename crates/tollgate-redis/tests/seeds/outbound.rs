@@ -34,7 +34,7 @@ async fn refused(own: impl Into<Algorithm>, jitter_ms: u64) -> u64 {
 
 /// Returns how many milliseconds to wait before the call may be made.
 async fn wait(own: &Limiter, now_ms: u64) -> Option<u64> {
-    let decision = own.at(at_ms(now_ms)).check("own").await.unwrap();
+    let decision = own.check("own").at(at_ms(now_ms)).await.unwrap();
     let wait = decision.retry_after().as_micros().unwrap();
     decision.is_denied().then(|| wait.div_ceil(1_000))
 }

@@ -39,7 +39,7 @@ async fn seconds_that_are_over_stay() {
     let mut sizes = Vec::new();
     for window in [0, 100] {
         let now = at_ms(START_MS + 60_000 * window);
-        assert!(limiter.at(now).check("key").await.unwrap().is_allowed());
+        assert!(limiter.check("key").at(now).await.unwrap().is_allowed());
         let own = place.own_key().await;
         sizes.push(place.ask::<u64>("STRLEN", &own).await);
         assert!(place.ask::<i64>("PTTL", &own).await > 0);
@@ -106,7 +106,7 @@ async fn eight_thousand_seconds_of_calls_are_an_error() {
     let mut last = None;
     for second in 0..8_001 {
         let now = at_ms(START_MS + 1_000 * second);
-        last = Some(limiter.at(now).check("key").await.unwrap());
+        last = Some(limiter.check("key").at(now).await.unwrap());
     }
     assert_eq!(last.unwrap().remaining(), 20_000 - 8_001);
 }

@@ -150,7 +150,7 @@ pub(crate) async fn admitted_at(
 ) -> u64 {
     let mut admitted = 0;
     for now in millis {
-        let decision = limiter.at(at_ms(now)).check(key).await;
+        let decision = limiter.check(key).at(at_ms(now)).await;
         admitted += u64::from(decision.unwrap().is_allowed());
     }
     admitted

@@ -1,0 +1,394 @@
+//! Calls of a limiter, as values: they do nothing until they are awaited or run.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::decision::{Decision, Receipt, Verdicts};
+use crate::error::{ErrorKind, StoreError};
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::limiter::RateLimiter;
+use crate::request::{Check, Checks, Operation, Request};
+use crate::store::{Store, SyncStore};
+use crate::time::Timestamp;
+
+type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+
+/// A check, a peek, or a taking of up to some cost, not yet done.
+///
+/// Made by [`RateLimiter::check`], [`RateLimiter::peek`] and [`RateLimiter::take_up_to`]. End it
+/// with `.await` or [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return the errors of the store. That a call is denied is a decision, not an
+/// error.
+///
+/// # Cancel safety
+///
+/// If the future is dropped before it is done, the call may or may not have been counted.
+#[must_use = "a call does nothing until it is awaited, or ended by `run`"]
+pub struct Call<'l, 'k, S> {
+    limiter: &'l RateLimiter<S>,
+    operation: Operation<'k>,
+    key: Key<'k>,
+    cost: u64,
+    at: Option<Timestamp>,
+}
+
+impl<'l, 'k, S> Call<'l, 'k, S> {
+    #[inline(always)]
+    pub(crate) fn new(
+        limiter: &'l RateLimiter<S>,
+        operation: Operation<'k>,
+        key: Key<'k>,
+        cost: u64,
+    ) -> Self {
+        Self {
+            limiter,
+            operation,
+            key,
+            cost,
+            at: None,
+        }
+    }
+
+    /// Sets the cost, which is 1 otherwise; for
+    /// [`take_up_to`](RateLimiter::take_up_to), the most to take.
+    ///
+    /// A cost of zero is always allowed and consumes nothing. A cost above a limit's capacity is
+    /// always denied.
+    #[inline]
+    pub fn cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Sets the instant to decide at, in place of the store's own clock; see [`Request::at`] for
+    /// what that asks of callers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tollgate_core::{RateLimiter, StoreError, SyncStore, Timestamp};
+    /// # fn replay(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    /// let then = Timestamp::saturating_from_micros(1_431_857_103_000_000);
+    /// let decision = limiter.check("83.149.9.216").at(then).run()?;
+    /// assert_eq!(decision.binding().1.decided_at(), then);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    /// Returns this call as a request, to add checks of other keys to it.
+    #[inline]
+    #[must_use]
+    pub fn into_request(self) -> Request<'k>
+    where
+        'l: 'k,
+    {
+        let checks = checks(self.limiter.limits(), self.key, self.cost);
+        Request::of_parts(self.operation, checks, self.at)
+    }
+}
+
+impl<'l, S: SyncStore> Call<'l, '_, S> {
+    /// Decides this call without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    // Always inlined, for the operation and whether there is a time are known where it is called.
+    #[inline(always)]
+    pub fn run(self) -> Result<Decision<'l>, StoreError> {
+        match (self.limiter.limits(), self.operation, self.at) {
+            (limits @ [limit], Operation::Consume, None) => {
+                consume(limits, self.limiter.store(), Check::new(limit, self.key, self.cost))
+            }
+            _ => self.decide(),
+        }
+    }
+
+    fn decide(self) -> Result<Decision<'l>, StoreError> {
+        let limiter = self.limiter;
+        let checks = checks(limiter.limits(), self.key, self.cost);
+        let request = Request::of_parts(self.operation, Checks::borrowed(&checks), self.at);
+        Decision::new(limiter.limits(), limiter.store().decide_now(&request)?)
+    }
+}
+
+/// Decides what nearly every call is.
+#[inline]
+fn consume<'l>(
+    limits: &'l [Limit],
+    store: &impl SyncStore,
+    check: Check<'_>,
+) -> Result<Decision<'l>, StoreError> {
+    let (fingerprint, verdict) = store.consume_now(check)?;
+    Ok(Decision::of_one(limits, fingerprint, verdict))
+}
+
+impl<'l: 'k, 'k, S: Store> IntoFuture for Call<'l, 'k, S> {
+    type Output = Result<Decision<'l>, StoreError>;
+    type IntoFuture = Deciding<'l, 'k>;
+
+    #[inline]
+    fn into_future(self) -> Deciding<'l, 'k> {
+        let limiter = self.limiter;
+        Deciding {
+            limits: limiter.limits(),
+            verdicts: limiter.store().decide(self.into_request()),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Call<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("operation", &self.operation)
+            .field("limits", &self.limiter.limits())
+            .field("key", &self.key)
+            .field("cost", &self.cost)
+            .field("at", &self.at)
+            .finish()
+    }
+}
+
+/// The future of a [`Call`].
+#[must_use = "a future does nothing until it is awaited"]
+pub struct Deciding<'l, 'k> {
+    limits: &'l [Limit],
+    verdicts: Boxed<'k, Result<Verdicts, StoreError>>,
+}
+
+impl<'l> Future for Deciding<'l, '_> {
+    type Output = Result<Decision<'l>, StoreError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let limits = self.limits;
+        let verdicts = self.verdicts.as_mut().poll(context);
+        verdicts.map(|verdicts| Decision::new(limits, verdicts?))
+    }
+}
+
+impl fmt::Debug for Deciding<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deciding")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A refund, not yet done, made by [`RateLimiter::refund`]. End it with `.await` or
+/// [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return a [`RefundError`], which holds the receipt if nothing was given back.
+/// A receipt of another key, another limit or the other clock is
+/// [`Malformed`](ErrorKind::Malformed). On a server, a refund of a
+/// [`SlidingLog`](crate::algorithm::SlidingLog) that holds more than 2,000 calls before the refunded
+/// one and more than 2,000 after it is [`Unsupported`](ErrorKind::Unsupported): the call counts until
+/// it leaves the window.
+#[must_use = "a refund does nothing until it is awaited, or ended by `run`"]
+pub struct Refund<'l, 'k, S> {
+    limiter: &'l RateLimiter<S>,
+    key: Key<'k>,
+    receipt: Receipt,
+    at: Option<Timestamp>,
+}
+
+impl<'l, 'k, S> Refund<'l, 'k, S> {
+    #[inline]
+    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, receipt: Receipt) -> Self {
+        Self {
+            limiter,
+            key,
+            receipt,
+            at: None,
+        }
+    }
+
+    /// Sets the instant to decide at, which it needs if and only if the call that consumed was given
+    /// one.
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    fn request(&self) -> Request<'_> {
+        let checks = checks(self.limiter.limits(), self.key, 0);
+        Request::of_parts(Operation::Refund(&self.receipt), checks, self.at)
+    }
+
+    fn finish(
+        self,
+        verdicts: Result<Verdicts, StoreError>,
+    ) -> Result<Decision<'l>, RefundError> {
+        verdicts
+            .and_then(|verdicts| Decision::new(self.limiter.limits(), verdicts))
+            .map_err(|error| RefundError::new(error, self.receipt))
+    }
+}
+
+impl<'l, S: SyncStore> Refund<'l, '_, S> {
+    /// Gives back without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store, with the receipt if nothing was given back.
+    pub fn run(self) -> Result<Decision<'l>, RefundError> {
+        let verdicts = self.limiter.store().decide_now(&self.request());
+        self.finish(verdicts)
+    }
+}
+
+impl<'l: 'k, 'k, S: Store> IntoFuture for Refund<'l, 'k, S> {
+    type Output = Result<Decision<'l>, RefundError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let verdicts = self.limiter.store().decide(self.request()).await;
+            self.finish(verdicts)
+        })
+    }
+}
+
+impl<S> fmt::Debug for Refund<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refund")
+            .field("limits", &self.limiter.limits())
+            .field("key", &self.key)
+            .field("receipt", &self.receipt)
+            .field("at", &self.at)
+            .finish()
+    }
+}
+
+/// A refund that failed.
+#[derive(Debug)]
+pub struct RefundError {
+    error: StoreError,
+    receipt: Option<Box<Receipt>>,
+}
+
+impl RefundError {
+    fn new(error: StoreError, receipt: Receipt) -> Self {
+        let nothing_happened = match error.kind() {
+            ErrorKind::Full
+            | ErrorKind::Malformed
+            | ErrorKind::Unavailable
+            | ErrorKind::Unsupported => true,
+            ErrorKind::Misconfigured | ErrorKind::Protocol | ErrorKind::Unknown => false,
+        };
+        Self {
+            error,
+            receipt: nothing_happened.then(|| Box::new(receipt)),
+        }
+    }
+
+    /// Returns the receipt if nothing was given back, or `None` if it may have been.
+    ///
+    /// If [the error is retryable](StoreError::is_retryable), the refund may be tried again with it.
+    #[must_use]
+    pub fn into_receipt(self) -> Option<Receipt> {
+        self.receipt.map(|receipt| *receipt)
+    }
+
+    /// Returns what went wrong.
+    #[must_use]
+    pub fn error(&self) -> &StoreError {
+        &self.error
+    }
+
+    /// Returns what kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.error.kind()
+    }
+}
+
+impl fmt::Display for RefundError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for RefundError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl From<RefundError> for StoreError {
+    fn from(error: RefundError) -> Self {
+        error.error
+    }
+}
+
+/// A reset, not yet done, made by [`RateLimiter::reset`]. End it with `.await` or
+/// [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return the errors of the store. After one that is
+/// [`Unknown`](ErrorKind::Unknown), reset again.
+#[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
+pub struct Reset<'l, 'k, S> {
+    limiter: &'l RateLimiter<S>,
+    key: Key<'k>,
+}
+
+impl<'l, 'k, S> Reset<'l, 'k, S> {
+    #[inline]
+    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
+        Self { limiter, key }
+    }
+}
+
+impl<S: SyncStore> Reset<'_, '_, S> {
+    /// Forgets without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn run(self) -> Result<(), StoreError> {
+        let checks = checks(self.limiter.limits(), self.key, 0);
+        self.limiter.store().reset_now(&checks)
+    }
+}
+
+impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
+    type Output = Result<(), StoreError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let checks = checks(self.limiter.limits(), self.key, 0);
+        self.limiter.store().reset(checks)
+    }
+}
+
+impl<S> fmt::Debug for Reset<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reset")
+            .field("limits", &self.limiter.limits())
+            .field("key", &self.key)
+            .finish()
+    }
+}
+
+#[inline(always)]
+fn checks<'c>(limits: &'c [Limit], key: Key<'c>, cost: u64) -> Checks<'c> {
+    limits
+        .iter()
+        .map(|limit| Check::new(limit, key, cost))
+        .collect()
+}
