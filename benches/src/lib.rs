@@ -9,7 +9,7 @@ use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as G
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
-use tollgate_core::{Verdicts, Limit, LimitError, Quota, RateLimiter};
+use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter};
 use tollgate_memory::MemoryStore;
 
 /// Whether every call of a benchmark is admitted, or none.
@@ -38,7 +38,7 @@ impl Subject for RateLimiter<MemoryStore> {
         let decision = self.check(key).run();
         black_box(&decision)
             .as_ref()
-            .is_ok_and(Verdicts::is_allowed)
+            .is_ok_and(Decision::is_allowed)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, RateLimiter, Store};
+use tollgate_core::{Decision, ErrorKind, RateLimiter, Store};
 use tollgate_testkit::Server;
 
 /// Cuts the connection of ten calls after the server has them and before it replies, and checks
@@ -21,7 +21,7 @@ pub(crate) async fn is_not_asked_for_again<S: Store + 'static>(
         server.pause();
         let call = tokio::spawn({
             let limiter = Arc::clone(&limiter);
-            async move { limiter.check("key").await }
+            async move { limiter.check("key").await.map(Decision::into_verdicts) }
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
         let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];

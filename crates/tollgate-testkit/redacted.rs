@@ -116,7 +116,7 @@ async fn ask<S: Store + Debug>(store: &S, receipt: &Receipt) -> Vec<StoreError> 
         if !store.supports(&request) {
             continue;
         }
-        match store.decide(&request).await {
+        match store.decide(request).await {
             Ok(decision) => hides(&format!("{decision:?}")),
             Err(error) => errors.push(error),
         }
@@ -131,7 +131,7 @@ async fn ask<S: Store + Debug>(store: &S, receipt: &Receipt) -> Vec<StoreError> 
 async fn receipt(store: &impl Store) -> Receipt {
     let limit = limit();
     let request = Request::consume(Check::new(&limit, key(), 1));
-    let decision = store.decide(&request).await.unwrap();
+    let decision = store.decide(request).await.unwrap();
     decision.into_receipt().unwrap()
 }
 
@@ -165,7 +165,7 @@ pub(crate) async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
     server.command(&["SADD", key, "member"]);
     let limit = limit();
     let request = Request::consume(Check::new(&limit, self::key(), 1));
-    let error = store.decide(&request).await.unwrap_err();
+    let error = store.decide(request).await.unwrap_err();
     is_redacted(&error, "WRONGTYPE");
 }
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{
-    Verdicts, Key, Limit, LimitError, Operation, RateLimiter, Store, StoreError, Wait,
-};
+use tollgate_core::{Key, Limit, LimitError, Operation, RateLimiter, Store, StoreError, Verdicts};
 use tollgate_redis::Options;
 
 use crate::cli::{CallOptions, SubjectOptions};
@@ -39,8 +37,14 @@ fn decide(
 ) -> Result<ExitCode, Failure> {
     let CallOptions { subject, cost } = options;
     let (limits, decision) = ask(subject, async |limiter, key| {
-        let request = limiter.request(operation, key, *cost);
-        limiter.store().decide(&request).await
+        let call = match operation {
+            Operation::Peek => limiter.peek(key),
+            _ => limiter.check(key),
+        };
+        limiter
+            .store()
+            .decide(call.cost(*cost).into_request())
+            .await
     })?;
     let answer = Answer::new(command, options, &limits, &decision);
     say(subject.server.json, output, &answer, || {
@@ -94,20 +98,15 @@ fn ask<T>(
 /// Reads the limits of the command line.
 fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
     let limit = |text: &String| {
-        // In front of the first option of an algorithm stands more than a name.
-        let named = text.split_once('=').filter(|(name, _)| !name.contains(':'));
-        let Some((name, algorithm)) = named else {
+        if text.parse::<Algorithm>().is_ok() {
             return Err(Failure::LimitUnnamed {
                 limit: text.clone(),
             });
-        };
-        algorithm
-            .parse::<Algorithm>()
-            .and_then(|algorithm| Limit::new(name, algorithm))
-            .map_err(|source: LimitError| Failure::Limit {
-                limit: text.clone(),
-                source,
-            })
+        }
+        text.parse().map_err(|source: LimitError| Failure::Limit {
+            limit: text.clone(),
+            source,
+        })
     };
     texts.iter().map(limit).collect()
 }
@@ -215,10 +214,10 @@ impl<'a> Answer<'a> {
         let said = |(limit, verdict): (&Limit, &tollgate_core::Verdict)| Said {
             limit: limit.to_string(),
             allowed: verdict.is_allowed(),
-            capacity: verdict.limit(),
+            capacity: verdict.capacity(),
             remaining: verdict.remaining(),
             retry_after: verdict.retry_after().duration(),
-            reset_after: ever(verdict.reset_after()),
+            reset_after: verdict.reset_after().duration(),
         };
         Self {
             command,
@@ -227,9 +226,9 @@ impl<'a> Answer<'a> {
             cost: options.cost,
             allowed: decision.is_allowed(),
             remaining: decision.remaining(),
-            retry_after: Wait::duration(decision.retry_after()),
-            reset_after: ever(decision.reset_after()),
-            limits: limits.iter().zip(decision.verdicts()).map(said).collect(),
+            retry_after: decision.retry_after().duration(),
+            reset_after: decision.reset_after().duration(),
+            limits: limits.iter().zip(decision.as_slice()).map(said).collect(),
         }
     }
 
@@ -270,11 +269,6 @@ impl<'a> Answer<'a> {
 
 fn wait(wait: Option<Duration>) -> String {
     wait.map_or_else(|| "never".to_owned(), |wait| Span(wait).to_string())
-}
-
-/// Returns a wait that is not for ever.
-fn ever(wait: Duration) -> Option<Duration> {
-    (wait < Duration::MAX).then_some(wait)
 }
 
 #[cfg(test)]

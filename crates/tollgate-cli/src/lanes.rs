@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::{select, signal, time};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Verdicts, ErrorKind, RateLimiter, Store, StoreError};
+use tollgate_core::{Decision, ErrorKind, RateLimiter, Store, StoreError, Verdicts};
 use tollgate_redis::Options;
 
 use crate::failure::{Failure, Told};
@@ -141,6 +141,7 @@ async fn decide_lane(
 ) {
     for event in events {
         let decision = limiter.check(&event.key.to_bytes()[..]).at(event.at).await;
+        let decision = decision.map(Decision::into_verdicts);
         let failed = decision.is_err();
         if decided.send(decision).await.is_err() || failed {
             return;

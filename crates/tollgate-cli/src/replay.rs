@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Verdicts, Limit, LimitError, Operation, RateLimiter, SyncStore};
+use tollgate_core::{Limit, LimitError, RateLimiter, Verdicts};
 use tollgate_memory::MemoryStore;
 
 use crate::cli::ReplayOptions;
@@ -152,10 +152,8 @@ pub(crate) fn decide(
     let limiter = limiter(store, algorithms)?;
     for event in trace.events() {
         let key = event.key.to_bytes();
-        let request = limiter
-            .request(Operation::Consume, &key[..], 1)
-            .at(event.at);
-        see(event, &limiter.store().decide_now(&request)?);
+        let decision = limiter.check(&key[..]).at(event.at).run()?;
+        see(event, &decision.into_verdicts());
     }
     Ok(())
 }

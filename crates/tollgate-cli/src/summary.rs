@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Verdicts, Timestamp};
+use tollgate_core::{Timestamp, Verdicts};
 
 use crate::text::{Grouped, Share, Table, utc_second};
 use crate::trace::{Event, Trace};
@@ -43,7 +43,7 @@ impl Tally {
         }
         key.denied += 1;
         self.denied += 1;
-        for (limit, verdict) in self.limits.iter_mut().zip(decision.verdicts()) {
+        for (limit, verdict) in self.limits.iter_mut().zip(decision.as_slice()) {
             limit.refused += u64::from(!verdict.is_allowed());
         }
     }

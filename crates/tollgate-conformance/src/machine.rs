@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Verdicts, Limit, Request, Timestamp};
+use tollgate_core::{Check, Limit, Request, Timestamp, Verdicts};
 
 /// What a store must be indistinguishable from.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! One limit, two keys, and the instant at which a promise is put to the test.
 
-use tollgate_core::{Check, Verdicts, Limit, Receipt, Request, Verdict};
+use tollgate_core::{Check, Limit, Receipt, Request, Verdict, Verdicts};
 
 use crate::harness::{Harness, OwnedKey};
 use crate::history::{Asked, Move, Start, Step};

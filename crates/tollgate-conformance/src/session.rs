@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use tollgate_core::{
-    Check, Verdicts, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp, Verdict,
+    Check, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp, Verdict, Verdicts,
 };
 
 use crate::clock::takes;

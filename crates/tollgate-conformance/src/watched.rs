@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tollgate_core::{Checks, Check, Verdicts, Request, Store, StoreError};
+use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
 
 use crate::harness::Harness;
 use crate::plan::Plan;

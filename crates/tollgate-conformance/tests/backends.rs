@@ -16,8 +16,8 @@ use machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tollgate_conformance::fresh_key;
-use tollgate_core::{Checks, 
-    Check, Verdicts, Key, Limit, Operation, Receipt, Request, Store, StoreError, Timestamp,
+use tollgate_core::{
+    Check, Checks, Key, Limit, Operation, Receipt, Request, Store, StoreError, Timestamp, Verdicts,
 };
 use tollgate_fred::FredStore;
 use tollgate_memory::MemoryStore;
@@ -111,7 +111,7 @@ impl Store for Machines {
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.0.lock().unwrap().reset(checks);
+        self.0.lock().unwrap().reset(&checks);
         Ok(())
     }
 
@@ -157,7 +157,7 @@ async fn ask(
             None => return "nothing to give back".to_owned(),
         },
         Act::Reset => {
-            subject.store.reset(&asked).await.unwrap();
+            subject.store.reset(asked[..].into()).await.unwrap();
             return "reset".to_owned();
         }
     };
@@ -165,7 +165,7 @@ async fn ask(
         Some((asked, receipt)) => Request::new(Operation::Refund(receipt), checks(asked)),
         None => Request::new(operation, asked.clone()),
     };
-    let decision = subject.store.decide(&request.at(now)).await.unwrap();
+    let decision = subject.store.decide(request.at(now)).await.unwrap();
     let said = format!("{decision:?}");
     if let Some(receipt) = decision.into_receipt() {
         subject.receipts.push((step.checks.clone(), receipt));

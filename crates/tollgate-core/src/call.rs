@@ -108,9 +108,11 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
         match (self.limiter.limits(), self.operation, self.at) {
-            (limits @ [limit], Operation::Consume, None) => {
-                consume(limits, self.limiter.store(), Check::new(limit, self.key, self.cost))
-            }
+            (limits @ [limit], Operation::Consume, None) => consume(
+                limits,
+                self.limiter.store(),
+                Check::new(limit, self.key, self.cost),
+            ),
             _ => self.decide(),
         }
     }
@@ -228,10 +230,7 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
         Request::of_parts(Operation::Refund(&self.receipt), checks, self.at)
     }
 
-    fn finish(
-        self,
-        verdicts: Result<Verdicts, StoreError>,
-    ) -> Result<Decision<'l>, RefundError> {
+    fn finish(self, verdicts: Result<Verdicts, StoreError>) -> Result<Decision<'l>, RefundError> {
         verdicts
             .and_then(|verdicts| Decision::new(self.limiter.limits(), verdicts))
             .map_err(|error| RefundError::new(error, self.receipt))

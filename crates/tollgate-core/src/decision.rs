@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use crate::one_or_many::OneOrMany;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
+use crate::one_or_many::OneOrMany;
 use crate::time::{Timestamp, Wait};
-
 
 /// What one limit says about a call.
 ///
@@ -213,7 +212,8 @@ impl Verdicts {
     }
 
     /// Returns the index of the binding limit; see [`Decision::binding`].
-    fn binding(&self) -> usize {
+    #[must_use]
+    pub fn binding(&self) -> usize {
         let mut best = 0;
         for (index, verdict) in self.verdicts.iter().enumerate() {
             let held = &self.verdicts[best];
@@ -478,7 +478,9 @@ impl fmt::Debug for Decision<'_> {
 fn other_number(limits: usize, verdicts: usize) -> StoreError {
     StoreError::new(
         ErrorKind::Protocol,
-        format!("the store answered for {verdicts} limits instead of {limits}: this is a bug in it"),
+        format!(
+            "the store answered for {verdicts} limits instead of {limits}: this is a bug in it"
+        ),
     )
 }
 

@@ -53,12 +53,14 @@ pub enum LimitError {
     /// A limiter was given no limit.
     #[error("a limiter needs at least one limit")]
     NoLimits,
-    /// A text is not a limit.
-    #[error("{text:?} is not understood: expected {expected}")]
+    /// A text is not a limit, an algorithm or a quota.
+    #[error("{}", misread(text, *at, expected))]
     Syntax {
         /// The text given.
         text: String,
-        /// The form expected.
+        /// The byte of the text from which on it could not be read.
+        at: usize,
+        /// What should have stood there.
         expected: &'static str,
     },
     /// An instant lies before 1970 or after 2^53 - 1 microseconds.
@@ -72,6 +74,16 @@ pub enum LimitError {
         /// The largest that would be accepted.
         most: usize,
     },
+}
+
+/// Returns what is wrong with a text, and where.
+fn misread(text: &str, at: usize, expected: &str) -> String {
+    let (read, rest) = text.split_at_checked(at).unwrap_or((text, ""));
+    if rest.is_empty() {
+        return format!("{text:?} ends too early: expected {expected}");
+    }
+    let character = read.chars().count() + 1;
+    format!("{text:?} is wrong at character {character} ({rest:?}): expected {expected}")
 }
 
 /// A failure to reach a decision. That a call is denied is a decision, never an error.

@@ -1,9 +1,9 @@
 //! The two phases of a decision: what each limit says, then what is recorded.
 
 use crate::algorithm::{State, States};
-use crate::decision::{Verdicts, Verdict};
-use crate::one_or_many::OneOrMany;
+use crate::decision::{Verdict, Verdicts};
 use crate::fingerprint::Fingerprint;
+use crate::one_or_many::OneOrMany;
 use crate::request::{Check, Operation, Request};
 use crate::time::{Timestamp, Wait};
 

@@ -5,14 +5,15 @@ mod call;
 mod decision;
 mod error;
 mod evaluation;
-mod one_or_many;
 mod fingerprint;
 mod key;
 mod limit;
 mod limiter;
+mod one_or_many;
 mod quota;
 mod request;
 mod store;
+mod text;
 mod time;
 #[cfg(feature = "wire")]
 pub mod wire;

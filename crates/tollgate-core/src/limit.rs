@@ -1,11 +1,13 @@
-//! A named quota with its algorithm.
+//! `Limit`: a quota with a name and an algorithm.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use crate::algorithm::Algorithm;
 use crate::error::LimitError;
+use crate::text::Reader;
 
 const LONGEST_NAME: usize = 64;
 
@@ -29,6 +31,13 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 ///
 /// let limit = Limit::new("login", Gcra::new(Quota::per_minute(5))?)?;
 /// assert_eq!(limit.to_string(), "login=gcra:5/1m");
+/// assert_eq!(limit, "login=gcra:5/1m".parse()?);
+///
+/// let wrong = "login=gcra:5/1min".parse::<Limit>().unwrap_err();
+/// assert_eq!(
+///     wrong.to_string(),
+///     r#""login=gcra:5/1min" is wrong at character 15 ("min"): expected a unit: us, ms, s, m, h or d"#
+/// );
 /// assert!(matches!(Limit::new("", *limit.algorithm()), Err(LimitError::BadName { .. })));
 /// # Ok::<(), LimitError>(())
 /// ```
@@ -101,6 +110,26 @@ impl Limit {
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    /// Reads `NAME=ALGORITHM:N/WINDOW[,OPTION...]`, such as `login=gcra:10/1m,burst=3`, as `Display`
+    /// writes it; [`Algorithm`] lists the options.
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let name = text.split_once('=').map(|(name, _)| name);
+        // An `=` after a colon belongs to an option.
+        let Some(name) = name.filter(|name| !name.contains(':')) else {
+            return Err(LimitError::Syntax {
+                text: text.to_owned(),
+                at: 0,
+                expected: "a name and `=` before the algorithm, such as `login=gcra:10/1m`",
+            });
+        };
+        let algorithm = Algorithm::read(Reader::new(text, name.len() + 1))?;
+        Self::new(name, algorithm)
     }
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::LimitError;
+use crate::text::Reader;
 use crate::time::MAX_EXACT;
 
 const SECOND_US: u64 = 1_000_000;
@@ -138,23 +139,33 @@ impl FromStr for Quota {
 
     /// Reads `N/WINDOW`, such as `20/1h`; units of a window are `us`, `ms`, `s`, `m`, `h` and `d`.
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        let bad = || LimitError::Syntax {
-            text: text.to_owned(),
-            expected: "N/WINDOW, such as 20/1h (units: us ms s m h d)",
-        };
-        let (amount, window) = text.split_once('/').ok_or_else(bad)?;
-        if amount.starts_with('+') {
-            return Err(bad());
+        let mut reader = Reader::new(text, 0);
+        let quota = Self::read(&mut reader)?;
+        if reader.is_at_end() {
+            Ok(quota)
+        } else {
+            Err(reader.expected(reader.at(), "the end"))
         }
-        let digits = window.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
-        let (count, unit) = window.split_at(digits);
-        let amount: u64 = amount.parse().map_err(|_| bad())?;
-        let count: u64 = count.parse().map_err(|_| bad())?;
-        let (unit, _) = UNITS
-            .into_iter()
-            .find(|(_, name)| *name == unit)
-            .ok_or_else(bad)?;
-        let micros = count.checked_mul(unit).ok_or_else(bad)?;
+    }
+}
+
+impl Quota {
+    /// Reads a quota, as far as it goes.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, LimitError> {
+        let amount = reader.number("a whole number and `/WINDOW`, such as `20/1h`")?;
+        if !reader.skip('/') {
+            return Err(reader.expected(reader.at(), "`/` and a window, such as `/1h`"));
+        }
+        let window = "a window of 1 us to 2^53 - 1 us, such as `1h`";
+        let start = reader.at();
+        let count = reader.number(window)?;
+        let unit_at = reader.at();
+        let name = reader.word();
+        let unit = UNITS.into_iter().find(|(_, known)| *known == name);
+        let (unit, _) =
+            unit.ok_or_else(|| reader.expected(unit_at, "a unit: us, ms, s, m, h or d"))?;
+        let micros = count.checked_mul(unit);
+        let micros = micros.ok_or_else(|| reader.expected(start, window))?;
         Self::new(amount, Duration::from_micros(micros))
     }
 }

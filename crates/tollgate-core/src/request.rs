@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::ops::Deref;
 
 use crate::algorithm::{State, States};
-use crate::decision::{Verdicts, Receipt, Verdict};
+use crate::decision::{Receipt, Verdict, Verdicts};
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;

@@ -124,10 +124,7 @@ macro_rules! forward {
             }
 
             #[inline]
-            fn consume_now(
-                &self,
-                check: Check<'_>,
-            ) -> Result<(Fingerprint, Verdict), StoreError> {
+            fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
                 (**self).consume_now(check)
             }
 

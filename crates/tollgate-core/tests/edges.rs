@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
-    Check, Verdicts, ErrorKind, Fingerprint, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT,
-    Operation, Quota, RateLimiter, Request, StoreError, Timestamp, Verdict, Wait,
+    Check, ErrorKind, Fingerprint, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT, Operation, Quota,
+    RateLimiter, Request, StoreError, Timestamp, Verdict, Verdicts, Wait,
 };
 
 #[test]
 fn the_first_of_limits_that_leave_the_same_binds() {
-    let request = Request::new(Operation::Consume, []);
+    let request = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
     let of = |verdicts: &[Verdict]| {
         Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied()).binding()
     };
@@ -122,7 +122,7 @@ fn an_error_keeps_its_cause_and_says_whether_to_try_again() {
 
 #[test]
 fn decisions_of_other_verdicts_are_others() {
-    let request = Request::new(Operation::Consume, []);
+    let request = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
     let of =
         |verdicts: &[Verdict]| Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied());
     let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));

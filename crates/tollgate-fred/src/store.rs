@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Checks, Check, Verdicts, ErrorKind, Request, Store, StoreError};
+use tollgate_core::{Checks, ErrorKind, Request, Store, StoreError, Verdicts};
 
 use crate::clients::Clients;
 use crate::connect::Connection;
@@ -89,12 +89,11 @@ impl<C: Clients> FredStore<C> {
 #[async_trait]
 impl<C: Clients> Store for FredStore<C> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let request = &request;
-        self.store.decide(request).await
+        self.store.decide(&request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.store.reset(checks).await
+        self.store.reset(&checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {

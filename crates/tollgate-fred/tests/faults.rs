@@ -19,7 +19,7 @@ fn limiter<S: Store>(store: S) -> RateLimiter<S> {
 
 async fn call<S: Store>(limiter: &RateLimiter<S>) -> Result<u64, StoreError> {
     let decision = limiter.check("alice").at(NOW).await?;
-    Ok(decision.verdicts()[0].remaining())
+    Ok(decision.remaining())
 }
 
 fn options(deadline: Duration) -> Options {

@@ -42,9 +42,12 @@ async fn a_cluster_hides_the_key() {
     let store = FredStore::connect(&url, options()).await.unwrap();
     let limit = limit();
     let check = Check::new(&limit, key(), 1);
-    let error = store.decide(&Request::consume(check)).await.unwrap_err();
+    let error = store.decide(Request::consume(check)).await.unwrap_err();
     is_redacted(&error, "unknown command");
-    is_redacted(&store.reset([check].into()).await.unwrap_err(), "unknown command");
+    is_redacted(
+        &store.reset([check].into()).await.unwrap_err(),
+        "unknown command",
+    );
 }
 
 #[tokio::test]
@@ -56,7 +59,7 @@ async fn redirections_hide_the_key() {
     for node in cluster.nodes() {
         // A client of one node follows nothing.
         let store = FredStore::connect(&node.url(), options()).await.unwrap();
-        if let Err(error) = store.decide(&request).await {
+        if let Err(error) = store.decide(request.clone()).await {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             is_redacted(&error, "");
             moved += 1;

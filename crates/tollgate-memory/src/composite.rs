@@ -3,7 +3,7 @@
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{State, States};
-use tollgate_core::{Verdicts, Fingerprint, Request, StoreError};
+use tollgate_core::{Fingerprint, Request, StoreError, Verdicts};
 
 use crate::probe::{KeyHasher, Probe};
 use crate::shard::{Entry, Shard};

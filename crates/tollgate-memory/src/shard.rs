@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Verdicts, Fingerprint, Limit, Request, Timestamp};
+use tollgate_core::{Fingerprint, Limit, Request, Timestamp, Verdicts};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
 

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Checks, Fingerprint, Operation, Verdict, Verdicts, ErrorKind, Request, Store, StoreError, SyncStore, Timestamp};
+use tollgate_core::{
+    Check, Checks, ErrorKind, Fingerprint, Operation, Request, Store, StoreError, SyncStore,
+    Timestamp, Verdict, Verdicts,
+};
 
 use crate::clock::{Clock, Source, SystemClock};
 use crate::probe::{KeyHasher, Probe};
@@ -347,12 +350,6 @@ impl MemoryStore {
         Ok(entry.decide(request, fingerprint, now))
     }
 
-    /// Decides to consume for a key that was not held a moment ago, or at no cost.
-    #[cold]
-    fn consume_new(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
-        self.decide_one(&Request::consume(check), &check)?.into_one()
-    }
-
     /// Decides about a key that was not held a moment ago.
     #[cold]
     fn decide_new(
@@ -494,7 +491,10 @@ impl SyncStore for MemoryStore {
         let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
         let Some(entry) = entry else {
             drop(shard);
-            return self.consume_new(check);
+            let request = Request::consume(check);
+            return self
+                .decide_new(&request, &probe, Timeline::Store)?
+                .into_one();
         };
         let verdict = check.consume_from(&mut entry.state, now);
         if verdict.is_allowed() || check.limit().algorithm().counts_denied() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
 use tollgate_core::{
-    Check, Verdicts, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp,
+    Check, Decision, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp,
 };
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
@@ -138,7 +138,7 @@ fn an_interrupted_call_gets_no_second_window() {
             interrupted.resumed.wait();
             sweeps.join().unwrap();
             let late = late.join().unwrap();
-            let at = late.verdicts()[0].decided_at();
+            let at = late.binding().1.decided_at();
             let within = at.saturating_duration_since(start) < Duration::from_secs(1);
             assert!(late.is_denied() || !within, "ten within a second: {late:?}");
         });
@@ -201,7 +201,7 @@ fn a_call_for_a_new_key_reads_the_clock_with_its_lock_held() {
             store.sweep();
             sender.send(()).unwrap();
             let late = late.join().unwrap();
-            let at = |decision: &Verdicts| decision.verdicts()[0].decided_at();
+            let at = |decision: &Decision<'_>| decision.binding().1.decided_at();
             let apart = at(&early).saturating_duration_since(at(&late));
             assert!(
                 early.is_denied() || late.is_denied() || apart >= Duration::from_secs(1),

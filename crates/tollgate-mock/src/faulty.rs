@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{Checks, Check, Verdicts, ErrorKind, Request, Store, StoreError, SyncStore};
+use tollgate_core::{Check, Checks, ErrorKind, Request, Store, StoreError, SyncStore, Verdicts};
 
 /// What goes wrong with one call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, Verdicts, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError, SyncStore,
+    Check, Checks, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError, SyncStore,
+    Verdicts,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -88,7 +89,12 @@ async fn a_reset_goes_wrong_like_any_call() {
     );
     assert_eq!(remaining(&limiter), 9);
     assert_eq!(
-        limiter.store().reset(&checks).await.unwrap_err().kind(),
+        limiter
+            .store()
+            .reset(checks.into())
+            .await
+            .unwrap_err()
+            .kind(),
         ErrorKind::Unknown
     );
     assert_eq!(remaining(&limiter), 10);
@@ -114,7 +120,7 @@ async fn call_that_the_store_does_not_carry_out_takes_no_fault() {
     let twice = Check::new(&limiter.limits()[0], "k", 1);
     let malformed = Request::consume(twice).and(twice);
     let store = limiter.store();
-    let error = store.decide(&malformed).await.unwrap_err();
+    let error = store.decide(malformed.clone()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
     let error = store.decide_now(&malformed).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
@@ -131,11 +137,11 @@ struct Unsupporting;
 
 #[async_trait::async_trait]
 impl Store for Unsupporting {
-    async fn decide<'a>(&self, _request: &Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&self, _request: Request<'a>) -> Result<Verdicts, StoreError> {
         Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
     }
 
-    async fn reset<'a>(&self, _checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, _checks: Checks<'a>) -> Result<(), StoreError> {
         Ok(())
     }
 

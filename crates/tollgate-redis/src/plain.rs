@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
 use tollgate_core::wire::{self, Command, Engine, Failure, Options, Transact};
-use tollgate_core::{Checks, Check, Verdicts, ErrorKind, Limit, Request, Store, StoreError};
+use tollgate_core::{Checks, ErrorKind, Limit, Request, Store, StoreError, Verdicts};
 
 use crate::engine::RedisEngine;
 use crate::failure;
@@ -131,7 +131,6 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let request = &request;
         self.0.decide(request).await
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Checks, Check, Verdicts, Request, Store, StoreError};
+use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
 
 use crate::engine::RedisEngine;
 
@@ -80,12 +80,11 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let request = &request;
-        self.0.decide(request).await
+        self.0.decide(&request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.0.reset(checks).await
+        self.0.reset(&checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {

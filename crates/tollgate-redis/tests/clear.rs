@@ -121,7 +121,7 @@ async fn counters_without_scripts_are_cleared_too() {
     let plain = PlainStore::new(connection.clone(), options("shop"), &limits).unwrap();
     for limit in &limits {
         let check = Check::new(limit, "alice", 1);
-        let _ = plain.decide(&Request::consume(check)).await.unwrap();
+        let _ = plain.decide(Request::consume(check)).await.unwrap();
     }
     let keys: Vec<String> = snapshot(slice::from_ref(&server), |_| true)
         .into_keys()

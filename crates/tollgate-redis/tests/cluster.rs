@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra};
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter};
+use tollgate_core::{Decision, ErrorKind, Limit, Quota, RateLimiter};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
 use tollgate_redis::{Options, RedisStore, settings};
@@ -228,7 +228,7 @@ async fn waits_for_keys_that_are_apart() {
     assert_eq!(migration.move_keys(1), 1);
     let waiting = tokio::spawn({
         let limiter = Arc::clone(&limiter);
-        async move { limiter.check("key").await }
+        async move { limiter.check("key").await.map(Decision::into_verdicts) }
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!waiting.is_finished());
@@ -280,7 +280,7 @@ async fn a_call_that_is_out_is_not_refused_by_what_is_said_of_the_slots() {
     assert_eq!(node.command(&pause).text(), Some("OK"));
     let out = tokio::spawn({
         let limiter = Arc::clone(&limiter);
-        async move { limiter.check("key").await }
+        async move { limiter.check("key").await.map(Decision::into_verdicts) }
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
     limiter.check(other.as_str()).await.unwrap_err();

@@ -5,7 +5,7 @@
 #[path = "../../tollgate-testkit/diagnose.rs"]
 mod shared;
 
-use tollgate_core::{Checks, Check, Verdicts, Request, Store, StoreError};
+use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
 use tollgate_redis::redis::cluster_async::ClusterConnection;
 use tollgate_redis::{Diagnosis, Options, RedisStore, ServerConnection};
 use tollgate_testkit::Cluster;
@@ -37,7 +37,6 @@ impl shared::Diagnoses for Client {
 #[async_trait::async_trait]
 impl Store for Client {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let request = &request;
         match self {
             Self::Cluster(store) => store.decide(request).await,
             Self::Server(store) => store.decide(request).await,

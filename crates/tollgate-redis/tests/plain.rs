@@ -112,7 +112,7 @@ async fn what_cannot_be_served_is_said_of_each_request() {
     );
     let [one, other] = ["k", "l"].map(|key| Check::new(&aligned, key, 1));
     let anchored = Check::new(&anchored, "k", 1);
-    let first = store.decide(&Request::consume(anchored)).await.unwrap();
+    let first = store.decide(Request::consume(anchored)).await.unwrap();
     let receipt = first.into_receipt().unwrap();
     let written = keys(&server);
     for (request, reason) in [
@@ -125,7 +125,7 @@ async fn what_cannot_be_served_is_said_of_each_request() {
         (Request::refund(&receipt, anchored), "its first call"),
     ] {
         assert!(!store.supports(&request), "{reason}");
-        let error = store.decide(&request).await.unwrap_err();
+        let error = store.decide(request).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains(reason), "{error}");
     }
@@ -138,17 +138,17 @@ async fn what_was_given_back_altogether_keeps_its_key_until_the_window_ends() {
         let server = Server::start(flavor);
         let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
         let check = Check::new(&limit, "k", 2);
-        let first = store.decide(&Request::consume(check)).await.unwrap();
+        let first = store.decide(Request::consume(check)).await.unwrap();
         let key = keys(&server).remove(0);
         let ends = server.command(&["PEXPIRETIME", &key]);
-        let end = first.verdicts()[0].decided_at().as_micros()
-            + first.reset_after().as_micros().unwrap();
+        let end =
+            first.as_slice()[0].decided_at().as_micros() + first.reset_after().as_micros().unwrap();
         assert_eq!(
             ends.integer(),
             Some(i64::try_from(end / 1_000 + 1).unwrap())
         );
         let receipt = first.into_receipt().unwrap();
-        let refunded = store.decide(&Request::refund(&receipt, check)).await;
+        let refunded = store.decide(Request::refund(&receipt, check)).await;
         let refunded = refunded.unwrap();
         assert_eq!(refunded.remaining(), 2);
         assert!(refunded.reset_after().is_zero());
@@ -165,10 +165,10 @@ async fn one_decision_is_one_transaction() {
         let (store, limit) = (store(&server).await, limit("fixed-window:1000/1d"));
         let consume = Request::consume(Check::new(&limit, "k", 1));
         // The first finds out what time it is for the server.
-        let _ = store.decide(&consume).await.unwrap();
+        let _ = store.decide(consume.clone()).await.unwrap();
         let before = calls(&server, "exec");
         for call in 1..=50 {
-            let decision = store.decide(&consume).await.unwrap();
+            let decision = store.decide(consume.clone()).await.unwrap();
             assert_eq!(decision.remaining(), 999 - call);
         }
         assert_eq!(calls(&server, "exec") - before, 50);
@@ -190,30 +190,31 @@ async fn nothing_is_left_for_ever_and_refused_calls_write_nothing() {
             let check = |cost| Check::new(&limit, "k", cost);
             assert!(
                 store
-                    .decide(&Request::peek(check(1)))
+                    .decide(Request::peek(check(1)))
                     .await
                     .unwrap()
                     .is_allowed()
             );
             assert!(keys(&server).is_empty(), "a peek writes nothing");
-            let first = store.decide(&Request::consume(check(1))).await.unwrap();
+            let first = store.decide(Request::consume(check(1))).await.unwrap();
             for _ in 0..2 {
-                let _ = store.decide(&Request::consume(check(2))).await.unwrap();
+                let _ = store.decide(Request::consume(check(2))).await.unwrap();
             }
             for key in keys(&server) {
                 let left = server.command(&["PTTL", &key]).integer().unwrap();
-                let needed = i64::try_from(first.reset_after().as_millis()).unwrap();
+                let needed =
+                    i64::try_from(first.reset_after().duration().unwrap().as_millis()).unwrap();
                 assert!(
                     (1..=needed + 2).contains(&left),
                     "{text}: {left} of {needed} ms"
                 );
                 let before = server.command(&["DUMP", &key]);
-                let denied = store.decide(&Request::consume(check(2))).await.unwrap();
+                let denied = store.decide(Request::consume(check(2))).await.unwrap();
                 assert!(denied.is_denied());
                 let unchanged = server.command(&["DUMP", &key]) == before;
                 assert_eq!(unchanged, !limit.algorithm().counts_denied(), "{text}");
             }
-            store.reset(&[check(0)]).await.unwrap();
+            store.reset([check(0)].into()).await.unwrap();
             assert!(keys(&server).is_empty(), "{text}: {:?}", keys(&server));
         }
     }
@@ -224,7 +225,7 @@ async fn a_server_that_is_too_old_says_so_and_is_left_alone() {
     let server = Server::start(Flavor::Redis62);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
     let error = store
-        .decide(&Request::consume(Check::new(&limit, "k", 1)))
+        .decide(Request::consume(Check::new(&limit, "k", 1)))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
@@ -239,7 +240,7 @@ async fn what_a_server_refuses_is_told_as_with_scripts() {
         let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
         let check = Check::new(&limit, "k", 1);
         let consume = Request::consume(check);
-        let _ = store.decide(&consume).await.unwrap();
+        let _ = store.decide(consume.clone()).await.unwrap();
         for (set, unset, kind) in [
             (
                 "CONFIG SET maxmemory 1",
@@ -259,15 +260,15 @@ async fn what_a_server_refuses_is_told_as_with_scripts() {
         ] {
             let command = |text: &str| server.command(&text.split(' ').collect::<Vec<_>>());
             command(set);
-            let error = store.decide(&consume).await.unwrap_err();
+            let error = store.decide(consume.clone()).await.unwrap_err();
             assert_eq!(error.kind(), kind, "{set}: {error}");
             // What writes nothing is answered all the same, unless there is no memory to queue it in.
             if kind != ErrorKind::Full {
-                let _ = store.decide(&Request::peek(check)).await.unwrap();
+                let _ = store.decide(Request::peek(check)).await.unwrap();
             }
             command(unset);
         }
-        assert!(store.decide(&consume).await.unwrap().is_allowed());
+        assert!(store.decide(consume).await.unwrap().is_allowed());
     }
 }
 
@@ -282,7 +283,7 @@ async fn another_amount_starts_afresh() {
     ] {
         let limit = limit(text);
         let decision = store
-            .decide(&Request::consume(Check::new(&limit, "k", 1)))
+            .decide(Request::consume(Check::new(&limit, "k", 1)))
             .await
             .unwrap();
         assert_eq!(decision.remaining(), left, "{text}");
@@ -294,11 +295,11 @@ async fn a_key_of_another_type_is_an_error_that_says_what_to_do() {
     let server = Server::start(Flavor::System);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
     let consume = Request::consume(Check::new(&limit, "k", 1));
-    let _ = store.decide(&consume).await.unwrap();
+    let _ = store.decide(consume.clone()).await.unwrap();
     let key = keys(&server).remove(0);
     server.command(&["DEL", &key]);
     server.command(&["SADD", &key, "member"]);
-    let error = store.decide(&consume).await.unwrap_err();
+    let error = store.decide(consume).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("another prefix"), "{error}");
 }
@@ -319,9 +320,9 @@ async fn no_window_admits_more_than_its_amount() {
                 let mut admitted = Vec::new();
                 for _ in 0..400 {
                     let request = Request::consume(Check::new(&limit, "k", 1));
-                    let decision = store.decide(&request).await.unwrap();
+                    let decision = store.decide(request).await.unwrap();
                     if decision.is_allowed() {
-                        admitted.push(decision.verdicts()[0].decided_at().as_micros() / WINDOW_US);
+                        admitted.push(decision.as_slice()[0].decided_at().as_micros() / WINDOW_US);
                     }
                     tokio::time::sleep(Duration::from_micros(700)).await;
                 }
@@ -353,11 +354,11 @@ async fn a_counter_that_another_program_has_changed_is_an_error() {
     let server = Server::start(Flavor::System);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
     let consume = Request::consume(Check::new(&limit, "k", 1));
-    let _ = store.decide(&consume).await.unwrap();
+    let _ = store.decide(consume.clone()).await.unwrap();
     let key = keys(&server).remove(0);
     // One unit and a part of one: two fit by the number of units, and not by the counter.
     server.command(&["BITFIELD", &key, "INCRBY", "u63", "0", "5"]);
-    let error = store.decide(&consume).await.unwrap_err();
+    let error = store.decide(consume).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
     assert!(error.to_string().contains("no other program"), "{error}");
 }
@@ -381,8 +382,8 @@ async fn the_commands_that_are_listed_are_enough() {
             let limit = limit(text);
             let check = Check::new(&limit, "k", 1);
             for _ in 0..3 {
-                let _ = store.decide(&Request::peek(check)).await.unwrap();
-                let _ = store.decide(&Request::consume(check)).await.unwrap();
+                let _ = store.decide(Request::peek(check)).await.unwrap();
+                let _ = store.decide(Request::consume(check)).await.unwrap();
             }
             store.reset([check].into()).await.unwrap();
         }

@@ -77,9 +77,12 @@ async fn a_cluster_hides_the_key() {
     let limit = limit();
     let check = Check::new(&limit, key(), 1);
     let store = store.unwrap();
-    let error = store.decide(&Request::consume(check)).await.unwrap_err();
+    let error = store.decide(Request::consume(check)).await.unwrap_err();
     is_redacted(&error, "unknown command");
-    is_redacted(&store.reset([check].into()).await.unwrap_err(), "unknown command");
+    is_redacted(
+        &store.reset([check].into()).await.unwrap_err(),
+        "unknown command",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -92,13 +95,13 @@ async fn redirections_and_crossed_slots_hide_the_key() {
     for node in cluster.nodes() {
         // A connection to one node follows nothing.
         let store = RedisStore::with_options(multiplexed(node.url()).await, options());
-        if let Err(error) = store.decide(&Request::consume(check)).await {
+        if let Err(error) = store.decide(Request::consume(check)).await {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             is_redacted(&error, "MOVED");
             moved += 1;
         }
         let crossed = Request::consume(check).and(other);
-        let error = store.decide(&crossed).await.unwrap_err();
+        let error = store.decide(crossed).await.unwrap_err();
         is_redacted(&error, "CROSSSLOT");
     }
     assert_eq!(moved, 1);
@@ -121,7 +124,7 @@ async fn what_shows_no_key_is_the_clients_own_error() {
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     let limit = limit();
     let request = Request::consume(Check::new(&limit, key(), 1));
-    let error = store.decide(&request).await.unwrap_err();
+    let error = store.decide(request).await.unwrap_err();
     let source = error.source().unwrap().downcast_ref::<RedisError>();
     assert_eq!(source.unwrap().code(), Some("OOM"));
 }

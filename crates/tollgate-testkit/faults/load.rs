@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_core::RateLimiter;
 use tollgate_core::Store;
+use tollgate_core::{Decision, RateLimiter};
 
 use super::tally::Tally;
 
@@ -159,7 +159,7 @@ impl Load {
 impl Shared {
     async fn call(&self, limiter: &Limiter, key: &str, name: &str) {
         let began = Instant::now();
-        let outcome = limiter.check(key).await;
+        let outcome = limiter.check(key).await.map(Decision::into_verdicts);
         let ended = Instant::now();
         self.tally().record(name, &outcome, ended - began);
         let mut mark = self.mark();

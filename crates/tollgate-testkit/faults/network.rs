@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tollgate_core::ErrorKind;
+use tollgate_core::{Decision, ErrorKind};
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
 
 use super::load::{CALLERS, PATIENCE};
@@ -100,7 +100,7 @@ pub(crate) async fn replies_are_cut_off<C: Client>() {
             network.proxy.cut_after_next("EVALSHA");
         }
         let began = Instant::now();
-        let outcome = limiter.check(KEY).await;
+        let outcome = limiter.check(KEY).await.map(Decision::into_verdicts);
         tally.record(KEY, &outcome, began.elapsed());
         // No script, so that what is run can be counted.
         let ended = Instant::now();

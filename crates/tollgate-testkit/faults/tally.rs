@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use tollgate_core::{Verdicts, ErrorKind, StoreError};
+use tollgate_core::{ErrorKind, StoreError, Verdicts};
 
 use super::{DEADLINE, SLACK};
 

@@ -192,6 +192,6 @@ async fn compare<S: Store, T: Store>(
 /// Returns how much of a limit the server counts for a key.
 async fn counted<S: Store>(limiter: &RateLimiter<S>, key: &str) -> Result<u64, StoreError> {
     let decision = limiter.peek(key).await?;
-    let verdict = &decision.verdicts()[0];
-    Ok(verdict.limit() - verdict.remaining())
+    let (_, verdict) = decision.binding();
+    Ok(verdict.capacity() - verdict.remaining())
 }

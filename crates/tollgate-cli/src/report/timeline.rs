@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use tollgate_core::{Verdicts, Timestamp};
+use tollgate_core::{Timestamp, Verdicts};
 
 use super::legend;
 use super::svg::{self, Length, Scale, UNIT};

@@ -102,7 +102,10 @@ async fn follows(
             counted_at: charged.then(|| verdict.decided_at().as_micros().into()),
             remaining: verdict.remaining().into(),
             retry_after: verdict.retry_after().as_micros().map(u128::from),
-            reset_after: verdict.reset_after().as_micros().map_or(u128::MAX, u128::from),
+            reset_after: verdict
+                .reset_after()
+                .as_micros()
+                .map_or(u128::MAX, u128::from),
         };
         scene.session.ensure(answer == defined, || {
             format!("the definition says\n  {defined:?}, not\n  {answer:?}")

@@ -145,7 +145,10 @@ pub async fn time_only_gives_back(harness: &impl Harness, plan: &Plan) {
             let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             scene.play(&history).await?;
             let mut before = scene.peek(ALICE, 0).await?;
-            let mut fresh_at = scene.session.now.saturating_add(before.reset_after().duration().unwrap());
+            let mut fresh_at = scene
+                .session
+                .now
+                .saturating_add(before.reset_after().duration().unwrap());
             for time in moves {
                 scene.session.travel(time);
                 let after = scene.peek(ALICE, 0).await?;

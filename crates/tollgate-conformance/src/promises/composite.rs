@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::task::JoinSet;
-use tollgate_core::{Check, Verdicts, Limit, Operation, Request};
+use tollgate_core::{Check, Limit, Operation, Request, Verdicts};
 
 use crate::clock::wall_clock;
 use crate::harness::{Harness, OwnedKey, fresh_key};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Check, Verdicts, Limit, Request, Store, Timestamp};
+use tollgate_core::{Check, Limit, Request, Store, Timestamp, Verdicts};
 
 use super::change::{limit_of, with_quota};
 use crate::bound::{Admitted, bound, most_within};

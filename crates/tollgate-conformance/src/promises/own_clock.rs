@@ -1,6 +1,6 @@
 //! Promises that are kept where no caller says what time it is.
 
-use tollgate_core::{Check, Verdicts, Operation, Request, Verdict};
+use tollgate_core::{Check, Operation, Request, Verdict, Verdicts};
 
 use super::composite::keys;
 use crate::clock::by_the_day;

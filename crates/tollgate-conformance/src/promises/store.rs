@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Check, Verdicts, ErrorKind, Limit, Operation, Request, Store, Timestamp};
+use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Store, Timestamp, Verdicts};
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::families;

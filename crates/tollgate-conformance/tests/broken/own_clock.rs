@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
-use tollgate_core::{Checks, Check, Verdicts, Request, Store, StoreError};
+use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
 
 use crate::reference::{Reference, WithoutInstants};
 use crate::store::{BrokenStore, Fault};
@@ -49,12 +49,11 @@ impl TwoStores {
 #[async_trait]
 impl Store for TwoStores {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let request = &request;
-        self.of(request).decide(request).await
+        self.of(&request).decide(request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.by_the_caller.reset(checks).await?;
+        self.by_the_caller.reset(checks.clone()).await?;
         self.by_its_own_clock.reset(checks).await
     }
 

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{Checks, 
-    Check, Verdicts, ErrorKind, Fingerprint, Limit, Operation, Request, Store, StoreError,
-    Timestamp,
+use tollgate_core::{
+    Check, Checks, ErrorKind, Fingerprint, Limit, Operation, Request, Store, StoreError, Timestamp,
+    Verdicts,
 };
 
 /// A limit's identity and a key's two parts.
@@ -141,7 +141,7 @@ impl BrokenStore {
         let mut spoilt = vec![false; states.len()];
         let consuming = matches!(request.operation(), Operation::Consume);
         for (index, check) in request.checks().iter().enumerate() {
-            let verdict = decision.verdicts()[index];
+            let verdict = decision.as_slice()[index];
             let cost = match self.fault {
                 Fault::ConsumesWhenDenied if consuming && decision.is_denied() => {
                     verdict.remaining()
@@ -228,7 +228,7 @@ impl Store for BrokenStore {
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         let mut held = self.held.lock().unwrap();
-        for check in checks {
+        for check in checks.iter() {
             if !self.is(Fault::IgnoresResets) {
                 held.remove(&self.place(check));
             }

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Checks, 
-    Check, Verdicts, ErrorKind, Fingerprint, Request, Store, StoreError, Timestamp,
+use tollgate_core::{
+    Check, Checks, ErrorKind, Fingerprint, Request, Store, StoreError, Timestamp, Verdicts,
 };
 
 /// A limit's identity and a key's two parts.
@@ -60,7 +60,6 @@ pub(crate) struct WithoutInstants<S>(pub(crate) S);
 #[async_trait]
 impl<S: Store> Store for WithoutInstants<S> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let request = &request;
         if request.caller_time().is_some() {
             return Err(StoreError::new(ErrorKind::Unsupported, "no instants"));
         }
@@ -112,7 +111,7 @@ impl Store for ReferenceStore {
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         let mut held = self.states.lock().unwrap();
-        for check in checks {
+        for check in checks.iter() {
             held.remove(&place(check));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! How a limit is written: `ALGORITHM:N/WINDOW[,option=value...]`.
+//! The text of an algorithm: `ALGORITHM:N/WINDOW[,OPTION...]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,95 +6,97 @@ use std::str::FromStr;
 use super::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 use crate::error::LimitError;
 use crate::quota::Quota;
+use crate::text::Reader;
 
-const EXPECTED: &str = "one of fixed-window:20/1h[,anchored][,count-denied], \
-     sliding-log:5/1m[,count-denied], sliding-counter:20/1h, sliding-buckets:20/1h,buckets=12, \
-     gcra:10/1m[,burst=3]";
+const ALGORITHM: &str =
+    "an algorithm: fixed-window, gcra, sliding-buckets, sliding-counter or sliding-log";
 
 impl FromStr for Algorithm {
     type Err = LimitError;
 
+    /// Reads `ALGORITHM:N/WINDOW[,OPTION...]`, such as `gcra:10/1m,burst=3`.
+    ///
+    /// | algorithm | options |
+    /// |---|---|
+    /// | `fixed-window` | `anchored`, `count-denied` |
+    /// | `gcra` | `burst=NUMBER` |
+    /// | `sliding-buckets` | `buckets=NUMBER`, which it needs |
+    /// | `sliding-counter` | none |
+    /// | `sliding-log` | `count-denied` |
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        let bad = || LimitError::Syntax {
-            text: text.to_owned(),
-            expected: EXPECTED,
+        Self::read(Reader::new(text, 0))
+    }
+}
+
+impl Algorithm {
+    /// Reads an algorithm up to the end of the text.
+    pub(crate) fn read(mut reader: Reader<'_>) -> Result<Self, LimitError> {
+        let start = reader.at();
+        let name = reader.word();
+        let options = match name {
+            "fixed-window" => "an option: `anchored` or `count-denied`, each once",
+            "gcra" => "the option `burst=NUMBER`, once",
+            "sliding-buckets" => "the option `buckets=NUMBER`, once",
+            "sliding-counter" => "the end: a sliding counter has no options",
+            "sliding-log" => "the option `count-denied`, once",
+            _ => return Err(reader.expected(start, ALGORITHM)),
         };
-        let (name, rest) = text.split_once(':').ok_or_else(bad)?;
-        let mut parts = rest.split(',');
-        let quota: Quota = parts.next().ok_or_else(bad)?.parse()?;
-        let mut options = Options::read(parts).ok_or_else(bad)?;
-        let algorithm = match name {
+        if !reader.skip(':') {
+            return Err(reader.expected(reader.at(), "`:` and a quota, such as `:20/1h`"));
+        }
+        let quota = Quota::read(&mut reader)?;
+        let (mut anchored, mut count_denied) = (false, false);
+        let (mut burst, mut buckets) = (None, None);
+        while !reader.is_at_end() {
+            if !reader.skip(',') {
+                return Err(reader.expected(reader.at(), "`,` and an option, or the end"));
+            }
+            let start = reader.at();
+            let option = reader.word();
+            let number = match reader.skip('=') {
+                true => Some(reader.number("a number")?),
+                false => None,
+            };
+            match (name, option, number) {
+                ("fixed-window", "anchored", None) if !anchored => anchored = true,
+                ("fixed-window" | "sliding-log", "count-denied", None) if !count_denied => {
+                    count_denied = true;
+                }
+                ("gcra", "burst", Some(_)) if burst.is_none() => burst = number,
+                ("sliding-buckets", "buckets", Some(_)) if buckets.is_none() => buckets = number,
+                _ => return Err(reader.expected(start, options)),
+            }
+        }
+        Ok(match name {
             "fixed-window" => {
-                let mut machine = if options.flag("anchored") {
+                let window = if anchored {
                     FixedWindow::anchored(quota)
                 } else {
                     FixedWindow::aligned(quota)
                 };
-                if options.flag("count-denied") {
-                    machine = machine.count_denied();
+                match count_denied {
+                    true => window.count_denied().into(),
+                    false => window.into(),
                 }
-                machine.into()
             }
-            "gcra" => match options.number("burst") {
+            "gcra" => match burst {
                 Some(burst) => Gcra::with_burst(quota, burst)?.into(),
                 None => Gcra::new(quota)?.into(),
             },
             "sliding-buckets" => {
-                let buckets = options.number("buckets").ok_or_else(bad)?;
+                let needed = "`,buckets=NUMBER`, such as `,buckets=12`";
+                let buckets = buckets.ok_or_else(|| reader.expected(reader.at(), needed))?;
                 SlidingBuckets::new(quota, buckets)?.into()
             }
             "sliding-counter" => SlidingCounter::new(quota)?.into(),
-            "sliding-log" => {
-                let mut machine = SlidingLog::new(quota)?;
-                if options.flag("count-denied") {
-                    machine = machine.count_denied();
+            _ => {
+                let log = SlidingLog::new(quota)?;
+                match count_denied {
+                    true => log.count_denied().into(),
+                    false => log.into(),
                 }
-                machine.into()
             }
-            _ => return Err(bad()),
-        };
-        if options.is_used_up() {
-            Ok(algorithm)
-        } else {
-            Err(bad())
-        }
-    }
-}
-
-/// The options that have not been asked for yet.
-struct Options<'a>(Vec<(&'a str, Option<u64>)>);
-
-impl<'a> Options<'a> {
-    fn read(parts: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let mut options = Vec::new();
-        for part in parts {
-            match part.split_once('=') {
-                Some((_, value)) if value.starts_with('+') => return None,
-                Some((name, value)) => options.push((name, Some(value.parse().ok()?))),
-                None => options.push((part, None)),
-            }
-        }
-        Some(Self(options))
-    }
-
-    fn flag(&mut self, name: &str) -> bool {
-        self.take(name, |value| value.is_none()).is_some()
-    }
-
-    fn number(&mut self, name: &str) -> Option<u64> {
-        self.take(name, |value| value.is_some()).flatten()
-    }
-
-    fn take(&mut self, name: &str, fits: impl Fn(Option<u64>) -> bool) -> Option<Option<u64>> {
-        let index = self
-            .0
-            .iter()
-            .position(|&(given, value)| given == name && fits(value))?;
-        Some(self.0.swap_remove(index).1)
-    }
-
-    fn is_used_up(&self) -> bool {
-        self.0.is_empty()
+        })
     }
 }
 

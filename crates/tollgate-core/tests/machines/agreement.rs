@@ -41,7 +41,7 @@ fn agree(
                 let receipt = receipts.swap_remove(index % receipts.len());
                 let charge = receipt.consumed()[0];
                 let at = charge.at().as_micros();
-                let expected = naive::give_back(naive, now, at, charge.amount());
+                let expected = naive::give_back(naive, now, at, charge.cost());
                 (
                     expected,
                     subject.decide_at(Operation::Refund(&receipt), 0, now),

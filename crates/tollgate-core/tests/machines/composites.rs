@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{Check, Verdicts, Limit, Operation, Receipt, Request, Verdict};
+use tollgate_core::{Check, Limit, Operation, Receipt, Request, Verdict, Verdicts};
 
 use crate::histories::{algorithm, cases, time};
 
@@ -76,7 +76,7 @@ impl Together {
             let check = Check::new(limit, member.key, member.cost * times);
             let request = Request::new(operation, [check]);
             let decision = request.decide_on(&mut state.clone(), time(self.now));
-            verdicts.push(decision.verdicts()[0]);
+            verdicts.push(decision.as_slice()[0]);
         }
         verdicts
     }
@@ -105,7 +105,7 @@ proptest! {
             let alone = together.alone(Operation::Consume, times);
             let before = together.look();
             let decision = together.decide(Operation::Consume, times, together.now);
-            let verdicts = decision.verdicts();
+            let verdicts = decision.as_slice();
             prop_assert_eq!(decision.is_allowed(), alone.iter().all(Verdict::is_allowed));
             for (together, alone) in verdicts.iter().zip(&alone) {
                 prop_assert_eq!(together.is_allowed(), alone.is_allowed());
@@ -135,7 +135,7 @@ proptest! {
         }
         let now = together.now;
         let decision = together.decide(Operation::Consume, times, now);
-        let verdicts = decision.verdicts();
+        let verdicts = decision.as_slice();
         let least = verdicts.iter().map(Verdict::remaining).min().unwrap();
         prop_assert_eq!(decision.remaining(), least);
         let longest = verdicts.iter().map(Verdict::reset_after).max().unwrap();
@@ -165,8 +165,8 @@ proptest! {
             prop_assert_eq!(one.remaining(), other.remaining());
             prop_assert_eq!(one.retry_after(), other.retry_after());
             prop_assert_eq!(one.reset_after(), other.reset_after());
-            let reversed: Vec<_> = other.verdicts().iter().rev().copied().collect();
-            prop_assert_eq!(one.verdicts(), &reversed[..]);
+            let reversed: Vec<_> = other.as_slice().iter().rev().copied().collect();
+            prop_assert_eq!(one.as_slice(), &reversed[..]);
         }
         prop_assert_eq!(forth.look(), back.reversed().look());
     }
@@ -185,7 +185,7 @@ proptest! {
         let granted = held.iter().map(Verdict::remaining).min().unwrap().min(most);
         let decision = together.decide(Operation::TakeUpTo, times, together.now);
         prop_assert_eq!(decision.consumed(), granted);
-        prop_assert!(decision.verdicts().iter().all(|verdict| verdict.consumed() == granted));
+        prop_assert!(decision.as_slice().iter().all(|verdict| verdict.consumed() == granted));
         prop_assert_eq!(decision.is_allowed(), granted > 0 || most == 0);
     }
 
@@ -238,7 +238,7 @@ fn the_limit_that_binds_is_the_one_to_wait_for() {
     let wait = Some(Duration::from_secs(2_800));
     assert_eq!(denied.retry_after().duration(), wait);
     assert_eq!(
-        denied.verdicts()[0].retry_after().duration(),
+        denied.as_slice()[0].retry_after().duration(),
         Some(Duration::from_secs(60))
     );
 }

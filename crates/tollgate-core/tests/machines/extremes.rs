@@ -80,7 +80,7 @@ proptest! {
                 let taking = operation == 2;
                 let operation = if taking { Operation::TakeUpTo } else { Operation::Consume };
                 let decision = subject.decision_at(operation, cost, now);
-                let verdict = decision.verdicts()[0];
+                let verdict = decision.as_slice()[0];
                 let fits = if taking { held.min(cost) } else { cost };
                 let allowed = fits <= held && (fits > 0 || cost == 0);
                 prop_assert_eq!(verdict.is_allowed(), allowed, "{} at {}", cost, now);

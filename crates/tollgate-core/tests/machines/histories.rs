@@ -8,7 +8,7 @@ use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State,
 };
 use tollgate_core::{
-    Check, Verdicts, Limit, Operation, Quota, Receipt, Request, Timestamp, Verdict,
+    Check, Limit, Operation, Quota, Receipt, Request, Timestamp, Verdict, Verdicts,
 };
 
 /// How many histories are tried; failures are kept beside the tests, to be tried first.
@@ -233,7 +233,7 @@ impl Subject {
     pub(crate) fn decide_at(&mut self, operation: Operation<'_>, cost: u64, now: u64) -> Verdict {
         let decision = self.decision_at(operation, cost, now);
         self.told = decision.retry_after().as_micros().unwrap_or(0);
-        decision.verdicts()[0]
+        decision.as_slice()[0]
     }
 
     pub(crate) fn decision_at(
@@ -281,7 +281,7 @@ impl Subject {
         };
         let decision = self.decision_at(operation, cost, self.now);
         self.told = decision.retry_after().as_micros().unwrap_or(0);
-        let verdict = decision.verdicts()[0];
+        let verdict = decision.as_slice()[0];
         receipts.extend(decision.into_receipt());
         verdict
     }

@@ -201,7 +201,7 @@ fn what_was_written_before_a_command_is_refused_stays() {
             let other = WireStore::new(Raw::to(flavor), store.options().clone());
             let decision = now(other.decide(&request(Operation::Peek))).unwrap();
             let remaining = decision
-                .verdicts()
+                .as_slice()
                 .iter()
                 .map(|verdict| verdict.remaining());
             assert!(remaining.eq(left), "{missing} on {flavor}: {decision:?}");

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use tollgate_core::{
-    Check, Verdicts, ErrorKind, Fingerprint, Operation, Receipt, Request, StoreError, Timestamp,
-    Verdict,
+    Check, ErrorKind, Fingerprint, Operation, Receipt, Request, StoreError, Timestamp, Verdict,
+    Verdicts,
 };
 
 use crate::engine::{Canned, LIMITS, limit, now};
@@ -72,7 +72,7 @@ fn answered(
     }
     let outcome = now(store.decide(&request));
     match &outcome {
-        Ok(decision) => assert_eq!(decision.verdicts().len(), checks.len()),
+        Ok(decision) => assert_eq!(decision.as_slice().len(), checks.len()),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Protocol, "{error}"),
     }
     outcome

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
-use tollgate_core::{Check, Verdicts, Limit, Request, Store, StoreError};
+use tollgate_core::{Check, Limit, Request, Store, StoreError, Verdicts};
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
 
@@ -193,7 +193,7 @@ pub(crate) fn consume(
     key: &str,
     cost: u64,
 ) -> Result<Verdicts, StoreError> {
-    now(store.decide(&Request::consume(Check::new(limit, key, cost))))
+    now(store.decide(Request::consume(Check::new(limit, key, cost))))
 }
 
 /// Returns the limit that `text` writes, such as `gcra:10/1m`.

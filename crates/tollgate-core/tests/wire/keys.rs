@@ -77,7 +77,7 @@ fn a_callers_clock_has_keys_of_its_own() {
     let own = Options::new().with_clock(Clock::Caller);
     assert_eq!(key_of(own, &limit, Key::from("alice")), caller);
 
-    now(store.reset([check].into())).unwrap();
+    now(store.reset(&[check])).unwrap();
     let server = b"tollgate:l:gcra:v1:{alice}".to_vec();
     assert_eq!(store.engine().asked().forgotten, [server, caller]);
 }

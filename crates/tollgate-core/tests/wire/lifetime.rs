@@ -92,7 +92,7 @@ proptest! {
             };
             let decision = now(store.decide(&request)).unwrap();
             // What a server adds the time to live to was read when or after it decided.
-            let decided = decision.verdicts()[0].decided_at().as_micros();
+            let decided = decision.as_slice()[0].decided_at().as_micros();
             let read = decided / 1_000..=server_time(raw) / 1_000;
             let key = raw.keys(store.options()).pop();
             let ends = key.and_then(|key| expires(raw, &key));
@@ -157,8 +157,8 @@ proptest! {
                 }
             };
             if writes {
-                let reset = decision.reset_after().as_micros().div_ceil(1_000).max(1);
-                let lives = u64::try_from(reset + slack.as_millis()).unwrap();
+                let reset = decision.reset_after().as_micros().unwrap().div_ceil(1_000).max(1);
+                let lives = reset + u64::try_from(slack.as_millis()).unwrap();
                 let ends = ends.unwrap();
                 prop_assert!(
                     (before..=after).contains(&(ends - lives)),
@@ -231,8 +231,8 @@ fn under_a_callers_clock_a_state_is_kept_longer_by_the_slack() {
             let before = server_time(raw) / 1_000;
             let decision = now(store.decide(&request)).unwrap();
             let after = server_time(raw) / 1_000;
-            let reset = decision.reset_after().as_micros().div_ceil(1_000);
-            let lives = u64::try_from(reset + slack.as_millis()).unwrap();
+            let reset = decision.reset_after().as_micros().unwrap().div_ceil(1_000);
+            let lives = reset + u64::try_from(slack.as_millis()).unwrap();
             let ends = expires(raw, &raw.keys(store.options())[0]).unwrap();
             assert!(
                 (before..=after).contains(&(ends - lives)),

@@ -2,7 +2,7 @@
 
 use tollgate_core::wire::WireStore;
 use tollgate_core::{
-    Check, Verdicts, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp,
+    Check, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp, Verdicts,
 };
 use tollgate_testkit::{Flavor, Reply, Server};
 

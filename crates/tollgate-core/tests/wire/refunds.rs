@@ -5,7 +5,7 @@ use proptest::sample::Index;
 use tollgate_core::algorithm::State;
 use tollgate_core::wire::WireStore;
 use tollgate_core::{
-    Check, Verdicts, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp,
+    Check, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp, Verdicts,
 };
 use tollgate_testkit::{Flavor, Reply, Server};
 
@@ -258,7 +258,7 @@ fn what_gives_nothing_back_is_never_too_deep() {
     is_too_deep(&refund(&one).unwrap_err());
     let left: Vec<_> = refund(&nothing)
         .unwrap()
-        .verdicts()
+        .as_slice()
         .iter()
         .map(|verdict| verdict.remaining())
         .collect();

@@ -145,7 +145,7 @@ fn all_or_nothing_where_no_memory_is_left() {
         let look = Request::new(Operation::Peek, checks);
         let left: Vec<_> = now(store.decide(&look))
             .unwrap()
-            .verdicts()
+            .as_slice()
             .iter()
             .map(|v| v.remaining())
             .collect();

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{Checks, 
-    Check, Verdicts, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Wait,
+use tollgate_core::{
+    Check, Checks, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Verdicts, Wait,
 };
 
 use asked::{Asked, Verb};

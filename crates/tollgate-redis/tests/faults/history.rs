@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State,
 };
-use tollgate_core::{Check, Verdicts, Limit, Quota, RateLimiter, Request, Timestamp};
+use tollgate_core::{Check, Limit, Quota, RateLimiter, Request, Timestamp, Verdicts};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_testkit::{Flavor, Server};
 
@@ -66,7 +66,7 @@ struct Told {
 impl Told {
     fn of(decision: &Verdicts) -> Self {
         Self {
-            at: decision.verdicts()[0].decided_at().as_micros(),
+            at: decision.as_slice()[0].decided_at().as_micros(),
             is_denied: decision.is_denied(),
             remaining: Reverse(decision.remaining()),
         }
@@ -190,7 +190,7 @@ async fn process() {
             callers.spawn(async move {
                 let mut lines = String::new();
                 loop {
-                    let told = Told::of(&limiter.check(KEY).await.unwrap());
+                    let told = Told::of(&limiter.check(KEY).await.unwrap().into_verdicts());
                     let (denied, left) = (u64::from(told.is_denied), told.remaining.0);
                     writeln!(lines, "{index} {} {denied} {left}", told.at).unwrap();
                     if told.at >= end {

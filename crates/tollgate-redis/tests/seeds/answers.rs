@@ -25,7 +25,12 @@ async fn a_cost_is_taken_in_part() {
     let limiter = place.strict(5, 60);
     let first = limiter.check("key").cost(3).at(at_ms(START_MS)).await;
     assert_eq!(first.unwrap().remaining(), 2);
-    let larger = limiter.check("key").cost(3).at(at_ms(START_MS)).await.unwrap();
+    let larger = limiter
+        .check("key")
+        .cost(3)
+        .at(at_ms(START_MS))
+        .await
+        .unwrap();
     assert!(larger.is_denied());
     assert_eq!(larger.remaining(), 2);
     let smaller = limiter.check("key").cost(2).at(at_ms(START_MS)).await;
