@@ -419,6 +419,14 @@ impl<'l> Decision<'l> {
         self.limits.iter().zip(self.verdicts.as_slice())
     }
 
+    /// Returns what the limit called `name` says, or `None` if the limiter has no such limit.
+    #[must_use]
+    pub fn verdict(&self, name: &str) -> Option<&Verdict> {
+        let mut verdicts = self.verdicts();
+        let named = verdicts.find(|(limit, _)| limit.name() == name);
+        named.map(|(_, verdict)| verdict)
+    }
+
     /// Returns the capacity of the [binding](Self::binding) limit: the largest cost that it can
     /// ever admit.
     #[must_use]

@@ -10,6 +10,7 @@ mod key;
 mod limit;
 mod limiter;
 mod one_or_many;
+pub mod prelude;
 mod quota;
 mod request;
 mod store;

@@ -13,3 +13,5 @@ pub use tollgate_core::wire::{Clear, Cleared, Clock, Diagnosis, Finding, Options
 
 pub use clients::Clients;
 pub use store::FredStore;
+#[doc(no_inline)]
+pub use tollgate_core::prelude::*;

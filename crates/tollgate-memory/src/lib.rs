@@ -9,3 +9,5 @@ mod store;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use store::{Builder, MemoryStore};
+#[doc(no_inline)]
+pub use tollgate_core::prelude::*;

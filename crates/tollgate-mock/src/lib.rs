@@ -5,3 +5,5 @@ mod mock;
 
 pub use faulty::{Fault, FaultyStore};
 pub use mock::{Expectation, MockStore, TimesRange};
+#[doc(no_inline)]
+pub use tollgate_core::prelude::*;

@@ -36,6 +36,8 @@ pub use plain::PlainStore;
 #[cfg(feature = "sentinel")]
 pub use sentinel::SentinelConnection;
 pub use store::RedisStore;
+#[doc(no_inline)]
+pub use tollgate_core::prelude::*;
 
 /// The recipes, each of which is run on a server.
 #[cfg(doctest)]

@@ -101,7 +101,7 @@ use expected::{Answer, Call, Expected, Standing};
 /// let decision = limiter.check("alice").run().unwrap();
 /// assert!(decision.is_denied());
 /// assert_eq!(decision.binding(), 1);
-/// assert_eq!(decision.verdicts()[0].remaining(), 3);
+/// assert_eq!(decision.remaining(), 3);
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 #[derive(Default)]

@@ -25,7 +25,7 @@ use crate::time::{MAX_EXACT, Wait};
 /// let now = Timestamp::from_micros(600_000_000)?;
 /// let decision = Request::consume(Check::new(&limit, "alice", 20)).decide_on(&mut state, now);
 /// assert_eq!(decision.remaining(), 0);
-/// assert_eq!(decision.reset_after().as_secs(), 50 * 60);
+/// assert_eq!(decision.reset_after().as_secs_ceil(), Some(50 * 60));
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,0 +1,23 @@
+//! What programs that are limited use: every backend crate re-exports these names, so that it is
+//! the only dependency such a program needs.
+//!
+//! ```
+//! use tollgate_core::prelude::*;
+//!
+//! let limit = Limit::new("login", Gcra::new(Quota::per_minute(5))?)?;
+//! assert_eq!(limit, "login=gcra:5/1m".parse()?);
+//! # Ok::<(), LimitError>(())
+//! ```
+
+pub use crate::algorithm::{
+    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
+};
+pub use crate::call::RefundError;
+pub use crate::decision::{Decision, Denied, Receipt, Verdict};
+pub use crate::error::{ErrorKind, LimitError, StoreError};
+pub use crate::key::Key;
+pub use crate::limit::Limit;
+pub use crate::limiter::RateLimiter;
+pub use crate::quota::Quota;
+pub use crate::store::{Store, SyncStore};
+pub use crate::time::{Timestamp, Wait};
