@@ -13,6 +13,8 @@ mod one_or_many;
 pub mod prelude;
 mod quota;
 mod request;
+#[cfg(feature = "serde")]
+mod serde;
 mod store;
 mod text;
 mod time;
