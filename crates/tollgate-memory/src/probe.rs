@@ -1,6 +1,6 @@
 //! What a table is searched for: a limit, a key and their hash.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
@@ -95,6 +95,17 @@ impl KeyHasher {
         hasher.write_u64(key.words[0] ^ identity_hash);
         hasher.write_u64(key.words[1] ^ u64::from(key.length).rotate_right(8));
         hasher.finish()
+    }
+
+    /// Returns the fingerprint of a request with these checks, in this order.
+    #[inline]
+    pub(crate) fn fingerprint(&self, probes: &[Probe<'_, '_>], timeline: Timeline) -> Fingerprint {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
+        timeline.hash(&mut hasher);
+        for probe in probes {
+            hasher.write_u64(probe.hash);
+        }
+        Fingerprint::new(hasher.finish())
     }
 
     /// Returns 128 bits that stand for a key.

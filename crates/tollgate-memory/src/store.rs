@@ -110,7 +110,7 @@ pub struct MemoryStore {
 }
 
 /// Whose clock states are kept by.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Timeline {
     Caller,
     Store,
