@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, SyncStore,
-    Timestamp, Verdict, Wait,
+    Check, Decision, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, Store,
+    SyncStore, Timestamp, Verdict, Wait,
 };
 use tollgate_mock::MockStore;
 
@@ -218,6 +218,44 @@ fn several_limits_grant_what_the_least_of_them_grants() {
 }
 
 #[test]
+fn take_up_to_takes_at_most_the_least_cost() {
+    let mut store = MockStore::new();
+    store.expect_take_up_to("log", "k").cost(1).allow();
+    store.expect_take_up_to("window", "k").cost(3).allow();
+    let [log, window] = limits();
+    let request = Request::take_up_to(Check::new(&log, "k", 1)).and(Check::new(&window, "k", 3));
+    let taken = store.decide_now(&request).unwrap();
+    assert_eq!(said(&taken), [(true, 4, 1), (true, 4, 1)]);
+}
+
+#[test]
+fn every_operation_is_supported() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").allow();
+    let [log, _] = limits();
+    let check = Check::new(&log, "k", 1);
+    let decision = store.decide_now(&Request::consume(check)).unwrap();
+    let receipt = decision.into_receipt().unwrap();
+    for request in [
+        Request::consume(check),
+        Request::peek(check),
+        Request::take_up_to(check),
+        Request::refund(&receipt, check),
+    ] {
+        assert!(store.supports(&request), "{request:?}");
+    }
+}
+
+#[test]
+fn store_and_expectation_are_shown_without_their_answers() {
+    let mut store = MockStore::new();
+    assert_eq!(format!("{store:?}"), "MockStore { .. }");
+    let expectation = format!("{:?}", store.expect_check("log", "k").cost(2));
+    let shown = r#"Expectation(Call { verb: Check, limit: "log", key: [107], cost: Some(2) })"#;
+    assert_eq!(expectation, shown);
+}
+
+#[test]
 fn take_up_to_grants_no_more_than_the_capacity() {
     let mut store = MockStore::new();
     store.expect_take_up_to("log", "k").allow();
@@ -251,6 +289,8 @@ fn limit_that_nobody_names_denies_what_it_could_never_allow() {
     let denied = limiter.take_up_to_now("k", 1).unwrap();
     assert_eq!(said(&denied), [(true, 50, 0), (false, 0, 0)]);
     assert_eq!(denied.retry_after(), Wait::NEVER);
+    let nothing = limiter.take_up_to_now("k", 0).unwrap();
+    assert_eq!(said(&nothing), [(true, 50, 0), (true, 0, 0)]);
 }
 
 /// Returns what the store decides of `operation` at `cost` for all limits of `limiter`.
