@@ -165,6 +165,23 @@ mod tests {
     }
 
     #[test]
+    fn packing_tells_short_texts_of_all_bits_apart() {
+        let bytes = [0, 1, 2, 0x40, 0x80, 0x81, 0xc0, 0xff];
+        for length in 0..=4 {
+            let of = |mut number: usize| {
+                let digit = |_| {
+                    let byte = bytes[number % 8];
+                    number /= 8;
+                    byte
+                };
+                pack(&(0..length).map(digit).collect::<Vec<u8>>())
+            };
+            let count = 8_usize.pow(length);
+            assert_eq!((0..count).map(of).collect::<BTreeSet<_>>().len(), count);
+        }
+    }
+
+    #[test]
     fn packing_tells_any_two_texts_of_one_length_apart() {
         for length in 1..=16 {
             let base: Vec<u8> = (0..length).collect();

@@ -107,7 +107,7 @@ fn only_a_call_that_is_counted_says_when_a_state_is_stale() {
     };
     let (hourly, secondly) = (with(Quota::per_hour(5)), with(Quota::per_second(5)));
     assert!(hourly.check_n_now("k", 5).unwrap().is_allowed());
-    let _ = secondly.peek_now("k").unwrap();
+    assert!(secondly.peek_now("k").unwrap().is_denied());
     assert!(secondly.check_now("k").unwrap().is_denied());
     clock.advance(Duration::from_secs(5));
     assert_eq!(store.sweep(), 0);

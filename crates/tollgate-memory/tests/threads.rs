@@ -110,7 +110,7 @@ impl Clock for Shared {
 }
 
 impl Interrupting {
-    fn new() -> (Arc<Self>, MemoryStore) {
+    fn new(max_keys: usize) -> (Arc<Self>, MemoryStore) {
         let channel = || {
             let (sender, receiver) = mpsc::channel();
             (sender, Mutex::new(receiver))
@@ -121,7 +121,10 @@ impl Interrupting {
             stopped: channel(),
             done: channel(),
         });
-        let store = MemoryStore::builder().clock(Shared(clock.clone())).build();
+        let store = MemoryStore::builder()
+            .max_keys(max_keys)
+            .clock(Shared(clock.clone()))
+            .build();
         (clock, store)
     }
 
@@ -166,7 +169,7 @@ fn decided_at(decision: &Decision) -> Timestamp {
 #[test]
 fn an_interrupted_call_gets_no_second_window() {
     for limits in logs() {
-        let (interrupting, store) = Interrupting::new();
+        let (interrupting, store) = Interrupting::new(1_000);
         let limiter = RateLimiter::new(&store, limits).unwrap();
         let first = limiter.check_n_now("k", 5).unwrap();
         assert!(first.is_allowed());
@@ -195,7 +198,7 @@ fn an_interrupted_call_for_a_new_key_gets_no_second_window() {
         .into_iter()
         .flat_map(|log| [(log.clone(), 1), (log, 2)])
     {
-        let (interrupting, store) = Interrupting::new();
+        let (interrupting, store) = Interrupting::new(1_000);
         let limiter = RateLimiter::new(&store, limits).unwrap();
         let (late, early) = interrupting.interrupt(
             reading,
@@ -213,6 +216,34 @@ fn an_interrupted_call_for_a_new_key_gets_no_second_window() {
             early.is_denied() || late.is_denied() || apart >= Duration::from_secs(1),
             "ten within a second: {early:?}, {late:?}"
         );
+    }
+}
+
+/// A call of a caller's instant finds no room, and reads the store's clock to look for some. Just
+/// then another call takes the same key, whose place has become free.
+#[test]
+fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
+    for limits in logs() {
+        let (interrupting, store) = Interrupting::new(2 * limits.len());
+        let limiter = RateLimiter::new(&store, limits).unwrap();
+        for key in ["a", "b"] {
+            assert!(limiter.check_now(key).unwrap().is_allowed());
+        }
+        let at = limiter.at(Timestamp::UNIX_EPOCH);
+        let (late, early) = interrupting.interrupt(
+            1,
+            || at.check_n_now("k", 5).unwrap(),
+            || {
+                limiter.reset_now("a").unwrap();
+                limiter.reset_now("b").unwrap();
+                at.check_n_now("k", 5).unwrap()
+            },
+        );
+        assert!(
+            early.is_allowed() && late.is_denied(),
+            "{early:?}, {late:?}"
+        );
+        assert_eq!(2 * store.len(), store.max_keys());
     }
 }
 
