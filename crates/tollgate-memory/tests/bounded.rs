@@ -212,13 +212,13 @@ fn a_composite_holds_all_its_keys_or_none() {
     let (store, _clock) = store(2);
     let limits = ["a", "b", "c"].map(|name| limit(name, FixedWindow::anchored(Quota::per_day(5))));
     let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
-    let three = Request::of(tollgate_core::Operation::Consume, &checks);
+    let three = Request::of(Operation::Consume, &checks);
     assert_eq!(
         store.decide_now(&three).unwrap_err().kind(),
         ErrorKind::Full
     );
     assert_eq!(store.len(), 0);
-    let two = Request::of(tollgate_core::Operation::Consume, &checks[..2]);
+    let two = Request::of(Operation::Consume, &checks[..2]);
     assert!(store.decide_now(&two).unwrap().is_allowed());
     assert_eq!(store.len(), 2);
 }
