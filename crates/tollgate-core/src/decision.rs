@@ -234,9 +234,7 @@ impl Decision {
     /// an allowed call, otherwise the longest wait of its limits.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
-        if self.allowed {
-            return Wait::ZERO;
-        }
+        // A limit that allows an allowed call says zero.
         self.verdicts
             .iter()
             .map(Verdict::retry_after)

@@ -155,12 +155,32 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "never reached: a peek and a refund charge nothing";
         }
     }
+    "crates/tollgate-core/src/fingerprint.rs" {
+        "Fingerprint::of" {
+            "request.caller_time().is_some()" => "request.caller_time().is_none()"
+                because "the two clocks are hashed as each other, and still told apart";
+        }
+    }
     "crates/tollgate-core/src/quota.rs" {
         "Quota::fmt" {
             "1" => "2"
                 because "never used: every window is a multiple of the last unit";
             "1" => "0"
                 because "never used: every window is a multiple of the last unit";
+        }
+    }
+    "crates/tollgate-core/src/request.rs" {
+        "Request::validate" {
+            "self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_))" => "false"
+                because "a shortcut: one check is neither too many nor named twice";
+        }
+        "Request::decide_alone" {
+            "fn decide_alone" => "return None"
+                because "a shortcut: evaluating and applying comes to the same";
+            "check.cost > 0" => "false"
+                because "a shortcut: evaluating and applying comes to the same";
+            "0" => "1"
+                because "a shortcut: evaluating and applying comes to the same";
         }
     }
     "crates/tollgate-mock/src/mock/mod.rs" {
