@@ -308,33 +308,26 @@ fn a_sweep_drops_every_stale_key_of_its_own_clock() {
 fn new_keys_drop_what_has_been_stale_for_a_second() {
     for limits in one_and_two() {
         let (store, clock) = store(15);
-        let limiter = RateLimiter::new(&store, limits.clone()).unwrap();
         assert_eq!(consume(&store, &once_a_minute(), "stale"), Ok(true));
         clock.advance(Duration::from_micros(60_999_999));
         let insert = |keys: &[&str]| {
             for key in keys {
-                let request = limiter.request(Operation::Consume, *key, 1);
+                // The other limit, if there is one, has one key for all.
+                let shared = limits[1..].iter().map(|limit| Check::new(limit, "all", 1));
+                let checks = [Check::new(&limits[0], *key, 1)].into_iter().chain(shared);
+                let request = Request::with_checks(Operation::Consume, checks);
                 assert!(store.decide_now(&request).unwrap().is_allowed());
             }
         };
-        // Of two limits, each call holds two keys.
-        insert(if limits.len() == 1 {
-            &["a", "b", "c", "d"]
-        } else {
-            &["a", "b"]
-        });
+        insert(&["a", "b", "c", "d"][limits.len() - 1..]);
         assert_eq!(store.len(), 5);
         clock.advance(Duration::from_micros(1));
         // Calls for keys that are held look for nothing.
         for _ in 0..20 {
-            insert(&["a"]);
+            insert(&["d"]);
         }
         assert_eq!(store.len(), 5);
-        insert(if limits.len() == 1 {
-            &["e", "f", "g", "h"]
-        } else {
-            &["e", "f"]
-        });
+        insert(&["e", "f", "g", "h"]);
         assert_eq!(store.len(), 8);
     }
 }

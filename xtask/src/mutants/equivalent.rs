@@ -181,6 +181,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: evaluating and applying comes to the same";
             "0" => "1"
                 because "a shortcut: evaluating and applying comes to the same";
+            "Some(algorithm.decide(state(), now, check.cost))" => "None"
+                because "a shortcut: evaluating and applying comes to the same";
         }
     }
     "crates/tollgate-mock/src/mock/mod.rs" {
