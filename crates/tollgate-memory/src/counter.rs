@@ -274,8 +274,13 @@ impl TimeStampCounter {
     /// Returns the counter, unless the system does not trust it.
     pub(crate) fn trusted(origin: Instant) -> Option<Self> {
         let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-        let trusted = std::fs::read(source).is_ok_and(|name| name.trim_ascii() == b"tsc");
+        let trusted = std::fs::read(source).is_ok_and(|name| Self::is(&name));
         trusted.then_some(Self { origin })
+    }
+
+    /// Returns whether this is what Linux calls `source`, the clock it takes its time from.
+    fn is(source: &[u8]) -> bool {
+        source.trim_ascii() == b"tsc"
     }
 }
 
@@ -352,7 +357,7 @@ mod tests {
         /// One of so many readings is followed by a preemption.
         preempted_one_in: u64,
         /// The nanoseconds that every reading takes; random if there are none.
-        reading_takes: u64,
+        reading_takes: AtomicU64,
     }
 
     impl Simulated {
@@ -363,7 +368,7 @@ mod tests {
                 rate: AtomicU64::new(2_596),
                 random: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
                 preempted_one_in,
-                reading_takes: 0,
+                reading_takes: AtomicU64::default(),
             }
         }
 
@@ -372,7 +377,7 @@ mod tests {
         fn even(rate: u64, reading_takes: u64) -> Self {
             Self {
                 rate: AtomicU64::new(rate),
-                reading_takes,
+                reading_takes: AtomicU64::new(reading_takes),
                 ..Self::new(0)
             }
         }
@@ -396,7 +401,7 @@ mod tests {
 
         /// Lets the time of an instruction pass, and now and then that of a preemption.
         fn work(&self) {
-            self.pass(match self.reading_takes {
+            self.pass(match self.reading_takes.load(Ordering::Relaxed) {
                 0 => 5 + self.random(20),
                 takes => takes,
             });
@@ -564,6 +569,36 @@ mod tests {
         }
     }
 
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[test]
+    fn the_processors_counter_is_trusted_if_the_system_does() {
+        use super::TimeStampCounter;
+
+        for (source, is) in [
+            ("tsc\n", true),
+            ("tsc", true),
+            ("hpet\n", false),
+            ("", false),
+        ] {
+            assert_eq!(TimeStampCounter::is(source.as_bytes()), is, "{source:?}");
+        }
+        let folder = "/sys/devices/system/clocksource/clocksource0";
+        let source = std::fs::read_to_string(format!("{folder}/current_clocksource"));
+        let trusted = TimeStampCounter::trusted(Instant::now());
+        assert_eq!(
+            trusted.is_some(),
+            source.is_ok_and(|name| name.starts_with("tsc"))
+        );
+        let Some(counter) = trusted else { return };
+        let read = || [counter.ticks(), counter.ordered_ticks(), counter.nanos()];
+        let before = read();
+        std::thread::sleep(Duration::from_millis(2));
+        // At 250 MHz at least.
+        for (before, after) in before.iter().zip(read()) {
+            assert!(after - before >= 500_000, "{before} to {after}");
+        }
+    }
+
     /// Another thread may read the next stretch before the one that began it has returned.
     #[test]
     fn a_stretch_never_tells_less_than_the_last_one() {
@@ -594,6 +629,14 @@ mod tests {
         };
         counter.publish(0, next);
         assert_eq!(counter.now(), told);
+        // Nor less than another thread may have been told by this stretch.
+        let next = Stretch {
+            start: simulated.count() + 1_000,
+            nanos: told + 5_000,
+            ..next
+        };
+        counter.publish(0, next);
+        assert_eq!(counter.now(), told + 5_000);
     }
 
     /// A thread that is preempted while it compares keeps nobody from reading the time.
@@ -760,16 +803,23 @@ mod tests {
 
     #[test]
     fn time_stands_still_where_the_counter_ran_ahead() {
-        let simulated = Simulated::new(0);
-        let (counter, mut last) = used(&simulated);
-        simulated.change_rate(2 * 2_596);
-        let _held = counter.measured.lock();
-        for _ in 0..2_000 {
-            // Never back, and ahead by no more than a stretch.
-            assert!(error(&counter, &mut last) <= MILLISECOND);
-            simulated.pass(1_000);
+        for is_compared in [false, true] {
+            let simulated = Simulated::new(0);
+            let (counter, mut last) = used(&simulated);
+            simulated.change_rate(2 * 2_596);
+            // Another thread compares, or every comparison takes too long.
+            let held = (!is_compared).then(|| counter.measured.lock());
+            if is_compared {
+                simulated.reading_takes.store(1_000, Ordering::Relaxed);
+            }
+            for _ in 0..2_000 {
+                // Never back, and ahead by no more than a stretch.
+                assert!(error(&counter, &mut last) <= MILLISECOND);
+                simulated.pass(1_000);
+            }
+            assert!(error(&counter, &mut last) <= 1_000);
+            drop(held);
         }
-        assert!(error(&counter, &mut last) <= 1_000);
     }
 
     /// Two threads that find a stretch used up, one after the other.

@@ -1,5 +1,6 @@
 //! What a table is searched for: a limit, a key and their hash.
 
+use std::array;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use foldhash::SharedSeed;
@@ -80,11 +81,11 @@ impl KeyHasher {
     pub(crate) fn new() -> Self {
         // Its keys are the one thing in the standard library that the system chooses at random.
         let random = RandomState::new();
-        let secret = |number: u64| random.hash_one(number);
+        let [seed, shared_seed, first, second] = array::from_fn(|number| random.hash_one(number));
         Self {
-            seed: secret(0),
-            shared_seed: SharedSeed::from_u64(secret(1)),
-            long: SipHasher13::new_with_keys(secret(2), secret(3)),
+            seed,
+            shared_seed: SharedSeed::from_u64(shared_seed),
+            long: SipHasher13::new_with_keys(first, second),
         }
     }
 
@@ -217,6 +218,21 @@ mod tests {
         assert!(most(&shards) < 2 * 64, "{} in one shard", most(&shards));
         assert!(most(&tags) < 3 * 32, "{} of one tag", most(&tags));
         assert!(most(&groups) < 4 * 16, "{} in one group", most(&groups));
+    }
+
+    #[test]
+    fn keys_that_differ_in_their_last_byte_do_not_collide() {
+        let hasher = KeyHasher::new();
+        let limit = limit("one");
+        for length in 1..=16 {
+            let of = |byte| {
+                let mut key = vec![b'k'; length];
+                key[length - 1] = byte;
+                hash(&hasher, &limit, Key::from(&key[..]))
+            };
+            let hashes: BTreeSet<u64> = (0..=u8::MAX).map(of).collect();
+            assert_eq!(hashes.len(), 256, "length {length}");
+        }
     }
 
     #[test]

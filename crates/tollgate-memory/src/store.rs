@@ -189,8 +189,8 @@ impl Builder {
                 None => Source::System(SystemClock::new()),
             },
             max_keys: self.max_keys,
-            held: AtomicUsize::new(0),
-            hand: AtomicUsize::new(0),
+            held: AtomicUsize::default(),
+            hand: AtomicUsize::default(),
         }
     }
 }

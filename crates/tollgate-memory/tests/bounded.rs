@@ -349,11 +349,18 @@ fn new_keys_drop_nothing_in_the_first_second_of_a_clock() {
 #[test]
 fn every_shard_counts_its_bytes() {
     let (store, clock) = store(8);
-    let limit = limit("log", SlidingLog::new(Quota::per_minute(5)).unwrap());
     assert_eq!(store.bytes(), 0);
+    assert!(store.is_empty());
+    assert_eq!(consume(&store, &once_a_minute(), "k"), Ok(true));
+    assert!(!store.is_empty());
+    let table = store.bytes();
+    assert!(table > 0);
+    assert_eq!(store.clear(), 1);
+    // What a log holds beside the table counts, too.
+    let limit = limit("log", SlidingLog::new(Quota::per_minute(5)).unwrap());
     assert_eq!(consume(&store, &limit, "k"), Ok(true));
     let own = store.bytes();
-    assert!(own > 0);
+    assert!(own > table);
     let request = Request::consume(Check::new(&limit, "k", 1)).at(clock.now());
     assert!(store.decide_now(&request).unwrap().is_allowed());
     assert_eq!(store.bytes(), 2 * own);

@@ -185,6 +185,56 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: evaluating and applying comes to the same";
         }
     }
+    "crates/tollgate-memory/src/composite.rs" {
+        "MemoryStore::decide_several" {
+            "new_keys == 0" => "false"
+                because "a shortcut: there is always room for no key";
+        }
+    }
+    "crates/tollgate-memory/src/counter.rs" {
+        "Counter::read_slowly" {
+            "0" => "1"
+                because "whoever replaces a stretch has raised the floor, which is more than a nanosecond";
+        }
+    }
+    "crates/tollgate-memory/src/probe.rs" {
+        "KeyHasher::hash" {
+            "8" => "7"
+                because "which bits of the last word the length is mixed into is tuning";
+        }
+        "pack" {
+            "0" => "1"
+                because "what stands for bytes that are missing is the same for all keys of a length";
+            "0" => "1" # 3
+                because "what stands for bytes that are missing is the same for all keys of a length";
+        }
+    }
+    "crates/tollgate-memory/src/shard.rs" {
+        "Shard::shrink_if_sparse" {
+            "self.places() > LEAST_SHRUNK && held < self.places() / 8" => "self.places() > LEAST_SHRUNK || held < self.places() / 8"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "self.places() > LEAST_SHRUNK && held < self.places() / 8" => "true"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "self.places() > LEAST_SHRUNK" => "true"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "held < self.places() / 8" => "held <= self.places() / 8"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "held < self.places() / 8" => "true"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "self.places() / 8" => "self.places() * 8"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "8" => "9"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "8" => "7"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "held * 2" => "held + 2"
+                because "how far a table shrinks is tuning: it always holds what it held";
+            "2" => "1"
+                because "how far a table shrinks is tuning: it always holds what it held";
+            "2" => "3"
+                because "how far a table shrinks is tuning: it always holds what it held";
+        }
+    }
     "crates/tollgate-mock/src/mock/mod.rs" {
         "MockStore::new" {
             "fn new" => "return Default::default()"
