@@ -413,10 +413,7 @@ impl MemoryStore {
 
     /// Counts `keys` more as held, or returns false if that would be too many.
     pub(crate) fn reserve(&self, keys: usize) -> bool {
-        let add = |held: usize| {
-            let held = held.checked_add(keys)?;
-            (held <= self.max_keys).then_some(held)
-        };
+        let add = |held: usize| Some(held + keys).filter(|&held| held <= self.max_keys);
         self.held
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
             .is_ok()
@@ -442,10 +439,9 @@ impl MemoryStore {
                 _ => now,
             };
             let mut shard = self.lock(next);
-            let looked_at = places.min(shard.places() + 1);
-            let dropped = shard.sweep(places, now, &self.hasher);
-            drop(shard);
-            self.release(dropped);
+            // A table has one place at least.
+            let looked_at = places.min(shard.places());
+            self.release(shard.sweep(places, now, &self.hasher));
             places -= looked_at;
             if self.len() + keys <= self.max_keys {
                 return true;
