@@ -285,6 +285,10 @@ fn limit_that_nobody_names_denies_what_it_could_never_allow() {
         assert_eq!(denied.retry_after(), Wait::NEVER);
     }
     assert!(limiter.check_n_now("k", 5).unwrap().is_allowed());
+    let single = Limit::new("single", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let limiter = RateLimiter::new(&store, [large.clone(), single]).unwrap();
+    let taken = limiter.take_up_to_now("k", 1).unwrap();
+    assert_eq!(said(&taken), [(true, 49, 1), (true, 0, 1)]);
     let limiter = RateLimiter::new(&store, [large, closed]).unwrap();
     let denied = limiter.take_up_to_now("k", 1).unwrap();
     assert_eq!(said(&denied), [(true, 50, 0), (false, 0, 0)]);
