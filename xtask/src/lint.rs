@@ -6,7 +6,8 @@ use crate::project::Files;
 use crate::{Outcome, layers, tidy};
 
 /// Features that a library can be built with each by itself, and that tests switch on together.
-const APART: [(&str, &str); 4] = [
+const APART: [(&str, &str); 5] = [
+    ("tollgate-core", "serde"),
     ("tollgate-redis", "cluster"),
     ("tollgate-redis", "connection-manager"),
     ("tollgate-redis", "sentinel"),

@@ -188,7 +188,7 @@ struct Answer<'a> {
 /// What one limit said.
 #[derive(Serialize)]
 struct Said {
-    limit: String,
+    limit: Limit,
     allowed: bool,
     capacity: u64,
     remaining: u64,
@@ -212,7 +212,7 @@ impl<'a> Answer<'a> {
         decision: &Verdicts,
     ) -> Self {
         let said = |(limit, verdict): (&Limit, &tollgate_core::Verdict)| Said {
-            limit: limit.to_string(),
+            limit: limit.clone(),
             allowed: verdict.is_allowed(),
             capacity: verdict.capacity(),
             remaining: verdict.remaining(),
@@ -250,7 +250,7 @@ impl<'a> Answer<'a> {
         for said in &self.limits {
             let verdict = if said.allowed { "allowed" } else { "denied" };
             table.row([
-                said.limit.clone(),
+                said.limit.to_string(),
                 verdict.to_owned(),
                 Grouped(said.remaining).to_string(),
                 Grouped(said.capacity).to_string(),

@@ -251,9 +251,7 @@ impl Verdicts {
     /// wait of its limits, or zero if the call was allowed.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
-        if self.allowed {
-            return Wait::ZERO;
-        }
+        // A limit that allows an allowed call says zero.
         self.verdicts
             .iter()
             .map(Verdict::retry_after)

@@ -171,7 +171,7 @@ fn a_refund_writes_only_where_something_was_consumed() {
         .map(|name| Limit::new(name, FixedWindow::aligned(Quota::per_minute(2))).unwrap());
     let mut states = [State::default(), State::default()];
     let spent = |cost| Request::consume(Check::new(&a, "k", cost)).and(Check::new(&b, "k", 1));
-    let _ = spent(1).decide_on(&mut states, now);
+    assert!(spent(1).decide_on(&mut states, now).is_allowed());
     let receipt = spent(0).decide_on(&mut states, now).into_receipt().unwrap();
     let checks = [Check::new(&a, "k", 0), Check::new(&b, "k", 0)];
     let refund = Request::new(Operation::Refund(&receipt), &checks);

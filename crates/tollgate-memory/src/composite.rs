@@ -3,7 +3,7 @@
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{State, States};
-use tollgate_core::{Fingerprint, Request, StoreError, Verdicts};
+use tollgate_core::{Request, StoreError, Verdicts};
 
 use crate::probe::{KeyHasher, Probe};
 use crate::shard::{Entry, Shard};
@@ -32,24 +32,26 @@ impl MemoryStore {
             .iter()
             .map(|check| self.probe(check))
             .collect::<SmallVec<[_; INLINE]>>();
-        let fingerprint = fingerprint(&probes, timeline);
+        let fingerprint = self.hasher.fingerprint(&probes, timeline);
         request.validate(|_| fingerprint)?;
         for _ in 0..LOOKS_FOR_ROOM {
             let early = self.early_now(request);
             let mut locked = self.lock_all(&probes, timeline);
-            let all_held = (0..probes.len()).all(|index| locked.entry(index).is_some());
+            let new: SmallVec<[usize; INLINE]> = (0..probes.len())
+                .filter(|&index| locked.entry(index).is_none())
+                .collect();
             // States that are held know if they were changed since. Any other may have just been
             // dropped, at an instant that must not be later than this one: it is read once more.
-            let now = if all_held { early } else { self.now(request) };
-            let evaluation = request.evaluate(&locked, now);
-            let new_keys = if all_held {
-                0
+            let now = if new.is_empty() {
+                early
             } else {
-                (0..probes.len())
-                    .filter(|&index| evaluation.writes_to(request, index))
-                    .filter(|&index| locked.entry(index).is_none())
-                    .count()
+                self.now(request)
             };
+            let evaluation = request.evaluate(&locked, now);
+            let new_keys = new
+                .iter()
+                .filter(|&&index| evaluation.writes_to(request, index))
+                .count();
             if new_keys == 0 || self.reserve(new_keys) {
                 let decision = evaluation.apply(request, fingerprint, &mut locked, now);
                 if new_keys > 0 {
@@ -85,15 +87,6 @@ impl MemoryStore {
             hasher: &self.hasher,
         }
     }
-}
-
-/// Returns the fingerprint of a request with these checks, in this order.
-fn fingerprint(probes: &[Probe<'_, '_>], timeline: Timeline) -> Fingerprint {
-    let clock = u64::from(timeline == Timeline::Caller);
-    // The hashes are random already; the factor, odd and without a pattern, tells their order.
-    Fingerprint::new(probes.iter().fold(clock, |hash, probe| {
-        hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ probe.hash
-    }))
 }
 
 impl Locked<'_, '_, '_> {

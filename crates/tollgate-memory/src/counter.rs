@@ -9,7 +9,7 @@
 //! clock, and its reading is where the next stretch starts. An error never lasts, and never adds
 //! up. A comparison that took too long is thrown away.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -31,6 +31,9 @@ const RATE_BITS: u32 = 32;
 
 /// Counters slower than 250 MHz are not used: `SPAN` would be long, and products could overflow.
 const LARGEST_RATE: u64 = 4 << RATE_BITS;
+
+/// The rate of a counter that stands still, or was not measured yet; it agrees with no other.
+const NO_RATE: u64 = u64::MAX;
 
 /// A cycle counter, and the monotonic clock that it is compared with.
 pub(crate) trait Hardware {
@@ -117,7 +120,7 @@ impl Measured {
             let rate = scaled
                 .checked_div(ticks.wrapping_sub(self.ticks).into())
                 .and_then(|rate| u64::try_from(rate).ok())
-                .unwrap_or(0);
+                .unwrap_or(NO_RATE);
             let differs_by = rate.abs_diff(self.rate);
             *self = Self {
                 ticks,
@@ -135,16 +138,16 @@ impl<H: Hardware> Counter<H> {
         let measured = Measured {
             ticks: hardware.ordered_ticks(),
             nanos: hardware.nanos(),
-            rate: 0,
+            rate: NO_RATE,
             agrees: false,
         };
         Self {
-            version: AtomicU64::new(0),
-            start: AtomicU64::new(0),
-            span: AtomicU64::new(0),
-            nanos: AtomicU64::new(0),
-            rate: AtomicU64::new(0),
-            floor: AtomicU64::new(0),
+            version: AtomicU64::default(),
+            start: AtomicU64::default(),
+            span: AtomicU64::default(),
+            nanos: AtomicU64::default(),
+            rate: AtomicU64::default(),
+            floor: AtomicU64::default(),
             hardware,
             measured: Mutex::new(measured),
         }
@@ -174,20 +177,20 @@ impl<H: Hardware> Counter<H> {
         }
     }
 
+    // Whoever sees a part of a later stretch also sees that the version has changed.
     #[inline]
     fn stretch(&self) -> Stretch {
         Stretch {
-            start: self.start.load(Ordering::Relaxed),
-            span: self.span.load(Ordering::Relaxed),
-            nanos: self.nanos.load(Ordering::Relaxed),
-            rate: self.rate.load(Ordering::Relaxed),
+            start: self.start.load(Ordering::Acquire),
+            span: self.span.load(Ordering::Acquire),
+            nanos: self.nanos.load(Ordering::Acquire),
+            rate: self.rate.load(Ordering::Acquire),
         }
     }
 
     /// Returns whether the stretch that was read since `version` was is one that was written.
     #[inline]
     fn is_whole(&self, version: u64) -> bool {
-        fence(Ordering::Acquire);
         (self.version.load(Ordering::Relaxed) ^ version) | (version & 1) == 0
     }
 
@@ -249,11 +252,10 @@ impl<H: Hardware> Counter<H> {
         let version = self.version.load(Ordering::Relaxed);
         // Whoever sees that the stretch is being written also sees the floor.
         self.version.store(version + 1, Ordering::Release);
-        fence(Ordering::Release);
-        self.start.store(next.start, Ordering::Relaxed);
-        self.span.store(next.span, Ordering::Relaxed);
-        self.nanos.store(next.nanos, Ordering::Relaxed);
-        self.rate.store(next.rate, Ordering::Relaxed);
+        self.start.store(next.start, Ordering::Release);
+        self.span.store(next.span, Ordering::Release);
+        self.nanos.store(next.nanos, Ordering::Release);
+        self.rate.store(next.rate, Ordering::Release);
         self.version.store(version + 2, Ordering::Release);
     }
 }
@@ -272,8 +274,13 @@ impl TimeStampCounter {
     /// Returns the counter, unless the system does not trust it.
     pub(crate) fn trusted(origin: Instant) -> Option<Self> {
         let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-        let trusted = std::fs::read(source).is_ok_and(|name| name.trim_ascii() == b"tsc");
+        let trusted = std::fs::read(source).is_ok_and(|name| Self::is(&name));
         trusted.then_some(Self { origin })
+    }
+
+    /// Returns whether this is what Linux calls `source`, the clock it takes its time from.
+    fn is(source: &[u8]) -> bool {
+        source.trim_ascii() == b"tsc"
     }
 }
 
@@ -329,8 +336,12 @@ pub(crate) fn nanos_since(origin: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
 
-    use super::{Counter, Hardware, Stretch};
+    use super::{
+        AGREEMENT_BITS, Counter, Hardware, LARGEST_RATE, LEAST_MEASURED_NS, Measured, NO_RATE,
+        RATE_BITS, Stretch,
+    };
 
     const MILLISECOND: u64 = 1_000_000;
 
@@ -345,6 +356,8 @@ mod tests {
         random: AtomicU64,
         /// One of so many readings is followed by a preemption.
         preempted_one_in: u64,
+        /// The nanoseconds that every reading takes; random if there are none.
+        reading_takes: AtomicU64,
     }
 
     impl Simulated {
@@ -355,6 +368,17 @@ mod tests {
                 rate: AtomicU64::new(2_596),
                 random: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
                 preempted_one_in,
+                reading_takes: AtomicU64::default(),
+            }
+        }
+
+        /// Returns hardware that is never preempted, counts `rate` ticks in 1,000 nanoseconds, and
+        /// takes the same time for every reading.
+        fn even(rate: u64, reading_takes: u64) -> Self {
+            Self {
+                rate: AtomicU64::new(rate),
+                reading_takes: AtomicU64::new(reading_takes),
+                ..Self::new(0)
             }
         }
 
@@ -377,7 +401,10 @@ mod tests {
 
         /// Lets the time of an instruction pass, and now and then that of a preemption.
         fn work(&self) {
-            self.pass(5 + self.random(20));
+            self.pass(match self.reading_takes.load(Ordering::Relaxed) {
+                0 => 5 + self.random(20),
+                takes => takes,
+            });
             if self.preempted_one_in > 0 && self.random(self.preempted_one_in) == 0 {
                 self.pass(20_000 + self.random(5 * MILLISECOND));
             }
@@ -430,13 +457,27 @@ mod tests {
         counter.stretch().span > 0
     }
 
+    /// Returns a counter that is used, and its last reading.
+    fn used(simulated: &Simulated) -> (Counter<&Simulated>, u64) {
+        let counter = Counter::new(simulated);
+        let mut last = 0;
+        for _ in 0..20_000 {
+            if is_used(&counter) {
+                return (counter, last);
+            }
+            assert!(error(&counter, &mut last) <= 1_000);
+            simulated.pass(2_000);
+        }
+        panic!("the counter is not used after 40 ms");
+    }
+
     #[test]
     fn readings_stay_within_a_microsecond_though_comparisons_are_preempted() {
         for preempted_one_in in [0, 100_000, 1_000, 50, 10, 2] {
             let simulated = Simulated::new(preempted_one_in);
             let counter = Counter::new(&simulated);
             let (mut last, mut worst, mut used) = (0, 0, 0);
-            for _ in 0..300_000 {
+            for _ in 0..100_000 {
                 worst = worst.max(error(&counter, &mut last));
                 used += u32::from(is_used(&counter));
                 simulated.pass(simulated.random(2_000));
@@ -447,7 +488,7 @@ mod tests {
             );
             // A test of a counter that is hardly ever used would show nothing.
             assert!(
-                used > 200_000,
+                used > 50_000,
                 "{used} times, 1 in {preempted_one_in} preempted"
             );
         }
@@ -494,7 +535,7 @@ mod tests {
                     1_000
                 };
                 assert!(error <= most, "{error} ns in round {round}");
-                simulated.pass(simulated.random(2_000));
+                simulated.pass(simulated.random(20_000));
             }
             assert!(is_used(&counter), "the counter is not used again");
         }
@@ -528,16 +569,41 @@ mod tests {
         }
     }
 
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[test]
+    fn the_processors_counter_is_trusted_if_the_system_does() {
+        use super::TimeStampCounter;
+
+        for (source, is) in [
+            ("tsc\n", true),
+            ("tsc", true),
+            ("hpet\n", false),
+            ("", false),
+        ] {
+            assert_eq!(TimeStampCounter::is(source.as_bytes()), is, "{source:?}");
+        }
+        let folder = "/sys/devices/system/clocksource/clocksource0";
+        let source = std::fs::read_to_string(format!("{folder}/current_clocksource"));
+        let trusted = TimeStampCounter::trusted(Instant::now());
+        assert_eq!(
+            trusted.is_some(),
+            source.is_ok_and(|name| name.starts_with("tsc"))
+        );
+        let Some(counter) = trusted else { return };
+        let read = || [counter.ticks(), counter.ordered_ticks(), counter.nanos()];
+        let before = read();
+        std::thread::sleep(Duration::from_millis(2));
+        // At 250 MHz at least.
+        for (before, after) in before.iter().zip(read()) {
+            assert!(after - before >= 500_000, "{before} to {after}");
+        }
+    }
+
     /// Another thread may read the next stretch before the one that began it has returned.
     #[test]
     fn a_stretch_never_tells_less_than_the_last_one() {
         let simulated = Simulated::new(0);
-        let counter = Counter::new(&simulated);
-        let mut last = 0;
-        while !is_used(&counter) {
-            error(&counter, &mut last);
-            simulated.pass(2_000);
-        }
+        let (counter, _) = used(&simulated);
         simulated.pass(3 * MILLISECOND);
         let end = counter.stretch().end();
         let next = Stretch {
@@ -547,6 +613,10 @@ mod tests {
         };
         counter.publish(end, next);
         assert_eq!(counter.now(), end);
+        // Not even to a processor that read the counter before that stretch began.
+        simulated.offset.fetch_sub(1_000, Ordering::Relaxed);
+        assert_eq!(counter.now(), end);
+        simulated.offset.fetch_add(1_000, Ordering::Relaxed);
         // Nor less than what was read of the monotonic clock in between.
         simulated.pass(3 * MILLISECOND);
         let held = counter.measured.lock();
@@ -559,36 +629,210 @@ mod tests {
         };
         counter.publish(0, next);
         assert_eq!(counter.now(), told);
+        // Nor less than another thread may have been told by this stretch.
+        let next = Stretch {
+            start: simulated.count() + 1_000,
+            nanos: told + 5_000,
+            ..next
+        };
+        counter.publish(0, next);
+        assert_eq!(counter.now(), told + 5_000);
     }
 
     /// A thread that is preempted while it compares keeps nobody from reading the time.
     #[test]
     fn readers_need_no_lock() {
         let simulated = Simulated::new(0);
+        let (counter, mut last) = used(&simulated);
+        // Versions are told apart by more than one bit.
+        for _ in 0..4 {
+            simulated.pass(3 * MILLISECOND);
+            let held = counter.measured.lock();
+            let end = counter.stretch().end();
+            counter.floor.fetch_max(end, Ordering::Relaxed);
+            let version = counter.version.fetch_add(1, Ordering::Relaxed);
+            // Half of what it writes is there.
+            let start = counter.start.swap(simulated.count(), Ordering::Relaxed);
+            for _ in 0..3_000 {
+                assert!(error(&counter, &mut last) <= 1_000);
+                simulated.pass(simulated.random(2_000));
+            }
+            counter.start.store(start, Ordering::Relaxed);
+            counter.version.store(version, Ordering::Relaxed);
+            for _ in 0..3_000 {
+                assert!(error(&counter, &mut last) <= 1_000);
+                simulated.pass(simulated.random(2_000));
+            }
+            drop(held);
+            assert!(error(&counter, &mut last) <= 1_000);
+        }
+    }
+
+    /// Each stretch is four times the same number, so one that was read in part is told.
+    #[test]
+    fn a_stretch_is_read_as_it_was_written() {
+        let simulated = Simulated::new(0);
         let counter = Counter::new(&simulated);
-        let mut last = 0;
-        while !is_used(&counter) {
-            error(&counter, &mut last);
-            simulated.pass(2_000);
+        let of = |number| Stretch {
+            start: number,
+            span: number,
+            nanos: number,
+            rate: number,
+        };
+        let written = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let end = Instant::now() + Duration::from_millis(300);
+                for number in 1.. {
+                    counter.publish(0, of(number));
+                    written.store(number, Ordering::Release);
+                    if number % 1_000 == 0 && Instant::now() > end {
+                        break;
+                    }
+                }
+            });
+            while !writer.is_finished() {
+                let least = written.load(Ordering::Acquire);
+                let version = counter.version.load(Ordering::Acquire);
+                let Stretch {
+                    start,
+                    span,
+                    nanos,
+                    rate,
+                } = counter.stretch();
+                if counter.is_whole(version) {
+                    assert_eq!([start, span, nanos], [rate; 3]);
+                    assert!(rate >= least, "{rate} after {least} was written");
+                }
+            }
+        });
+        assert!(counter.is_whole(counter.version.load(Ordering::Relaxed)));
+        assert_eq!(counter.stretch().rate, written.into_inner());
+    }
+
+    #[test]
+    fn a_rate_is_used_once_two_measured_ones_agree() {
+        let least = LEAST_MEASURED_NS;
+        // Four nanoseconds a tick, the slowest counter that is used.
+        let ticks = least / 4;
+        let mut measured = Measured {
+            ticks: 0,
+            nanos: 0,
+            rate: NO_RATE,
+            agrees: false,
+        };
+        assert_eq!(measured.rate(ticks, least), None, "measured once");
+        assert_eq!(measured.rate(2 * ticks, 2 * least), Some(LARGEST_RATE));
+        // Comparisons that are too close to the last one, or before it, measure nothing.
+        assert_eq!(measured.rate(0, 3 * least - 1), Some(LARGEST_RATE));
+        assert_eq!(measured.rate(0, 0), Some(LARGEST_RATE));
+        // Slower by one part in 2^12, then as slow as that.
+        let slower = least + (least >> AGREEMENT_BITS) + 1;
+        assert_eq!(measured.rate(3 * ticks, 2 * least + slower), None);
+        assert_eq!(measured.rate(4 * ticks, 2 * least + 2 * slower), None);
+        // Twice as fast, and then faster by exactly one part in 2^12, which is not less.
+        let mut measured = Measured {
+            ticks: 0,
+            nanos: 0,
+            rate: 1 << RATE_BITS,
+            agrees: true,
+        };
+        let more = (1 << AGREEMENT_BITS) + 1;
+        let ticks = 1 << 30;
+        assert_eq!(measured.rate(ticks, (ticks >> AGREEMENT_BITS) * more), None);
+        assert_eq!(measured.rate, more << (RATE_BITS - AGREEMENT_BITS));
+        assert!(
+            measured
+                .rate(2 * ticks, 2 * (ticks >> AGREEMENT_BITS) * more)
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_counter_that_is_slow_or_stands_still_is_not_used() {
+        for rate in [0, 1, 100, 249] {
+            let simulated = Simulated::even(rate, 0);
+            simulated.offset.store(0, Ordering::Relaxed);
+            let counter = Counter::new(&simulated);
+            let mut last = 0;
+            while simulated.true_nanos() < 100 * MILLISECOND {
+                assert_eq!(error(&counter, &mut last), 0);
+                assert_eq!(error(&counter, &mut last), 0);
+                assert!(!is_used(&counter), "{rate} ticks a microsecond");
+                simulated.pass(simulated.random(100_000));
+            }
         }
+    }
+
+    #[test]
+    fn the_clock_is_taken_as_read_in_the_middle_of_a_comparison() {
+        // What a comparison takes is twice what a reading does.
+        for (reading_takes, used) in [(100, true), (512, true), (513, false)] {
+            let simulated = Simulated::even(1_000, reading_takes);
+            let counter = Counter::new(&simulated);
+            let mut last = 0;
+            for _ in 0..1_000 {
+                let version = counter.version.load(Ordering::Relaxed);
+                let before = simulated.true_nanos();
+                assert_eq!(error(&counter, &mut last), 0);
+                // A nanosecond is a tick, so the counter tells the time of its first instruction.
+                let compared = counter.version.load(Ordering::Relaxed) != version;
+                let off = last.abs_diff(before);
+                assert!(compared || !is_used(&counter) || off <= 2, "{off} ns off");
+                simulated.pass(100_000);
+            }
+            assert_eq!(is_used(&counter), used, "{reading_takes} ns for a reading");
+        }
+    }
+
+    /// While another thread compares, so that this one cannot.
+    #[test]
+    fn an_early_reading_of_the_counter_is_not_taken_for_a_late_one() {
+        let simulated = Simulated::new(0);
+        let (counter, _) = used(&simulated);
         simulated.pass(3 * MILLISECOND);
-        let held = counter.measured.lock();
-        let end = counter.stretch().end();
-        counter.floor.fetch_max(end, Ordering::Relaxed);
-        let version = counter.version.fetch_add(1, Ordering::Relaxed);
-        // Half of what it writes is there.
-        let start = counter.start.swap(simulated.count(), Ordering::Relaxed);
-        for _ in 0..10_000 {
+        let begun = counter.now();
+        let _held = counter.measured.lock();
+        simulated.offset.fetch_sub(1_000, Ordering::Relaxed);
+        let now = counter.now();
+        assert!(
+            now >= begun && now <= simulated.true_nanos(),
+            "{now} after {begun}"
+        );
+    }
+
+    #[test]
+    fn time_stands_still_where_the_counter_ran_ahead() {
+        for is_compared in [false, true] {
+            let simulated = Simulated::new(0);
+            let (counter, mut last) = used(&simulated);
+            simulated.change_rate(2 * 2_596);
+            // Another thread compares, or every comparison takes too long.
+            let held = (!is_compared).then(|| counter.measured.lock());
+            if is_compared {
+                simulated.reading_takes.store(1_000, Ordering::Relaxed);
+            }
+            for _ in 0..2_000 {
+                // Never back, and ahead by no more than a stretch.
+                assert!(error(&counter, &mut last) <= MILLISECOND);
+                simulated.pass(1_000);
+            }
             assert!(error(&counter, &mut last) <= 1_000);
-            simulated.pass(simulated.random(2_000));
+            drop(held);
         }
-        counter.start.store(start, Ordering::Relaxed);
-        counter.version.store(version, Ordering::Relaxed);
-        for _ in 0..10_000 {
-            assert!(error(&counter, &mut last) <= 1_000);
-            simulated.pass(simulated.random(2_000));
-        }
-        drop(held);
+    }
+
+    /// Two threads that find a stretch used up, one after the other.
+    #[test]
+    fn a_stretch_that_has_just_begun_is_not_ended() {
+        let simulated = Simulated::new(0);
+        let (counter, mut last) = used(&simulated);
+        simulated.pass(3 * MILLISECOND);
         assert!(error(&counter, &mut last) <= 1_000);
+        let start = counter.stretch().start;
+        let before = simulated.true_nanos();
+        let now = counter.compare(&mut counter.measured.lock());
+        assert!(now >= last && now + 1_000 >= before && now <= simulated.true_nanos());
+        assert_eq!(counter.stretch().start, start);
     }
 }

@@ -1,6 +1,7 @@
 //! What a table is searched for: a limit, a key and their hash.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::array;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
@@ -80,11 +81,11 @@ impl KeyHasher {
     pub(crate) fn new() -> Self {
         // Its keys are the one thing in the standard library that the system chooses at random.
         let random = RandomState::new();
-        let secret = |number: u64| random.hash_one(number);
+        let [seed, shared_seed, first, second] = array::from_fn(|number| random.hash_one(number));
         Self {
-            seed: secret(0),
-            shared_seed: SharedSeed::from_u64(secret(1)),
-            long: SipHasher13::new_with_keys(secret(2), secret(3)),
+            seed,
+            shared_seed: SharedSeed::from_u64(shared_seed),
+            long: SipHasher13::new_with_keys(first, second),
         }
     }
 
@@ -95,6 +96,17 @@ impl KeyHasher {
         hasher.write_u64(key.words[0] ^ identity_hash);
         hasher.write_u64(key.words[1] ^ u64::from(key.length).rotate_right(8));
         hasher.finish()
+    }
+
+    /// Returns the fingerprint of a request with these checks, in this order.
+    #[inline]
+    pub(crate) fn fingerprint(&self, probes: &[Probe<'_, '_>], timeline: Timeline) -> Fingerprint {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
+        timeline.hash(&mut hasher);
+        for probe in probes {
+            hasher.write_u64(probe.hash);
+        }
+        Fingerprint::new(hasher.finish())
     }
 
     /// Returns 128 bits that stand for a key.
@@ -154,6 +166,23 @@ mod tests {
     }
 
     #[test]
+    fn packing_tells_short_texts_of_all_bits_apart() {
+        let bytes = [0, 1, 2, 0x40, 0x80, 0x81, 0xc0, 0xff];
+        for length in 0..=4 {
+            let of = |mut number: usize| {
+                let digit = |_| {
+                    let byte = bytes[number % 8];
+                    number /= 8;
+                    byte
+                };
+                pack(&(0..length).map(digit).collect::<Vec<u8>>())
+            };
+            let count = 8_usize.pow(length);
+            assert_eq!((0..count).map(of).collect::<BTreeSet<_>>().len(), count);
+        }
+    }
+
+    #[test]
     fn packing_tells_any_two_texts_of_one_length_apart() {
         for length in 1..=16 {
             let base: Vec<u8> = (0..length).collect();
@@ -189,6 +218,21 @@ mod tests {
         assert!(most(&shards) < 2 * 64, "{} in one shard", most(&shards));
         assert!(most(&tags) < 3 * 32, "{} of one tag", most(&tags));
         assert!(most(&groups) < 4 * 16, "{} in one group", most(&groups));
+    }
+
+    #[test]
+    fn keys_that_differ_in_their_last_byte_do_not_collide() {
+        let hasher = KeyHasher::new();
+        let limit = limit("one");
+        for length in 1..=16 {
+            let of = |byte| {
+                let mut key = vec![b'k'; length];
+                key[length - 1] = byte;
+                hash(&hasher, &limit, Key::from(&key[..]))
+            };
+            let hashes: BTreeSet<u64> = (0..=u8::MAX).map(of).collect();
+            assert_eq!(hashes.len(), 256, "length {length}");
+        }
     }
 
     #[test]

@@ -132,11 +132,9 @@ impl Shard {
     /// returns how many it dropped.
     pub(crate) fn sweep(&mut self, places: usize, now: Timestamp, hasher: &KeyHasher) -> usize {
         let mut dropped = 0;
-        let mut wrapped = false;
         for _ in 0..places.min(self.places()) {
             if self.hand >= self.places() {
                 self.hand = 0;
-                wrapped = true;
             }
             let stale = |entry: &Entry| entry.state.is_fresh(&entry.limit, now);
             if self.table.get_bucket(self.hand).is_some_and(stale)
@@ -148,9 +146,7 @@ impl Shard {
             self.hand += 1;
         }
         // Shrinking moves entries, so not before every place that was asked for has been looked at.
-        if wrapped {
-            self.shrink_if_sparse(hasher);
-        }
+        self.shrink_if_sparse(hasher);
         dropped
     }
 

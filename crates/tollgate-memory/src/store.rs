@@ -1,8 +1,10 @@
 //! The store: shards, the bound on keys, and decisions about one key.
 
 use std::fmt;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
@@ -113,7 +115,7 @@ pub struct MemoryStore {
 }
 
 /// Whose clock states are kept by.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Timeline {
     Caller,
     Store,
@@ -179,12 +181,8 @@ impl Builder {
     /// Returns the store.
     #[must_use]
     pub fn build(self) -> MemoryStore {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        // A small store has few shards, so that looking for room soon looks at all of it.
-        let shards = (processors * SHARDS_PER_PROCESSOR)
-            .min(self.max_keys / 8)
-            .clamp(1, 1 << 16)
-            .next_power_of_two();
+        let processors = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        let shards = shards(processors.get(), self.max_keys);
         MemoryStore {
             shards: (0..2 * shards).map(|_| Padded::default()).collect(),
             shard_mask: shards - 1,
@@ -194,10 +192,19 @@ impl Builder {
                 None => Source::System(SystemClock::new()),
             },
             max_keys: self.max_keys,
-            held: AtomicUsize::new(0),
-            hand: AtomicUsize::new(0),
+            held: AtomicUsize::default(),
+            hand: AtomicUsize::default(),
         }
     }
+}
+
+/// Returns how many shards a timeline has, a power of two.
+fn shards(processors: usize, max_keys: usize) -> usize {
+    // A small store has few shards, so that looking for room soon looks at all of it.
+    (processors * SHARDS_PER_PROCESSOR)
+        .min(max_keys / 8)
+        .min(1 << 16)
+        .next_power_of_two()
 }
 
 impl MemoryStore {
@@ -321,7 +328,7 @@ impl MemoryStore {
     #[inline]
     pub(crate) fn shard_of(&self, probe: &Probe<'_, '_>, timeline: Timeline) -> usize {
         // The table takes its tag from the top bits and its place from the low ones.
-        let bits = usize::try_from(probe.hash >> 32 & 0xff_ffff).unwrap_or_default();
+        let bits = usize::try_from(probe.hash >> 32).unwrap_or_default();
         let shard = bits & self.shard_mask;
         match timeline {
             Timeline::Caller => shard + self.shard_mask + 1,
@@ -397,10 +404,7 @@ impl MemoryStore {
 
     /// Counts `keys` more as held, or returns false if that would be too many.
     pub(crate) fn reserve(&self, keys: usize) -> bool {
-        let add = |held: usize| {
-            let held = held.checked_add(keys)?;
-            (held <= self.max_keys).then_some(held)
-        };
+        let add = |held: usize| Some(held + keys).filter(|&held| held <= self.max_keys);
         self.held
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
             .is_ok()
@@ -426,10 +430,9 @@ impl MemoryStore {
                 _ => now,
             };
             let mut shard = self.lock(next);
-            let looked_at = places.min(shard.places() + 1);
-            let dropped = shard.sweep(places, now, &self.hasher);
-            drop(shard);
-            self.release(dropped);
+            // A table has one place at least.
+            let looked_at = places.min(shard.places());
+            self.release(shard.sweep(places, now, &self.hasher));
             places -= looked_at;
             if self.len() + keys <= self.max_keys {
                 return true;
@@ -530,5 +533,68 @@ impl Store for MemoryStore {
 
     fn supports<'a>(&self, _request: &Request<'a>) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use tollgate_core::algorithm::FixedWindow;
+    use tollgate_core::{Check, Limit, Quota};
+
+    use super::{MemoryStore, Timeline, shards};
+
+    #[test]
+    fn shards_are_many_for_the_processors_and_few_for_the_keys() {
+        for (processors, max_keys, expected) in [
+            (1, 1_000_000, 32),
+            (2, 1_000_000, 64),
+            (3, 1_000_000, 128),
+            (64, 1_000_000, 2_048),
+            (1 << 20, usize::MAX, 1 << 16),
+            (64, 1_000, 128),
+            (64, 24, 4),
+            (64, 23, 2),
+            (64, 16, 2),
+            (64, 15, 1),
+            (64, 1, 1),
+            (64, 0, 1),
+        ] {
+            let found = shards(processors, max_keys);
+            assert_eq!(found, expected, "{processors} processors, {max_keys} keys");
+        }
+    }
+
+    /// A table finds an entry by the lowest and the highest bits of its hash: if all entries of a
+    /// shard had some of those in common, finding one would be slow.
+    #[test]
+    fn keys_are_spread_evenly_over_shards_and_within_each() {
+        let store = MemoryStore::new();
+        let limit = Limit::new("one", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+        let count = store.shard_mask + 1;
+        let mut shards: BTreeMap<usize, BTreeSet<(u64, u64)>> = BTreeMap::new();
+        for number in 0..count * 200 {
+            let key = number.to_string();
+            let check = Check::new(&limit, &key, 1);
+            let probe = store.probe(&check);
+            let shard = store.shard_of(&probe, Timeline::Store);
+            assert!(shard < count);
+            assert_eq!(store.shard_of(&probe, Timeline::Caller), shard + count);
+            let searched = (probe.hash & 0xff, probe.hash >> 57);
+            shards.entry(shard).or_default().insert(searched);
+        }
+        assert_eq!(shards.len(), count);
+        for (shard, searched) in shards {
+            // Of 200 random ones, more than a hundred differ.
+            assert!(searched.len() > 100, "{} in shard {shard}", searched.len());
+            let lowest: BTreeSet<u64> = searched.iter().map(|of| of.0).collect();
+            assert!(
+                lowest.len() > 64,
+                "{} places in shard {shard}",
+                lowest.len()
+            );
+        }
     }
 }

@@ -32,8 +32,10 @@ fn allocations(limits: impl IntoIterator<Item = Limit>, key: &str) -> u64 {
     let mut denied = 0;
     let mut calls = || {
         for _ in 0..300 {
-            denied += u64::from(limiter.check(key).run().unwrap().is_denied());
-            let _ = limiter.peek(key).run().unwrap();
+            let peeked = limiter.peek(key).run().unwrap();
+            let checked = limiter.check(key).run().unwrap();
+            assert_eq!(peeked.is_denied(), checked.is_denied());
+            denied += u64::from(checked.is_denied());
             clock.advance(Duration::from_millis(7));
         }
     };

@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
-use tollgate_core::{Check, ErrorKind, Key, Limit, Quota, Request, SyncStore, Timestamp};
-use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_core::{
+    Check, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp,
+};
+use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 fn limit(name: &str, algorithm: impl Into<Algorithm>) -> Limit {
     Limit::new(name, algorithm).unwrap()
@@ -48,6 +52,13 @@ fn a_full_store_refuses_new_keys_and_serves_those_it_holds() {
             let refused = consume(&store, &limit, &format!("new-{key}"));
             assert_eq!(refused, Err(ErrorKind::Full));
         }
+        let request = Request::consume(Check::new(&limit, "new", 1));
+        let message = store.decide_now(&request).unwrap_err().to_string();
+        let expected = format!(
+            "no room was found for a new key beside {max_keys} of at most {max_keys}: raise \
+             max_keys, or limit by a coarser key"
+        );
+        assert_eq!(message, expected);
         // No key was freed to make room: each has exactly one call left.
         for key in 0..max_keys {
             let key = format!("held-{key}");
@@ -70,20 +81,115 @@ fn a_full_store_answers_what_holds_nothing() {
 }
 
 #[test]
-fn a_full_store_drops_stale_keys_first() {
-    let (store, clock) = store(10);
-    let limit = once_a_minute();
-    for key in 0..10 {
-        assert_eq!(consume(&store, &limit, &format!("early-{key}")), Ok(true));
-        clock.advance(Duration::from_secs(1));
+fn a_full_store_finds_its_one_stale_key_at_once() {
+    for max_keys in [1, 10, 64] {
+        let (store, clock) = store(max_keys);
+        let start = clock.now();
+        let brief = once_a_minute();
+        let long = limit("long", FixedWindow::anchored(Quota::per_day(1)));
+        for key in 0..max_keys {
+            assert_eq!(consume(&store, &brief, &format!("early-{key}")), Ok(true));
+            clock.advance(Duration::from_millis(500));
+        }
+        clock.set(start.saturating_add(Duration::from_micros(59_999_999)));
+        for key in 0..max_keys {
+            assert_eq!(consume(&store, &long, "late"), Err(ErrorKind::Full));
+            // The minute of one more key is over, and only that one's.
+            clock.advance(Duration::from_micros(1));
+            assert_eq!(consume(&store, &long, &format!("late-{key}")), Ok(true));
+            assert_eq!(consume(&store, &long, "late"), Err(ErrorKind::Full));
+            for held in key + 1..max_keys {
+                assert_eq!(consume(&store, &brief, &format!("early-{held}")), Ok(false));
+            }
+            clock.advance(Duration::from_micros(499_999));
+        }
     }
-    assert_eq!(consume(&store, &limit, "late-0"), Err(ErrorKind::Full));
-    // The first key's minute has passed, and only that one's.
-    clock.advance(Duration::from_secs(50));
-    assert_eq!(consume(&store, &limit, "late-0"), Ok(true));
-    assert_eq!(consume(&store, &limit, "late-1"), Err(ErrorKind::Full));
-    for key in 1..10 {
-        assert_eq!(consume(&store, &limit, &format!("early-{key}")), Ok(false));
+}
+
+#[test]
+fn a_full_store_makes_room_for_all_keys_of_a_call() {
+    let (store, clock) = store(40);
+    let limit = once_a_minute();
+    for key in 0..40 {
+        assert_eq!(consume(&store, &limit, &format!("early-{key}")), Ok(true));
+    }
+    let keys: Vec<String> = (0..32).map(|key| format!("late-{key}")).collect();
+    let checks: Vec<_> = keys.iter().map(|key| Check::new(&limit, key, 1)).collect();
+    let request = Request::new(Operation::Consume, &checks);
+    let error = store.decide_now(&request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+    clock.advance(Duration::from_secs(60));
+    assert!(store.decide_now(&request).unwrap().is_allowed());
+    assert!(store.decide_now(&request).unwrap().is_denied());
+    assert!(store.len() <= 40);
+}
+
+/// A clock that counts how often it is read.
+#[derive(Clone)]
+struct Counting(ManualClock, Arc<AtomicU64>);
+
+impl Clock for Counting {
+    fn now(&self) -> Timestamp {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.now()
+    }
+}
+
+impl Counting {
+    fn store(max_keys: usize) -> (Self, MemoryStore) {
+        let clock = Self(ManualClock::new(), Arc::default());
+        let store = MemoryStore::builder()
+            .max_keys(max_keys)
+            .clock(clock.clone());
+        (clock, store.build())
+    }
+
+    fn readings(&self) -> u64 {
+        self.1.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// Limits for requests about one key and about several.
+fn one_and_two() -> [Vec<Limit>; 2] {
+    let one = || limit("one", FixedWindow::anchored(Quota::per_day(100)));
+    let two = limit("two", Gcra::new(Quota::per_day(100)).unwrap());
+    [vec![one()], vec![one(), two]]
+}
+
+#[test]
+fn a_call_for_a_held_key_reads_the_clock_once() {
+    for limits in one_and_two() {
+        let (clock, store) = Counting::store(10);
+        let limiter = RateLimiter::new(store, limits).unwrap();
+        assert!(limiter.check("k").run().unwrap().is_allowed());
+        clock.readings();
+        assert!(limiter.check("k").run().unwrap().is_allowed());
+        assert_eq!(clock.readings(), 1);
+    }
+}
+
+/// A caller's request reads the store's clock only to look for room among the store's own states,
+/// once for each shard that it looks at.
+#[test]
+fn a_call_that_finds_no_room_does_not_look_everywhere_nor_again() {
+    for limits in one_and_two() {
+        // One shard, and so many that 512 places are few of all.
+        for (max_keys, most) in [(8, 1), (50_000, 32)] {
+            let (clock, store) = Counting::store(max_keys);
+            let long = limit("long", FixedWindow::anchored(Quota::per_day(1)));
+            for key in 0..max_keys {
+                assert_eq!(consume(&store, &long, &key.to_string()), Ok(true));
+            }
+            let limiter = RateLimiter::new(&store, limits.clone()).unwrap();
+            clock.readings();
+            let error = limiter.check("k").at(Timestamp::MAX).run().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Full);
+            let readings = clock.readings();
+            assert!(
+                (1..=most).contains(&readings),
+                "{readings} shards of {max_keys} keys"
+            );
+        }
     }
 }
 
@@ -106,13 +212,13 @@ fn a_composite_holds_all_its_keys_or_none() {
     let (store, _clock) = store(2);
     let limits = ["a", "b", "c"].map(|name| limit(name, FixedWindow::anchored(Quota::per_day(5))));
     let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
-    let three = Request::new(tollgate_core::Operation::Consume, &checks);
+    let three = Request::new(Operation::Consume, &checks);
     assert_eq!(
         store.decide_now(&three).unwrap_err().kind(),
         ErrorKind::Full
     );
     assert_eq!(store.len(), 0);
-    let two = Request::new(tollgate_core::Operation::Consume, &checks[..2]);
+    let two = Request::new(Operation::Consume, &checks[..2]);
     assert!(store.decide_now(&two).unwrap().is_allowed());
     assert_eq!(store.len(), 2);
 }
@@ -154,12 +260,110 @@ fn a_quiet_store_can_be_swept_and_gives_its_memory_back() {
     clock.advance(Duration::from_secs(71));
     assert_eq!(store.sweep(), 90_000);
     assert!(store.is_empty());
-    store.sweep();
     assert!(
         store.bytes() * 20 < full,
         "{} of {full} bytes",
         store.bytes()
     );
+}
+
+/// The place to look at next is another one every time.
+#[test]
+fn a_sweep_drops_every_stale_key_of_its_own_clock() {
+    let (store, clock) = store(15);
+    let limit = once_a_minute();
+    let minute = Duration::from_secs(60);
+    for round in 0..60 {
+        let (own, callers) = (1 + round % 7, 1 + round % 5);
+        let now = clock.now();
+        for key in 0..own {
+            assert_eq!(consume(&store, &limit, &key.to_string()), Ok(true));
+        }
+        for key in 0..callers {
+            let key = key.to_string();
+            let request = Request::consume(Check::new(&limit, &key, 1)).at(now);
+            assert!(store.decide_now(&request).unwrap().is_allowed());
+        }
+        let end = now.saturating_add(minute);
+        assert_eq!((store.sweep(), store.len()), (0, own + callers));
+        clock.advance(minute);
+        assert_eq!(
+            (store.sweep(), store.len()),
+            (own, callers),
+            "round {round}"
+        );
+        assert_eq!((store.sweep_at(now), store.len()), (0, callers));
+        clock.set(now);
+        assert_eq!(consume(&store, &limit, "own"), Ok(true));
+        let swept = store.sweep_at(end);
+        assert_eq!((swept, store.len()), (callers, 1), "round {round}");
+        assert_eq!(consume(&store, &limit, "own"), Ok(false));
+        clock.set(end);
+        assert_eq!((store.sweep(), store.is_empty()), (1, true));
+    }
+}
+
+/// In a store of one table of no more than 16 places, which four insertions look at.
+#[test]
+fn new_keys_drop_what_has_been_stale_for_a_second() {
+    for limits in one_and_two() {
+        let (store, clock) = store(15);
+        assert_eq!(consume(&store, &once_a_minute(), "stale"), Ok(true));
+        clock.advance(Duration::from_micros(60_999_999));
+        let insert = |keys: &[&str]| {
+            for key in keys {
+                // The other limit, if there is one, has one key for all.
+                let shared = limits[1..].iter().map(|limit| Check::new(limit, "all", 1));
+                let checks = [Check::new(&limits[0], *key, 1)].into_iter().chain(shared);
+                let request = Request::new(Operation::Consume, checks);
+                assert!(store.decide_now(&request).unwrap().is_allowed());
+            }
+        };
+        insert(&["a", "b", "c", "d"][limits.len() - 1..]);
+        assert_eq!(store.len(), 5);
+        clock.advance(Duration::from_micros(1));
+        // Calls for keys that are held look for nothing.
+        for _ in 0..20 {
+            insert(&["d"]);
+        }
+        assert_eq!(store.len(), 5);
+        insert(&["e", "f", "g", "h"]);
+        assert_eq!(store.len(), 8);
+    }
+}
+
+#[test]
+fn new_keys_drop_nothing_in_the_first_second_of_a_clock() {
+    let clock = ManualClock::at(Timestamp::UNIX_EPOCH);
+    let store = MemoryStore::builder().max_keys(15).clock(clock.clone());
+    let store = store.build();
+    let limit = once_a_minute();
+    for key in 0..15 {
+        assert_eq!(consume(&store, &limit, &key.to_string()), Ok(true));
+    }
+    for key in 0..15 {
+        assert_eq!(consume(&store, &limit, &key.to_string()), Ok(false));
+    }
+}
+
+#[test]
+fn every_shard_counts_its_bytes() {
+    let (store, clock) = store(8);
+    assert_eq!(store.bytes(), 0);
+    assert!(store.is_empty());
+    assert_eq!(consume(&store, &once_a_minute(), "k"), Ok(true));
+    assert!(!store.is_empty());
+    let table = store.bytes();
+    assert!(table > 0);
+    assert_eq!(store.clear(), 1);
+    // What a log holds beside the table counts, too.
+    let limit = limit("log", SlidingLog::new(Quota::per_minute(5)).unwrap());
+    assert_eq!(consume(&store, &limit, "k"), Ok(true));
+    let own = store.bytes();
+    assert!(own > table);
+    let request = Request::consume(Check::new(&limit, "k", 1)).at(clock.now());
+    assert!(store.decide_now(&request).unwrap().is_allowed());
+    assert_eq!(store.bytes(), 2 * own);
 }
 
 /// One of every algorithm, and the most bytes that its state is documented to take by itself.
@@ -362,13 +566,17 @@ fn a_refund_of_what_is_not_held_holds_nothing() {
 /// A limit whose rate is lowered keeps its states, which must not be dropped by the former rate.
 #[test]
 fn a_state_is_judged_by_the_limit_that_was_asked_last() {
-    let other = once_a_minute();
-    for together in [false, true] {
+    let other = limit("other", FixedWindow::anchored(Quota::per_day(100)));
+    let operations = [Operation::Consume, Operation::TakeUpTo];
+    for (together, operation) in [false, true]
+        .into_iter()
+        .flat_map(|t| operations.map(|o| (t, o)))
+    {
         let (store, clock) = store(10);
         let consume = |rate: &Limit| {
-            let mut request = Request::consume(Check::new(rate, "k", 1));
+            let mut request = Request::new(operation, [Check::new(rate, "k", 1)]);
             if together {
-                request = request.and(Check::new(&other, "k", 0));
+                request = request.and(Check::new(&other, "k", 1));
             }
             store.decide_now(&request).unwrap().is_allowed()
         };
@@ -379,4 +587,43 @@ fn a_state_is_judged_by_the_limit_that_was_asked_last() {
         assert_eq!(store.sweep(), 0);
         assert!(!consume(&slow));
     }
+}
+
+/// A call that is denied is counted, by the limit that it asked.
+#[test]
+fn a_state_is_judged_by_the_limit_that_last_counted_a_denied_call() {
+    let other = limit("other", FixedWindow::anchored(Quota::per_day(100)));
+    for together in [false, true] {
+        let (store, clock) = store(10);
+        let consume = |quota: Quota| {
+            let log = SlidingLog::new(quota).unwrap().count_denied();
+            let log = limit("log", log);
+            let mut request = Request::consume(Check::new(&log, "k", 1));
+            if together {
+                request = request.and(Check::new(&other, "k", 1));
+            }
+            store.decide_now(&request).unwrap().is_allowed()
+        };
+        assert!(consume(Quota::per_second(1)));
+        assert!(!consume(Quota::per_hour(1)));
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(store.sweep(), 0);
+        assert!(!consume(Quota::per_hour(1)));
+    }
+}
+
+#[test]
+fn a_store_is_shown_with_how_much_it_holds() {
+    let (store, clock) = store(8);
+    assert_eq!(consume(&store, &once_a_minute(), "k"), Ok(true));
+    assert_eq!(
+        format!("{store:?}"),
+        "MemoryStore { keys: 1, max_keys: 8, shards: 2, .. }"
+    );
+    let builder = MemoryStore::builder().max_keys(8).clock(clock.clone());
+    let shown = format!(
+        "Builder {{ max_keys: 8, clock: Some(Clock({:?})) }}",
+        clock.now()
+    );
+    assert_eq!(format!("{builder:?}"), shown);
 }

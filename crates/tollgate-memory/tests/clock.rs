@@ -6,9 +6,10 @@ use std::env;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use tollgate_memory::{Clock, SystemClock};
+use tollgate_core::Timestamp;
+use tollgate_memory::{Clock, ManualClock, SystemClock};
 
 /// Set in processes that measure their own clock.
 const CHILD: &str = "TOLLGATE_CLOCK_CHILD";
@@ -122,5 +123,30 @@ fn clones_tell_the_same_time() {
     for _ in 0..1_000 {
         let (before, now, after) = (clock.now(), clone.now(), clock.now());
         assert!(before <= now && now <= after);
+    }
+}
+
+#[test]
+fn a_clock_starts_at_the_time_of_the_system() {
+    let clock = SystemClock::new();
+    let now = clock.now().as_micros();
+    let system = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
+    let apart = system.abs_diff(u128::from(now));
+    assert!(apart < 60_000_000, "{apart} us apart");
+    let shown = format!("{clock:?}");
+    assert!(shown.starts_with("SystemClock(Timestamp("), "{shown}");
+    assert!(SystemClock::default().now() >= Timestamp::from_micros(now).unwrap());
+}
+
+#[test]
+fn a_manual_clock_starts_in_2020_and_moves_when_told() {
+    let start = Timestamp::from_micros(1_600_000_000_000_000).unwrap();
+    for clock in [ManualClock::new(), ManualClock::default()] {
+        let clone = clock.clone();
+        assert_eq!(clone.now(), start);
+        clock.advance(Duration::from_nanos(1_999));
+        assert_eq!(clone.now().as_micros(), start.as_micros() + 1);
+        clock.set(Timestamp::UNIX_EPOCH);
+        assert_eq!(clone.now(), Timestamp::UNIX_EPOCH);
     }
 }

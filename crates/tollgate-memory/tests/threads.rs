@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -82,132 +82,168 @@ fn composites_over_several_shards_neither_deadlock_nor_tear() {
     }
 }
 
-/// A clock that one thread reads and is then interrupted, until the other has gone on.
-struct Interrupted {
+/// A clock at one of whose readings a thread is interrupted, until another has gone on.
+struct Interrupting {
     clock: ManualClock,
-    interrupts: AtomicBool,
-    read: Barrier,
-    resumed: Barrier,
+    /// How many readings it is until the interrupted one; zero is none.
+    readings: AtomicU64,
+    /// Sent to when a thread is interrupted, and when its call has ended.
+    stopped: (Sender<()>, Mutex<Receiver<()>>),
+    /// Sent to when the thread may go on.
+    done: (Sender<()>, Mutex<Receiver<()>>),
 }
 
-struct Shared(Arc<Interrupted>);
+struct Shared(Arc<Interrupting>);
 
 impl Clock for Shared {
     fn now(&self) -> Timestamp {
         let now = self.0.clock.now();
-        if self.0.interrupts.swap(false, Ordering::SeqCst) {
-            self.0.read.wait();
-            self.0.resumed.wait();
+        let left = self.0.readings.load(Ordering::SeqCst);
+        if left > 0 && self.0.readings.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.stopped.0.send(()).unwrap();
+            // The other thread is done at once, unless it waits for a lock that this one holds.
+            let done = self.0.done.1.lock().unwrap();
+            let _ = done.recv_timeout(Duration::from_millis(50));
         }
         now
     }
+}
+
+impl Interrupting {
+    fn new(max_keys: usize) -> (Arc<Self>, MemoryStore) {
+        let channel = || {
+            let (sender, receiver) = mpsc::channel();
+            (sender, Mutex::new(receiver))
+        };
+        let clock = Arc::new(Self {
+            clock: ManualClock::new(),
+            readings: AtomicU64::new(0),
+            stopped: channel(),
+            done: channel(),
+        });
+        let store = MemoryStore::builder()
+            .max_keys(max_keys)
+            .clock(Shared(clock.clone()))
+            .build();
+        (clock, store)
+    }
+
+    /// Interrupts `late` at a reading, and has `meanwhile` run then, or after a `late` that reads
+    /// the clock less often.
+    fn interrupt<L: Send, M>(
+        &self,
+        reading: u64,
+        late: impl FnOnce() -> L + Send,
+        meanwhile: impl FnOnce() -> M,
+    ) -> (L, M) {
+        self.readings.store(reading, Ordering::SeqCst);
+        thread::scope(|scope| {
+            let late = scope.spawn(|| {
+                let late = late();
+                self.stopped.0.send(()).unwrap();
+                late
+            });
+            self.stopped.1.lock().unwrap().recv().unwrap();
+            // A call that has ended leaves the other calls alone.
+            self.readings.store(0, Ordering::SeqCst);
+            let meanwhile = meanwhile();
+            self.done.0.send(()).unwrap();
+            (late.join().unwrap(), meanwhile)
+        })
+    }
+}
+
+/// A log of five a second, alone and beside another limit.
+fn logs() -> [Vec<Limit>; 2] {
+    let log = Limit::new("log", SlidingLog::new(Quota::per_second(5)).unwrap()).unwrap();
+    let other = Limit::new("other", Gcra::new(Quota::per_second(100)).unwrap()).unwrap();
+    [vec![log.clone()], vec![log, other]]
+}
+
+fn decided_at(decision: &Decision) -> Timestamp {
+    decision.verdicts()[0].decided_at()
 }
 
 /// The state of a key is dropped at the end of its window, while a call that has read the clock
 /// within the window has not looked for the key yet.
 #[test]
 fn an_interrupted_call_gets_no_second_window() {
-    let alone = |log: &Limit| vec![log.clone()];
-    let beside = |log: &Limit| {
-        let other = Gcra::new(Quota::per_second(100)).unwrap();
-        vec![log.clone(), Limit::new("other", other).unwrap()]
-    };
-    let log = Limit::new("log", SlidingLog::new(Quota::per_second(5)).unwrap()).unwrap();
-    for limits in [alone(&log), beside(&log)] {
-        let start = Timestamp::saturating_from_micros(1_000_000_000);
-        let interrupted = Arc::new(Interrupted {
-            clock: ManualClock::at(start),
-            interrupts: AtomicBool::new(false),
-            read: Barrier::new(2),
-            resumed: Barrier::new(2),
-        });
-        let store = MemoryStore::builder()
-            .clock(Shared(interrupted.clone()))
-            .build();
+    for limits in logs() {
+        let (interrupting, store) = Interrupting::new(1_000);
         let limiter = RateLimiter::new(&store, limits).unwrap();
-        assert!(limiter.check("k").cost(5).run().unwrap().is_allowed());
-        interrupted.clock.advance(Duration::from_micros(999_999));
-        interrupted.interrupts.store(true, Ordering::SeqCst);
-        thread::scope(|scope| {
-            let late = scope.spawn(|| limiter.check("k").cost(5).run().unwrap());
-            interrupted.read.wait();
-            interrupted.clock.advance(Duration::from_micros(1));
-            // If the call holds the lock while it is interrupted, there is nothing to sweep yet.
-            let sweeps = scope.spawn(|| store.sweep());
-            thread::sleep(Duration::from_millis(20));
-            interrupted.resumed.wait();
-            sweeps.join().unwrap();
-            let late = late.join().unwrap();
-            let at = late.binding().1.decided_at();
-            let within = at.saturating_duration_since(start) < Duration::from_secs(1);
-            assert!(late.is_denied() || !within, "ten within a second: {late:?}");
-        });
-    }
-}
-
-/// Interrupts a thread at one of its readings, until another is done or waits for it.
-struct Stalled {
-    clock: ManualClock,
-    /// How many readings it is until the interrupted one.
-    readings: AtomicU64,
-    read: Barrier,
-    done: Mutex<Receiver<()>>,
-}
-
-struct SharedStalled(Arc<Stalled>);
-
-impl Clock for SharedStalled {
-    fn now(&self) -> Timestamp {
-        let now = self.0.clock.now();
-        let left = self.0.readings.load(Ordering::SeqCst);
-        if left > 0 && self.0.readings.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.read.wait();
-            // The other thread is done at once, unless it waits for a lock that this one holds.
-            let _ = self
-                .0
-                .done
-                .lock()
-                .unwrap()
-                .recv_timeout(Duration::from_millis(50));
-        }
-        now
+        let first = limiter.check("k").cost(5).run().unwrap();
+        assert!(first.is_allowed());
+        interrupting.clock.advance(Duration::from_micros(999_999));
+        let (late, ()) = interrupting.interrupt(
+            1,
+            || limiter.check("k").cost(5).run().unwrap(),
+            || {
+                interrupting.clock.advance(Duration::from_micros(1));
+                store.sweep();
+            },
+        );
+        let apart = decided_at(&late).saturating_duration_since(decided_at(&first));
+        assert!(
+            late.is_denied() || apart >= Duration::from_secs(1),
+            "ten within a second: {late:?}"
+        );
     }
 }
 
 /// A key is new to two calls. While one has read the clock, the other consumes all of the key's
 /// window, and its state is dropped when the window is over.
 #[test]
-fn a_call_for_a_new_key_reads_the_clock_with_its_lock_held() {
-    let log = Limit::new("log", SlidingLog::new(Quota::per_second(5)).unwrap()).unwrap();
-    let other = Limit::new("other", Gcra::new(Quota::per_second(100)).unwrap()).unwrap();
-    for limits in [vec![log.clone()], vec![log, other]] {
-        let (sender, done) = mpsc::channel();
-        let stalled = Arc::new(Stalled {
-            clock: ManualClock::new(),
-            // A call reads the clock, looks for the key, and reads the clock again.
-            readings: AtomicU64::new(2),
-            read: Barrier::new(2),
-            done: Mutex::new(done),
-        });
-        let store = MemoryStore::builder()
-            .clock(SharedStalled(stalled.clone()))
-            .build();
+fn an_interrupted_call_for_a_new_key_gets_no_second_window() {
+    for (limits, reading) in logs()
+        .into_iter()
+        .flat_map(|log| [(log.clone(), 1), (log, 2)])
+    {
+        let (interrupting, store) = Interrupting::new(1_000);
         let limiter = RateLimiter::new(&store, limits).unwrap();
-        thread::scope(|scope| {
-            let late = scope.spawn(|| limiter.check("k").cost(5).run().unwrap());
-            stalled.read.wait();
-            let early = limiter.check("k").cost(5).run().unwrap();
-            stalled.clock.advance(Duration::from_secs(1));
-            store.sweep();
-            sender.send(()).unwrap();
-            let late = late.join().unwrap();
-            let at = |decision: &Decision<'_>| decision.binding().1.decided_at();
-            let apart = at(&early).saturating_duration_since(at(&late));
-            assert!(
-                early.is_denied() || late.is_denied() || apart >= Duration::from_secs(1),
-                "ten within a second: {early:?}, {late:?}"
-            );
-        });
+        let (late, early) = interrupting.interrupt(
+            reading,
+            || limiter.check("k").cost(5).run().unwrap(),
+            || {
+                let early = limiter.check("k").cost(5).run().unwrap();
+                interrupting.clock.advance(Duration::from_secs(1));
+                store.sweep();
+                early
+            },
+        );
+        let apart = decided_at(&early).saturating_duration_since(decided_at(&late));
+        let apart = apart.max(decided_at(&late).saturating_duration_since(decided_at(&early)));
+        assert!(
+            early.is_denied() || late.is_denied() || apart >= Duration::from_secs(1),
+            "ten within a second: {early:?}, {late:?}"
+        );
+    }
+}
+
+/// A call of a caller's instant finds no room, and reads the store's clock to look for some. Just
+/// then another call takes the same key, whose place has become free.
+#[test]
+fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
+    for limits in logs() {
+        let (interrupting, store) = Interrupting::new(2 * limits.len());
+        let limiter = RateLimiter::new(&store, limits).unwrap();
+        for key in ["a", "b"] {
+            assert!(limiter.check(key).run().unwrap().is_allowed());
+        }
+        let at = limiter.at(Timestamp::UNIX_EPOCH);
+        let (late, early) = interrupting.interrupt(
+            1,
+            || at.check("k").cost(5).run().unwrap(),
+            || {
+                limiter.reset("a").run().unwrap();
+                limiter.reset("b").run().unwrap();
+                at.check("k").cost(5).run().unwrap()
+            },
+        );
+        assert!(
+            early.is_allowed() && late.is_denied(),
+            "{early:?}, {late:?}"
+        );
+        assert_eq!(2 * store.len(), store.max_keys());
     }
 }
 

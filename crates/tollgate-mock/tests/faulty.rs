@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::iter;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, Checks, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError, SyncStore,
-    Verdicts,
+    Check, Decision, ErrorKind, Limit, Operation, Quota, RateLimiter, Request, Store, StoreError,
+    SyncStore,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -35,7 +36,7 @@ fn each_fault_consumes_as_it_says() {
         Fault::None,
         Fault::Fail(ErrorKind::Unavailable),
         Fault::LoseReply,
-        Fault::Delay(Duration::from_millis(5)),
+        Fault::Delay(Duration::from_millis(500)),
     ];
     let limiter = limiter(schedule);
     assert!(limiter.check("k").run().unwrap().is_allowed());
@@ -51,7 +52,7 @@ fn each_fault_consumes_as_it_says() {
     assert_eq!(remaining(&limiter), 8);
     let start = Instant::now();
     assert!(limiter.check("k").run().unwrap().is_allowed());
-    assert!(start.elapsed() >= Duration::from_millis(5));
+    assert!(start.elapsed() >= Duration::from_millis(500));
     // The schedule is used up.
     assert!(limiter.check("k").run().unwrap().is_allowed());
     assert_eq!(remaining(&limiter), 6);
@@ -81,7 +82,7 @@ async fn a_reset_goes_wrong_like_any_call() {
         Fault::Fail(ErrorKind::Unavailable),
         Fault::LoseReply,
     ]);
-    let _ = limiter.check("k").await.unwrap();
+    assert!(limiter.check("k").await.unwrap().is_allowed());
     let checks = [Check::new(&limiter.limits()[0], "k", 0)];
     assert_eq!(
         limiter.store().reset_now(&checks).unwrap_err().kind(),
@@ -89,12 +90,7 @@ async fn a_reset_goes_wrong_like_any_call() {
     );
     assert_eq!(remaining(&limiter), 9);
     assert_eq!(
-        limiter
-            .store()
-            .reset(checks.into())
-            .await
-            .unwrap_err()
-            .kind(),
+        limiter.store().reset(&checks).await.unwrap_err().kind(),
         ErrorKind::Unknown
     );
     assert_eq!(remaining(&limiter), 10);
@@ -120,7 +116,7 @@ async fn call_that_the_store_does_not_carry_out_takes_no_fault() {
     let twice = Check::new(&limiter.limits()[0], "k", 1);
     let malformed = Request::consume(twice).and(twice);
     let store = limiter.store();
-    let error = store.decide(malformed.clone()).await.unwrap_err();
+    let error = store.decide(&malformed).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
     let error = store.decide_now(&malformed).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
@@ -137,16 +133,26 @@ struct Unsupporting;
 
 #[async_trait::async_trait]
 impl Store for Unsupporting {
-    async fn decide<'a>(&self, _request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&self, _request: &Request<'a>) -> Result<Decision, StoreError> {
         Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
     }
 
-    async fn reset<'a>(&self, _checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, _checks: &[Check<'a>]) -> Result<(), StoreError> {
         Ok(())
     }
 
     fn supports<'a>(&self, _request: &Request<'a>) -> bool {
         false
+    }
+}
+
+impl SyncStore for Unsupporting {
+    fn decide_now(&self, _request: &Request<'_>) -> Result<Decision, StoreError> {
+        Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
+    }
+
+    fn reset_now(&self, _checks: &[Check<'_>]) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 
@@ -156,10 +162,71 @@ async fn unsupported_request_is_unsupported_whatever_is_scheduled() {
         let store = FaultyStore::new(Unsupporting, [fault]);
         let limit = Limit::new("daily", FixedWindow::aligned(Quota::per_day(10))).unwrap();
         let limiter = RateLimiter::new(store, [limit]).unwrap();
+        assert!(
+            !limiter
+                .store()
+                .supports(&limiter.request(Operation::Consume, "k", 1))
+        );
         let error = limiter.check("k").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let error = limiter.check("k").run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        // The fault is still to come.
         assert!(limiter.reset("k").await.is_err());
+        assert!(limiter.reset("k").await.is_ok());
     }
+    let supporting = limiter([]);
+    let request = supporting.request(Operation::Consume, "k", 1);
+    assert!(supporting.store().supports(&request));
+}
+
+/// A store that has no room, and a receipt of another key.
+#[tokio::test]
+async fn errors_of_the_store_are_lost_like_replies_unless_they_say_that_it_did_nothing() {
+    let limit = Limit::new("daily", FixedWindow::aligned(Quota::per_day(10))).unwrap();
+    let late = Fault::Delay(Duration::from_millis(1));
+    for (fault, full) in [
+        (Fault::None, ErrorKind::Full),
+        (late, ErrorKind::Full),
+        (Fault::LoseReply, ErrorKind::Unknown),
+    ] {
+        let store = MemoryStore::builder().max_keys(1).build();
+        let store = FaultyStore::new(store, [Fault::None, fault, fault, fault, fault]);
+        let limiter = RateLimiter::new(store, [limit.clone()]).unwrap();
+        let receipt = limiter.check("k").run().unwrap().into_receipt().unwrap();
+        let kinds = [
+            limiter.check("l").await.unwrap_err().kind(),
+            limiter.check("l").run().unwrap_err().kind(),
+            limiter.refund("l", &receipt).await.unwrap_err().kind(),
+            limiter.refund("l", receipt).run().unwrap_err().kind(),
+        ];
+        let malformed = ErrorKind::Malformed;
+        assert_eq!(kinds, [full, full, malformed, malformed], "{fault:?}");
+        // Each of them took one fault.
+        assert_eq!(limiter.check("k").run().unwrap().remaining(), 8);
+    }
+}
+
+#[test]
+fn schedule_that_panicked_goes_on() {
+    let mut turn = 0;
+    let limiter = limiter(iter::from_fn(move || {
+        turn += 1;
+        assert!(turn != 1, "the first fault is none");
+        Some(Fault::Fail(ErrorKind::Full))
+    }));
+    assert!(catch_unwind(AssertUnwindSafe(|| limiter.check("k").run())).is_err());
+    let error = limiter.check("k").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+    assert_eq!(error.to_string(), "scheduled to fail: Full");
+}
+
+#[test]
+fn faulty_store_is_shown_as_the_store_it_wraps() {
+    assert_eq!(
+        format!("{:?}", FaultyStore::new("a store", [])),
+        r#"FaultyStore { store: "a store", .. }"#
+    );
 }
 
 #[tokio::test(start_paused = true)]

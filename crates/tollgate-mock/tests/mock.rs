@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
 use tollgate_core::{
-    Check, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp,
-    Verdict, Verdicts, Wait,
+    Check, Decision, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, Store,
+    SyncStore, Timestamp, Verdict, Wait,
 };
 use tollgate_mock::MockStore;
 
@@ -49,7 +49,7 @@ async fn every_call_is_answered_as_told() {
         let allowed = limiter.check("k").await.unwrap();
         assert!(allowed.is_allowed());
         assert_eq!(
-            (allowed.capacity(), allowed.remaining(), allowed.consumed()),
+            (allowed.limit(), allowed.remaining(), allowed.consumed()),
             (5, 4, 1)
         );
     }
@@ -73,7 +73,7 @@ async fn every_call_is_answered_as_told() {
     assert_eq!(limiter.peek("k").await.unwrap().remaining(), 3);
     assert_eq!(limiter.take_up_to("k", 4).await.unwrap().consumed(), 2);
     assert!(limiter.take_up_to("k", 4).await.unwrap().is_denied());
-    assert!(limiter.refund("l", receipt).await.unwrap().is_allowed());
+    assert!(limiter.refund("l", &receipt).await.unwrap().is_allowed());
     assert!(limiter.reset("k").await.is_ok());
     assert_eq!(
         limiter.reset("k").run().unwrap_err().kind(),
@@ -82,7 +82,7 @@ async fn every_call_is_answered_as_told() {
 }
 
 /// Returns what a store, told by `expect`, decides of 2 for both limits.
-fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Verdicts {
+fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Decision {
     let mut store = MockStore::new();
     expect(&mut store);
     let limits = limits();
@@ -96,9 +96,9 @@ fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Verd
 }
 
 /// Returns what each limit says: whether it allows, what remains, and what was consumed.
-fn said(decision: &Verdicts) -> Vec<(bool, u64, u64)> {
+fn said(decision: &Decision) -> Vec<(bool, u64, u64)> {
     let said = |v: &Verdict| (v.is_allowed(), v.remaining(), v.consumed());
-    decision.as_slice().iter().map(said).collect()
+    decision.verdicts().iter().map(said).collect()
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -117,7 +117,7 @@ fn denial_of_one_limit_denies_the_request_and_consumes_nothing() {
     assert_eq!(denied_by_second.binding(), 1);
     assert_eq!(denied_by_second.retry_after(), Wait::from_micros(1_000_000));
     assert_eq!(said(&denied_by_second), [(true, 3, 0), (false, 0, 0)]);
-    for verdict in denied_by_second.as_slice() {
+    for verdict in denied_by_second.verdicts() {
         assert_eq!(verdict.decided_at(), NOW);
     }
     assert!(denied_by_second.into_receipt().is_none());
@@ -143,7 +143,7 @@ fn longest_denial_binds() {
     assert_eq!(denied_by_both.binding(), 1);
     assert_eq!(denied_by_both.retry_after(), Wait::NEVER);
     assert_eq!(said(&denied_by_both), [(false, 0, 0), (false, 0, 0)]);
-    assert_eq!(denied_by_both.reset_after().duration(), Some(SECOND));
+    assert_eq!(denied_by_both.reset_after(), SECOND);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn every_limit_is_answered_by_its_own_expectation() {
     assert!(allowed.is_allowed());
     assert_eq!(said(&allowed), [(true, 3, 2), (true, 0, 2)]);
     let receipt = allowed.into_receipt().unwrap();
-    let amounts: Vec<_> = receipt.consumed().iter().map(|c| c.cost()).collect();
+    let amounts: Vec<_> = receipt.consumed().iter().map(|c| c.amount()).collect();
     assert_eq!(amounts, [2, 2]);
 }
 
@@ -218,6 +218,44 @@ fn several_limits_grant_what_the_least_of_them_grants() {
 }
 
 #[test]
+fn take_up_to_takes_at_most_the_least_cost() {
+    let mut store = MockStore::new();
+    store.expect_take_up_to("log", "k").cost(1).allow();
+    store.expect_take_up_to("window", "k").cost(3).allow();
+    let [log, window] = limits();
+    let request = Request::take_up_to(Check::new(&log, "k", 1)).and(Check::new(&window, "k", 3));
+    let taken = store.decide_now(&request).unwrap();
+    assert_eq!(said(&taken), [(true, 4, 1), (true, 4, 1)]);
+}
+
+#[test]
+fn every_operation_is_supported() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").allow();
+    let [log, _] = limits();
+    let check = Check::new(&log, "k", 1);
+    let decision = store.decide_now(&Request::consume(check)).unwrap();
+    let receipt = decision.into_receipt().unwrap();
+    for request in [
+        Request::consume(check),
+        Request::peek(check),
+        Request::take_up_to(check),
+        Request::refund(&receipt, check),
+    ] {
+        assert!(store.supports(&request), "{request:?}");
+    }
+}
+
+#[test]
+fn store_and_expectation_are_shown_without_their_answers() {
+    let mut store = MockStore::new();
+    assert_eq!(format!("{store:?}"), "MockStore { .. }");
+    let expectation = format!("{:?}", store.expect_check("log", "k").cost(2));
+    let shown = r#"Expectation(Call { verb: Check, limit: "log", key: [107], cost: Some(2) })"#;
+    assert_eq!(expectation, shown);
+}
+
+#[test]
 fn take_up_to_grants_no_more_than_the_capacity() {
     let mut store = MockStore::new();
     store.expect_take_up_to("log", "k").allow();
@@ -247,22 +285,22 @@ fn limit_that_nobody_names_denies_what_it_could_never_allow() {
         assert_eq!(denied.retry_after(), Wait::NEVER);
     }
     assert!(limiter.check("k").cost(5).run().unwrap().is_allowed());
+    let single = Limit::new("single", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let limiter = RateLimiter::new(&store, [large.clone(), single]).unwrap();
+    let taken = limiter.take_up_to("k", 1).run().unwrap();
+    assert_eq!(said(&taken), [(true, 49, 1), (true, 0, 1)]);
     let limiter = RateLimiter::new(&store, [large, closed]).unwrap();
-    let denied = limiter.take_up_to("k", 1).run().unwrap().into_verdicts();
+    let denied = limiter.take_up_to("k", 1).run().unwrap();
     assert_eq!(said(&denied), [(true, 50, 0), (false, 0, 0)]);
     assert_eq!(denied.retry_after(), Wait::NEVER);
+    let nothing = limiter.take_up_to("k", 0).run().unwrap();
+    assert_eq!(said(&nothing), [(true, 50, 0), (true, 0, 0)]);
 }
 
 /// Returns what the store decides of `operation` at `cost` for all limits of `limiter`.
-fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Verdicts {
-    let checks = limiter
-        .limits()
-        .iter()
-        .map(|limit| Check::new(limit, "k", cost));
-    limiter
-        .store()
-        .decide_now(&Request::new(operation, checks))
-        .unwrap()
+fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Decision {
+    let request = limiter.request(operation, "k", cost);
+    limiter.store().decide_now(&request).unwrap()
 }
 
 #[test]
@@ -278,7 +316,7 @@ fn peek_has_a_cost_and_may_be_denied() {
     let denied = ask(&limiter, Operation::Peek, 3);
     assert_eq!(said(&denied), [(false, 0, 0)]);
     assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
-    assert_eq!(denied.reset_after().duration(), Some(SECOND));
+    assert_eq!(denied.reset_after(), SECOND);
 }
 
 #[test]
@@ -317,14 +355,8 @@ fn cost_of_a_refund_is_what_its_receipt_gives_back() {
         .allow_with_remaining(5);
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let receipt = limiter
-        .check("k")
-        .cost(3)
-        .run()
-        .unwrap()
-        .into_receipt()
-        .unwrap();
-    let refunded = limiter.refund("k", receipt).run().unwrap().into_verdicts();
+    let receipt = limiter.check("k").cost(3).run().unwrap().into_receipt().unwrap();
+    let refunded = limiter.refund("k", receipt).run().unwrap();
     assert_eq!(said(&refunded), [(true, 5, 0)]);
 }
 
@@ -444,12 +476,7 @@ fn receipt_of_another_key_is_refused_as_in_every_store() {
     store.expect_refund("log", "bob").never();
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let receipt = limiter
-        .check("alice")
-        .run()
-        .unwrap()
-        .into_receipt()
-        .unwrap();
+    let receipt = limiter.check("alice").run().unwrap().into_receipt().unwrap();
     let error = limiter.refund("bob", receipt).run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
 }

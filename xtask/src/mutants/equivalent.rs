@@ -155,12 +155,116 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "never reached: a peek and a refund charge nothing";
         }
     }
+    "crates/tollgate-core/src/fingerprint.rs" {
+        "Fingerprint::of" {
+            "request.caller_time().is_some()" => "request.caller_time().is_none()"
+                because "the two clocks are hashed as each other, and still told apart";
+        }
+    }
     "crates/tollgate-core/src/quota.rs" {
         "Quota::fmt" {
             "1" => "2"
                 because "never used: every window is a multiple of the last unit";
             "1" => "0"
                 because "never used: every window is a multiple of the last unit";
+        }
+    }
+    "crates/tollgate-core/src/request.rs" {
+        "Request::validate" {
+            "self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_))" => "false"
+                because "a shortcut: one check is neither too many nor named twice";
+        }
+        "Request::decide_alone" {
+            "fn decide_alone" => "return None"
+                because "a shortcut: evaluating and applying comes to the same";
+            "check.cost > 0" => "false"
+                because "a shortcut: evaluating and applying comes to the same";
+            "0" => "1"
+                because "a shortcut: evaluating and applying comes to the same";
+            "Some(algorithm.decide(state(), now, check.cost))" => "None"
+                because "a shortcut: evaluating and applying comes to the same";
+        }
+    }
+    "crates/tollgate-memory/src/composite.rs" {
+        "MemoryStore::decide_several" {
+            "new_keys == 0" => "false"
+                because "a shortcut: there is always room for no key";
+        }
+    }
+    "crates/tollgate-memory/src/counter.rs" {
+        "Counter::read_slowly" {
+            "0" => "1"
+                because "whoever replaces a stretch has raised the floor, which is more than a nanosecond";
+        }
+    }
+    "crates/tollgate-memory/src/probe.rs" {
+        "KeyHasher::hash" {
+            "8" => "7"
+                because "which bits of the last word the length is mixed into is tuning";
+        }
+        "pack" {
+            "0" => "1"
+                because "what stands for bytes that are missing is the same for all keys of a length";
+            "0" => "1" # 3
+                because "what stands for bytes that are missing is the same for all keys of a length";
+        }
+    }
+    "crates/tollgate-memory/src/shard.rs" {
+        "Shard::shrink_if_sparse" {
+            "self.places() > LEAST_SHRUNK && held < self.places() / 8" => "self.places() > LEAST_SHRUNK || held < self.places() / 8"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "self.places() > LEAST_SHRUNK && held < self.places() / 8" => "true"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "self.places() > LEAST_SHRUNK" => "true"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "held < self.places() / 8" => "held <= self.places() / 8"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "held < self.places() / 8" => "true"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "self.places() / 8" => "self.places() * 8"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "8" => "9"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "8" => "7"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
+            "held * 2" => "held + 2"
+                because "how far a table shrinks is tuning: it always holds what it held";
+            "2" => "1"
+                because "how far a table shrinks is tuning: it always holds what it held";
+            "2" => "3"
+                because "how far a table shrinks is tuning: it always holds what it held";
+        }
+    }
+    "crates/tollgate-memory/src/store.rs" {
+        "MemoryStore::decide_now" {
+            "[check] =>" => "left out"
+                because "a shortcut: one key is decided as several are";
+        }
+        "MemoryStore::release" {
+            "keys > 0" => "keys >= 0"
+                because "a shortcut: to release no key changes nothing";
+        }
+        "MemoryStore::shard_of" {
+            "32" => "33"
+                because "which bits choose a shard is tuning, as long as the table does not search by them";
+            "32" => "31"
+                because "which bits choose a shard is tuning, as long as the table does not search by them";
+        }
+        "MemoryStore::decide_one" {
+            "drop(shard);" => "" # 2
+                because "the lock is released on return, a few nanoseconds later";
+            "request.validate()?;" => "let _ = request.validate();"
+                because "all that can be wrong with one check is the receipt, whose fingerprint is refused with the same error";
+        }
+    }
+    "crates/tollgate-mock/src/mock/mod.rs" {
+        "MockStore::new" {
+            "fn new" => "return Default::default()"
+                because "that is what it does";
+        }
+        "MockStore::supports" {
+            "fn supports" => "return true"
+                because "there is no operation yet that the mock does not know";
         }
     }
 };

@@ -135,6 +135,7 @@ fn what_is_no_program_is_left_alone() {
     for source in [
         "#[cfg(test)] mod tests { fn f() { a = 1; } }",
         "#[cfg(test)] fn f() { a = 1; }",
+        "#[cfg(not(target_os = \"linux\"))] impl A { fn b() { a = 1; } }",
         "const A: u64 = 1 + 2;",
         "static A: [u64; 3] = [1; 3];",
         "macro_rules! m { () => { 1 + 1 } }",

@@ -60,6 +60,7 @@ fn what_is_not_an_algorithm_is_rejected() {
         "gcra:5/1m,",
         "gcra:5/1m,burst",
         "gcra:5/1m,burst=x",
+        "gcra:5/1m,burst=+3",
         "gcra:5/1m,burst=2,burst=3",
         "gcra:5/1m,anchored",
         "fixed-window:5/1m,anchored,anchored",
@@ -159,6 +160,29 @@ fn a_state_of_another_algorithm_is_no_state() {
             to.commit(&mut state, now, to.capacity());
             assert_eq!(to.status(&state, now).remaining, 0, "{from} to {to}");
         }
+    }
+}
+
+/// The receipt is of a call before a reset, so that less is counted than it would give back.
+#[test]
+fn a_refund_gives_back_no_more_than_is_counted() {
+    let now = Timestamp::from_micros(1_000).unwrap();
+    for algorithm in all() {
+        let limit = Limit::new("limit", algorithm).unwrap();
+        let capacity = algorithm.capacity();
+        let request = Request::consume(Check::new(&limit, "k", capacity));
+        let mut state = State::default();
+        let receipt = request.decide_on(&mut state, now).into_receipt().unwrap();
+        let mut state = State::default();
+        let one = Request::consume(Check::new(&limit, "k", 1));
+        assert!(one.decide_on(&mut state, now).is_allowed());
+        let refund = Request::refund(&receipt, Check::new(&limit, "k", 0));
+        assert_eq!(
+            refund.decide_on(&mut state, now).remaining(),
+            capacity,
+            "{limit}"
+        );
+        assert!(request.decide_on(&mut state, now).is_allowed(), "{limit}");
     }
 }
 

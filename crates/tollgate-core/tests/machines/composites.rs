@@ -202,13 +202,16 @@ proptest! {
             let receipt: Option<Receipt> = decision.into_receipt();
             if let Some(receipt) = receipt {
                 prop_assert!(!denied, "a denied call has nothing to give back");
-                let _ = together.decide(Operation::Refund(&receipt), 0, together.now);
+                let refunded = together.decide(Operation::Refund(&receipt), 0, together.now);
+                prop_assert!(refunded.is_allowed());
                 let left = together.alone(Operation::Peek, 0);
                 for (left, held) in left.iter().zip(&held) {
                     prop_assert_eq!(left.remaining(), held.remaining());
                     prop_assert_eq!(left.reset_after(), held.reset_after());
                 }
-                let _ = together.decide(Operation::Consume, times, together.now);
+                // What was given back can be consumed again.
+                let again = together.decide(Operation::Consume, times, together.now);
+                prop_assert!(again.is_allowed());
             }
         }
     }

@@ -35,11 +35,12 @@ pub(super) fn verdicts(
     let is_allowed = opinions.iter().all(|opinion| opinion.wait.is_zero());
     let most = asked.checks.iter().map(|check| check.cost()).min();
     let least_left = opinions.iter().map(|opinion| opinion.left).min();
-    let granted = most.min(least_left).unwrap_or(0);
+    // Of a limit that denies a call to take of it, nothing is left.
+    let granted = most.min(least_left).unwrap_or_default();
     let verdicts = opinions.iter().zip(asked.checks).map(|(opinion, check)| {
         let consumed = match asked.verb {
             Verb::Check if is_allowed => check.cost(),
-            Verb::TakeUpTo if is_allowed => granted,
+            Verb::TakeUpTo => granted,
             _ => 0,
         };
         let capacity = check.limit().algorithm().capacity();

@@ -202,10 +202,7 @@ impl MockStore {
             }
         }
         if answers.is_empty() {
-            let message = message::unexpected(&expected, asked, &standings);
-            // Other threads go on, and their messages are not about a poisoned lock.
-            drop(expected);
-            panic!("{message}");
+            panic!("{}", message::unexpected(&expected, asked, &standings));
         }
         let answer = |standing: &Standing| match standing {
             Standing::Expected(place) => answers.get(place).copied(),

@@ -1,0 +1,292 @@
+//! What is put into requests, verdicts and decisions is what they say, and what tells requests
+//! apart.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
+use tollgate_core::{
+    Consumed, Check, Decision, ErrorKind, Fingerprint, Key, Limit, Operation, Quota, Receipt,
+    Request, Timestamp, Verdict, Wait,
+};
+
+fn window(name: &str) -> Limit {
+    Limit::new(name, FixedWindow::aligned(Quota::per_minute(5))).unwrap()
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+#[test]
+fn a_verdict_says_what_it_was_made_of() {
+    let denied = Verdict::deny(9, 2, Wait::from_micros(5))
+        .with_reset_after(Wait::from_micros(7))
+        .with_consumed(3, at(11));
+    assert!(!denied.is_allowed());
+    assert_eq!(
+        (denied.limit(), denied.remaining(), denied.consumed()),
+        (9, 2, 3)
+    );
+    assert_eq!(denied.retry_after(), Wait::from_micros(5));
+    assert_eq!(denied.reset_after(), Duration::from_micros(7));
+    assert_eq!(denied.decided_at(), at(11));
+    let allowed = Verdict::allow(8, 1);
+    assert!(allowed.is_allowed());
+    assert_eq!(
+        (allowed.limit(), allowed.remaining(), allowed.consumed()),
+        (8, 1, 0)
+    );
+    assert_eq!(allowed.retry_after(), Wait::ZERO);
+    assert_eq!(allowed.reset_after(), Duration::ZERO);
+    assert_eq!(allowed.decided_at(), Timestamp::UNIX_EPOCH);
+    let never = allowed.with_reset_after(Wait::NEVER);
+    assert_eq!(never.reset_after(), Duration::MAX);
+}
+
+/// All that a decision says, in order: whether it is allowed, which limit binds and its capacity,
+/// what remains, how long to wait, how long until nothing is remembered, and what was granted.
+fn said(decision: &Decision) -> (bool, usize, u64, u64, Wait, Duration, u64) {
+    assert_ne!(decision.is_allowed(), decision.is_denied());
+    (
+        decision.is_allowed(),
+        decision.binding(),
+        decision.limit(),
+        decision.remaining(),
+        decision.retry_after(),
+        decision.reset_after(),
+        decision.consumed(),
+    )
+}
+
+#[test]
+fn a_decision_says_what_its_verdicts_come_to() {
+    let fingerprint = Fingerprint::new(1);
+    let micros = Duration::from_micros;
+    let reset = |verdict: Verdict, after, charge| {
+        let verdict = verdict.with_reset_after(Wait::from_micros(after));
+        verdict.with_consumed(charge, at(charge))
+    };
+    let some = reset(Verdict::allow(9, 5), 30, 3);
+    let few = reset(Verdict::allow(7, 2), 20, 2);
+    let none = reset(Verdict::deny(6, 0, Wait::from_micros(10)), 40, 0);
+    for (verdicts, expected) in [
+        (&[][..], (false, 0, 0, 0, Wait::ZERO, Duration::ZERO, 0)),
+        (&[some], (true, 0, 9, 5, Wait::ZERO, micros(30), 3)),
+        (&[some, few], (true, 1, 7, 2, Wait::ZERO, micros(30), 2)),
+        (&[few, some], (true, 0, 7, 2, Wait::ZERO, micros(30), 2)),
+        (
+            &[none],
+            (false, 0, 6, 0, Wait::from_micros(10), micros(40), 0),
+        ),
+        (
+            &[few, none, some],
+            (false, 1, 6, 0, Wait::from_micros(10), micros(40), 0),
+        ),
+    ] {
+        let decision = Decision::new(fingerprint, verdicts.iter().copied());
+        assert_eq!(decision.verdicts(), verdicts);
+        assert_eq!(said(&decision), expected);
+        if let [verdict] = verdicts {
+            assert_eq!(Decision::of_one(fingerprint, *verdict), decision);
+            assert_eq!(said(&Decision::of_one(fingerprint, *verdict)), expected);
+        }
+        let charged: Vec<u64> = verdicts.iter().map(Verdict::consumed).collect();
+        let receipt = decision.into_receipt();
+        assert_eq!(receipt.is_some(), charged.iter().any(|&charge| charge > 0));
+        if let Some(receipt) = receipt {
+            let charges = receipt.consumed().iter().copied();
+            assert_eq!(
+                charges.clone().map(Consumed::amount).collect::<Vec<_>>(),
+                charged
+            );
+            let instants = charged.iter().map(|&charge| at(charge));
+            assert!(charges.map(Consumed::at).eq(instants));
+        }
+    }
+}
+
+#[test]
+fn a_decision_is_shown_without_its_fingerprint() {
+    let decision = Decision::new(Fingerprint::new(1), [Verdict::allow(9, 5)]);
+    let shown = format!("{decision:?}");
+    assert!(
+        shown.starts_with("Decision { allowed: true, verdicts: [Verdict { allowed: true, limit: 9"),
+        "{shown}"
+    );
+    assert!(!shown.contains("ingerprint"), "{shown}");
+}
+
+#[test]
+fn decisions_are_equal_by_what_they_say() {
+    let of = |fingerprint, verdicts: &[Verdict]| {
+        Decision::new(Fingerprint::new(fingerprint), verdicts.iter().copied())
+    };
+    let (allowed, denied) = (Verdict::allow(9, 5), Verdict::deny(9, 5, Wait::ZERO));
+    assert_eq!(of(1, &[allowed]), of(2, &[allowed]));
+    assert_ne!(of(1, &[allowed]), of(1, &[denied]));
+    assert_ne!(of(1, &[allowed]), of(1, &[allowed, allowed]));
+    assert_ne!(of(1, &[]), of(1, &[denied]));
+}
+
+/// Of limits that wait as long as each other, one that refused binds before one that only has to
+/// wait because the attempt was counted.
+#[test]
+fn a_limit_that_refused_binds_before_one_that_counted_the_attempt() {
+    let quota = Quota::per_minute(1);
+    let log = SlidingLog::new(quota).unwrap().count_denied();
+    let counting = Limit::new("counting", log).unwrap();
+    let refusing = Limit::new("refusing", SlidingLog::new(quota).unwrap()).unwrap();
+    for limits in [[&counting, &refusing], [&refusing, &counting]] {
+        let mut states = [State::default(), State::default()];
+        let place = usize::from(limits[1].is_same(&refusing));
+        let consumed = Request::consume(Check::new(&refusing, "k", 1));
+        let mut alone = [State::default()];
+        assert!(consumed.decide_on(&mut alone, at(1_000)).is_allowed());
+        let [held] = alone;
+        states[place] = held;
+        let checks = limits.map(|limit| Check::new(limit, "k", 1));
+        let request = Request::new(Operation::Consume, &checks);
+        let decision = request.decide_on(&mut states, at(1_000));
+        let waits = [0, 1].map(|index| decision.verdicts()[index].retry_after());
+        assert_eq!(waits, [Wait::from_micros(60_000_000); 2]);
+        assert!(decision.is_denied() && decision.verdicts()[1 - place].is_allowed());
+        assert_eq!(decision.binding(), place);
+    }
+}
+
+#[test]
+fn a_request_says_what_it_was_made_of() {
+    let [a, b, c] = ["a", "b", "c"].map(window);
+    let key = Key::from("k").with_rest("r");
+    let [one, two, three] = [
+        Check::new(&a, key, 3),
+        Check::new(&b, "k", 2),
+        Check::new(&c, "k", 1),
+    ];
+    assert!(one.limit().is_same(&a));
+    assert_eq!((one.key(), one.cost()), (key, 3));
+    let said = |request: &Request<'_>| {
+        let checks = request.checks().iter();
+        let checks = checks.map(|check| (check.limit().name().to_owned(), check.cost()));
+        (checks.collect::<Vec<_>>(), request.caller_time())
+    };
+    let all = [("a", 3), ("b", 2), ("c", 1)].map(|(name, cost)| (name.to_owned(), cost));
+    let borrowed = [one, two];
+    for request in [
+        Request::consume(one).and(two).and(three),
+        Request::new(Operation::Consume, &borrowed).and(three),
+        Request::new(Operation::Consume, [one])
+            .and(two)
+            .and(three),
+    ] {
+        assert!(matches!(request.operation(), Operation::Consume));
+        assert_eq!(said(&request), (all.to_vec(), None));
+        assert_eq!(
+            said(&request.clone().at(at(5))),
+            (all.to_vec(), Some(at(5)))
+        );
+    }
+    assert_eq!(said(&Request::new(Operation::Peek, &borrowed)).0, all[..2]);
+    assert_eq!(said(&Request::peek(one)).0, all[..1]);
+    let receipt = receipt(&[one]);
+    assert!(matches!(Request::peek(one).operation(), Operation::Peek));
+    assert!(matches!(
+        Request::take_up_to(one).operation(),
+        Operation::TakeUpTo
+    ));
+    let refund = Request::refund(&receipt, one);
+    assert!(matches!(refund.operation(), Operation::Refund(of) if *of == receipt));
+}
+
+#[test]
+fn checks_share_a_state_if_limit_and_key_are_the_same() {
+    let [a, b] = ["a", "b"].map(window);
+    let check = Check::new(&a, "k", 1);
+    // Another amount is another policy for the same state; another kind of state is not.
+    let larger = Limit::new("a", FixedWindow::aligned(Quota::per_minute(9))).unwrap();
+    let bucket = Limit::new("a", Gcra::new(Quota::per_hour(5)).unwrap()).unwrap();
+    for (other, shares) in [
+        (Check::new(&a, "k", 2), true),
+        (Check::new(&larger, "k", 1), true),
+        (Check::new(&bucket, "k", 1), false),
+        (Check::new(&b, "k", 1), false),
+        (Check::new(&a, "l", 1), false),
+        (Check::new(&a, Key::from("k").with_rest("r"), 1), false),
+    ] {
+        assert_eq!(check.shares_state_with(&other), shares, "{other:?}");
+        assert_eq!(other.shares_state_with(&check), shares, "{other:?}");
+    }
+}
+
+/// Returns the receipt of a call that consumed what `checks` cost.
+fn receipt(checks: &[Check<'_>]) -> Receipt {
+    let mut states: Vec<State> = checks.iter().map(|_| State::default()).collect();
+    let request = Request::new(Operation::Consume, checks);
+    let decision = request.decide_on(&mut states[..], at(1_000));
+    decision.into_receipt().unwrap()
+}
+
+#[test]
+fn a_receipt_is_of_as_many_limits_and_of_the_same() {
+    let [a, b] = ["a", "b"].map(window);
+    let both = [Check::new(&a, "k", 1), Check::new(&b, "k", 1)];
+    let (one, two) = (receipt(&both[..1]), receipt(&both));
+    for (receipt, checks, valid) in [
+        (&one, &both[..1], true),
+        (&two, &both[..], true),
+        (&one, &both[..], false),
+        (&two, &both[..1], false),
+        (&two, &[], false),
+    ] {
+        let refund = Request::new(Operation::Refund(receipt), checks);
+        let kind = refund.validate().map_err(|error| error.kind());
+        assert_eq!(kind, valid.then_some(()).ok_or(ErrorKind::Malformed));
+    }
+    let refund = Request::refund(&one, both[0]);
+    let own = Fingerprint::of(&Request::consume(both[0]));
+    assert!(refund.validate_receipt(own).is_ok());
+    let other = Fingerprint::of(&Request::consume(both[1]));
+    let error = refund.validate_receipt(other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    // Only a refund has a receipt.
+    assert!(Request::consume(both[0]).validate_receipt(other).is_ok());
+}
+
+#[test]
+fn fingerprints_tell_limits_keys_their_order_and_clocks_apart() {
+    let [a, b] = ["a", "b"].map(window);
+    let key = |rest| Key::from("k").with_rest(rest);
+    let of = |limit, key| Request::consume(Check::new(limit, key, 1));
+    let distinct = [
+        of(&a, Key::from("k")),
+        of(&a, Key::from("k")).at(at(1)),
+        of(&b, Key::from("k")),
+        of(&a, Key::from("l")),
+        of(&a, key("r")),
+        of(&a, key("s")),
+        of(&a, Key::from("kr")),
+        of(&a, key("r")).and(Check::new(&a, key("s"), 1)),
+        of(&a, key("s")).and(Check::new(&a, key("r"), 1)),
+        of(&a, key("s")).and(Check::new(&a, key("r"), 1)).at(at(1)),
+        of(&a, Key::from("k")).and(Check::new(&b, "k", 1)),
+        of(&b, Key::from("k")).and(Check::new(&a, "k", 1)),
+    ];
+    let mut seen = HashMap::new();
+    for request in &distinct {
+        let shown = format!("{:?}", Fingerprint::of(request));
+        if let Some(other) = seen.insert(shown, request) {
+            panic!("{other:?} and {request:?} have the same fingerprint");
+        }
+    }
+    // What is done, at what cost and when, makes no other.
+    let fingerprint = Fingerprint::of(&distinct[0]);
+    let check = Check::new(&a, "k", 7);
+    assert_eq!(Fingerprint::of(&Request::consume(check)), fingerprint);
+    assert_eq!(Fingerprint::of(&Request::peek(check)), fingerprint);
+    let later = Request::take_up_to(check).at(at(2));
+    assert_eq!(Fingerprint::of(&later), Fingerprint::of(&distinct[1]));
+    assert_ne!(Fingerprint::new(1), Fingerprint::new(2));
+}
