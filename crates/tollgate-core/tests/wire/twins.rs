@@ -86,7 +86,7 @@ struct Held {
 
 /// A server, and the machine's states of the same keys.
 struct Pair {
-    _server: Server,
+    server: Server,
     store: WireStore<Raw>,
     keys: WireStore<Canned>,
     states: HashMap<Vec<u8>, State>,
@@ -99,7 +99,7 @@ impl Pair {
         Self {
             store: store_on(&server),
             keys: Canned::store(&[]),
-            _server: server,
+            server,
             states: HashMap::new(),
             histories: 0,
         }
@@ -596,5 +596,28 @@ fn logs_are_searched_at_every_position() {
                 }
             }
         }
+    }
+}
+
+/// However many entries have left a log, the first that counts is found by reading few.
+#[test]
+fn a_search_of_a_long_log_reads_few_entries() {
+    let mut pair = Pair::on(Flavor::System);
+    let log = limit("sliding-log:5000/1s");
+    let key = pair.begin();
+    let calls: Vec<_> = (0..4_000).map(|n| (10 * n, 1)).collect();
+    let check = Check::new(&log, &key, 1);
+    let _ = pair.fill_log(check, 0, &calls);
+    for gone in [1_u64, 2, 3, 4, 10, 100, 1_000, 2_000, 3_000, 3_998, 4_000] {
+        let before = crate::engine::calls(&pair.server, "lindex");
+        let leaves = 1_000_000 + 10 * (gone - 1);
+        let (left, _) = pair.decide(Operation::Peek, &[check], leaves);
+        assert_eq!(left, 5_000 - 4_000 + gone);
+        let read = crate::engine::calls(&pair.server, "lindex") - before;
+        let most = 2 * u64::from(gone.ilog2()) + 3;
+        assert!(
+            read <= most,
+            "{read} entries are read to find that {gone} have left"
+        );
     }
 }
