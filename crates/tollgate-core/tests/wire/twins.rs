@@ -438,9 +438,10 @@ fn histories_leave_what_the_machine_says() {
     const INSTANTS: [u64; 6] = [0, 0, 1, 7_300_000, START, MAX_EXACT - 3_000_000];
     // Most operations of a history are of the same limits.
     let switched = prop_oneof![6 => Just(0_usize), 1 => 1..4_usize];
-    // Of some, one of the limits is asked for nothing.
-    let spared = prop_oneof![4 => Just(usize::MAX), 1 => 0..4_usize];
-    let steps = prop::collection::vec((moves(), switched, spared, act()), 1..24);
+    // Some ask one of the limits for another cost than the others: nothing, or one more or less.
+    let other = (0..4_usize, select(&[0, 1, -1_i64][..]));
+    let other = prop_oneof![3 => Just(None), 2 => other.prop_map(Some)];
+    let steps = prop::collection::vec((moves(), switched, other, act()), 1..24);
     let histories = (families(), total, select(&INSTANTS[..]), 0..5_usize, steps);
     let pair = std::cell::RefCell::new(Pair::on(Flavor::System));
     TestRunner::new(config)
@@ -461,7 +462,7 @@ fn histories_leave_what_the_machine_says() {
                     }
                 }
             }
-            for (moves, switched, spared, act) in steps {
+            for (moves, switched, other, act) in steps {
                 let limits = limits.iter().map(|of| &of[(first + switched) % of.len()]);
                 let limits: Vec<_> = limits.collect();
                 let window = moves.limit.get(&limits).algorithm().quota().window_us();
@@ -479,7 +480,11 @@ fn histories_leave_what_the_machine_says() {
                     Act::Refund(_) | Act::Reset => 0,
                 };
                 let checks = limits.iter().zip(&names).enumerate();
-                let cost_of = |index| if index == spared { 0 } else { cost };
+                let cost_of = |index| match other {
+                    Some((odd, 0)) if odd == index => 0,
+                    Some((odd, more)) if odd == index => cost.saturating_add_signed(more),
+                    _ => cost,
+                };
                 let checks: Vec<_> = checks
                     .map(|(index, (limit, name))| Check::new(limit, name, cost_of(index)))
                     .collect();

@@ -27,7 +27,7 @@ end
 -- written as text, because to turn a number into text costs half as much as a command, too.
 local raw
 local front = call('LRANGE', key, '0', '2')
-local latest, before, oldest, total_oldest = 0, 0, 0, 0
+local latest, before, oldest, total_oldest = 0, 0
 if front[1] then
   if #front[1] ~= 12 then error('data string too short') end
   latest, before = unpack('<dI4', front[1])
@@ -51,7 +51,7 @@ if front[2] and oldest <= edge then
     oldest, total_oldest = unpack('<dI4', front[3])
     if oldest <= edge then
       @search
-      gone, before, oldest, total_oldest = search(2, total_oldest, function(instant)
+      gone, before, oldest, total_oldest = search(gone, before, function(instant)
         return instant > edge
       end)
     end
@@ -67,18 +67,18 @@ max(amount_per_window - used, 0)
 
 --@ answer
 local first, second = 0, 0
-if cost <= amount_per_window and (not fits or counted == 1) then
+if used > 0 and (not fits or counted == 1) then
   @search
   local function recorded(units)
-    if units < 1 or units > used then return 0 end
     if (total_oldest - before) % 4294967296 >= units then return oldest end
-    local _, _, instant = search(gone + 1, total_oldest, function(_, reached)
+    local _, _, instant = search(gone, before, function(_, reached)
       return (reached - before) % 4294967296 >= units
     end)
     return instant
   end
   -- A refused call waits for the oldest units to leave, and for as many again once it is counted,
-  -- which it is where another limit refuses, too.
+  -- which it is where another limit refuses, too. Where it waits for none or for all, or never
+  -- fits, what is told here is not read.
   local needed = used + cost - amount_per_window
   first = recorded(needed)
   if counted == 1 then second = recorded(needed + cost) end
@@ -122,10 +122,10 @@ end
 
 --@ locate
 -- Finds the entry to give back from: the one after `low`.
-local low, earlier, instant, sum, newest = 0, 0, 0, 0, 0
-local held, returned = 0, 0
+local low, earlier, instant, sum, newest, held
+local returned = 0
 @search
-if front[2] and since > edge and since <= last then
+if front[2] and since <= last then
   newest = call('LLEN', key) - 1
   low, earlier, instant, sum = search(gone, before, function(probed)
     return probed >= since
