@@ -80,11 +80,11 @@ fn states_are_what_they_were() {
             // a header, and an instant and a running total for each entry
             (
                 "sliding-log:100000/1m",
-                [70_000, 1],
+                [70_000, 30_000],
                 vec![
                     entry(0, 0),
                     entry(START, 70_000),
-                    entry(START + 1_000_000, 70_001),
+                    entry(START + 1_000_000, 100_000),
                 ],
             ),
         ] {

@@ -564,10 +564,12 @@ fn logs_are_searched_at_every_position() {
         let total = u32::MAX - u32::try_from(units / 2).unwrap();
         let fill = |pair: &mut Pair| pair.fill_log(Check::new(&log, &key, 0), total, &calls);
         let (newest, check) = (10 * (length - 1), |cost| Check::new(&log, &key, cost));
-        fill(&mut pair);
         // So much must leave, from nothing to everything.
-        for cost in 300 - units..=300 {
-            pair.decide(Operation::Peek, &[check(cost)], newest);
+        for total in [total, u32::MAX] {
+            pair.fill_log(check(0), total, &calls);
+            for cost in 300 - units..=300 {
+                pair.decide(Operation::Peek, &[check(cost)], newest);
+            }
         }
         // So long a log need not be tried at each of its entries.
         for position in (0..length).step_by(if length > 40 { 7 } else { 1 }) {
