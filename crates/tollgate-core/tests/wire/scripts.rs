@@ -102,7 +102,7 @@ fn scripts_are_what_they_were() {
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         assert_eq!(
             sha1(operation, &all),
-            "4778dd02dd3081bfa40b842cb3a8692419538d32"
+            "a1ad55e0e9e89356e76abe97e6f96f7117684aeb"
         );
     }
 }

@@ -18,8 +18,14 @@ const SLACK: u64 = 600_000;
 const START: u64 = 1_780_000_000_000_000;
 
 /// Limits that count in the same states, and so may take each other's place.
-const FAMILIES: [&[&str]; 16] = [
+const FAMILIES: [&[&str]; 17] = [
     &["gcra:10/1s", "gcra:7/1s,burst=3", "gcra:3/1s", "gcra:0/1s"],
+    // Debts that are no whole number of another quota's units.
+    &[
+        "gcra:7/10us,burst=5",
+        "gcra:3/7us,burst=5",
+        "gcra:7/11us,burst=9",
+    ],
     // As many units to a token as there may be, or one; and debts that are capped.
     &[
         "gcra:2/9007199254740991us,burst=1",
@@ -251,6 +257,14 @@ impl Pair {
         raw.command(&[b"PEXPIRE", &keys[0], b"600000"]);
         self.states.insert(keys[0].clone(), state);
         receipts
+    }
+
+    /// Returns the running total before the entries of a log.
+    fn log_total(&self, check: Check<'_>) -> u32 {
+        let keys = self.keys(&[check], Timestamp::UNIX_EPOCH);
+        let (held, _, _) = self.look(&keys);
+        let (_, total) = held[0].value[0].split_at(8);
+        u32::from_le_bytes(total.try_into().unwrap())
     }
 }
 
@@ -508,6 +522,15 @@ fn histories_leave_what_the_machine_says() {
         .unwrap();
 }
 
+const EACH: [&str; 6] = [
+    "gcra:10/1s",
+    "fixed-window:10/1s",
+    "fixed-window:10/1s,anchored",
+    "sliding-counter:10/1s",
+    "sliding-buckets:10/1s,buckets=3",
+    "sliding-log:10/1s",
+];
+
 /// Three calls, given back in every order, at once or later: what is left says how long.
 #[test]
 fn refunds_in_every_order_leave_what_the_machine_says() {
@@ -520,14 +543,7 @@ fn refunds_in_every_order_leave_what_the_machine_says() {
         [2, 1, 0],
     ];
     let mut pair = Pair::on(Flavor::System);
-    for written in [
-        "gcra:10/1s",
-        "fixed-window:10/1s",
-        "fixed-window:10/1s,anchored",
-        "sliding-counter:10/1s",
-        "sliding-buckets:10/1s,buckets=3",
-        "sliding-log:10/1s",
-    ] {
+    for written in EACH {
         let limit = limit(written);
         // From the Unix epoch, where the first window starts, and from within one.
         for start in [0, START + 700_000] {
@@ -542,8 +558,36 @@ fn refunds_in_every_order_leave_what_the_machine_says() {
                     }
                     for index in order {
                         let operation = Operation::Refund(&receipts[index]);
-                        pair.decide(operation, &[check], start + 2 * between + after);
+                        let at = start + 2 * between + after;
+                        let (left, _) = pair.decide(operation, &[check], at);
+                        for cost in [left, left + 1] {
+                            pair.decide(Operation::Peek, &[Check::new(&limit, &key, cost)], at);
+                        }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// After a reset, a receipt gives back what the machine says, from however long before or after.
+#[test]
+fn receipts_from_before_a_reset_give_back_what_the_machine_says() {
+    let mut pair = Pair::on(Flavor::System);
+    for written in EACH {
+        let limit = limit(written);
+        for start in [START, START + 700_000] {
+            for apart in [
+                1, 333_334, 999_999, 1_000_000, 1_000_001, 1_333_336, 2_000_000,
+            ] {
+                for then in [start - apart, start + apart] {
+                    let key = pair.begin();
+                    let check = Check::new(&limit, &key, 2);
+                    let (_, receipt) = pair.decide(Operation::Consume, &[check], then);
+                    pair.reset(&[check]);
+                    pair.decide(Operation::Consume, &[check], start);
+                    let refund = Operation::Refund(receipt.as_ref().unwrap());
+                    pair.decide(refund, &[check], start + 10);
                 }
             }
         }
@@ -584,6 +628,10 @@ fn logs_are_searched_at_every_position() {
                 let receipts = fill(&mut pair);
                 let receipt = &receipts[usize::try_from(position).unwrap()];
                 pair.decide(Operation::Refund(receipt), &[check(0)], micros);
+                // The entries before it were written again, if they are fewer than those after it.
+                let is_shorter = position < length - 1 - position;
+                let has_left = 1_000_000 + 10 * position <= micros;
+                assert_eq!(pair.log_total(check(0)) != total, is_shorter && !has_left);
                 // Nothing is left to give back.
                 pair.decide(Operation::Refund(receipt), &[check(0)], micros);
                 pair.decide(Operation::Consume, &[check(2)], micros);

@@ -122,21 +122,17 @@ end
 
 --@ locate
 -- Finds the entry to give back from: the one after `low`.
-local low, earlier, instant, sum, newest, held
-local returned = 0
 @search
-if front[2] and since <= last then
-  newest = call('LLEN', key) - 1
-  low, earlier, instant, sum = search(gone, before, function(probed)
-    return probed >= since
-  end)
-  if instant == since then
-    held = (sum - earlier) % 4294967296
-    returned = min(amount, held)
-  end
-  if returned > 0 and min(low, newest - low - 1) > 2000 then
-    error('refund is too deep in the log')
-  end
+local low, earlier, instant, sum = search(gone, before, function(probed)
+  return probed >= since
+end)
+local newest, held, returned = call('LLEN', key) - 1, 0, 0
+if instant == since then
+  held = (sum - earlier) % 4294967296
+  returned = min(amount, held)
+end
+if returned > 0 and min(low, newest - low - 1) > 2000 then
+  error('refund is too deep in the log')
 end
 
 --@ refund
