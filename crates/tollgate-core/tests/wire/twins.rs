@@ -18,7 +18,7 @@ const SLACK: u64 = 600_000;
 const START: u64 = 1_780_000_000_000_000;
 
 /// Limits that count in the same states, and so may take each other's place.
-const FAMILIES: [&[&str]; 17] = [
+const FAMILIES: [&[&str]; 18] = [
     &["gcra:10/1s", "gcra:7/1s,burst=3", "gcra:3/1s", "gcra:0/1s"],
     // Debts that are no whole number of another quota's units.
     &[
@@ -62,6 +62,7 @@ const FAMILIES: [&[&str]; 17] = [
         "sliding-counter:70000000000/1s",
     ],
     &["sliding-counter:7/3us"],
+    &["sliding-counter:5/1us"],
     &[
         "sliding-buckets:10/1s,buckets=4",
         "sliding-buckets:3/1s,buckets=4",
@@ -522,8 +523,9 @@ fn histories_leave_what_the_machine_says() {
         .unwrap();
 }
 
-const EACH: [&str; 6] = [
+const EACH: [&str; 7] = [
     "gcra:10/1s",
+    "gcra:3/1ms,burst=10",
     "fixed-window:10/1s",
     "fixed-window:10/1s,anchored",
     "sliding-counter:10/1s",
@@ -531,41 +533,78 @@ const EACH: [&str; 6] = [
     "sliding-log:10/1s",
 ];
 
-/// Three calls, given back in every order, at once or later: what is left says how long.
+/// Up to three calls, and some of them given back, at once or later, also by a clock that has
+/// stepped back: what is left says how much fits, and for how long.
 #[test]
-fn refunds_in_every_order_leave_what_the_machine_says() {
-    const ORDERS: [[usize; 3]; 6] = [
-        [0, 1, 2],
-        [0, 2, 1],
-        [1, 0, 2],
-        [1, 2, 0],
-        [2, 0, 1],
-        [2, 1, 0],
+fn refunds_in_any_order_leave_what_the_machine_says() {
+    const COSTS: [u64; 3] = [1, 2, 2];
+    const GIVEN_BACK: [(usize, &[usize]); 8] = [
+        (1, &[0]),
+        (2, &[0, 1]),
+        (2, &[1, 0]),
+        (3, &[0]),
+        (3, &[1]),
+        (3, &[2, 1]),
+        (3, &[0, 1, 2]),
+        (3, &[2, 0, 1]),
+    ];
+    /// Microseconds between the calls, and from the last call to each refund.
+    const TIMES: [(u64, [i64; 3]); 7] = [
+        (0, [0; 3]),
+        (300_000, [0; 3]),
+        (300_000, [500_000; 3]),
+        (600_000, [900_000; 3]),
+        // The debts of GCRA that come to one unit, or to a part of a microsecond.
+        (0, [99_999; 3]),
+        (0, [1, -4_999, -4_999]),
+        (0, [-667; 3]),
     ];
     let mut pair = Pair::on(Flavor::System);
     for written in EACH {
         let limit = limit(written);
         // From the Unix epoch, where the first window starts, and from within one.
         for start in [0, START + 700_000] {
-            for (between, after) in [(0, 0), (300_000, 0), (300_000, 500_000), (600_000, 900_000)] {
-                for order in ORDERS {
+            for (between, after) in TIMES {
+                for (calls, given_back) in GIVEN_BACK {
                     let key = pair.begin();
-                    let check = Check::new(&limit, &key, 2);
+                    let check = |cost| Check::new(&limit, &key, cost);
                     let mut receipts = Vec::new();
-                    for call in 0..3 {
-                        let at = start + call * between;
-                        receipts.extend(pair.decide(Operation::Consume, &[check], at).1);
+                    let (mut at, mut left) = (start, 0);
+                    for (call, cost) in (0..).zip(&COSTS[..calls]) {
+                        at = start + call * between;
+                        receipts.extend(pair.decide(Operation::Consume, &[check(*cost)], at).1);
                     }
-                    for index in order {
-                        let operation = Operation::Refund(&receipts[index]);
-                        let at = start + 2 * between + after;
-                        let (left, _) = pair.decide(operation, &[check], at);
-                        for cost in [left, left + 1] {
-                            pair.decide(Operation::Peek, &[Check::new(&limit, &key, cost)], at);
-                        }
+                    let last = at;
+                    for (&index, after) in given_back.iter().zip(after) {
+                        at = last.saturating_add_signed(after);
+                        let refund = Operation::Refund(&receipts[index]);
+                        (left, _) = pair.decide(refund, &[check(0)], at);
+                    }
+                    for (cost, later) in [(left, 0), (left + 1, 0), (10, 1_000_000)] {
+                        pair.decide(Operation::Peek, &[check(cost)], at + later);
                     }
                 }
             }
+        }
+    }
+}
+
+/// A ring of buckets drops what has left, wherever in it that is.
+#[test]
+fn rings_drop_what_has_left_wherever_it_is() {
+    let mut pair = Pair::on(Flavor::System);
+    let limit = limit("sliding-buckets:100/1s,buckets=4");
+    for first in 0..5 {
+        for passed in 1..=6 {
+            let key = pair.begin();
+            let mut consume = |bucket: u64, cost| {
+                let check = Check::new(&limit, &key, cost);
+                pair.decide(Operation::Consume, &[check], 250_000 * bucket);
+            };
+            for bucket in 0..5 {
+                consume(first + bucket, bucket + 1);
+            }
+            consume(first + 4 + passed, 1);
         }
     }
 }
