@@ -90,9 +90,11 @@ proptest! {
                 (Act::Refund(_), Some(receipt)) => Request::refund(receipt, check(0)),
                 (Act::Refund(_), None) => continue,
             };
+            let sent = server_time(raw);
             let decision = now(store.decide(&request)).unwrap();
             // What a server adds the time to live to was read when or after it decided.
             let decided = decision.verdicts()[0].decided_at().as_micros();
+            prop_assert!((sent..=server_time(raw)).contains(&decided));
             let read = decided / 1_000..=server_time(raw) / 1_000;
             let key = raw.keys(store.options()).pop();
             let ends = key.and_then(|key| expires(raw, &key));

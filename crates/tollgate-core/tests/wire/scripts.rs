@@ -102,7 +102,7 @@ fn scripts_are_what_they_were() {
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         assert_eq!(
             sha1(operation, &all),
-            "a1ad55e0e9e89356e76abe97e6f96f7117684aeb"
+            "d77c4adbc7d4041590ffc4e0681a44dffd966ad8"
         );
     }
 }

@@ -126,7 +126,7 @@ end
 local low, earlier, instant, sum = search(gone, before, function(probed)
   return probed >= since
 end)
-local newest, held, returned = call('LLEN', key) - 1, 0, 0
+local newest, returned, held = call('LLEN', key) - 1, 0
 if instant == since then
   held = (sum - earlier) % 4294967296
   returned = min(amount, held)
