@@ -169,10 +169,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: the search finds the first entry that counts, too";
         }
         "answer" {
-            "local first, second = 0, 0" => "local first, second = 1, 0"
-                because "it is not read where it is not set";
-            "local first, second = 0, 0" => "local first, second = 0, 1"
-                because "it is not read where it is not set";
             "if used > 0 and (not fits or counted == 1) then" => "if used > 1 and (not fits or counted == 1) then"
                 because "a call that waits for the only unit waits for the newest entry, which is told";
             "if (total_oldest - before) % 4294967296 >= units then return oldest end" => "if (total_oldest - before) % 4294967295 >= units then return oldest end"
@@ -181,8 +177,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut that is not taken: the search finds the oldest entry, too";
             "if (total_oldest - before) % 4294967296 >= units then return oldest end" => "if false then return oldest end"
                 because "a shortcut: the search finds the oldest entry, too";
-            "if counted == 1 then second = recorded(needed + cost) end" => "if true then second = recorded(needed + cost) end"
-                because "it is not read unless refused calls count";
         }
         "commit" {
             "if units > amount_per_window then units = amount_per_window end" => "if units >= amount_per_window then units = amount_per_window end"
