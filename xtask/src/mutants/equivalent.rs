@@ -117,6 +117,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "what begins before the first byte begins with it";
             "if passed > straight then" => "if passed >= straight then"
                 because "to replace no bytes changes nothing";
+            "if passed > straight then" => "if true then"
+                because "to replace no bytes changes nothing";
         }
         "refund" {
             "while newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do" => "while newest >= bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do"
