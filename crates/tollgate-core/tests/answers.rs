@@ -4,12 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
-    Consumed, Check, Decision, ErrorKind, Fingerprint, Key, Limit, Operation, Quota, Receipt,
-    Request, Timestamp, Verdict, Wait,
+    Check, Consumed, ErrorKind, Fingerprint, Key, Limit, Operation, Quota, Receipt, Request,
+    Timestamp, Verdict, Verdicts, Wait,
 };
 
 fn window(name: &str) -> Limit {
@@ -27,33 +26,33 @@ fn a_verdict_says_what_it_was_made_of() {
         .with_consumed(3, at(11));
     assert!(!denied.is_allowed());
     assert_eq!(
-        (denied.limit(), denied.remaining(), denied.consumed()),
+        (denied.capacity(), denied.remaining(), denied.consumed()),
         (9, 2, 3)
     );
     assert_eq!(denied.retry_after(), Wait::from_micros(5));
-    assert_eq!(denied.reset_after(), Duration::from_micros(7));
+    assert_eq!(denied.reset_after(), Wait::from_micros(7));
     assert_eq!(denied.decided_at(), at(11));
     let allowed = Verdict::allow(8, 1);
     assert!(allowed.is_allowed());
     assert_eq!(
-        (allowed.limit(), allowed.remaining(), allowed.consumed()),
+        (allowed.capacity(), allowed.remaining(), allowed.consumed()),
         (8, 1, 0)
     );
     assert_eq!(allowed.retry_after(), Wait::ZERO);
-    assert_eq!(allowed.reset_after(), Duration::ZERO);
+    assert_eq!(allowed.reset_after(), Wait::ZERO);
     assert_eq!(allowed.decided_at(), Timestamp::UNIX_EPOCH);
     let never = allowed.with_reset_after(Wait::NEVER);
-    assert_eq!(never.reset_after(), Duration::MAX);
+    assert_eq!(never.reset_after(), Wait::NEVER);
 }
 
 /// All that a decision says, in order: whether it is allowed, which limit binds and its capacity,
 /// what remains, how long to wait, how long until nothing is remembered, and what was granted.
-fn said(decision: &Decision) -> (bool, usize, u64, u64, Wait, Duration, u64) {
+fn said(decision: &Verdicts) -> (bool, usize, u64, u64, Wait, Wait, u64) {
     assert_ne!(decision.is_allowed(), decision.is_denied());
     (
         decision.is_allowed(),
         decision.binding(),
-        decision.limit(),
+        decision.capacity(),
         decision.remaining(),
         decision.retry_after(),
         decision.reset_after(),
@@ -64,7 +63,7 @@ fn said(decision: &Decision) -> (bool, usize, u64, u64, Wait, Duration, u64) {
 #[test]
 fn a_decision_says_what_its_verdicts_come_to() {
     let fingerprint = Fingerprint::new(1);
-    let micros = Duration::from_micros;
+    let micros = Wait::from_micros;
     let reset = |verdict: Verdict, after, charge| {
         let verdict = verdict.with_reset_after(Wait::from_micros(after));
         verdict.with_consumed(charge, at(charge))
@@ -73,7 +72,7 @@ fn a_decision_says_what_its_verdicts_come_to() {
     let few = reset(Verdict::allow(7, 2), 20, 2);
     let none = reset(Verdict::deny(6, 0, Wait::from_micros(10)), 40, 0);
     for (verdicts, expected) in [
-        (&[][..], (false, 0, 0, 0, Wait::ZERO, Duration::ZERO, 0)),
+        (&[][..], (false, 0, 0, 0, Wait::ZERO, Wait::ZERO, 0)),
         (&[some], (true, 0, 9, 5, Wait::ZERO, micros(30), 3)),
         (&[some, few], (true, 1, 7, 2, Wait::ZERO, micros(30), 2)),
         (&[few, some], (true, 0, 7, 2, Wait::ZERO, micros(30), 2)),
@@ -86,12 +85,12 @@ fn a_decision_says_what_its_verdicts_come_to() {
             (false, 1, 6, 0, Wait::from_micros(10), micros(40), 0),
         ),
     ] {
-        let decision = Decision::new(fingerprint, verdicts.iter().copied());
-        assert_eq!(decision.verdicts(), verdicts);
+        let decision = Verdicts::new(fingerprint, verdicts.iter().copied());
+        assert_eq!(decision.as_slice(), verdicts);
         assert_eq!(said(&decision), expected);
         if let [verdict] = verdicts {
-            assert_eq!(Decision::of_one(fingerprint, *verdict), decision);
-            assert_eq!(said(&Decision::of_one(fingerprint, *verdict)), expected);
+            assert_eq!(Verdicts::of_one(fingerprint, *verdict), decision);
+            assert_eq!(said(&Verdicts::of_one(fingerprint, *verdict)), expected);
         }
         let charged: Vec<u64> = verdicts.iter().map(Verdict::consumed).collect();
         let receipt = decision.into_receipt();
@@ -99,7 +98,7 @@ fn a_decision_says_what_its_verdicts_come_to() {
         if let Some(receipt) = receipt {
             let charges = receipt.consumed().iter().copied();
             assert_eq!(
-                charges.clone().map(Consumed::amount).collect::<Vec<_>>(),
+                charges.clone().map(Consumed::cost).collect::<Vec<_>>(),
                 charged
             );
             let instants = charged.iter().map(|&charge| at(charge));
@@ -110,10 +109,10 @@ fn a_decision_says_what_its_verdicts_come_to() {
 
 #[test]
 fn a_decision_is_shown_without_its_fingerprint() {
-    let decision = Decision::new(Fingerprint::new(1), [Verdict::allow(9, 5)]);
+    let decision = Verdicts::new(Fingerprint::new(1), [Verdict::allow(9, 5)]);
     let shown = format!("{decision:?}");
     assert!(
-        shown.starts_with("Decision { allowed: true, verdicts: [Verdict { allowed: true, limit: 9"),
+        shown.starts_with("Verdicts { allowed: true, verdicts: [Verdict { allowed: true, limit: 9"),
         "{shown}"
     );
     assert!(!shown.contains("ingerprint"), "{shown}");
@@ -122,7 +121,7 @@ fn a_decision_is_shown_without_its_fingerprint() {
 #[test]
 fn decisions_are_equal_by_what_they_say() {
     let of = |fingerprint, verdicts: &[Verdict]| {
-        Decision::new(Fingerprint::new(fingerprint), verdicts.iter().copied())
+        Verdicts::new(Fingerprint::new(fingerprint), verdicts.iter().copied())
     };
     let (allowed, denied) = (Verdict::allow(9, 5), Verdict::deny(9, 5, Wait::ZERO));
     assert_eq!(of(1, &[allowed]), of(2, &[allowed]));
@@ -150,9 +149,9 @@ fn a_limit_that_refused_binds_before_one_that_counted_the_attempt() {
         let checks = limits.map(|limit| Check::new(limit, "k", 1));
         let request = Request::new(Operation::Consume, &checks);
         let decision = request.decide_on(&mut states, at(1_000));
-        let waits = [0, 1].map(|index| decision.verdicts()[index].retry_after());
+        let waits = [0, 1].map(|index| decision.as_slice()[index].retry_after());
         assert_eq!(waits, [Wait::from_micros(60_000_000); 2]);
-        assert!(decision.is_denied() && decision.verdicts()[1 - place].is_allowed());
+        assert!(decision.is_denied() && decision.as_slice()[1 - place].is_allowed());
         assert_eq!(decision.binding(), place);
     }
 }
@@ -178,9 +177,7 @@ fn a_request_says_what_it_was_made_of() {
     for request in [
         Request::consume(one).and(two).and(three),
         Request::new(Operation::Consume, &borrowed).and(three),
-        Request::new(Operation::Consume, [one])
-            .and(two)
-            .and(three),
+        Request::new(Operation::Consume, [one]).and(two).and(three),
     ] {
         assert!(matches!(request.operation(), Operation::Consume));
         assert_eq!(said(&request), (all.to_vec(), None));
@@ -242,17 +239,17 @@ fn a_receipt_is_of_as_many_limits_and_of_the_same() {
         (&two, &[], false),
     ] {
         let refund = Request::new(Operation::Refund(receipt), checks);
-        let kind = refund.validate().map_err(|error| error.kind());
+        let kind = refund.validate_checks().map_err(|error| error.kind());
         assert_eq!(kind, valid.then_some(()).ok_or(ErrorKind::Malformed));
     }
     let refund = Request::refund(&one, both[0]);
     let own = Fingerprint::of(&Request::consume(both[0]));
-    assert!(refund.validate_receipt(own).is_ok());
+    assert!(refund.validate(|_| own).is_ok());
     let other = Fingerprint::of(&Request::consume(both[1]));
-    let error = refund.validate_receipt(other).unwrap_err();
+    let error = refund.validate(|_| other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
     // Only a refund has a receipt.
-    assert!(Request::consume(both[0]).validate_receipt(other).is_ok());
+    assert!(Request::consume(both[0]).validate(|_| other).is_ok());
 }
 
 #[test]

@@ -160,8 +160,8 @@ fn logs() -> [Vec<Limit>; 2] {
     [vec![log.clone()], vec![log, other]]
 }
 
-fn decided_at(decision: &Decision) -> Timestamp {
-    decision.verdicts()[0].decided_at()
+fn decided_at(decision: &Decision<'_>) -> Timestamp {
+    decision.binding().1.decided_at()
 }
 
 /// The state of a key is dropped at the end of its window, while a call that has read the clock
@@ -229,14 +229,25 @@ fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
         for key in ["a", "b"] {
             assert!(limiter.check(key).run().unwrap().is_allowed());
         }
-        let at = limiter.at(Timestamp::UNIX_EPOCH);
         let (late, early) = interrupting.interrupt(
             1,
-            || at.check("k").cost(5).run().unwrap(),
+            || {
+                limiter
+                    .check("k")
+                    .cost(5)
+                    .at(Timestamp::UNIX_EPOCH)
+                    .run()
+                    .unwrap()
+            },
             || {
                 limiter.reset("a").run().unwrap();
                 limiter.reset("b").run().unwrap();
-                at.check("k").cost(5).run().unwrap()
+                limiter
+                    .check("k")
+                    .cost(5)
+                    .at(Timestamp::UNIX_EPOCH)
+                    .run()
+                    .unwrap()
             },
         );
         assert!(

@@ -7,7 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{Check, Checks, ErrorKind, Request, Store, StoreError, SyncStore, Verdicts};
+use tollgate_core::{
+    Check, Checks, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Verdict, Verdicts,
+};
 
 /// What goes wrong with one call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -185,6 +187,10 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
             return self.store.decide_now(request);
         }
         self.pass_on_now(|| self.store.decide_now(request))
+    }
+
+    fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+        self.decide_now(&Request::consume(check))?.into_one()
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

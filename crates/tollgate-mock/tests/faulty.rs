@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, Decision, ErrorKind, Limit, Operation, Quota, RateLimiter, Request, Store, StoreError,
-    SyncStore,
+    Check, Checks, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError, SyncStore,
+    Verdicts,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -90,7 +90,12 @@ async fn a_reset_goes_wrong_like_any_call() {
     );
     assert_eq!(remaining(&limiter), 9);
     assert_eq!(
-        limiter.store().reset(&checks).await.unwrap_err().kind(),
+        limiter
+            .store()
+            .reset(checks.into())
+            .await
+            .unwrap_err()
+            .kind(),
         ErrorKind::Unknown
     );
     assert_eq!(remaining(&limiter), 10);
@@ -116,7 +121,7 @@ async fn call_that_the_store_does_not_carry_out_takes_no_fault() {
     let twice = Check::new(&limiter.limits()[0], "k", 1);
     let malformed = Request::consume(twice).and(twice);
     let store = limiter.store();
-    let error = store.decide(&malformed).await.unwrap_err();
+    let error = store.decide(malformed.clone()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
     let error = store.decide_now(&malformed).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
@@ -133,11 +138,11 @@ struct Unsupporting;
 
 #[async_trait::async_trait]
 impl Store for Unsupporting {
-    async fn decide<'a>(&self, _request: &Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(&self, _request: Request<'a>) -> Result<Verdicts, StoreError> {
         Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
     }
 
-    async fn reset<'a>(&self, _checks: &[Check<'a>]) -> Result<(), StoreError> {
+    async fn reset<'a>(&self, _checks: Checks<'a>) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -147,7 +152,7 @@ impl Store for Unsupporting {
 }
 
 impl SyncStore for Unsupporting {
-    fn decide_now(&self, _request: &Request<'_>) -> Result<Decision, StoreError> {
+    fn decide_now(&self, _request: &Request<'_>) -> Result<Verdicts, StoreError> {
         Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
     }
 
@@ -162,11 +167,7 @@ async fn unsupported_request_is_unsupported_whatever_is_scheduled() {
         let store = FaultyStore::new(Unsupporting, [fault]);
         let limit = Limit::new("daily", FixedWindow::aligned(Quota::per_day(10))).unwrap();
         let limiter = RateLimiter::new(store, [limit]).unwrap();
-        assert!(
-            !limiter
-                .store()
-                .supports(&limiter.request(Operation::Consume, "k", 1))
-        );
+        assert!(!limiter.store().supports(&limiter.check("k").into_request()));
         let error = limiter.check("k").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let error = limiter.check("k").run().unwrap_err();
@@ -176,7 +177,7 @@ async fn unsupported_request_is_unsupported_whatever_is_scheduled() {
         assert!(limiter.reset("k").await.is_ok());
     }
     let supporting = limiter([]);
-    let request = supporting.request(Operation::Consume, "k", 1);
+    let request = supporting.check("k").into_request();
     assert!(supporting.store().supports(&request));
 }
 
@@ -194,14 +195,16 @@ async fn errors_of_the_store_are_lost_like_replies_unless_they_say_that_it_did_n
         let store = FaultyStore::new(store, [Fault::None, fault, fault, fault, fault]);
         let limiter = RateLimiter::new(store, [limit.clone()]).unwrap();
         let receipt = limiter.check("k").run().unwrap().into_receipt().unwrap();
-        let kinds = [
+        let checks = [
             limiter.check("l").await.unwrap_err().kind(),
             limiter.check("l").run().unwrap_err().kind(),
-            limiter.refund("l", &receipt).await.unwrap_err().kind(),
-            limiter.refund("l", receipt).run().unwrap_err().kind(),
         ];
-        let malformed = ErrorKind::Malformed;
-        assert_eq!(kinds, [full, full, malformed, malformed], "{fault:?}");
+        assert_eq!(checks, [full, full], "{fault:?}");
+        let refused = limiter.refund("l", receipt).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Malformed, "{fault:?}");
+        let receipt = refused.into_receipt().unwrap();
+        let refused = limiter.refund("l", receipt).run().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Malformed, "{fault:?}");
         // Each of them took one fault.
         assert_eq!(limiter.check("k").run().unwrap().remaining(), 8);
     }

@@ -43,7 +43,7 @@ fn unexpected_key_is_named_beside_all_expectations() {
         .times(..)
         .allow();
     store.expect_peek("attempts", "alice").times(0..=3).allow();
-    let receipt = limiter_receipt();
+    let receipts = [limiter_receipt(), limiter_receipt()];
     store
         .expect_refund("attempts", "alice")
         .cost(2)
@@ -56,7 +56,7 @@ fn unexpected_key_is_named_beside_all_expectations() {
         .grant(1);
     let limiter = limiter(store);
     assert!(limiter.check("alice").run().unwrap().is_allowed());
-    for _ in 0..2 {
+    for receipt in receipts {
         assert!(limiter.refund("alice", receipt).run().unwrap().is_allowed());
     }
     assert_eq!(
@@ -78,7 +78,8 @@ to expect this call, add `store.expect_check("attempts", "bob")` with an answer,
 fn limiter_receipt() -> tollgate_core::Receipt {
     let mut store = MockStore::new();
     store.expect_check("attempts", "alice").allow();
-    let decision = limiter(store).check("alice").cost(2).run().unwrap();
+    let limiter = limiter(store);
+    let decision = limiter.check("alice").cost(2).run().unwrap();
     decision.into_receipt().unwrap()
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
 use tollgate_core::{
-    Check, Decision, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, Store,
-    SyncStore, Timestamp, Verdict, Wait,
+    Check, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, Store, SyncStore,
+    Timestamp, Verdict, Verdicts, Wait,
 };
 use tollgate_mock::MockStore;
 
@@ -46,14 +46,14 @@ async fn every_call_is_answered_as_told() {
     let limiter = RateLimiter::new(store, [log]).unwrap();
 
     for _ in 0..2 {
-        let allowed = limiter.check("k").await.unwrap();
+        let allowed = limiter.check("k").await.unwrap().into_verdicts();
         assert!(allowed.is_allowed());
         assert_eq!(
-            (allowed.limit(), allowed.remaining(), allowed.consumed()),
+            (allowed.capacity(), allowed.remaining(), allowed.consumed()),
             (5, 4, 1)
         );
     }
-    let denied = limiter.check("k").await.unwrap();
+    let denied = limiter.check("k").await.unwrap().into_verdicts();
     assert!(denied.is_denied());
     assert_eq!(denied.retry_after(), Wait::from_micros(1_500_000));
     assert_eq!(denied.consumed(), 0);
@@ -62,7 +62,7 @@ async fn every_call_is_answered_as_told() {
         Wait::NEVER
     );
     let receipt = {
-        let allowed = limiter.check("l").run().unwrap();
+        let allowed = limiter.check("l").run().unwrap().into_verdicts();
         assert_eq!(allowed.remaining(), 2);
         allowed.into_receipt().unwrap()
     };
@@ -73,7 +73,7 @@ async fn every_call_is_answered_as_told() {
     assert_eq!(limiter.peek("k").await.unwrap().remaining(), 3);
     assert_eq!(limiter.take_up_to("k", 4).await.unwrap().consumed(), 2);
     assert!(limiter.take_up_to("k", 4).await.unwrap().is_denied());
-    assert!(limiter.refund("l", &receipt).await.unwrap().is_allowed());
+    assert!(limiter.refund("l", receipt).await.unwrap().is_allowed());
     assert!(limiter.reset("k").await.is_ok());
     assert_eq!(
         limiter.reset("k").run().unwrap_err().kind(),
@@ -82,7 +82,7 @@ async fn every_call_is_answered_as_told() {
 }
 
 /// Returns what a store, told by `expect`, decides of 2 for both limits.
-fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Decision {
+fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Verdicts {
     let mut store = MockStore::new();
     expect(&mut store);
     let limits = limits();
@@ -96,9 +96,9 @@ fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Deci
 }
 
 /// Returns what each limit says: whether it allows, what remains, and what was consumed.
-fn said(decision: &Decision) -> Vec<(bool, u64, u64)> {
+fn said(decision: &Verdicts) -> Vec<(bool, u64, u64)> {
     let said = |v: &Verdict| (v.is_allowed(), v.remaining(), v.consumed());
-    decision.verdicts().iter().map(said).collect()
+    decision.as_slice().iter().map(said).collect()
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -117,7 +117,7 @@ fn denial_of_one_limit_denies_the_request_and_consumes_nothing() {
     assert_eq!(denied_by_second.binding(), 1);
     assert_eq!(denied_by_second.retry_after(), Wait::from_micros(1_000_000));
     assert_eq!(said(&denied_by_second), [(true, 3, 0), (false, 0, 0)]);
-    for verdict in denied_by_second.verdicts() {
+    for verdict in denied_by_second.as_slice() {
         assert_eq!(verdict.decided_at(), NOW);
     }
     assert!(denied_by_second.into_receipt().is_none());
@@ -143,7 +143,7 @@ fn longest_denial_binds() {
     assert_eq!(denied_by_both.binding(), 1);
     assert_eq!(denied_by_both.retry_after(), Wait::NEVER);
     assert_eq!(said(&denied_by_both), [(false, 0, 0), (false, 0, 0)]);
-    assert_eq!(denied_by_both.reset_after(), SECOND);
+    assert_eq!(denied_by_both.reset_after().duration(), Some(SECOND));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn every_limit_is_answered_by_its_own_expectation() {
     assert!(allowed.is_allowed());
     assert_eq!(said(&allowed), [(true, 3, 2), (true, 0, 2)]);
     let receipt = allowed.into_receipt().unwrap();
-    let amounts: Vec<_> = receipt.consumed().iter().map(|c| c.amount()).collect();
+    let amounts: Vec<_> = receipt.consumed().iter().map(|c| c.cost()).collect();
     assert_eq!(amounts, [2, 2]);
 }
 
@@ -261,10 +261,10 @@ fn take_up_to_grants_no_more_than_the_capacity() {
     store.expect_take_up_to("log", "k").allow();
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let granted = limiter.take_up_to("k", 9).run().unwrap();
+    let granted = limiter.take_up_to("k", 9).run().unwrap().into_verdicts();
     assert_eq!((granted.consumed(), granted.remaining()), (5, 0));
     // To take nothing of a limit is always allowed.
-    let nothing = limiter.take_up_to("k", 0).run().unwrap();
+    let nothing = limiter.take_up_to("k", 0).run().unwrap().into_verdicts();
     assert!(nothing.is_allowed());
     assert_eq!((nothing.consumed(), nothing.remaining()), (0, 5));
 }
@@ -287,20 +287,26 @@ fn limit_that_nobody_names_denies_what_it_could_never_allow() {
     assert!(limiter.check("k").cost(5).run().unwrap().is_allowed());
     let single = Limit::new("single", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let limiter = RateLimiter::new(&store, [large.clone(), single]).unwrap();
-    let taken = limiter.take_up_to("k", 1).run().unwrap();
+    let taken = limiter.take_up_to("k", 1).run().unwrap().into_verdicts();
     assert_eq!(said(&taken), [(true, 49, 1), (true, 0, 1)]);
     let limiter = RateLimiter::new(&store, [large, closed]).unwrap();
-    let denied = limiter.take_up_to("k", 1).run().unwrap();
+    let denied = limiter.take_up_to("k", 1).run().unwrap().into_verdicts();
     assert_eq!(said(&denied), [(true, 50, 0), (false, 0, 0)]);
     assert_eq!(denied.retry_after(), Wait::NEVER);
-    let nothing = limiter.take_up_to("k", 0).run().unwrap();
+    let nothing = limiter.take_up_to("k", 0).run().unwrap().into_verdicts();
     assert_eq!(said(&nothing), [(true, 50, 0), (true, 0, 0)]);
 }
 
 /// Returns what the store decides of `operation` at `cost` for all limits of `limiter`.
-fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Decision {
-    let request = limiter.request(operation, "k", cost);
-    limiter.store().decide_now(&request).unwrap()
+fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Verdicts {
+    let checks = limiter
+        .limits()
+        .iter()
+        .map(|limit| Check::new(limit, "k", cost));
+    limiter
+        .store()
+        .decide_now(&Request::new(operation, checks))
+        .unwrap()
 }
 
 #[test]
@@ -316,7 +322,7 @@ fn peek_has_a_cost_and_may_be_denied() {
     let denied = ask(&limiter, Operation::Peek, 3);
     assert_eq!(said(&denied), [(false, 0, 0)]);
     assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
-    assert_eq!(denied.reset_after(), SECOND);
+    assert_eq!(denied.reset_after().duration(), Some(SECOND));
 }
 
 #[test]
@@ -341,7 +347,7 @@ fn grant_of_nothing_to_a_call_that_takes_nothing_allows_it() {
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
     assert!(limiter.take_up_to("k", 0).run().unwrap().is_allowed());
-    let denied = limiter.take_up_to("k", 1).run().unwrap();
+    let denied = limiter.take_up_to("k", 1).run().unwrap().into_verdicts();
     assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
 }
 
@@ -355,8 +361,14 @@ fn cost_of_a_refund_is_what_its_receipt_gives_back() {
         .allow_with_remaining(5);
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let receipt = limiter.check("k").cost(3).run().unwrap().into_receipt().unwrap();
-    let refunded = limiter.refund("k", receipt).run().unwrap();
+    let receipt = limiter
+        .check("k")
+        .cost(3)
+        .run()
+        .unwrap()
+        .into_receipt()
+        .unwrap();
+    let refunded = limiter.refund("k", receipt).run().unwrap().into_verdicts();
     assert_eq!(said(&refunded), [(true, 5, 0)]);
 }
 
@@ -476,7 +488,12 @@ fn receipt_of_another_key_is_refused_as_in_every_store() {
     store.expect_refund("log", "bob").never();
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let receipt = limiter.check("alice").run().unwrap().into_receipt().unwrap();
+    let receipt = limiter
+        .check("alice")
+        .run()
+        .unwrap()
+        .into_receipt()
+        .unwrap();
     let error = limiter.refund("bob", receipt).run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
 }

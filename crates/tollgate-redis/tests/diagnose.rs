@@ -45,8 +45,8 @@ impl Store for Client {
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         match self {
-            Self::Cluster(store) => store.reset(checks.into()).await,
-            Self::Server(store) => store.reset(checks.into()).await,
+            Self::Cluster(store) => store.reset(checks).await,
+            Self::Server(store) => store.reset(checks).await,
         }
     }
 

@@ -109,9 +109,15 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "commit" {
             "if straight > 0 then" => "if true then"
                 because "to replace no bytes changes nothing";
+            "if straight > 0 then" => "if straight >= 0 then"
+                because "to replace no bytes changes nothing";
+            "counts = sub(counts, 1, place) .. pack('<d', count + amount) .. sub(counts, place + 9)" => "counts = sub(counts, 0, place) .. pack('<d', count + amount) .. sub(counts, place + 9)"
+                because "what begins before the first byte begins with it";
             "counts = sub(counts, 1, 8 * first) .. rep('\\0', 8 * straight) .. sub(counts, 8 * (first + straight) + 1)" => "counts = sub(counts, 0, 8 * first) .. rep('\\0', 8 * straight) .. sub(counts, 8 * (first + straight) + 1)"
                 because "what begins before the first byte begins with it";
             "if passed > straight then" => "if passed >= straight then"
+                because "to replace no bytes changes nothing";
+            "if passed > straight then" => "if true then"
                 because "to replace no bytes changes nothing";
         }
         "refund" {
@@ -137,6 +143,58 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "refund" {
             "local reset = 0" => "local reset = 1"
                 because "a key lives for a millisecond at least, which one microsecond is rounded up to";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_log/script.lua" {
+        "search" {
+            "local high, step, instant, sum = call('LLEN', key) - 1, 1, last, total" => "local high, step, instant, sum = call('LLEN', key) - 0, 1, last, total"
+                because "the newest always holds, so the place after it is never where a search ends";
+            "local high, step, instant, sum = call('LLEN', key) - 1, 1, last, total" => "local high, step, instant, sum = call('LLEN', key) - 1, 2, last, total"
+                because "how far the first step goes is tuning: a search reads few entries either way";
+            "local probe = min(low + step, floor((low + high) / 2))" => "local probe = min(low + step, ceil((low + high) / 2))"
+                because "of two entries in the middle, either may be read";
+            "low, total_low, step = probe, reached, 2 * step" => "low, total_low, step = probe, reached, 3 * step"
+                because "how fast steps grow is tuning: a search reads few entries either way";
+        }
+        "read" {
+            "if front[3] then last, total = unpack('<dI4', call('LINDEX', key, '-1')) end" => "if front[2] then last, total = unpack('<dI4', call('LINDEX', key, '-1')) end"
+                because "a shortcut: the only entry is the newest, too";
+            "if last > latest then latest = last end" => "if last >= latest then latest = last end"
+                because "it is set to what it is";
+            "if latest > now then at = latest end" => "if latest >= now then at = latest end"
+                because "it is set to what it is";
+            "oldest, total_oldest = unpack('<dI4', front[3])" => "oldest, total_oldest = unpack('<dI4', front[2])"
+                because "a shortcut that is not taken: the search finds the first entry that counts, too";
+            "oldest, total_oldest = unpack('<dI4', front[3])" => ""
+                because "a shortcut that is not taken: the search finds the first entry that counts, too";
+            "if oldest <= edge then" => "if true then"
+                because "a shortcut: the search finds the first entry that counts, too";
+        }
+        "answer" {
+            "if used > 0 and (not fits or counted == 1) then" => "if used > 1 and (not fits or counted == 1) then"
+                because "a call that waits for the only unit waits for the newest entry, which is told";
+            "if (total_oldest - before) % 4294967296 >= units then return oldest end" => "if (total_oldest - before) % 4294967295 >= units then return oldest end"
+                because "a shortcut that is not taken: the search finds the oldest entry, too";
+            "if (total_oldest - before) % 4294967296 >= units then return oldest end" => "if (total_oldest - before) % 4294967296 > units then return oldest end"
+                because "a shortcut that is not taken: the search finds the oldest entry, too";
+            "if (total_oldest - before) % 4294967296 >= units then return oldest end" => "if false then return oldest end"
+                because "a shortcut: the search finds the oldest entry, too";
+        }
+        "commit" {
+            "if units > amount_per_window then units = amount_per_window end" => "if units >= amount_per_window then units = amount_per_window end"
+                because "it is set to what it is";
+            "elseif excess > 0 then" => "elseif excess >= 0 then"
+                because "a shortcut: where nothing is to be forgotten, the search ends where it begins";
+            "elseif excess > 0 then" => "elseif true then"
+                because "a shortcut: where nothing is to be forgotten, the search ends where it begins";
+            "if gone ~= 0 then call('LTRIM', key, gone, '-1') end" => "if true then call('LTRIM', key, gone, '-1') end"
+                because "to trim nothing changes nothing";
+        }
+        "refund" {
+            "local reset = 0" => "local reset = 1"
+                because "a key lives for a millisecond at least, which one microsecond is rounded up to";
+            "call('LPUSH', key, front[1])" => "call('LPUSH', key, front[2])"
+                because "what is pushed is removed at once";
         }
     }
     "crates/tollgate-core/src/evaluation.rs" {
@@ -265,6 +323,16 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "MockStore::supports" {
             "fn supports" => "return true"
                 because "there is no operation yet that the mock does not know";
+        }
+    }
+    "crates/tollgate-core/src/wire/many.lua" {
+        "" {
+            "local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 2, 3, 4, 5" => "local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 1, 3, 4, 5"
+                because "a machine only asks whether it is to give back or to check";
+            "local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 2, 3, 4, 5" => "local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 2, 3, 4, 6"
+                because "a machine only asks whether it is to give back or to check";
+            "for i = 2, #KEYS do look(i, CHECK) end" => "for i = 1, #KEYS do look(i, CHECK) end"
+                because "the first limit fails by itself before anything is written";
         }
     }
 };

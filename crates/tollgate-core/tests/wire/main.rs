@@ -25,3 +25,4 @@ mod replies;
 mod round_trips;
 mod scripts;
 mod states;
+mod twins;

@@ -109,6 +109,31 @@ fn a_key_that_holds_something_else() {
     }
 }
 
+/// What is longer than a state is refused before anything is written.
+#[test]
+fn a_state_of_another_length_is_left_as_it_is() {
+    for (written, command, value) in [
+        ("sliding-buckets:10/1s,buckets=4", "SET", &[0; 64][..]),
+        ("sliding-log:10/1s", "RPUSH", &[0; 13][..]),
+    ] {
+        let (store, limit) = (store(Flavor::System), limit(written));
+        let _ = consume(&store, &limit, "k", 1).unwrap();
+        let raw = store.engine();
+        let key = raw.keys(store.options()).remove(0);
+        raw.command(&[b"DEL", &key]);
+        raw.command(&[command.as_bytes(), &key, value]);
+        let before = raw.command(&[b"DUMP", &key]);
+        let error = consume(&store, &limit, "k", 1).unwrap_err();
+        says(
+            &error,
+            ErrorKind::Misconfigured,
+            "delete the key",
+            "too short",
+        );
+        assert_eq!(raw.command(&[b"DUMP", &key]), before, "{written}");
+    }
+}
+
 #[test]
 fn no_memory_left() {
     for flavor in Flavor::ALL {

@@ -37,6 +37,13 @@ fn doubles(numbers: &[u64]) -> Vec<u8> {
     bytes.collect()
 }
 
+/// Returns an element of a log.
+fn entry(at: u64, total: u32) -> Vec<u8> {
+    let mut bytes = doubles(&[at]);
+    bytes.extend(total.to_le_bytes());
+    bytes
+}
+
 #[test]
 fn states_are_what_they_were() {
     for flavor in Flavor::ALL {
@@ -73,11 +80,11 @@ fn states_are_what_they_were() {
             // a header, and an instant and a running total for each entry
             (
                 "sliding-log:100000/1m",
-                [70_000, 1],
+                [70_000, 30_000],
                 vec![
-                    vec![0, 0, 0, 0, 0, 0, 0, 0, 0],
-                    vec![0x00, 0x40, 0xb3, 0x8b, 0xe6, 0x52, 0x31, 0x70, 0x11],
-                    vec![0x40, 0x82, 0xc2, 0x8b, 0xe6, 0x52, 0x31, 0x71, 0x11],
+                    entry(0, 0),
+                    entry(START, 70_000),
+                    entry(START + 1_000_000, 100_000),
                 ],
             ),
         ] {
@@ -192,10 +199,10 @@ fn keys_take_no_more_than_is_documented() {
         ("sliding-counter:100000/1d", 1, [136, 138, 120]),
         ("sliding-buckets:100000/1d,buckets=10", 1, [232, 232, 224]),
         ("sliding-buckets:100000/1d,buckets=60", 1, [632, 632, 624]),
-        ("sliding-log:100000/1d", 10, [296, 300, 224]),
-        ("sliding-log:100000/1d", 100, [1_448, 1_290, 1_216]),
-        ("sliding-log:100000/1d", 1_000, [11_472, 11_233, 11_248]),
-        ("sliding-log:100000/1d", 10_000, [111_280, 110_749, 110_864]),
+        ("sliding-log:100000/1d", 10, [360, 333, 256]),
+        ("sliding-log:100000/1d", 100, [1_704, 1_593, 1_520]),
+        ("sliding-log:100000/1d", 1_000, [14_544, 14_236, 14_240]),
+        ("sliding-log:100000/1d", 10_000, [141_392, 140_924, 141_008]),
     ] {
         for (flavor, documented) in Flavor::ALL.into_iter().zip(documented) {
             let taken = growth(flavor, written, 1, calls, |call| call == calls)[0].1;
@@ -211,15 +218,15 @@ fn keys_take_no_more_than_is_documented() {
 
 /// From how many calls on is on the same page.
 #[test]
-fn a_long_log_takes_at_most_twelve_bytes_a_call() {
-    for (flavor, long) in Flavor::ALL.into_iter().zip([1_214, 190, 118]) {
+fn a_long_log_takes_at_most_sixteen_bytes_a_call() {
+    for (flavor, long) in Flavor::ALL.into_iter().zip([525, 100, 60]) {
         // Twice through what the server allocates for one piece of a list.
         let taken = growth(flavor, "sliding-log:100000/1d", 1, 3_000, |call| {
             call >= long
         });
         for (calls, bytes) in taken {
             assert!(
-                bytes <= 12 * calls,
+                bytes <= 16 * calls,
                 "{calls} calls take {bytes} on {flavor}"
             );
         }
@@ -233,7 +240,13 @@ fn a_dear_call_takes_no_more_than_a_cheap_one() {
             let asked = |call| [1, 100].contains(&call);
             growth(flavor, "sliding-log:100000/1d", cost, 100, asked)
         };
-        assert_eq!(taken(1_000), taken(1), "{flavor}");
+        for ((calls, dear), (_, cheap)) in taken(1_000).into_iter().zip(taken(1)) {
+            // An allocator may give one of two equal keys a step more.
+            assert!(
+                dear <= cheap + 16,
+                "{calls} calls take {dear} on {flavor}, not {cheap}"
+            );
+        }
     }
 }
 

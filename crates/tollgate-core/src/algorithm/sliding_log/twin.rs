@@ -2,12 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Entry, SlidingLog, State};
+use super::{Entry, MOST, SlidingLog, State};
 use crate::algorithm::{self, Kind, Machine};
-use crate::wire::{Asked, Paired, Words};
-
-/// The running totals of a script come round to zero here.
-const ROUND: u64 = 1 << 19;
+use crate::wire::{Asked, Paired, Words, words};
 
 impl Paired for SlidingLog {
     fn parameters(&self) -> Words {
@@ -48,7 +45,7 @@ impl Paired for SlidingLog {
             .zip(entries.iter().skip(1))
             .all(|(a, b)| a.at <= b.at && a.total < b.total);
         let newest = entries.back().is_none_or(|entry| entry.at <= latest);
-        if used >= ROUND || !live || !ordered || !newest {
+        if used > MOST || !live || !ordered || !newest {
             return None;
         }
         Some(algorithm::State(Kind::SlidingLog(Box::new(State {
@@ -66,10 +63,11 @@ impl Paired for SlidingLog {
     }
 }
 
-/// Returns the instant in an element of a list: its first 53 bits.
+/// Returns the instant in an element of a list: a double, before four bytes of a running total.
 fn instant(element: &[u8]) -> Option<u64> {
-    let &[a, b, c, d, e, f, high, _, _] = element else {
+    let (instant, total) = element.split_first_chunk::<8>()?;
+    if total.len() != 4 {
         return None;
-    };
-    Some(u64::from_le_bytes([a, b, c, d, e, f, high >> 3, 0]))
+    }
+    words(instant)?.first().copied()
 }

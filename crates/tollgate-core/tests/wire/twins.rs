@@ -1,0 +1,720 @@
+//! After every operation a server holds what the state of the machine says, for as long as it says
+//! something; and what changes nothing has written nothing.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::TestRunner;
+use tollgate_core::algorithm::{Algorithm, State};
+use tollgate_core::wire::WireStore;
+use tollgate_core::{Check, Limit, MAX_EXACT, Operation, Receipt, Request, Timestamp};
+use tollgate_testkit::{Flavor, Reply, Server};
+
+use crate::engine::{Canned, Raw, limit, now, store_on};
+
+/// What a store keeps a state longer for that was written at a caller's instant, in milliseconds.
+const SLACK: u64 = 600_000;
+const START: u64 = 1_780_000_000_000_000;
+
+/// Limits that count in the same states, and so may take each other's place.
+const FAMILIES: [&[&str]; 18] = [
+    &["gcra:10/1s", "gcra:7/1s,burst=3", "gcra:3/1s", "gcra:0/1s"],
+    // Debts that are no whole number of another quota's units.
+    &[
+        "gcra:7/10us,burst=5",
+        "gcra:3/7us,burst=5",
+        "gcra:7/11us,burst=9",
+    ],
+    // As many units to a token as there may be, or one; and debts that are capped.
+    &[
+        "gcra:2/9007199254740991us,burst=1",
+        "gcra:9007199254740991/1us",
+        "gcra:1/1s,burst=9007199254",
+        "gcra:3/7us,burst=1000000000000000",
+        "gcra:9007/1h",
+    ],
+    &[
+        "fixed-window:10/1s",
+        "fixed-window:3/1s",
+        "fixed-window:4/1s,count-denied",
+        "fixed-window:0/1s,count-denied",
+        "fixed-window:9007199254740991/1s,count-denied",
+    ],
+    &["fixed-window:10/1300us", "fixed-window:0/1300us"],
+    &["fixed-window:3/9007199254740991us"],
+    &[
+        "fixed-window:10/1s,anchored",
+        "fixed-window:3/1s,anchored",
+        "fixed-window:4/1s,anchored,count-denied",
+        "fixed-window:0/1s,anchored,count-denied",
+        "fixed-window:9007199254740991/1s,anchored,count-denied",
+    ],
+    &["fixed-window:3/1d,anchored", "fixed-window:2/1d,anchored"],
+    &[
+        "sliding-counter:10/1s",
+        "sliding-counter:3/1s",
+        "sliding-counter:0/1s",
+    ],
+    // In steps that do not divide the window.
+    &[
+        "sliding-counter:9007199254740/1s",
+        "sliding-counter:70000000000/1s",
+    ],
+    &["sliding-counter:7/3us"],
+    &["sliding-counter:5/1us"],
+    &[
+        "sliding-buckets:10/1s,buckets=4",
+        "sliding-buckets:3/1s,buckets=4",
+        "sliding-buckets:0/1s,buckets=4",
+    ],
+    &["sliding-buckets:10/1s,buckets=3"],
+    &["sliding-buckets:9007199254740991/1s,buckets=1"],
+    &["sliding-log:10/1s", "sliding-log:3/1s", "sliding-log:0/1s"],
+    &[
+        "sliding-log:40/1s",
+        "sliding-log:100000/100ms",
+        "sliding-log:10/1d",
+    ],
+    &[
+        "sliding-log:5/1s,count-denied",
+        "sliding-log:15/1s,count-denied",
+        "sliding-log:0/1s,count-denied",
+        "sliding-log:15/1s",
+    ],
+];
+
+/// What a server holds at a key, and the last millisecond in which it does.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Held {
+    value: Vec<Vec<u8>>,
+    ends: u64,
+}
+
+/// A server, and the machine's states of the same keys.
+struct Pair {
+    server: Server,
+    store: WireStore<Raw>,
+    keys: WireStore<Canned>,
+    states: HashMap<Vec<u8>, State>,
+    histories: u64,
+}
+
+impl Pair {
+    fn on(flavor: Flavor) -> Self {
+        let server = Server::start(flavor);
+        Self {
+            store: store_on(&server),
+            keys: Canned::store(&[]),
+            server,
+            states: HashMap::new(),
+            histories: 0,
+        }
+    }
+
+    /// Begins a history, whose keys nobody else uses.
+    fn begin(&mut self) -> String {
+        self.states.clear();
+        self.histories += 1;
+        self.histories.to_string()
+    }
+
+    fn keys(&self, checks: &[Check<'_>], at: Timestamp) -> Vec<Vec<u8>> {
+        // Nobody answers; but the keys were asked about.
+        now(self
+            .keys
+            .decide(&Request::new(Operation::Peek, checks).at(at)))
+        .unwrap_err();
+        self.keys.engine().asked().keys
+    }
+
+    fn server_ms(&self) -> u64 {
+        millis(&self.store.engine().command(&[b"TIME"]))
+    }
+
+    /// Returns what the server holds, how often it was written to, and when it was asked.
+    fn look(&self, keys: &[Vec<u8>]) -> (Vec<Held>, u64, u64) {
+        const LOOK: &[u8] = b"
+            local held = {}
+            for i, key in ipairs(KEYS) do
+              local is_list = redis.call('TYPE', key).ok == 'list'
+              local value = is_list and redis.call('LRANGE', key, 0, -1) or { redis.call('GET', key) }
+              held[i] = { value, redis.call('PEXPIRETIME', key) }
+            end
+            local written = 'rdb_changes_since_last_save:(%d+)'
+            local changes = string.match(redis.call('INFO', 'persistence'), written)
+            return { redis.call('TIME'), changes, held }";
+        let count = keys.len().to_string();
+        let mut words: Vec<&[u8]> = vec![b"EVAL", LOOK, count.as_bytes()];
+        words.extend(keys.iter().map(Vec::as_slice));
+        let reply = self.store.engine().command(&words);
+        let [time, changes, held] = reply.items() else {
+            panic!("{reply:?}");
+        };
+        let held = held.items().iter().map(|held| {
+            let [value, ends] = held.items() else {
+                panic!("{held:?}");
+            };
+            let bytes = value.items().iter().filter_map(|item| match item {
+                Reply::Bulk(bytes) => Some(bytes.clone()),
+                _ => None,
+            });
+            let ends = ends.integer().unwrap();
+            assert_ne!(ends, -1, "a key without an end");
+            Held {
+                value: bytes.collect(),
+                ends: u64::try_from(ends).unwrap_or(0),
+            }
+        });
+        (held.collect(), numbers(changes)[0], millis(time))
+    }
+
+    /// Decides on the server as the machine does, and compares everything that is left there.
+    fn decide(
+        &mut self,
+        operation: Operation<'_>,
+        checks: &[Check<'_>],
+        micros: u64,
+    ) -> (u64, Option<Receipt>) {
+        let at = Timestamp::from_micros(micros).unwrap();
+        let request = Request::new(operation, checks).at(at);
+        let what = format!("{request:?}");
+        let keys = self.keys(checks, at);
+        let of = |key| self.states.get(key).cloned().unwrap_or_default();
+        let mut states: Vec<State> = keys.iter().map(of).collect();
+        let before = states.clone();
+        let evaluation = request.evaluate(&states[..], at);
+        let expected = request.decide_on(&mut states[..], at);
+
+        let (held, changes, _) = self.look(&keys);
+        let sent = self.server_ms();
+        let decision = now(self.store.decide(&request)).expect(&what);
+        let (left, changes_after, received) = self.look(&keys);
+
+        assert_eq!(decision, expected, "{what}");
+        let mut wrote = false;
+        for (index, check) in checks.iter().enumerate() {
+            let algorithm = check.limit().algorithm();
+            let said = said_by_machine(algorithm, &states[index]);
+            assert_eq!(
+                said_by_server(algorithm, &left[index].value),
+                said,
+                "{what}: {index}"
+            );
+            let writes = match operation {
+                // Where there is nothing to give back, nothing is written.
+                Operation::Refund(_) => said != said_by_machine(algorithm, &before[index]),
+                _ => evaluation.writes_to(&request, index),
+            };
+            wrote |= writes;
+            if !writes {
+                assert_eq!(left[index], held[index], "{what}: {index} was written");
+                continue;
+            }
+            let reset = decision.as_slice()[index]
+                .reset_after()
+                .as_micros()
+                .unwrap();
+            let lives = reset.div_ceil(1_000).max(1) + SLACK;
+            let ends = left[index].ends;
+            assert!(
+                (sent..=received).contains(&(ends - lives)),
+                "{what}: {index} ends {ends} ms, which is not {lives} after {sent} to {received}"
+            );
+        }
+        assert_eq!(changes_after > changes, wrote, "{what}: changes");
+        self.states.extend(keys.into_iter().zip(states));
+        (decision.remaining(), decision.into_receipt())
+    }
+
+    fn reset(&mut self, checks: &[Check<'_>]) {
+        let keys = self.keys(checks, Timestamp::UNIX_EPOCH);
+        now(self.store.reset(checks)).unwrap();
+        for (held, key) in self.look(&keys).0.iter().zip(&keys) {
+            assert_eq!(*held, Held::default());
+            self.states.remove(key);
+        }
+    }
+
+    /// Puts entries into a log, as calls of these costs that were allowed would on such a running
+    /// total, and returns the receipts of those calls.
+    fn fill_log(&mut self, check: Check<'_>, total: u32, calls: &[(u64, u64)]) -> Vec<Receipt> {
+        let keys = self.keys(&[check], Timestamp::UNIX_EPOCH);
+        let (mut state, mut sum) = (State::default(), total);
+        let (mut elements, mut receipts) = (vec![element(0, total)], Vec::new());
+        for &(at, cost) in calls {
+            let instant = Timestamp::from_micros(at).unwrap();
+            let check = Check::new(check.limit(), check.key(), cost);
+            let decision = Request::consume(check)
+                .at(instant)
+                .decide_on(&mut state, instant);
+            receipts.extend(decision.into_receipt());
+            sum = sum.wrapping_add(u32::try_from(cost).unwrap());
+            elements.push(element(at, sum));
+        }
+        assert_eq!(receipts.len(), calls.len());
+        let raw = self.store.engine();
+        let mut words: Vec<&[u8]> = vec![b"RPUSH", &keys[0]];
+        words.extend(elements.iter().map(Vec::as_slice));
+        raw.command(&[b"DEL", &keys[0]]);
+        raw.command(&words);
+        raw.command(&[b"PEXPIRE", &keys[0], b"600000"]);
+        self.states.insert(keys[0].clone(), state);
+        receipts
+    }
+
+    /// Returns the running total before the entries of a log.
+    fn log_total(&self, check: Check<'_>) -> u32 {
+        let keys = self.keys(&[check], Timestamp::UNIX_EPOCH);
+        let (held, _, _) = self.look(&keys);
+        let (_, total) = held[0].value[0].split_at(8);
+        u32::from_le_bytes(total.try_into().unwrap())
+    }
+}
+
+/// Returns the integers in a reply of digits.
+fn numbers(reply: &Reply) -> Vec<u64> {
+    match reply {
+        Reply::Array(items) => items.iter().flat_map(numbers).collect(),
+        reply => vec![reply.text().unwrap().parse().unwrap()],
+    }
+}
+
+/// Returns the milliseconds of a reply to `TIME`.
+fn millis(time: &Reply) -> u64 {
+    let [seconds, micros] = numbers(time)[..] else {
+        panic!("{time:?} is no time");
+    };
+    1_000 * seconds + micros / 1_000
+}
+
+fn element(at: u64, total: u32) -> Vec<u8> {
+    #[allow(clippy::cast_precision_loss, reason = "it is at most 2^53")]
+    let mut bytes = (at as f64).to_le_bytes().to_vec();
+    bytes.extend(total.to_le_bytes());
+    bytes
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let words = bytes.chunks(8).map(|word| {
+        let number = f64::from_le_bytes(word.try_into().unwrap());
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "compared with what it came from"
+        )]
+        let integer = number as u64;
+        assert_eq!(
+            integer.to_string(),
+            format!("{number:.0}"),
+            "no such integer"
+        );
+        integer
+    });
+    words.collect()
+}
+
+/// Returns the numbers of a state on a server: of a log, its entries and the latest instant.
+fn said_by_server(algorithm: &Algorithm, value: &[Vec<u8>]) -> Vec<u64> {
+    if !matches!(algorithm, Algorithm::SlidingLog(_)) {
+        return or_nothing(value.iter().flat_map(|bytes| words(bytes)).collect());
+    }
+    let entries: Vec<_> = value
+        .iter()
+        .map(|element| {
+            let (at, total) = element.split_at(8);
+            (words(at)[0], u32::from_le_bytes(total.try_into().unwrap()))
+        })
+        .collect();
+    let Some((&(header, before), rest)) = entries.split_first() else {
+        return Vec::new();
+    };
+    let latest = rest.last().map_or(header, |&(at, _)| at.max(header));
+    let sum = |total: u32| total.wrapping_sub(before).into();
+    log(rest.iter().map(|&(at, total)| (at, sum(total))), latest)
+}
+
+/// Returns the same numbers of the machine's state, which shows all that it holds.
+fn said_by_machine(algorithm: &Algorithm, state: &State) -> Vec<u64> {
+    let shown = format!("{state:?}");
+    let digits = shown.split(|c: char| !c.is_ascii_digit());
+    let digits = digits.filter(|digits| !digits.is_empty());
+    let mut numbers: Vec<u64> = digits.map(|digits| digits.parse().unwrap()).collect();
+    match (algorithm, &numbers[..]) {
+        (Algorithm::SlidingLog(_), &[ref entries @ .., before, latest]) => {
+            let entries = entries.chunks(2).map(|entry| (entry[0], entry[1] - before));
+            // A quota of zero makes entries of nothing, which a server does not hold.
+            numbers = log(entries.filter(|&(_, sum)| sum > 0), latest);
+        }
+        // A server names a bucket's length in its key.
+        (Algorithm::SlidingBuckets(_), [_, _, _, ..]) => {
+            numbers.remove(2);
+        }
+        _ => {}
+    }
+    or_nothing(numbers)
+}
+
+/// What was never counted has no key, and the machine may have made a state of nothing for it.
+fn or_nothing(numbers: Vec<u64>) -> Vec<u64> {
+    if numbers.iter().all(|&number| number == 0) {
+        return Vec::new();
+    }
+    numbers
+}
+
+fn log(entries: impl Iterator<Item = (u64, u64)>, latest: u64) -> Vec<u64> {
+    let mut numbers: Vec<u64> = entries.flat_map(|(at, sum)| [at, sum]).collect();
+    numbers.push(latest);
+    or_nothing(numbers)
+}
+
+/// How the clock moves before an operation: by parts of the window of one of the limits.
+#[derive(Clone, Debug)]
+struct Moves {
+    limit: Index,
+    tenths: i64,
+    micros: i64,
+}
+
+fn moves() -> impl Strategy<Value = Moves> {
+    let tenths = prop_oneof![
+        6 => Just(0_i64),
+        6 => 1..8_i64,
+        3 => select(&[10_i64, 20, 30][..]),
+        2 => 8..25_i64,
+        2 => -12..0_i64,
+    ];
+    let micros = prop_oneof![3 => Just(0_i64), 2 => -1..=1_i64, 1 => 1..5_i64];
+    (any::<Index>(), tenths, micros).prop_map(|(limit, tenths, micros)| Moves {
+        limit,
+        tenths,
+        micros,
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cost {
+    Units(u64),
+    /// Tenths of what the first limit admits at once.
+    Tenths(u64),
+    /// What was left, and more.
+    Left(u64),
+    /// More than the first limit ever admits.
+    Beyond(u64),
+}
+
+fn cost() -> impl Strategy<Value = Cost> {
+    prop_oneof![
+        6 => (1..4_u64).prop_map(Cost::Units),
+        1 => select(&[0, 100_000, MAX_EXACT, u64::MAX][..]).prop_map(Cost::Units),
+        3 => (1..=10_u64).prop_map(Cost::Tenths),
+        2 => (0..3_u64).prop_map(Cost::Left),
+        1 => (1..3_u64).prop_map(Cost::Beyond),
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Consume(Cost),
+    Peek(Cost),
+    TakeUpTo(Cost),
+    /// Gives back one of the calls so far, perhaps once more.
+    Refund(Index),
+    Reset,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        12 => cost().prop_map(Act::Consume),
+        2 => cost().prop_map(Act::Peek),
+        3 => cost().prop_map(Act::TakeUpTo),
+        8 => any::<Index>().prop_map(Act::Refund),
+        1 => Just(Act::Reset),
+    ]
+}
+
+/// One limit, a few, or more than a script is written for in one line.
+fn families() -> impl Strategy<Value = Vec<usize>> {
+    let family = || 0..FAMILIES.len();
+    prop_oneof![
+        8 => prop::collection::vec(family(), 1),
+        2 => prop::collection::vec(family(), 2..4),
+        1 => prop::collection::vec(family(), 5..7),
+    ]
+}
+
+#[test]
+fn histories_leave_what_the_machine_says() {
+    let config = ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    // Of logs, the running total to begin at.
+    let total = prop_oneof![Just(0), any::<u32>(), u32::MAX - 40..=u32::MAX];
+    const INSTANTS: [u64; 6] = [0, 0, 1, 7_300_000, START, MAX_EXACT - 3_000_000];
+    // Most operations of a history are of the same limits.
+    let switched = prop_oneof![6 => Just(0_usize), 1 => 1..4_usize];
+    // Some ask one of the limits for another cost than the others: nothing, or one more or less.
+    let other = (0..4_usize, select(&[0, 1, -1_i64][..]));
+    let other = prop_oneof![3 => Just(None), 2 => other.prop_map(Some)];
+    let steps = prop::collection::vec((moves(), switched, other, act()), 1..24);
+    let histories = (families(), total, select(&INSTANTS[..]), 0..5_usize, steps);
+    let pair = std::cell::RefCell::new(Pair::on(Flavor::System));
+    TestRunner::new(config)
+        .run(&histories, |(families, total, start, first, steps)| {
+            let mut pair = pair.borrow_mut();
+            let key = pair.begin();
+            let names: Vec<_> = (0..families.len()).map(|i| format!("{key}-{i}")).collect();
+            let limits: Vec<Vec<Limit>> = families
+                .iter()
+                .map(|&family| FAMILIES[family].iter().map(|text| limit(text)).collect())
+                .collect();
+            let (mut clock, mut left) = (start, 0);
+            let mut receipts: Vec<Receipt> = Vec::new();
+            if total > 0 {
+                for (limits, name) in limits.iter().zip(&names) {
+                    if let Algorithm::SlidingLog(_) = limits[0].algorithm() {
+                        pair.fill_log(Check::new(&limits[0], name, 0), total, &[]);
+                    }
+                }
+            }
+            for (moves, switched, other, act) in steps {
+                let limits = limits.iter().map(|of| &of[(first + switched) % of.len()]);
+                let limits: Vec<_> = limits.collect();
+                let window = moves.limit.get(&limits).algorithm().quota().window_us();
+                let by = i128::from(window) * i128::from(moves.tenths) / 10;
+                let moved = i128::from(clock) + by + i128::from(moves.micros);
+                clock = u64::try_from(moved.clamp(0, MAX_EXACT.into())).unwrap();
+                let capacity = limits[0].algorithm().capacity();
+                let cost = match act {
+                    Act::Consume(cost) | Act::Peek(cost) | Act::TakeUpTo(cost) => match cost {
+                        Cost::Units(units) => units,
+                        Cost::Tenths(tenths) => (capacity / 10 * tenths).max(1),
+                        Cost::Left(more) => left + more,
+                        Cost::Beyond(more) => capacity + more,
+                    },
+                    Act::Refund(_) | Act::Reset => 0,
+                };
+                let checks = limits.iter().zip(&names).enumerate();
+                let cost_of = |index| match other {
+                    Some((odd, 0)) if odd == index => 0,
+                    Some((odd, more)) if odd == index => cost.saturating_add_signed(more),
+                    _ => cost,
+                };
+                let checks: Vec<_> = checks
+                    .map(|(index, (limit, name))| Check::new(limit, name, cost_of(index)))
+                    .collect();
+                let operation = match &act {
+                    Act::Consume(_) => Operation::Consume,
+                    Act::Peek(_) => Operation::Peek,
+                    Act::TakeUpTo(_) => Operation::TakeUpTo,
+                    Act::Refund(_) if receipts.is_empty() => continue,
+                    Act::Refund(index) => Operation::Refund(index.get(&receipts)),
+                    Act::Reset => {
+                        pair.reset(&checks);
+                        continue;
+                    }
+                };
+                let (remaining, receipt) = pair.decide(operation, &checks, clock);
+                left = remaining;
+                receipts.extend(receipt);
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+const EACH: [&str; 7] = [
+    "gcra:10/1s",
+    "gcra:3/1ms,burst=10",
+    "fixed-window:10/1s",
+    "fixed-window:10/1s,anchored",
+    "sliding-counter:10/1s",
+    "sliding-buckets:10/1s,buckets=3",
+    "sliding-log:10/1s",
+];
+
+/// Up to three calls, and some of them given back, at once or later, also by a clock that has
+/// stepped back: what is left says how much fits, and for how long.
+#[test]
+fn refunds_in_any_order_leave_what_the_machine_says() {
+    const COSTS: [u64; 3] = [1, 2, 2];
+    const GIVEN_BACK: [(usize, &[usize]); 8] = [
+        (1, &[0]),
+        (2, &[0, 1]),
+        (2, &[1, 0]),
+        (3, &[0]),
+        (3, &[1]),
+        (3, &[2, 1]),
+        (3, &[0, 1, 2]),
+        (3, &[2, 0, 1]),
+    ];
+    /// Microseconds between the calls, and from the last call to each refund.
+    const TIMES: [(u64, [i64; 3]); 7] = [
+        (0, [0; 3]),
+        (300_000, [0; 3]),
+        (300_000, [500_000; 3]),
+        (600_000, [900_000; 3]),
+        // The debts of GCRA that come to one unit, or to a part of a microsecond.
+        (0, [99_999; 3]),
+        (0, [1, -4_999, -4_999]),
+        (0, [-667; 3]),
+    ];
+    let mut pair = Pair::on(Flavor::System);
+    for written in EACH {
+        let limit = limit(written);
+        // From the Unix epoch, where the first window starts, and from within one.
+        for start in [0, START + 700_000] {
+            for (between, after) in TIMES {
+                for (calls, given_back) in GIVEN_BACK {
+                    let key = pair.begin();
+                    let check = |cost| Check::new(&limit, &key, cost);
+                    let mut receipts = Vec::new();
+                    let (mut at, mut left) = (start, 0);
+                    for (call, cost) in (0..).zip(&COSTS[..calls]) {
+                        at = start + call * between;
+                        receipts.extend(pair.decide(Operation::Consume, &[check(*cost)], at).1);
+                    }
+                    let last = at;
+                    for (&index, after) in given_back.iter().zip(after) {
+                        at = last.saturating_add_signed(after);
+                        let refund = Operation::Refund(&receipts[index]);
+                        (left, _) = pair.decide(refund, &[check(0)], at);
+                    }
+                    for (cost, later) in [(left, 0), (left + 1, 0), (10, 1_000_000)] {
+                        pair.decide(Operation::Peek, &[check(cost)], at + later);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A ring of buckets drops what has left, wherever in it that is.
+#[test]
+fn rings_drop_what_has_left_wherever_it_is() {
+    let mut pair = Pair::on(Flavor::System);
+    let limit = limit("sliding-buckets:100/1s,buckets=4");
+    for first in 0..5 {
+        for passed in 1..=6 {
+            let key = pair.begin();
+            let mut consume = |bucket: u64, cost| {
+                let check = Check::new(&limit, &key, cost);
+                pair.decide(Operation::Consume, &[check], 250_000 * bucket);
+            };
+            for bucket in 0..5 {
+                consume(first + bucket, bucket + 1);
+            }
+            consume(first + 4 + passed, 1);
+        }
+    }
+}
+
+/// After a reset, a receipt gives back what the machine says, from however long before or after.
+#[test]
+fn receipts_from_before_a_reset_give_back_what_the_machine_says() {
+    let mut pair = Pair::on(Flavor::System);
+    for written in EACH {
+        let limit = limit(written);
+        for start in [START, START + 700_000] {
+            for apart in [
+                1, 333_334, 999_999, 1_000_000, 1_000_001, 1_333_336, 2_000_000,
+            ] {
+                for then in [start - apart, start + apart] {
+                    let key = pair.begin();
+                    let check = Check::new(&limit, &key, 2);
+                    let (_, receipt) = pair.decide(Operation::Consume, &[check], then);
+                    pair.reset(&[check]);
+                    pair.decide(Operation::Consume, &[check], start);
+                    let refund = Operation::Refund(receipt.as_ref().unwrap());
+                    pair.decide(refund, &[check], start + 10);
+                }
+            }
+        }
+    }
+}
+
+/// Logs of many lengths, searched for every entry: for the first that counts, for those that a call
+/// waits for, for the newest that is forgotten, and for the one that is given back.
+#[test]
+fn logs_are_searched_at_every_position() {
+    let mut pair = Pair::on(Flavor::System);
+    let [log, attempts] = ["sliding-log:300/1s", "sliding-log:300/1s,count-denied"].map(limit);
+    let key = pair.begin();
+    for length in [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 33, 100] {
+        let calls: Vec<_> = (0..length).map(|n| (10 * n, 1 + n % 3)).collect();
+        let units: u64 = calls.iter().map(|(_, cost)| cost).sum();
+        // The total goes round in the midst of them.
+        let total = u32::MAX - u32::try_from(units / 2).unwrap();
+        let fill = |pair: &mut Pair| pair.fill_log(Check::new(&log, &key, 0), total, &calls);
+        let (newest, check) = (10 * (length - 1), |cost| Check::new(&log, &key, cost));
+        // So much must leave, from nothing to everything.
+        for total in [total, u32::MAX] {
+            pair.fill_log(check(0), total, &calls);
+            for cost in 300 - units..=300 {
+                pair.decide(Operation::Peek, &[check(cost)], newest);
+            }
+        }
+        // So long a log need not be tried at each of its entries.
+        for position in (0..length).step_by(if length > 40 { 7 } else { 1 }) {
+            let leaves = 1_000_000 + 10 * position;
+            fill(&mut pair);
+            for micros in [leaves - 1, leaves] {
+                pair.decide(Operation::Peek, &[check(300)], micros);
+            }
+            pair.decide(Operation::Consume, &[check(1)], leaves);
+            // While nothing has left, and when one less than half has.
+            for micros in [newest, 1_000_000 + 5 * (length - 1)] {
+                let receipts = fill(&mut pair);
+                let receipt = &receipts[usize::try_from(position).unwrap()];
+                pair.decide(Operation::Refund(receipt), &[check(0)], micros);
+                // The entries before it were written again, if they are fewer than those after it.
+                let is_shorter = position < length - 1 - position;
+                let has_left = 1_000_000 + 10 * position <= micros;
+                assert_eq!(pair.log_total(check(0)) != total, is_shorter && !has_left);
+                // Nothing is left to give back.
+                pair.decide(Operation::Refund(receipt), &[check(0)], micros);
+                pair.decide(Operation::Consume, &[check(2)], micros);
+            }
+            let forgotten: u64 = calls[..usize::try_from(position).unwrap()]
+                .iter()
+                .map(|(_, cost)| cost)
+                .sum();
+            for cost in [forgotten, forgotten + 1].map(|forgotten| 300 - units + forgotten) {
+                for micros in [newest, newest + 5] {
+                    fill(&mut pair);
+                    pair.decide(
+                        Operation::Consume,
+                        &[Check::new(&attempts, &key, cost)],
+                        micros,
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// However many entries have left a log, the first that counts is found by reading few.
+#[test]
+fn a_search_of_a_long_log_reads_few_entries() {
+    let mut pair = Pair::on(Flavor::System);
+    let log = limit("sliding-log:5000/1s");
+    let key = pair.begin();
+    let calls: Vec<_> = (0..4_000).map(|n| (10 * n, 1)).collect();
+    let check = Check::new(&log, &key, 1);
+    let _ = pair.fill_log(check, 0, &calls);
+    for gone in [1_u64, 2, 3, 4, 10, 100, 1_000, 2_000, 3_000, 3_998, 4_000] {
+        let before = crate::engine::calls(&pair.server, "lindex");
+        let leaves = 1_000_000 + 10 * (gone - 1);
+        let (left, _) = pair.decide(Operation::Peek, &[check], leaves);
+        assert_eq!(left, 5_000 - 4_000 + gone);
+        let read = crate::engine::calls(&pair.server, "lindex") - before;
+        let most = 2 * u64::from(gone.ilog2()) + 3;
+        assert!(
+            read <= most,
+            "{read} entries are read to find that {gone} have left"
+        );
+    }
+}
