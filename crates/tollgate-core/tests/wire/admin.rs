@@ -1,7 +1,13 @@
 //! Clearing and diagnosing, on servers that no machine here can be: old ones, ones whose clock is
 //! wrong, and ones that answer anything.
 
+use std::collections::VecDeque;
+use std::future;
+use std::pin::pin;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
@@ -16,21 +22,28 @@ use crate::engine::now;
 type Answer = dyn Fn(&[String]) -> Reply + Send + Sync;
 
 /// Answers each command as it is told to, and remembers what it was sent where.
-struct Fake {
+pub(crate) struct Fake {
     answer: Box<Answer>,
     clustered: bool,
     sent: Mutex<Vec<(Node, Vec<String>)>>,
+    /// How long the next exchanges take, by this machine's clock.
+    pub(crate) delays: Mutex<VecDeque<Duration>>,
+    elapsed: Mutex<Duration>,
+    /// How many of the next exchanges fail, because there is no connection.
+    pub(crate) failures: AtomicUsize,
 }
 
 /// What this machine's clock shows.
-const HERE: Duration = Duration::from_secs(1_780_000_000);
+pub(crate) const HERE: Duration = Duration::from_secs(1_780_000_000);
 
 impl Fake {
-    fn store(answer: impl Fn(&[String]) -> Reply + Send + Sync + 'static) -> WireStore<Self> {
+    pub(crate) fn store(
+        answer: impl Fn(&[String]) -> Reply + Send + Sync + 'static,
+    ) -> WireStore<Self> {
         Self::with(Options::new(), false, answer)
     }
 
-    fn with(
+    pub(crate) fn with(
         options: Options,
         clustered: bool,
         answer: impl Fn(&[String]) -> Reply + Send + Sync + 'static,
@@ -39,11 +52,14 @@ impl Fake {
             answer: Box::new(answer),
             clustered,
             sent: Mutex::default(),
+            delays: Mutex::default(),
+            elapsed: Mutex::default(),
+            failures: AtomicUsize::new(0),
         };
         WireStore::new(engine, options)
     }
 
-    fn sent(&self, name: &str) -> Vec<(Node, Vec<String>)> {
+    pub(crate) fn sent(&self, name: &str) -> Vec<(Node, Vec<String>)> {
         let sent = self.sent.lock().unwrap();
         let of_name = sent.iter().filter(|(_, words)| words[0] == name);
         of_name.cloned().collect()
@@ -71,11 +87,19 @@ impl Engine for Fake {
         F: Future + Send,
         F::Output: Send,
     {
-        Some(work.await)
+        // What is not there at once never comes.
+        let mut work = pin!(work);
+        future::poll_fn(|context| {
+            Poll::Ready(match work.as_mut().poll(context) {
+                Poll::Ready(done) => Some(done),
+                Poll::Pending => None,
+            })
+        })
+        .await
     }
 
     fn now(&self) -> SystemTime {
-        UNIX_EPOCH + HERE
+        UNIX_EPOCH + HERE + *self.elapsed.lock().unwrap()
     }
 
     fn is_clustered(&self) -> bool {
@@ -85,6 +109,13 @@ impl Engine for Fake {
 
 impl Nodes for Fake {
     async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {
+        let failures = &self.failures;
+        let left = failures.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if left.is_ok() {
+            return Err(Failure::not_sent("down"));
+        }
+        let delay = self.delays.lock().unwrap().pop_front();
+        *self.elapsed.lock().unwrap() += delay.unwrap_or_default();
         let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
         let replies = commands.iter().map(|command| {
             let words: Vec<String> = command.words().iter().map(text).collect();
@@ -96,21 +127,21 @@ impl Nodes for Fake {
     }
 }
 
-fn bytes(text: impl AsRef<[u8]>) -> Reply {
+pub(crate) fn bytes(text: impl AsRef<[u8]>) -> Reply {
     Reply::Bytes(text.as_ref().to_vec())
 }
 
-fn list(texts: &[&str]) -> Reply {
+pub(crate) fn list(texts: &[&str]) -> Reply {
     Reply::List(texts.iter().map(bytes).collect())
 }
 
 /// Returns the reply to `TIME` of a clock that is off by so many seconds.
-fn time(off: i64) -> Reply {
+pub(crate) fn time(off: i64) -> Reply {
     let seconds = i64::try_from(HERE.as_secs()).unwrap() + off;
     list(&[&seconds.to_string(), "0"])
 }
 
-fn severity(diagnosis: &Diagnosis, check: &str) -> Severity {
+pub(crate) fn severity(diagnosis: &Diagnosis, check: &str) -> Severity {
     let mut findings = diagnosis.findings().iter();
     let finding = findings.find(|finding| finding.check == check);
     finding
@@ -163,7 +194,7 @@ fn clocks_that_are_apart_are_reported() {
     }
 }
 
-fn range(first: i64, last: i64, host: &str, port: i64) -> Reply {
+pub(crate) fn range(first: i64, last: i64, host: &str, port: i64) -> Reply {
     let node = Reply::List(vec![bytes(host), Reply::Integer(port), bytes("id")]);
     Reply::List(vec![
         Reply::Integer(first),

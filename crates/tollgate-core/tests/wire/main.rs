@@ -18,6 +18,7 @@ mod keys;
 mod lifetime;
 mod loading;
 mod memory;
+mod operators;
 mod plain;
 mod refunds;
 mod refusals;
