@@ -315,7 +315,7 @@ pub(crate) fn told(decision: &Verdicts) -> String {
         .iter()
         .map(|verdict| {
             format!(
-                "{} charged={} remaining={} retry_after={:?} reset_after={:?} decided_at={}",
+                "{} consumed={} remaining={} retry_after={:?} reset_after={:?} decided_at={}",
                 if verdict.is_allowed() { "yes" } else { "no" },
                 verdict.consumed(),
                 verdict.remaining(),

@@ -11,10 +11,8 @@ use crate::key::Key;
 use crate::limit::Limit;
 use crate::limiter::RateLimiter;
 use crate::request::{Check, Checks, Operation, Request};
-use crate::store::{Store, SyncStore};
+use crate::store::{Boxed, Store, SyncStore};
 use crate::time::Timestamp;
-
-type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// A check, a peek, or a taking of up to some cost, not yet done.
 ///

@@ -1,5 +1,6 @@
 //! `Store`: what a backend implements.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,6 +9,9 @@ use crate::decision::{Verdict, Verdicts};
 use crate::error::StoreError;
 use crate::fingerprint::Fingerprint;
 use crate::request::{Check, Checks, Request};
+
+/// The future of a store's method.
+pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// Decides requests against shared state, atomically.
 ///
@@ -100,15 +104,31 @@ pub trait SyncStore: Store {
 
 macro_rules! forward {
     ($pointer:ty) => {
+        // As `async_trait` would write it, but without a second box around the store's own.
         #[deny(clippy::missing_trait_methods)]
-        #[async_trait]
         impl<S: Store + ?Sized> Store for $pointer {
-            async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-                (**self).decide(request).await
+            fn decide<'a, 'store, 'call>(
+                &'store self,
+                request: Request<'a>,
+            ) -> Boxed<'call, Result<Verdicts, StoreError>>
+            where
+                'a: 'call,
+                'store: 'call,
+                Self: 'call,
+            {
+                (**self).decide(request)
             }
 
-            async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-                (**self).reset(checks).await
+            fn reset<'a, 'store, 'call>(
+                &'store self,
+                checks: Checks<'a>,
+            ) -> Boxed<'call, Result<(), StoreError>>
+            where
+                'a: 'call,
+                'store: 'call,
+                Self: 'call,
+            {
+                (**self).reset(checks)
             }
 
             fn supports<'a>(&self, request: &Request<'a>) -> bool {

@@ -108,11 +108,13 @@ fn a_decision_says_what_its_verdicts_come_to() {
 }
 
 #[test]
-fn a_decision_is_shown_without_its_fingerprint() {
+fn verdicts_are_shown_without_their_fingerprint() {
     let decision = Verdicts::new(Fingerprint::new(1), [Verdict::allow(9, 5)]);
     let shown = format!("{decision:?}");
     assert!(
-        shown.starts_with("Verdicts { allowed: true, verdicts: [Verdict { allowed: true, limit: 9"),
+        shown.starts_with(
+            "Verdicts { allowed: true, verdicts: [Verdict { allowed: true, capacity: 9"
+        ),
         "{shown}"
     );
     assert!(!shown.contains("ingerprint"), "{shown}");

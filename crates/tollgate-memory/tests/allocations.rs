@@ -1,14 +1,17 @@
-//! Deciding about a key that is held allocates nothing.
+//! Deciding about a key that is held allocates nothing, and one box where it is awaited.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use allocation_counter::measure;
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
-use tollgate_core::{Limit, Quota, RateLimiter};
+use tollgate_core::{Limit, Quota, RateLimiter, Store, Timestamp};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn algorithms() -> Vec<Algorithm> {
@@ -64,5 +67,40 @@ fn a_call_about_four_limits_allocates_nothing() {
             .enumerate()
             .map(|(index, &algorithm)| Limit::new(&format!("limit-{index}"), algorithm).unwrap());
         assert_eq!(allocations(limits, "203.0.113.7"), 0, "{four:?}");
+    }
+}
+
+#[test]
+fn a_call_that_is_awaited_allocates_one_box() {
+    let limits = algorithms().into_iter().take(4).enumerate();
+    let limits: Vec<Limit> = limits
+        .map(|(index, algorithm)| Limit::new(&format!("limit-{index}"), algorithm).unwrap())
+        .collect();
+    for limits in [&limits[..1], &limits[..]] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let limiter = RateLimiter::new(store, limits.to_vec()).unwrap();
+        let count = |call: &dyn Fn()| {
+            call();
+            measure(call).count_total
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(count(&|| drop(done(limiter.check("k")))), 1);
+        assert_eq!(count(&|| drop(done(limiter.check("k").cost(2).at(now)))), 1);
+        assert_eq!(count(&|| drop(done(limiter.peek("k")))), 1);
+        assert_eq!(count(&|| drop(done(limiter.take_up_to("k", 3)))), 1);
+        assert_eq!(count(&|| done(limiter.reset("other")).unwrap()), 1);
+        assert_eq!(count(&|| drop(limiter.clone())), 0);
+    }
+}
+
+/// Returns what a call comes to that need not wait.
+fn done<C: IntoFuture>(call: C) -> C::Output {
+    let mut future = pin!(call.into_future());
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory waits for nothing"),
     }
 }

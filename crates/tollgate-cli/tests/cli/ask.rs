@@ -295,7 +295,7 @@ fn command_lines_that_cannot_be() {
         ),
         (
             ["--limit", "a=gcra:5", "--key", "a"],
-            &["--limit a=gcra:5", "N/WINDOW"],
+            &["--limit a=gcra:5", "expected `/` and a window"],
         ),
         (
             ["--limit", "=gcra:5/1m", "--key", "a"],

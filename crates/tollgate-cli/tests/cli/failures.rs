@@ -52,9 +52,9 @@ fn a_log_without_requests() {
 #[test]
 fn limits_that_cannot_be() {
     for (limit, hint) in [
-        ("gcra:5", "N/WINDOW"),
+        ("gcra:5", "expected `/` and a window"),
         ("gcra:5/0s", "window"),
-        ("gcra:5/1week", "units"),
+        ("gcra:5/1week", "a unit"),
         ("gcra:0/1m,burst=3", "never refill"),
         ("gcra:9007199254740991/7us", "amount"),
         ("sliding-buckets:5/1m,buckets=0", "1 to 127"),
@@ -153,7 +153,7 @@ fn quotas_of_the_demo_that_cannot_be() {
         .args(["demo", "--quota", "5/x"])
         .output()
         .unwrap();
-    fails(&output, &["--quota", "N/WINDOW"]);
+    fails(&output, &["--quota", "wrong at character 3"]);
 }
 
 #[test]

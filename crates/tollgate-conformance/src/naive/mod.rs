@@ -15,7 +15,7 @@ use definitions::{Definition, Event};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
-    pub(crate) charged: u128,
+    pub(crate) consumed: u128,
     /// When it was counted; nothing where it was not.
     pub(crate) counted_at: Option<u128>,
     pub(crate) remaining: u128,
@@ -114,15 +114,15 @@ impl Naive {
         self.answer(u128::from(now), 0, true, 0)
     }
 
-    fn answer(&self, now: u128, charged: u128, allowed: bool, cost: u128) -> Answer {
+    fn answer(&self, now: u128, consumed: u128, allowed: bool, cost: u128) -> Answer {
         let capacity = self.definition.capacity();
         Answer {
             allowed,
-            charged,
+            consumed,
             counted_at: self
                 .events
                 .last()
-                .filter(|_| charged > 0)
+                .filter(|_| consumed > 0)
                 .map(|event| event.at),
             remaining: self.remaining(now),
             retry_after: match (allowed, cost <= capacity) {

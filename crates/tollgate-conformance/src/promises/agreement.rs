@@ -92,14 +92,14 @@ async fn follows(
             _ => continue,
         };
         let verdict = decision.as_slice()[0];
-        let charged = verdict.consumed() > 0;
-        if charged {
+        let consumed = verdict.consumed() > 0;
+        if consumed {
             held.push(naive.counted() - 1);
         }
         let answer = Answer {
             allowed: decision.is_allowed(),
-            charged: verdict.consumed().into(),
-            counted_at: charged.then(|| verdict.decided_at().as_micros().into()),
+            consumed: verdict.consumed().into(),
+            counted_at: consumed.then(|| verdict.decided_at().as_micros().into()),
             remaining: verdict.remaining().into(),
             retry_after: verdict.retry_after().as_micros().map(u128::from),
             reset_after: verdict

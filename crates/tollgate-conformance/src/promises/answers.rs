@@ -59,7 +59,7 @@ pub async fn allows_exactly_what_remains(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// What is allowed takes exactly its cost from what remains, and what is denied is charged nothing.
+/// What is allowed takes exactly its cost from what remains, and what is denied consumes nothing.
 ///
 /// # Panics
 ///
@@ -76,19 +76,19 @@ pub async fn takes_exactly_the_cost(harness: &impl Harness, plan: &Plan) {
             scene.play(&history).await?;
             let before = scene.peek(ALICE, 0).await?.remaining();
             let verdict = scene.consume(ALICE, cost).await?;
-            let charged = if verdict.is_allowed() { cost } else { 0 };
-            scene.session.ensure(verdict.consumed() == charged, || {
-                format!("charged other than {charged}")
+            let consumed = if verdict.is_allowed() { cost } else { 0 };
+            scene.session.ensure(verdict.consumed() == consumed, || {
+                format!("consumed other than {consumed}")
             })?;
             let after = scene.peek(ALICE, 0).await?.remaining();
             if !verdict.is_allowed() && limit.algorithm().counts_denied() {
                 return Ok(());
             }
-            let expected = before.saturating_sub(charged);
+            let expected = before.saturating_sub(consumed);
             scene
                 .session
                 .ensure(after == expected && verdict.remaining() == expected, || {
-                    format!("{before} remained, {charged} was taken, so {expected} should remain")
+                    format!("{before} remained, {consumed} was taken, so {expected} should remain")
                 })
         },
     );

@@ -42,7 +42,7 @@ pub async fn composites_agree_with_the_machine(harness: &impl Harness, plan: &Pl
     });
 }
 
-/// Where one limit denies, none is charged: each is as it was, and with it what the others allow.
+/// Where one limit denies, nothing is consumed from any: each is as it was, and with it what the others allow.
 ///
 /// # Panics
 ///
@@ -68,16 +68,16 @@ pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
                 let after = look(&mut session, limits, &keys, asked).await?;
                 let verdict = answers.store.as_slice()[index];
                 let counts = limits[asked.limit].algorithm().counts_denied();
-                let charged = match step.act {
+                let consumed = match step.act {
                     Act::Consume if answers.store.is_allowed() => asked.cost,
                     Act::TakeUpTo => answers.store.consumed(),
                     _ => 0,
                 };
                 session.ensure(
-                    verdict.consumed() == charged
-                        && (after.remaining() == before[index].remaining() - charged || counts)
-                        && (charged > 0 || counts || after == before[index]),
-                    || format!("check {index} is to be charged {charged}"),
+                    verdict.consumed() == consumed
+                        && (after.remaining() == before[index].remaining() - consumed || counts)
+                        && (consumed > 0 || counts || after == before[index]),
+                    || format!("check {index} is to consume {consumed}"),
                 )?;
             }
         }
@@ -137,9 +137,9 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
             session.wait(1)?;
             let request = Request::new(Operation::Consume, checks(limits, &keys, &asked));
             let late = session.decide(&request).await?;
-            let charged = late.as_slice().iter().map(|verdict| verdict.consumed());
+            let consumed = late.as_slice().iter().map(|verdict| verdict.consumed());
             session.ensure(
-                early.is_denied() && charged.eq(asked.iter().map(|asked| asked.cost)),
+                early.is_denied() && consumed.eq(asked.iter().map(|asked| asked.cost)),
                 || format!("not allowed after exactly {wait} us"),
             )
         },

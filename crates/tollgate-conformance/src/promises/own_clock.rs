@@ -46,7 +46,7 @@ pub async fn counts_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// By the store's own clock, a refund gives back what was charged, and a reset forgets everything.
+/// By the store's own clock, a refund gives back what was consumed, and a reset forgets everything.
 ///
 /// # Panics
 ///
@@ -80,8 +80,8 @@ pub async fn gives_back_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// By the store's own clock, several limits are charged, given back and forgotten together, and
-/// none is charged where one denies.
+/// By the store's own clock, several limits are consumed from, given back and forgotten together, and
+/// nothing is consumed where one denies.
 ///
 /// # Panics
 ///
@@ -93,7 +93,7 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
     plan.check(&(amounts, 0..limits.len()), async |(first, narrow)| {
         let mut session = Session::open_by_its_own_clock(harness).await;
         let keys = keys();
-        // What one limit is charged or has left, and what each of the others.
+        // What is consumed from one limit or left in it, and in each of the others.
         let each = |one: u64, other: u64| -> Vec<u64> {
             let all = 0..limits.len();
             all.map(|index| if index == narrow { one } else { other })
@@ -111,8 +111,8 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
         let (all, few) = (checks(AMOUNT, AMOUNT), checks(first, first));
 
         let request = Request::new(Operation::Consume, &few);
-        let (charged, remaining) = (each(first, first), each(left, left));
-        let _ = ask(&mut session, &request, true, &charged, &remaining).await?;
+        let (consumed, remaining) = (each(first, first), each(left, left));
+        let _ = ask(&mut session, &request, true, &consumed, &remaining).await?;
         let exceeds = checks(left + 1, 1);
         let request = Request::new(Operation::Consume, &exceeds);
         let _ = ask(&mut session, &request, false, &nothing, &remaining).await?;
@@ -120,8 +120,8 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
         let less = checks(1, 1)[narrow];
         let _ = session.decide(&Request::consume(less)).await?;
         let request = Request::new(Operation::TakeUpTo, &all);
-        let (charged, remaining) = (each(left - 1, left - 1), each(0, 1));
-        let taken = ask(&mut session, &request, true, &charged, &remaining).await?;
+        let (consumed, remaining) = (each(left - 1, left - 1), each(0, 1));
+        let taken = ask(&mut session, &request, true, &consumed, &remaining).await?;
         let Some(receipt) = taken.into_receipt() else {
             return Err(session.failure("nothing can be given back of what was taken"));
         };
@@ -147,13 +147,13 @@ fn daily(plan: &Plan) -> Plan {
 }
 
 /// Fails unless `verdict` is this one; who is denied waits, and who is allowed does not.
-fn says(scene: &Scene<'_>, verdict: Verdict, allowed: bool, charged: u64, left: u64) -> Outcome {
+fn says(scene: &Scene<'_>, verdict: Verdict, allowed: bool, consumed: u64, left: u64) -> Outcome {
     let said = verdict.is_allowed() == allowed && verdict.retry_after().is_zero() == allowed;
     let numbers = (verdict.consumed(), verdict.remaining());
     scene
         .session
-        .ensure(said && numbers == (charged, left), || {
-            format!("allowed: {allowed}, charged {charged}, and {left} left, is what is true")
+        .ensure(said && numbers == (consumed, left), || {
+            format!("allowed: {allowed}, consumed {consumed}, and {left} left, is what is true")
         })
 }
 
@@ -162,15 +162,15 @@ async fn ask(
     session: &mut Session,
     request: &Request<'_>,
     allowed: bool,
-    charged: &[u64],
+    consumed: &[u64],
     left: &[u64],
 ) -> Outcome<Verdicts> {
     let decision = session.decide(request).await?;
     let charges = decision.as_slice().iter().map(Verdict::consumed);
     let remaining = decision.as_slice().iter().map(Verdict::remaining);
-    let same = charges.eq(charged.iter().copied()) && remaining.eq(left.iter().copied());
+    let same = charges.eq(consumed.iter().copied()) && remaining.eq(left.iter().copied());
     session.ensure(same && decision.is_allowed() == allowed, || {
-        format!("allowed: {allowed}, charged {charged:?}, and {left:?} left, is what is true")
+        format!("allowed: {allowed}, consumed {consumed:?}, and {left:?} left, is what is true")
     })?;
     Ok(decision)
 }

@@ -100,7 +100,7 @@ use expected::{Answer, Call, Expected, Standing};
 /// let limiter = RateLimiter::new(store, [burst, daily])?;
 /// let decision = limiter.check("alice").run().unwrap();
 /// assert!(decision.is_denied());
-/// assert_eq!(decision.binding(), 1);
+/// assert_eq!(decision.binding().0.name(), "daily");
 /// assert_eq!(decision.remaining(), 3);
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
