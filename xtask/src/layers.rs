@@ -7,9 +7,10 @@ use xshell::{Shell, cmd};
 use crate::project::Files;
 use crate::{Outcome, report};
 
-/// What core's manifest may name; the hashes are for stores on servers, and optional.
-const CORE_MAY_NAME: [&str; 6] = [
+/// What core's manifest may name; the hashes, for stores on servers, and serde are optional.
+const CORE_MAY_NAME: [&str; 7] = [
     "async-trait",
+    "serde",
     "sha1_smol",
     // Unkeyed hashes of long keys: callers choose those, so it takes one without collisions.
     "sha2",

@@ -551,7 +551,7 @@ impl std::error::Error for Denied {}
 ///
 /// A receipt belongs to the limits, the keys and the clock (the store's, or the caller's) of the
 /// request that consumed. A refund of it with any others is an
-/// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) error and changes nothing.
+/// [`ErrorKind::Malformed`] error and changes nothing.
 ///
 /// # After a reset
 ///

@@ -251,7 +251,7 @@ fn progress_never_passes_what_the_servers_hold() {
         (None, vec![0, 100, 200]),
     ] {
         let store = Fake::store(move |words| match words[0].as_str() {
-            "DBSIZE" => held.map_or(Reply::Error("NOPERM no".into()), Reply::Integer),
+            "DBSIZE" => held.map_or_else(|| Reply::Error("NOPERM no".into()), Reply::Integer),
             "SCAN" if words[1] == "0" => Reply::List(vec![bytes("7"), list(&[])]),
             "SCAN" => Reply::List(vec![bytes("0"), list(&[])]),
             _ => Reply::Nil,
