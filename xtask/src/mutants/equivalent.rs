@@ -208,7 +208,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "0" => "1" # 1
                 because "what remains is overwritten before it is read";
         }
-        "Evaluation::charge" {
+        "Evaluation::cost" {
             "0" => "1"
                 because "never reached: a peek and a refund charge nothing";
         }
@@ -228,19 +228,9 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/request.rs" {
-        "Request::validate" {
+        "Request::validate_checks" {
             "self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_))" => "false"
                 because "a shortcut: one check is neither too many nor named twice";
-        }
-        "Request::decide_alone" {
-            "fn decide_alone" => "return None"
-                because "a shortcut: evaluating and applying comes to the same";
-            "check.cost > 0" => "false"
-                because "a shortcut: evaluating and applying comes to the same";
-            "0" => "1"
-                because "a shortcut: evaluating and applying comes to the same";
-            "Some(algorithm.decide(state(), now, check.cost))" => "None"
-                because "a shortcut: evaluating and applying comes to the same";
         }
     }
     "crates/tollgate-memory/src/composite.rs" {
@@ -295,8 +285,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-memory/src/store.rs" {
         "MemoryStore::decide_now" {
-            "[check] =>" => "left out"
+            "([check], ..) =>" => "left out"
                 because "a shortcut: one key is decided as several are";
+            "([check], Operation::Consume, None) =>" => "left out"
+                because "a shortcut: the general case decides the same";
         }
         "MemoryStore::release" {
             "keys > 0" => "keys >= 0"
@@ -309,10 +301,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "which bits choose a shard is tuning, as long as the table does not search by them";
         }
         "MemoryStore::decide_one" {
-            "drop(shard);" => "" # 2
+            "drop(shard);" => ""
                 because "the lock is released on return, a few nanoseconds later";
-            "request.validate()?;" => "let _ = request.validate();"
-                because "all that can be wrong with one check is the receipt, whose fingerprint is refused with the same error";
         }
     }
     "crates/tollgate-mock/src/mock/mod.rs" {
