@@ -101,7 +101,7 @@ use expected::{Answer, Call, Expected, Standing};
 /// let decision = limiter.check("alice").run().unwrap();
 /// assert!(decision.is_denied());
 /// assert_eq!(decision.binding().0.name(), "daily");
-/// assert_eq!(decision.remaining(), 3);
+/// assert_eq!(decision.verdict("burst").unwrap().remaining(), 3);
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 #[derive(Default)]
