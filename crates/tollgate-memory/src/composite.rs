@@ -34,6 +34,7 @@ impl MemoryStore {
             .collect::<SmallVec<[_; INLINE]>>();
         let fingerprint = self.hasher.fingerprint(&probes, timeline);
         request.validate(|_| fingerprint)?;
+        let mut has_room = true;
         for _ in 0..LOOKS_FOR_ROOM {
             let early = self.early_now(request);
             let mut locked = self.lock_all(&probes, timeline);
@@ -62,9 +63,11 @@ impl MemoryStore {
                 return Ok(decision);
             }
             drop(locked);
-            if !self.make_room(new_keys, now, timeline) {
+            // Where there is no room, another call may have taken the last places with these keys.
+            if !has_room {
                 break;
             }
+            has_room = self.make_room(new_keys, now, timeline);
         }
         Err(self.full())
     }

@@ -366,6 +366,7 @@ impl MemoryStore {
         timeline: Timeline,
     ) -> Result<Verdicts, StoreError> {
         let fingerprint = probe.fingerprint(timeline);
+        let mut has_room = true;
         for _ in 0..LOOKS_FOR_ROOM {
             let mut shard = self.lock(self.shard_of(probe, timeline));
             // Read with the lock held: whoever dropped this key's state did so at an earlier
@@ -386,9 +387,11 @@ impl MemoryStore {
                 return Ok(decision);
             }
             drop(shard);
-            if !self.make_room(1, now, timeline) {
+            // Where there is no room, another call may have taken the last place with this key.
+            if !has_room {
                 break;
             }
+            has_room = self.make_room(1, now, timeline);
         }
         Err(self.full())
     }

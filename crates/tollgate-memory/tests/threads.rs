@@ -258,6 +258,24 @@ fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
     }
 }
 
+/// As before, but the other call takes the last place: there is no room then, but none is needed.
+#[test]
+fn a_key_that_took_the_last_place_is_found_there() {
+    for limits in logs() {
+        let (interrupting, store) = Interrupting::new(limits.len());
+        let limiter = RateLimiter::new(&store, limits).unwrap();
+        assert!(limiter.check("a").run().unwrap().is_allowed());
+        let call = || limiter.check("k").cost(5).at(Timestamp::UNIX_EPOCH).run();
+        let (late, early) = interrupting.interrupt(1, call, || {
+            limiter.reset("a").run().unwrap();
+            call()
+        });
+        assert!(early.unwrap().is_allowed());
+        assert!(late.unwrap().is_denied());
+        assert_eq!(store.len(), store.max_keys());
+    }
+}
+
 #[test]
 fn a_full_store_is_never_overfilled() {
     let store = MemoryStore::builder()
