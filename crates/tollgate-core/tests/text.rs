@@ -72,6 +72,16 @@ fn errors_point_at_the_character_that_is_wrong() {
         ("a=sliding-counter:5/1m,x", 23, "the end"),
         ("a=sliding-buckets:5/1m", 22, "`,buckets=NUMBER`"),
         ("a=fixed-window:5/1m,anchored,anchored", 29, "an option"),
+        (
+            "a=sliding-log:5/1m,count-denied,count-denied",
+            32,
+            "the option `count-denied`",
+        ),
+        (
+            "a=sliding-buckets:5/1m,buckets=2,buckets=2",
+            33,
+            "the option `buckets=NUMBER`",
+        ),
     ] {
         let Err(LimitError::Syntax {
             at: found,

@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::error::Error;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use tollgate_core::{Check, Checks, Fingerprint, Operation, Request, Verdicts};
 use tollgate_memory::{
-    Decision, Limit, ManualClock, MemoryStore, RateLimiter, SyncStore, Timestamp, Wait,
+    Decision, ErrorKind, Limit, ManualClock, MemoryStore, RateLimiter, Receipt, RefundError, Store,
+    StoreError, SyncStore, Timestamp, Verdict, Wait,
 };
 
 /// Neither can be cloned nor shown.
@@ -108,4 +112,126 @@ fn a_request_of_a_call_is_the_call() {
         shown.contains("Consume") && !shown.contains("secret"),
         "{shown}"
     );
+}
+
+/// Answers with so many verdicts, and fails refunds with an error of this kind.
+#[derive(Debug)]
+struct Scripted(usize, ErrorKind);
+
+impl SyncStore for Scripted {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        if let Operation::Refund(_) = request.operation() {
+            return Err(StoreError::new(self.1, "no").with_source("because"));
+        }
+        let allowed = Verdict::allow(9, 4)
+            .with_reset_after(Wait::from_micros(7))
+            .with_consumed(1, Timestamp::UNIX_EPOCH);
+        let verdicts = std::iter::repeat_n(allowed, self.0);
+        Ok(Verdicts::new(Fingerprint::of(request), verdicts))
+    }
+
+    fn reset_now(&self, _checks: &[Check<'_>]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for Scripted {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.decide_now(&request)
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.reset_now(&checks)
+    }
+
+    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn an_answer_about_another_number_of_limits_is_an_error() {
+    for limits in [&limits()[..1], &limits()[..]] {
+        for verdicts in 0..4 {
+            let store = Scripted(verdicts, ErrorKind::Full);
+            let limiter = RateLimiter::new(store, limits.to_vec()).unwrap();
+            for answer in [limiter.check("k").run(), limiter.check("k").await] {
+                if verdicts == limits.len() {
+                    assert!(answer.unwrap().is_allowed());
+                    continue;
+                }
+                let error = answer.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Protocol);
+                let expected = format!("for {verdicts} limits instead of {}:", limits.len());
+                assert!(error.to_string().contains(&expected), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_decision_says_what_its_limits_say_together() {
+    let limiter = RateLimiter::new(Scripted(2, ErrorKind::Full), limits()).unwrap();
+    let decision = limiter.check("k").run().unwrap();
+    assert!(decision.is_allowed() && !decision.is_denied());
+    assert_eq!((decision.capacity(), decision.remaining()), (9, 4));
+    assert_eq!(decision.reset_after(), Wait::from_micros(7));
+    assert_eq!(
+        (decision.retry_after(), decision.consumed()),
+        (Wait::ZERO, 1)
+    );
+    let shown = format!("{decision:?}");
+    assert!(
+        shown.contains("burst=gcra:3/1s") && shown.contains("capacity: 9"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn calls_are_shown_with_their_limits_and_without_their_keys() {
+    let limiter = RateLimiter::new(Scripted(2, ErrorKind::Full), limits()).unwrap();
+    let receipt = limiter
+        .check("secret")
+        .run()
+        .unwrap()
+        .into_receipt()
+        .unwrap();
+    for shown in [
+        format!("{limiter:?}"),
+        format!("{:?}", limiter.check("secret").into_future()),
+        format!("{:?}", limiter.reset("secret")),
+        format!("{:?}", limiter.refund("secret", receipt)),
+    ] {
+        assert!(shown.contains("burst=gcra:3/1s"), "{shown}");
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_refund_that_did_not_happen_returns_its_receipt() {
+    for (kind, is_returned) in [
+        (ErrorKind::Full, true),
+        (ErrorKind::Malformed, true),
+        (ErrorKind::Misconfigured, false),
+        (ErrorKind::Protocol, false),
+        (ErrorKind::Unavailable, true),
+        (ErrorKind::Unknown, false),
+        (ErrorKind::Unsupported, true),
+    ] {
+        let limiter = RateLimiter::new(Scripted(2, kind), limits()).unwrap();
+        let receipt = || -> Receipt { limiter.check("k").run().unwrap().into_receipt().unwrap() };
+        let refused: [RefundError; 2] = [
+            limiter.refund("k", receipt()).run().unwrap_err(),
+            limiter.refund("k", receipt()).await.unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!((error.kind(), error.error().kind()), (kind, kind));
+            assert_eq!(error.to_string(), "no");
+            assert_eq!(error.source().unwrap().to_string(), "because");
+            assert_eq!(error.into_receipt(), is_returned.then(receipt));
+        }
+        let error = limiter.refund("k", receipt()).run().unwrap_err();
+        assert_eq!(StoreError::from(error).kind(), kind);
+    }
 }

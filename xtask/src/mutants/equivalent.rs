@@ -197,6 +197,30 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "what is pushed is removed at once";
         }
     }
+    "crates/tollgate-core/src/call.rs" {
+        "Call::run" {
+            "(limits @ [limit], Operation::Consume, None) =>" => "left out"
+                because "a shortcut: the general case decides the same";
+        }
+        "Refund::request" {
+            "0" => "1"
+                because "the costs of a refund are those of its receipt";
+        }
+        "Reset::run" {
+            "0" => "1"
+                because "a reset has no cost";
+        }
+        "Reset::into_future" {
+            "0" => "1"
+                because "a reset has no cost";
+        }
+    }
+    "crates/tollgate-core/src/one_or_many.rs" {
+        "OneOrMany::from_iter" {
+            "let Some(place) = few.get_mut(usize::from(count))" => "false"
+                because "a shortcut: the values are then added one by one";
+        }
+    }
     "crates/tollgate-core/src/evaluation.rs" {
         "Request::evaluate_take" {
             "0" => "1" # 1
