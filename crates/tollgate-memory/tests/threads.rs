@@ -229,27 +229,15 @@ fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
         for key in ["a", "b"] {
             assert!(limiter.check(key).run().unwrap().is_allowed());
         }
-        let (late, early) = interrupting.interrupt(
-            1,
-            || {
-                limiter
-                    .check("k")
-                    .cost(5)
-                    .at(Timestamp::UNIX_EPOCH)
-                    .run()
-                    .unwrap()
-            },
-            || {
-                limiter.reset("a").run().unwrap();
-                limiter.reset("b").run().unwrap();
-                limiter
-                    .check("k")
-                    .cost(5)
-                    .at(Timestamp::UNIX_EPOCH)
-                    .run()
-                    .unwrap()
-            },
-        );
+        let call = || {
+            let call = limiter.check("k").cost(5).at(Timestamp::UNIX_EPOCH);
+            call.run().unwrap()
+        };
+        let (late, early) = interrupting.interrupt(1, call, || {
+            limiter.reset("a").run().unwrap();
+            limiter.reset("b").run().unwrap();
+            call()
+        });
         assert!(
             early.is_allowed() && late.is_denied(),
             "{early:?}, {late:?}"

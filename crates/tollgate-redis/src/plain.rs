@@ -131,11 +131,11 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.0.decide(request).await
+        self.0.decide(&request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.0.reset(checks).await
+        self.0.reset(&checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {

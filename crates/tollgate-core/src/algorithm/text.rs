@@ -53,9 +53,10 @@ impl Algorithm {
             }
             let start = reader.at();
             let option = reader.word();
-            let number = match reader.skip('=') {
-                true => Some(reader.number("a number")?),
-                false => None,
+            let number = if reader.skip('=') {
+                Some(reader.number("a number")?)
+            } else {
+                None
             };
             match (name, option, number) {
                 ("fixed-window", "anchored", None) if !anchored => anchored = true,
@@ -74,9 +75,10 @@ impl Algorithm {
                 } else {
                     FixedWindow::aligned(quota)
                 };
-                match count_denied {
-                    true => window.count_denied().into(),
-                    false => window.into(),
+                if count_denied {
+                    window.count_denied().into()
+                } else {
+                    window.into()
                 }
             }
             "gcra" => match burst {
@@ -91,9 +93,10 @@ impl Algorithm {
             "sliding-counter" => SlidingCounter::new(quota)?.into(),
             _ => {
                 let log = SlidingLog::new(quota)?;
-                match count_denied {
-                    true => log.count_denied().into(),
-                    false => log.into(),
+                if count_denied {
+                    log.count_denied().into()
+                } else {
+                    log.into()
                 }
             }
         })

@@ -87,6 +87,9 @@ pub trait Transact: Engine {
 /// A counter belongs to its amount: a limit whose amount is changed starts afresh.
 /// An anchored window begins with the millisecond after its first call, which is what servers can
 /// expire by, and cannot be refunded.
+///
+/// Its own methods do what those of [`Store`] do, without a box around each future: for stores
+/// that are made of this one, and put a box around theirs.
 #[derive(Debug)]
 pub struct PlainStore<E> {
     engine: E,
@@ -322,10 +325,13 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
     Ok(Plain { check, plan, step })
 }
 
-#[async_trait]
-impl<E: Transact> Store for PlainStore<E> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let request = &request;
+impl<E: Transact> PlainStore<E> {
+    /// Decides as [`Store::decide`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn decide(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         let plain = plain(request).map_err(unsupported)?;
         let effect = match plain.step {
@@ -350,8 +356,13 @@ impl<E: Transact> Store for PlainStore<E> {
         })
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        for check in checks.iter() {
+    /// Forgets as [`Store::reset`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn reset(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        for check in checks {
             let Ok(plan) = plan(check.limit()) else {
                 continue;
             };
@@ -371,8 +382,25 @@ impl<E: Transact> Store for PlainStore<E> {
         Ok(())
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    /// Returns what [`Store::supports`] does.
+    pub fn supports(&self, request: &Request<'_>) -> bool {
         plain(request).is_ok()
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<E: Transact> Store for PlainStore<E> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.decide(&request).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.reset(&checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.supports(request)
     }
 }
 

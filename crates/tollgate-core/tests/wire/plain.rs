@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 use tollgate_core::wire::{Call, Command, Engine, Failure, Options, PlainStore, Transact};
-use tollgate_core::{Check, Limit, Receipt, Request, Store, Verdicts};
+use tollgate_core::{Check, Limit, Receipt, Request, Verdicts};
 
 use crate::engine::{limit, now};
 
@@ -215,15 +215,15 @@ impl Scene {
     }
 
     fn consume(&self, store: usize) -> Verdicts {
-        now(self.stores[store].decide(Request::consume(self.check(1)))).unwrap()
+        now(self.stores[store].decide(&Request::consume(self.check(1)))).unwrap()
     }
 
     fn peek(&self) -> Verdicts {
-        now(self.stores[0].decide(Request::peek(self.check(1)))).unwrap()
+        now(self.stores[0].decide(&Request::peek(self.check(1)))).unwrap()
     }
 
     fn refund(&self, receipt: &Receipt) -> Verdicts {
-        now(self.stores[0].decide(Request::refund(receipt, self.check(0)))).unwrap()
+        now(self.stores[0].decide(&Request::refund(receipt, self.check(0)))).unwrap()
     }
 }
 
@@ -363,7 +363,7 @@ fn the_first_call_of_a_window_that_the_server_stepped_out_of_is_decided_at_its_s
 fn a_command_shows_no_key() {
     let scene = Scene::new("fixed-window:2/1s", 0, &[0]);
     let check = Check::new(&scene.limit, "carol4711", 1);
-    let _ = now(scene.stores[0].decide(Request::consume(check))).unwrap();
+    let _ = now(scene.stores[0].decide(&Request::consume(check))).unwrap();
     let key = scene.counters().remove(0).0;
     let text = String::from_utf8(key.clone()).unwrap();
     assert!(text.contains("carol4711"), "{text}");

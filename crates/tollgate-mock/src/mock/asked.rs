@@ -56,7 +56,10 @@ impl<'r> Asked<'r> {
     pub(super) fn cost(&self, index: usize) -> Option<u64> {
         match (self.verb, self.receipt) {
             (Verb::Reset, _) => None,
-            (_, Some(receipt)) => receipt.consumed().get(index).map(|charge| charge.cost()),
+            (_, Some(receipt)) => receipt
+                .consumed()
+                .get(index)
+                .map(|consumed| consumed.cost()),
             (_, None) => Some(self.checks[index].cost()),
         }
     }
