@@ -10,7 +10,6 @@ use tokio::time::timeout;
 use tollgate_core::{ErrorKind, Store, StoreError};
 use tollgate_fred::fred::types::config::TlsConnector;
 use tollgate_fred::{FredStore, settings};
-use tollgate_redis::redis::Client as RedisClient;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
 use tollgate_redis::{Clear, Cleared, Clock, Diagnosis, Options, RedisStore, ServerConnection};
 
@@ -219,34 +218,28 @@ impl Server {
             let message = "these are no settings to connect with";
             StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
         };
-        Ok(match (&self.client, &self.authorities) {
-            (Client::Fred(url), None) => Live::Fred(FredStore::connect(url, options).await?),
-            (Client::Fred(url), Some(authorities)) => {
-                let tls = authorities.config();
-                let tls = TlsConnector::from(tls.map_err(|error| unusable(error.into()))?);
+        let redis = || {
+            let builder = RedisStore::builder().options(options.clone());
+            match &self.authorities {
+                Some(authorities) => builder.certificates(authorities.certificates()),
+                None => builder,
+            }
+        };
+        Ok(match &self.client {
+            Client::Fred(url) => {
                 let mut builder = settings::builder(url, &options)?;
-                builder.with_config(|config| config.tls = Some(tls.into()));
-                Live::Fred(FredStore::connect_with(&builder, options).await?)
+                if let Some(authorities) = &self.authorities {
+                    let tls = authorities.config();
+                    let tls = TlsConnector::from(tls.map_err(|error| unusable(error.into()))?);
+                    builder.with_config(|config| config.tls = Some(tls.into()));
+                }
+                let store = FredStore::builder().options(options);
+                Live::Fred(store.connect_with(&builder).await?)
             }
-            (Client::Redis(url), None) => {
-                Live::Redis(RedisStore::connect(url.as_str(), options).await?)
-            }
-            (Client::Redis(url), Some(authorities)) => {
-                let client = RedisClient::build_with_tls(url.as_str(), authorities.certificates());
-                let client = client.map_err(|error| unusable(error.into()))?;
-                let info = client.get_connection_info().clone();
-                Live::Redis(RedisStore::connect(info, options).await?)
-            }
-            (Client::RedisCluster(urls), None) => {
+            Client::Redis(url) => Live::Redis(redis().connect(url.as_str()).await?),
+            Client::RedisCluster(urls) => {
                 let urls = urls.iter().map(String::as_str);
-                Live::RedisCluster(RedisStore::connect_cluster(urls, options).await?)
-            }
-            (Client::RedisCluster(urls), Some(authorities)) => {
-                let urls = urls.iter().map(String::as_str);
-                let certificates = authorities.certificates();
-                Live::RedisCluster(
-                    RedisStore::connect_cluster_with(certificates, urls, options).await?,
-                )
+                Live::RedisCluster(redis().connect_cluster(urls).await?)
             }
         })
     }

@@ -189,10 +189,14 @@ async fn a_history_is_decided_alike_everywhere() {
             let options = Options::new().with_deadline(Duration::from_secs(10));
             options.with_prefix(&fresh_key(prefix)).unwrap()
         };
-        let redis = RedisStore::connect(server.url(), options("redis"))
+        let redis = RedisStore::builder()
+            .options(options("redis"))
+            .connect(server.url())
             .await
             .unwrap();
-        let fred = FredStore::connect(&server.url(), options("fred"))
+        let fred = FredStore::builder()
+            .options(options("fred"))
+            .connect(&server.url())
             .await
             .unwrap();
         let stores: [(&str, Arc<dyn Store>); 3] = [

@@ -1,5 +1,6 @@
 //! What can go wrong: a limit that cannot be, and a decision that could not be reached.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -74,6 +75,13 @@ pub enum LimitError {
         /// The largest that would be accepted.
         most: usize,
     },
+}
+
+/// Never happens: it lets a limit stand where its text may stand too.
+impl From<Infallible> for LimitError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
 }
 
 /// Returns what is wrong with a text, and where.

@@ -133,6 +133,24 @@ impl FromStr for Limit {
     }
 }
 
+/// Reads the limit as [`FromStr`] does.
+impl TryFrom<&str> for Limit {
+    type Error = LimitError;
+
+    fn try_from(text: &str) -> Result<Self, LimitError> {
+        text.parse()
+    }
+}
+
+/// Reads the limit as [`FromStr`] does.
+impl TryFrom<String> for Limit {
+    type Error = LimitError;
+
+    fn try_from(text: String) -> Result<Self, LimitError> {
+        text.parse()
+    }
+}
+
 /// Equal when everything a decision depends on is: the name and the algorithm.
 impl PartialEq for Limit {
     fn eq(&self, other: &Self) -> bool {

@@ -80,14 +80,33 @@ struct Shared<S> {
 }
 
 impl<S> RateLimiter<S> {
-    /// Returns a limiter that enforces `limits` on `store`.
+    /// Returns a limiter that enforces `limits`, each a [`Limit`] or its text, on `store`.
     ///
     /// # Errors
     ///
-    /// [`LimitError::NoLimits`], [`LimitError::TooManyLimits`] (more than [`MAX_CHECKS`]), or
-    /// [`LimitError::DuplicateLimit`] when two of them would share their state.
-    pub fn new(store: S, limits: impl IntoIterator<Item = Limit>) -> Result<Self, LimitError> {
-        let limits: SmallVec<[Limit; 1]> = limits.into_iter().collect();
+    /// [`LimitError::NoLimits`], [`LimitError::TooManyLimits`] (more than [`MAX_CHECKS`]),
+    /// [`LimitError::DuplicateLimit`] when two of them would share their state, and what is wrong
+    /// with a limit's text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tollgate_core::{LimitError, RateLimiter};
+    /// # fn example<S>(store: S) -> Result<(), LimitError> {
+    /// let limiter = RateLimiter::new(store, ["burst=gcra:3/1m", "hourly=fixed-window:20/1h"])?;
+    /// assert_eq!(limiter.limits()[1].name(), "hourly");
+    /// # Ok(())
+    /// # }
+    /// # example(()).unwrap();
+    /// ```
+    pub fn new<L>(store: S, limits: impl IntoIterator<Item = L>) -> Result<Self, LimitError>
+    where
+        L: TryInto<Limit>,
+        LimitError: From<L::Error>,
+    {
+        let limits: Result<SmallVec<[Limit; 1]>, _> =
+            limits.into_iter().map(TryInto::try_into).collect();
+        let limits = limits?;
         if limits.is_empty() {
             return Err(LimitError::NoLimits);
         }

@@ -256,6 +256,23 @@ fn a_limiter_has_one_to_the_most_limits_each_of_its_own_state() {
 }
 
 #[test]
+fn a_limiter_takes_limits_as_text() {
+    let limits = RateLimiter::new((), ["burst=gcra:3/1m", "hourly=fixed-window:20/1h"]).unwrap();
+    let burst = Limit::new("burst", Gcra::new(Quota::per_minute(3)).unwrap()).unwrap();
+    let hourly = Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(20))).unwrap();
+    assert_eq!(limits.limits(), [burst, hourly]);
+    let owned = RateLimiter::new((), vec!["burst=gcra:3/1m".to_owned()]).unwrap();
+    assert_eq!(owned.limits(), &limits.limits()[..1]);
+    let wrong = RateLimiter::new((), ["burst=gcra:3/1m", "hourly=fixed-window:20"]).map(|_| ());
+    assert!(
+        matches!(wrong, Err(LimitError::Syntax { text, at: 22, .. }) if text.starts_with("hourly"))
+    );
+    let twice = RateLimiter::new((), ["a=gcra:3/1m", "a=gcra:4/1m"]).map(|_| ());
+    let name = "a".to_owned();
+    assert_eq!(twice, Err(LimitError::DuplicateLimit { name }));
+}
+
+#[test]
 fn instants_end_at_the_last_that_doubles_count() {
     assert_eq!(Timestamp::from_micros(MAX_EXACT), Ok(Timestamp::MAX));
     assert_eq!(

@@ -31,7 +31,7 @@ impl<C: Clients> FredStore<C> {
     /// use tollgate_fred::{Clear, FredStore, Options};
     ///
     /// # async fn example() -> Result<(), tollgate_core::StoreError> {
-    /// let store = FredStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// let store = FredStore::connect("redis://127.0.0.1:6379").await?;
     /// let locked = Clear::new().ahead_by(Duration::from_secs(1));
     /// let cleared = store.clear(&locked, |so_far| println!("{}", so_far.cleared)).await?;
     /// assert_eq!(cleared.servers, 1);
@@ -55,10 +55,10 @@ impl<C: Clients> FredStore<C> {
     /// # Examples
     ///
     /// ```no_run
-    /// use tollgate_fred::{FredStore, Options, Severity};
+    /// use tollgate_fred::{FredStore, Severity};
     ///
     /// # async fn example() -> Result<(), tollgate_core::StoreError> {
-    /// let store = FredStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// let store = FredStore::connect("redis://127.0.0.1:6379").await?;
     /// let diagnosis = store.diagnose().await;
     /// for finding in diagnosis.findings() {
     ///     println!("{}: {} {}", finding.severity, finding.found, finding.advice);

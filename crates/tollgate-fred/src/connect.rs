@@ -14,7 +14,7 @@ use tokio::time;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
-use tollgate_core::wire::{NoConnection, Options};
+use tollgate_core::wire::{Clock, NoConnection, Options};
 
 use crate::clients::Clients;
 use crate::settings;
@@ -24,7 +24,8 @@ use crate::store::{FredStore, follows_nothing};
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 impl FredStore<Client> {
-    /// Connects to `url` and returns a store on it, with the settings that a rate limiter needs.
+    /// Connects to `url` and returns a store on it, with the default [`Options`] and the settings
+    /// that a rate limiter needs.
     ///
     /// `url` is as fred takes it: `redis://host:port`, `redis-cluster://host:port?node=host:port`
     /// or `redis-sentinel://host:port?sentinelServiceName=name`, with `rediss` for TLS.
@@ -41,47 +42,123 @@ impl FredStore<Client> {
     /// # Examples
     ///
     /// ```no_run
-    /// use tollgate_fred::{FredStore, Options};
+    /// use tollgate_fred::FredStore;
     ///
-    /// # async fn example() -> Result<(), tollgate_core::StoreError> {
-    /// let store = FredStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// # async fn example() -> Result<(), tollgate_fred::StoreError> {
+    /// let store = FredStore::connect("redis://127.0.0.1:6379").await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
-        Self::connect_with(&settings::builder(url, &options)?, options).await
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        FredStore::builder().connect(url).await
     }
 
-    /// Connects what `builder` builds as [`connect`](FredStore::connect) does.
-    ///
-    /// `builder` is to come from [`settings::builder`], which shows how to add certificates.
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](FredStore::connect), and as [`with_options`](FredStore::with_options).
-    pub async fn connect_with(builder: &Builder, options: Options) -> Result<Self, StoreError> {
-        let client = builder.build().map_err(refused)?;
-        follows_nothing(&client)?;
-        open(client, options).await
+    /// Returns what sets up a store and connects it.
+    pub fn builder() -> FredStoreBuilder {
+        FredStoreBuilder(Ok(Options::new()))
     }
 }
 
-impl FredStore<Pool> {
-    /// Connects to `url` as [`connect`](FredStore::connect) does, `size` times.
+/// Sets up a [`FredStore`], and connects it.
+///
+/// What is not set is as in [`Options::new`]. What is set wrongly is an error of the method that
+/// connects.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate_fred::FredStore;
+///
+/// # async fn example() -> Result<(), tollgate_fred::StoreError> {
+/// let store = FredStore::builder()
+///     .prefix("shop")
+///     .deadline(Duration::from_millis(50))
+///     .connect("redis://127.0.0.1:6379")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct FredStoreBuilder(Result<Options, StoreError>);
+
+impl FredStoreBuilder {
+    /// Sets everything that [`Options`] hold, in place of what was set before.
+    pub fn options(self, options: Options) -> Self {
+        Self(Ok(options))
+    }
+
+    /// Sets what every key begins with, so that several uses of one server keep apart: 1 to 64
+    /// ASCII letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
+    pub fn prefix(self, prefix: &str) -> Self {
+        Self(self.0.and_then(|options| options.with_prefix(prefix)))
+    }
+
+    /// Sets how long a decision may take, with everything that belongs to it. The default is
+    /// 500 ms.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self(self.0.map(|options| options.with_deadline(deadline)))
+    }
+
+    /// Sets whose clock decides. The default is the server's.
+    pub fn clock(self, clock: Clock) -> Self {
+        Self(self.0.map(|options| options.with_clock(clock)))
+    }
+
+    /// Sets how much longer than it is needed a state is kept that was written at a caller's
+    /// instant, as [`Options::with_caller_slack`] explains. The default is ten minutes.
+    pub fn caller_slack(self, slack: Duration) -> Self {
+        Self(self.0.map(|options| options.with_caller_slack(slack)))
+    }
+
+    /// Hashes every key with `secret`, as [`Options::with_hashed_keys`] explains.
+    pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
+        Self(self.0.map(|options| options.with_hashed_keys(secret)))
+    }
+
+    /// Hashes long keys with `secret`, as [`Options::with_hashed_long_keys`] explains.
+    pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
+        Self(self.0.map(|options| options.with_hashed_long_keys(secret)))
+    }
+
+    /// Connects to `url`, and returns a store on it.
+    ///
+    /// # Errors
+    ///
+    /// As [`FredStore::connect`]; [`ErrorKind::Misconfigured`] if this was set up wrongly.
+    pub async fn connect(self, url: &str) -> Result<FredStore, StoreError> {
+        let options = self.0?;
+        let builder = settings::builder(url, &options)?;
+        Self(Ok(options)).connect_with(&builder).await
+    }
+
+    /// Connects to `url`, `size` times.
     ///
     /// One client carries all calls of a process at once; two gain little, and more gain nothing
     /// that has been measured.
     ///
     /// # Errors
     ///
-    /// As [`connect`](FredStore::connect); [`ErrorKind::Misconfigured`] if `size` is 0.
-    pub async fn connect_pool(
-        url: &str,
-        size: usize,
-        options: Options,
-    ) -> Result<Self, StoreError> {
+    /// As [`connect`](Self::connect); [`ErrorKind::Misconfigured`] if `size` is 0.
+    pub async fn connect_pool(self, url: &str, size: usize) -> Result<FredStore<Pool>, StoreError> {
+        let options = self.0?;
         let builder = settings::builder(url, &options)?;
         open(builder.build_pool(size).map_err(refused)?, options).await
+    }
+
+    /// Connects what `builder` builds.
+    ///
+    /// `builder` is to come from [`settings::builder`], which shows how to add certificates.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect), and as [`FredStore::new`].
+    pub async fn connect_with(self, builder: &Builder) -> Result<FredStore, StoreError> {
+        let options = self.0?;
+        let client = builder.build().map_err(refused)?;
+        follows_nothing(&client)?;
+        open(client, options).await
     }
 }
 

@@ -12,6 +12,7 @@ pub use fred;
 pub use tollgate_core::wire::{Clear, Cleared, Clock, Diagnosis, Finding, Options, Severity};
 
 pub use clients::Clients;
+pub use connect::FredStoreBuilder;
 pub use store::FredStore;
 #[doc(no_inline)]
 pub use tollgate_core::prelude::*;

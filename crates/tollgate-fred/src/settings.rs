@@ -58,7 +58,7 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 /// let options = Options::default();
 /// let mut builder = settings::builder("rediss://:secret@10.0.0.1:6379", &options)?;
 /// builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
-/// let store = FredStore::connect_with(&builder, options).await?;
+/// let store = FredStore::builder().options(options).connect_with(&builder).await?;
 /// # Ok(())
 /// # }
 /// ```

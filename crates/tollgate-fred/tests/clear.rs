@@ -31,7 +31,10 @@ fn url(cluster: &Cluster) -> String {
 async fn only_states_ahead_are_cleared_on_a_server() {
     for flavor in Flavor::ALL {
         let server = Server::start(flavor);
-        let store = FredStore::connect(&server.url(), options("shop")).await;
+        let store = FredStore::builder()
+            .options(options("shop"))
+            .connect(&server.url())
+            .await;
         clears_what_is_ahead(store.unwrap(), &[server], "shop").await;
     }
 }
@@ -39,24 +42,36 @@ async fn only_states_ahead_are_cleared_on_a_server() {
 #[tokio::test]
 async fn only_states_ahead_are_cleared_through_a_pool() {
     let server = Server::start(Flavor::System);
-    let store = FredStore::connect_pool(&server.url(), 3, options("shop")).await;
+    let store = FredStore::builder()
+        .options(options("shop"))
+        .connect_pool(&server.url(), 3)
+        .await;
     clears_what_is_ahead(store.unwrap(), &[server], "shop").await;
 }
 
 #[tokio::test]
 async fn only_states_ahead_are_cleared_in_a_cluster() {
     let cluster = cluster();
-    let store = FredStore::connect(&url(&cluster), options("shop")).await;
+    let store = FredStore::builder()
+        .options(options("shop"))
+        .connect(&url(&cluster))
+        .await;
     clears_what_is_ahead(store.unwrap(), cluster.nodes(), "shop").await;
 }
 
 #[tokio::test]
 async fn many_keys_are_cleared_in_small_steps() {
     let server = Server::start(Flavor::System);
-    let store = FredStore::connect(&server.url(), options("shop")).await;
+    let store = FredStore::builder()
+        .options(options("shop"))
+        .connect(&server.url())
+        .await;
     clears_many_in_small_steps(store.unwrap(), &[server], "shop").await;
     let cluster = cluster();
-    let store = FredStore::connect(&url(&cluster), options("shop")).await;
+    let store = FredStore::builder()
+        .options(options("shop"))
+        .connect(&url(&cluster))
+        .await;
     clears_many_in_small_steps(store.unwrap(), cluster.nodes(), "shop").await;
 }
 
@@ -65,7 +80,11 @@ async fn many_keys_are_cleared_in_small_steps() {
 async fn clearing_may_be_repeated_after_a_slot_has_moved() {
     let cluster = cluster();
     let options = options("shop").with_deadline(std::time::Duration::from_secs(1));
-    let store = FredStore::connect(&url(&cluster), options).await.unwrap();
+    let store = FredStore::builder()
+        .options(options)
+        .connect(&url(&cluster))
+        .await
+        .unwrap();
     let slot = Cluster::slot_of("moving");
     let from = cluster.master_of(slot);
     for number in 0..20 {

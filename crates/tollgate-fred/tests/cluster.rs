@@ -27,7 +27,7 @@ type Limiter = Arc<RateLimiter<FredStore>>;
 async fn limiter(cluster: &Cluster) -> Limiter {
     let url = format!("redis-cluster://{}", cluster.addresses()[0]);
     let options = Options::default().with_deadline(DEADLINE);
-    let store = FredStore::connect(&url, options).await;
+    let store = FredStore::builder().options(options).connect(&url).await;
     let limit = Limit::new("calls", FixedWindow::aligned(Quota::per_hour(LIMIT)));
     let limiter = RateLimiter::new(store.expect("a cluster that answers"), limit);
     Arc::new(limiter.expect("one limit"))
@@ -51,7 +51,7 @@ async fn a_client_that_follows_redirections_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
     let pool = FredStore::new(builder.build_pool(2).unwrap());
     assert_eq!(pool.unwrap_err().kind(), ErrorKind::Misconfigured);
-    let own = FredStore::connect_with(&builder, Options::default()).await;
+    let own = FredStore::builder().connect_with(&builder).await;
     assert_eq!(own.unwrap_err().kind(), ErrorKind::Misconfigured);
     builder.with_connection_config(|connection| connection.max_redirections = 0);
     FredStore::new(builder.build().unwrap()).unwrap();

@@ -41,7 +41,10 @@ impl Client {
 impl Harness for Client {
     async fn store(&self) -> Arc<dyn Store> {
         let server = self.server.get_or_init(|| shared::standalone(self.flavor));
-        let store = FredStore::connect(&server.url(), options()).await;
+        let store = FredStore::builder()
+            .options(options())
+            .connect(&server.url())
+            .await;
         Arc::new(store.expect("a server that answers"))
     }
 
@@ -72,7 +75,10 @@ impl Pool {
 impl Harness for Pool {
     async fn store(&self) -> Arc<dyn Store> {
         let server = self.server.get_or_init(|| shared::standalone(self.flavor));
-        let store = FredStore::connect_pool(&server.url(), 2, options()).await;
+        let store = FredStore::builder()
+            .options(options())
+            .connect_pool(&server.url(), 2)
+            .await;
         Arc::new(store.expect("a server that answers"))
     }
 
@@ -100,7 +106,7 @@ impl Harness for Cluster {
     async fn store(&self) -> Arc<dyn Store> {
         let servers = self.servers.get_or_init(|| shared::cluster(self.flavor));
         let url = format!("redis-cluster://{}", servers.addresses()[0]);
-        let store = FredStore::connect(&url, options()).await;
+        let store = FredStore::builder().options(options()).connect(&url).await;
         Arc::new(store.expect("a server that answers"))
     }
 

@@ -12,12 +12,16 @@ type Client = FredStore;
 
 impl shared::Diagnoses for Client {
     async fn on(url: &str, options: Options) -> Self {
-        Self::connect(url, options).await.unwrap()
+        Self::builder().options(options).connect(url).await.unwrap()
     }
 
     async fn in_cluster(cluster: &Cluster, options: Options) -> Self {
         let url = format!("redis-cluster://{}", cluster.addresses()[0]);
-        Self::connect(&url, options).await.unwrap()
+        Self::builder()
+            .options(options)
+            .connect(&url)
+            .await
+            .unwrap()
     }
 
     async fn diagnosis(&self) -> Diagnosis {

@@ -27,7 +27,10 @@ fn options(deadline: Duration) -> Options {
 }
 
 async fn connect(server: &Server, deadline: Duration) -> FredStore {
-    let store = FredStore::connect(&server.url(), options(deadline)).await;
+    let store = FredStore::builder()
+        .options(options(deadline))
+        .connect(&server.url())
+        .await;
     store.expect("a server that answers")
 }
 
@@ -143,7 +146,7 @@ async fn connections_end_with_the_store() {
         reply.text().unwrap().lines().count()
     };
     let alone = clients();
-    let store = FredStore::connect_pool(&server.url(), 3, Options::default()).await;
+    let store = FredStore::builder().connect_pool(&server.url(), 3).await;
     assert!(clients() >= alone + 3);
     drop(store);
     let begun = Instant::now();
@@ -163,7 +166,7 @@ async fn connections_end_with_the_call_that_was_to_open_them() {
     let alone = clients();
     server.pause();
     let (url, options) = (server.url(), Options::default());
-    let connecting = FredStore::connect(&url, options);
+    let connecting = FredStore::builder().options(options).connect(&url);
     let outcome = timeout(Duration::from_millis(300), connecting).await;
     assert!(outcome.is_err(), "a server that stands still has answered");
     server.resume();
@@ -178,18 +181,16 @@ async fn what_cannot_be_connected_to_is_told() {
     let server = Server::start(Flavor::System);
     let url = server.url();
     server.command(&["CONFIG", "SET", "requirepass", "secret"]);
-    let no_password = FredStore::connect(&url, Options::default()).await;
+    let no_password = FredStore::connect(&url).await;
     assert_eq!(kind(no_password), ErrorKind::Misconfigured);
     let with_password = url.replace("//", "//:secret@");
-    FredStore::connect(&with_password, Options::default())
-        .await
-        .unwrap();
+    FredStore::connect(&with_password).await.unwrap();
 
     server.kill();
-    let nobody = FredStore::connect(&with_password, Options::default()).await;
+    let nobody = FredStore::connect(&with_password).await;
     assert_eq!(kind(nobody), ErrorKind::Unavailable);
-    let no_url = FredStore::connect("here", Options::default()).await;
+    let no_url = FredStore::connect("here").await;
     assert_eq!(kind(no_url), ErrorKind::Misconfigured);
-    let nothing = FredStore::connect_pool(&url, 0, Options::default()).await;
+    let nothing = FredStore::builder().connect_pool(&url, 0).await;
     assert_eq!(nothing.unwrap_err().kind(), ErrorKind::Misconfigured);
 }

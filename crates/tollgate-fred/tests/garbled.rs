@@ -13,7 +13,11 @@ async fn a_call_whose_reply_is_noise_is_not_sent_again() {
     let server = Server::start(Flavor::System);
     let connect = async |url: String| {
         let options = Options::default().with_deadline(Duration::from_secs(3));
-        FredStore::connect(&url, options).await.unwrap()
+        FredStore::builder()
+            .options(options)
+            .connect(&url)
+            .await
+            .unwrap()
     };
     shared::is_counted_once(&server, connect).await;
 }

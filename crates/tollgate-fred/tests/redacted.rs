@@ -15,7 +15,10 @@ use shared::{
 async fn refusals_hide_the_key() {
     for flavor in Flavor::ALL {
         let server = Server::start(flavor);
-        let store = FredStore::connect(&server.url(), options()).await;
+        let store = FredStore::builder()
+            .options(options())
+            .connect(&server.url())
+            .await;
         hides_keys(&server, &store.unwrap()).await;
     }
 }
@@ -25,8 +28,16 @@ async fn unknown_commands_hide_the_key() {
     for flavor in Flavor::ALL {
         let known = Server::start(flavor);
         let server = Server::options(flavor).args(without_commands()).start();
-        let store = FredStore::connect(&server.url(), options()).await.unwrap();
-        let other = FredStore::connect(&known.url(), options()).await.unwrap();
+        let store = FredStore::builder()
+            .options(options())
+            .connect(&server.url())
+            .await
+            .unwrap();
+        let other = FredStore::builder()
+            .options(options())
+            .connect(&known.url())
+            .await
+            .unwrap();
         hides_keys_of_unknown_commands(&store, &other).await;
     }
 }
@@ -39,7 +50,11 @@ async fn a_cluster_hides_the_key() {
         .args(without_commands())
         .start();
     let url = format!("redis-cluster://{}", cluster.addresses()[0]);
-    let store = FredStore::connect(&url, options()).await.unwrap();
+    let store = FredStore::builder()
+        .options(options())
+        .connect(&url)
+        .await
+        .unwrap();
     let limit = limit();
     let check = Check::new(&limit, key(), 1);
     let error = store.decide(Request::consume(check)).await.unwrap_err();
@@ -58,7 +73,11 @@ async fn redirections_hide_the_key() {
     let mut moved = 0;
     for node in cluster.nodes() {
         // A client of one node follows nothing.
-        let store = FredStore::connect(&node.url(), options()).await.unwrap();
+        let store = FredStore::builder()
+            .options(options())
+            .connect(&node.url())
+            .await
+            .unwrap();
         if let Err(error) = store.decide(request.clone()).await {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             is_redacted(&error, "");
@@ -74,6 +93,10 @@ async fn an_unknown_greeting_hides_the_password() {
     let rename = ["--rename-command", "AUTH", "SESAME"];
     let server = Server::options(Flavor::System).args(rename).start();
     let url = server.url().replace("//", "//carol4711:dave0815@");
-    let error = FredStore::connect(&url, options()).await.unwrap_err();
+    let error = FredStore::builder()
+        .options(options())
+        .connect(&url)
+        .await
+        .unwrap_err();
     is_redacted(&error, "");
 }

@@ -25,7 +25,7 @@ const DISTRUSTED: &str = "trust the authority that signed it";
 async fn connect(url: &str) -> Result<FredStore, StoreError> {
     choose();
     let begun = Instant::now();
-    let store = FredStore::connect(url, options()).await;
+    let store = FredStore::builder().options(options()).connect(url).await;
     assert!(begun.elapsed() < SET_UP, "{:?}", begun.elapsed());
     store
 }
@@ -52,7 +52,10 @@ async fn with(
     };
     let mut builder = settings::builder(url, &options()).unwrap();
     builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
-    FredStore::connect_with(&builder, options()).await
+    FredStore::builder()
+        .options(options())
+        .connect_with(&builder)
+        .await
 }
 
 #[tokio::test]

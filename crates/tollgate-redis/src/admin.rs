@@ -29,10 +29,10 @@ where
     ///
     /// ```no_run
     /// use std::time::Duration;
-    /// use tollgate_redis::{Clear, Options, RedisStore};
+    /// use tollgate_redis::{Clear, RedisStore};
     ///
     /// # async fn example() -> Result<(), tollgate_core::StoreError> {
-    /// let store = RedisStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
     /// let locked = Clear::new().ahead_by(Duration::from_secs(1));
     /// let cleared = store.clear(&locked, |so_far| println!("{}", so_far.cleared)).await?;
     /// assert_eq!(cleared.servers, 1);
@@ -56,10 +56,10 @@ where
     /// # Examples
     ///
     /// ```no_run
-    /// use tollgate_redis::{Options, RedisStore, Severity};
+    /// use tollgate_redis::{RedisStore, Severity};
     ///
     /// # async fn example() -> Result<(), tollgate_core::StoreError> {
-    /// let store = RedisStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
+    /// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
     /// let diagnosis = store.diagnose().await;
     /// for finding in diagnosis.findings() {
     ///     println!("{}: {} {}", finding.severity, finding.found, finding.advice);
@@ -86,7 +86,6 @@ where
             }
             pipeline.add_command(command);
         }
-        #[cfg(feature = "cluster")]
         if let Some(cluster) = self.cluster() {
             return Ok(match cluster.send_all(pipeline, node).await? {
                 Ok(replies) => replies.into_iter().map(reply).collect(),
@@ -94,8 +93,6 @@ where
                 Err(line) => vec![Reply::Error(line); commands.len()],
             });
         }
-        #[cfg(not(feature = "cluster"))]
-        let _ = node;
         let mut connection = self.connection().clone();
         let replies = connection.req_packed_commands(&pipeline, 0, commands.len());
         let replies = replies.await.map_err(failure::of)?;

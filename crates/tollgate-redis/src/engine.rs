@@ -1,48 +1,30 @@
 //! Sends the commands of a store through a connection of redis-rs.
 
-#[cfg(feature = "cluster")]
-use std::any::Any;
 use std::time::{Duration, SystemTime};
 
 use redis::Cmd;
 use redis::aio::ConnectionLike;
-#[cfg(feature = "cluster")]
-use redis::cluster_async::ClusterConnection;
 use tollgate_core::wire::{Call, Engine, Failure};
 
-#[cfg(feature = "cluster")]
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Importers};
 use crate::failure;
-#[cfg(feature = "cluster")]
-use crate::importers::Importers;
 
 /// A connection, and how long a call through it may take.
 pub(crate) struct RedisEngine<C> {
     connection: C,
-    #[cfg(feature = "cluster")]
     deadline: Duration,
-    #[cfg(feature = "cluster")]
     importers: Option<Importers>,
 }
 
 impl<C> RedisEngine<C> {
-    pub(crate) fn new(connection: C, deadline: Duration) -> Self {
-        #[cfg(not(feature = "cluster"))]
-        let _ = deadline;
+    /// Returns an engine that connects to the nodes that slots are being moved to through
+    /// `importers`, or else through `connection` itself.
+    pub(crate) fn new(connection: C, deadline: Duration, importers: Option<Importers>) -> Self {
         Self {
             connection,
-            #[cfg(feature = "cluster")]
             deadline,
-            #[cfg(feature = "cluster")]
-            importers: None,
+            importers,
         }
-    }
-
-    /// Connects to the nodes that slots are being moved to through `importers`.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn with_importers(mut self, importers: Importers) -> Self {
-        self.importers = Some(importers);
-        self
     }
 
     pub(crate) fn connection(&self) -> &C {
@@ -55,15 +37,8 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     /// Returns the connection as that of a cluster, if it is one.
-    ///
-    /// It is told by its type, of which redis-rs has one, so that nobody has to say it and nobody
-    /// can say it wrongly: without that, keys of several slots would be sent together, and
-    /// redirections not be followed.
-    #[cfg(feature = "cluster")]
     pub(crate) fn cluster(&self) -> Option<Cluster<'_>> {
-        (&self.connection as &dyn Any)
-            .downcast_ref::<ClusterConnection>()
-            .map(|cluster| Cluster::new(cluster, self.importers.as_ref(), self.deadline))
+        Cluster::of(&self.connection, self.importers.as_ref(), self.deadline)
     }
 
     async fn send<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, Failure> {
@@ -78,7 +53,6 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
-        #[cfg(feature = "cluster")]
         if let Some(cluster) = self.cluster() {
             return cluster.run(call).await;
         }
@@ -86,7 +60,6 @@ where
     }
 
     async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
-        #[cfg(feature = "cluster")]
         if let Some(cluster) = self.cluster() {
             return cluster.load(call).await;
         }
@@ -94,7 +67,6 @@ where
     }
 
     async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
-        #[cfg(feature = "cluster")]
         if let Some(cluster) = self.cluster() {
             return cluster.forget(keys).await;
         }
@@ -114,10 +86,7 @@ where
     }
 
     fn is_clustered(&self) -> bool {
-        #[cfg(feature = "cluster")]
-        return self.cluster().is_some();
-        #[cfg(not(feature = "cluster"))]
-        false
+        self.cluster().is_some()
     }
 }
 

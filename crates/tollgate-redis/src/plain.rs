@@ -51,7 +51,7 @@ where
     /// # }
     /// ```
     pub fn new(connection: C, options: Options, limits: &[Limit]) -> Result<Self, StoreError> {
-        let engine = RedisEngine::new(connection, options.deadline());
+        let engine = RedisEngine::new(connection, options.deadline(), None);
         if engine.is_clustered() {
             return Err(StoreError::new(
                 ErrorKind::Unsupported,

@@ -49,7 +49,7 @@ where
 
     /// Returns a store that sends its commands through `connection`, as [`new`](Self::new) does.
     pub fn with_options(connection: C, options: Options) -> Self {
-        let engine = RedisEngine::new(connection, options.deadline());
+        let engine = RedisEngine::new(connection, options.deadline(), None);
         Self::of(engine, options)
     }
 

@@ -34,7 +34,10 @@ where
 
 async fn clears_a_server(flavor: Flavor) {
     let server = Server::start(flavor);
-    let store = RedisStore::connect(server.url(), options("shop")).await;
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect(server.url())
+        .await;
     clears_what_is_ahead(store.unwrap(), &[server], "shop").await;
 }
 
@@ -56,7 +59,10 @@ async fn only_states_ahead_are_cleared_on_valkey_9_1() {
 #[tokio::test]
 async fn only_states_ahead_are_cleared_in_a_cluster() {
     let cluster = cluster();
-    let store = RedisStore::connect_cluster(cluster.urls(), options("shop")).await;
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect_cluster(cluster.urls())
+        .await;
     clears_what_is_ahead(store.unwrap(), cluster.nodes(), "shop").await;
 }
 
@@ -65,7 +71,10 @@ async fn only_states_ahead_are_cleared_behind_sentinels() {
     let group = SentinelGroup::start(Flavor::System);
     let urls = group.sentinel_urls();
     let name = group.primary_name();
-    let store = RedisStore::connect_sentinel(urls, name, options("shop")).await;
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect_sentinel(urls, name)
+        .await;
     let primary = slice::from_ref(group.primary());
     clears_what_is_ahead(store.unwrap(), primary, "shop").await;
 }
@@ -73,21 +82,30 @@ async fn only_states_ahead_are_cleared_behind_sentinels() {
 #[tokio::test]
 async fn many_keys_are_cleared_in_small_steps_on_a_server() {
     let server = Server::start(Flavor::System);
-    let store = RedisStore::connect(server.url(), options("shop")).await;
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect(server.url())
+        .await;
     clears_many_in_small_steps(store.unwrap(), &[server], "shop").await;
 }
 
 #[tokio::test]
 async fn many_keys_are_cleared_in_small_steps_in_a_cluster() {
     let cluster = cluster();
-    let store = RedisStore::connect_cluster(cluster.urls(), options("shop")).await;
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect_cluster(cluster.urls())
+        .await;
     clears_many_in_small_steps(store.unwrap(), cluster.nodes(), "shop").await;
 }
 
 #[tokio::test]
 async fn keys_of_a_slot_that_is_moving_are_cleared() {
     let cluster = cluster();
-    let store = RedisStore::connect_cluster(cluster.urls(), options("shop")).await;
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect_cluster(cluster.urls())
+        .await;
     let store = store.unwrap();
     let slot = Cluster::slot_of("moving");
     let from = cluster.master_of(slot);
@@ -166,7 +184,11 @@ async fn users_who_may_not_clear_are_told_so() {
         words.extend(commands.iter().filter(|name| **name != missing));
         assert_eq!(server.command(&words).text(), Some("OK"));
         let url = format!("redis://{user}:secret@{}", server.address());
-        let store = RedisStore::connect(url, options("shop")).await.unwrap();
+        let store = RedisStore::builder()
+            .options(options("shop"))
+            .connect(url)
+            .await
+            .unwrap();
         let what = Clear::new().ahead_by(Duration::ZERO);
         let cleared = store.clear(&what, |_| ()).await;
         // A state that may not be read could lie ahead.

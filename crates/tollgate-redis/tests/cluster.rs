@@ -29,7 +29,10 @@ async fn limiter_with(
     deadline: Duration,
 ) -> Limiter {
     let options = Options::default().with_deadline(deadline);
-    let store = RedisStore::connect_cluster(cluster.urls(), options).await;
+    let store = RedisStore::builder()
+        .options(options)
+        .connect_cluster(cluster.urls())
+        .await;
     RateLimiter::new(store.unwrap(), limits).unwrap()
 }
 
@@ -186,7 +189,9 @@ async fn follows_to_a_new_node(connection_of_its_own: bool) {
     // What is kept of it for the last attempt is long enough on a machine that is busy.
     let options = Options::default().with_deadline(Duration::from_secs(2));
     let store = if connection_of_its_own {
-        RedisStore::connect_cluster(cluster.urls(), options)
+        RedisStore::builder()
+            .options(options)
+            .connect_cluster(cluster.urls())
             .await
             .unwrap()
     } else {
@@ -264,7 +269,11 @@ async fn a_call_that_is_out_is_not_refused_by_what_is_said_of_the_slots() {
     let nodes = cluster.addresses().into_iter();
     let urls = nodes.map(|node| format!("redis://limiter:secret@{node}"));
     let options = Options::default().with_deadline(Duration::from_secs(2));
-    let store = RedisStore::connect_cluster(urls, options).await.unwrap();
+    let store = RedisStore::builder()
+        .options(options)
+        .connect_cluster(urls)
+        .await
+        .unwrap();
     let limiter = Arc::new(RateLimiter::new(store, [five_an_hour()]).unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 

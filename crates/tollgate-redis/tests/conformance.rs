@@ -132,7 +132,10 @@ mod manager_on_system {
     impl Harness for Manager {
         async fn store(&self) -> Arc<dyn Store> {
             let server = SERVER.get_or_init(|| shared::standalone(Flavor::System));
-            let store = RedisStore::connect(server.url(), options()).await;
+            let store = RedisStore::builder()
+                .options(options())
+                .connect(server.url())
+                .await;
             Arc::new(store.unwrap())
         }
 
@@ -162,7 +165,10 @@ impl Clustered {
 impl Harness for Clustered {
     async fn store(&self) -> Arc<dyn Store> {
         let cluster = self.cluster.get_or_init(|| shared::cluster(self.flavor));
-        let store = RedisStore::connect_cluster(cluster.urls(), options()).await;
+        let store = RedisStore::builder()
+            .options(options())
+            .connect_cluster(cluster.urls())
+            .await;
         Arc::new(store.unwrap())
     }
 

@@ -18,11 +18,20 @@ enum Client {
 
 impl shared::Diagnoses for Client {
     async fn on(url: &str, options: Options) -> Self {
-        Self::Server(RedisStore::connect(url, options).await.unwrap())
+        Self::Server(
+            RedisStore::builder()
+                .options(options)
+                .connect(url)
+                .await
+                .unwrap(),
+        )
     }
 
     async fn in_cluster(cluster: &Cluster, options: Options) -> Self {
-        let store = RedisStore::connect_cluster(cluster.urls(), options).await;
+        let store = RedisStore::builder()
+            .options(options)
+            .connect_cluster(cluster.urls())
+            .await;
         Self::Cluster(store.unwrap())
     }
 

@@ -15,7 +15,11 @@ async fn a_call_whose_reply_is_noise_is_not_sent_again() {
     let server = Server::start(Flavor::System);
     let connect = async |url: String| {
         let options = Options::default().with_deadline(Duration::from_secs(3));
-        RedisStore::connect(url, options).await.unwrap()
+        RedisStore::builder()
+            .options(options)
+            .connect(url)
+            .await
+            .unwrap()
     };
     shared::is_counted_once(&server, connect).await;
 }

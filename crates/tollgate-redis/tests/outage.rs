@@ -53,7 +53,10 @@ async fn until_answered(limiter: &RateLimiter<impl Store>) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_fails_at_once_and_connects_again() {
     let server = Server::start(Flavor::System);
-    let store = RedisStore::connect(server.url(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
     let limiter = limiter(store.unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
@@ -85,7 +88,10 @@ async fn a_manager_fails_at_once_and_connects_again() {
 async fn a_server_that_hangs_is_waited_for_until_the_deadline() {
     let server = Server::start(Flavor::System);
     let options = options().with_deadline(Duration::from_millis(200));
-    let store = RedisStore::connect(server.url(), options).await;
+    let store = RedisStore::builder()
+        .options(options)
+        .connect(server.url())
+        .await;
     let limiter = limiter(store.unwrap());
     assert_eq!(limiter.check("key").await.unwrap().remaining(), 999);
 
@@ -104,7 +110,10 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_is_not_asked_for_again() {
     let server = Server::start(Flavor::System);
-    let store = RedisStore::connect(server.url(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
     let limiter = limiter(store.unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
@@ -115,7 +124,10 @@ async fn a_lost_reply_is_not_asked_for_again() {
 async fn sentinels_lead_to_a_new_primary() {
     let group = SentinelGroup::start(Flavor::System);
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
-    let store = RedisStore::connect_sentinel(urls, name, options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect_sentinel(urls, name)
+        .await;
     let limiter = limiter(store.unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
@@ -134,7 +146,10 @@ async fn sentinels_lead_to_a_new_primary() {
 async fn sentinels_lead_away_from_a_primary_that_becomes_a_replica() {
     let group = SentinelGroup::start(Flavor::System);
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
-    let store = RedisStore::connect_sentinel(urls, name, options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect_sentinel(urls, name)
+        .await;
     let limiter = limiter(store.unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
@@ -148,7 +163,10 @@ async fn sentinels_lead_away_from_a_primary_that_hangs() {
     let group = SentinelGroup::start(Flavor::System);
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
     let options = options().with_deadline(Duration::from_millis(200));
-    let store = RedisStore::connect_sentinel(urls, name, options).await;
+    let store = RedisStore::builder()
+        .options(options)
+        .connect_sentinel(urls, name)
+        .await;
     let limiter = limiter(store.unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
@@ -183,7 +201,11 @@ fn leave_a_call(group: &SentinelGroup, runtime: Runtime, is_dropped_outside: boo
     // What hangs is left behind.
     thread::spawn(move || {
         let options = Options::default().with_deadline(Duration::from_secs(60));
-        let store = runtime.block_on(RedisStore::connect_sentinel(urls, name, options));
+        let store = runtime.block_on(
+            RedisStore::builder()
+                .options(options)
+                .connect_sentinel(urls, name),
+        );
         let limiter = Arc::new(limiter(store.unwrap()));
         runtime.block_on(async {
             assert!(limiter.check("key").await.unwrap().is_allowed());
@@ -235,7 +257,11 @@ fn sentinels_are_asked_again_after_the_runtime_that_asked_has_ended() {
     let group = SentinelGroup::start(Flavor::System);
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
     let first = several_threads();
-    let store = first.block_on(RedisStore::connect_sentinel(urls, name, options()));
+    let store = first.block_on(
+        RedisStore::builder()
+            .options(options())
+            .connect_sentinel(urls, name),
+    );
     let limiter = limiter(store.unwrap());
     let old = group.primary();
     first.block_on(async {

@@ -25,7 +25,7 @@ async fn a_server_is_given_its_password() {
     let server = Server::options(Flavor::System).password("secret").start();
     let connect = |credentials: &str| {
         let url = format!("redis://{credentials}{}", server.address());
-        RedisStore::connect(url, options())
+        RedisStore::builder().options(options()).connect(url)
     };
     let_in(&server, &[]);
     decides(connect(":secret@").await).await;
@@ -36,7 +36,10 @@ async fn a_server_is_given_its_password() {
     is_misconfigured(connect("nobody:secret@").await, REFUSED);
     let other_database = format!("redis://:secret@{}/99", server.address());
     is_misconfigured(
-        RedisStore::connect(other_database, options()).await,
+        RedisStore::builder()
+            .options(options())
+            .connect(other_database)
+            .await,
         UNUSABLE,
     );
 }
@@ -44,7 +47,10 @@ async fn a_server_is_given_its_password() {
 #[tokio::test]
 async fn a_password_that_is_changed_counts_nothing() {
     let server = Server::options(Flavor::System).password("secret").start();
-    let store = RedisStore::connect(server.url(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
     let limiter = limiter(store.unwrap());
     assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
 
@@ -75,7 +81,10 @@ async fn a_password_that_is_changed_counts_nothing() {
 #[tokio::test]
 async fn a_refusal_is_no_answer_to_a_later_call() {
     let server = Server::options(Flavor::System).password("secret").start();
-    let store = RedisStore::connect(server.url(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
     let limiter = limiter(store.unwrap());
     assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
     let mut control = server.connection();
@@ -110,7 +119,10 @@ async fn until_let_in<S: Store>(limiter: &RateLimiter<S>) -> u64 {
 #[tokio::test]
 async fn a_server_that_is_full_for_a_while_is_connected_to_again() {
     let server = Server::start(Flavor::System);
-    let store = RedisStore::connect(server.url(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
     let limiter = limiter(store.unwrap());
     assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
     let mut control = server.connection();
@@ -130,7 +142,10 @@ async fn a_server_that_is_full_for_a_while_is_connected_to_again() {
 #[tokio::test]
 async fn what_a_command_is_refused_for_is_no_reason_to_connect_again() {
     let server = Server::start(Flavor::System);
-    let store = RedisStore::connect(server.url(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
     let store = store.unwrap();
     // Redis-rs tells what a transaction is refused for otherwise.
     let plain = PlainStore::new(store.connection().clone(), options(), &[]);
@@ -166,7 +181,9 @@ async fn a_cluster_is_given_its_password() {
         let urls: Vec<String> = nodes
             .map(|node| format!("redis://{credentials}{node}"))
             .collect();
-        RedisStore::connect_cluster(urls, self::options())
+        RedisStore::builder()
+            .options(self::options())
+            .connect_cluster(urls)
     };
     for node in cluster.nodes() {
         let_in(node, &[]);
@@ -241,7 +258,10 @@ async fn a_primary_is_given_its_password() {
 
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
     is_misconfigured(
-        RedisStore::connect_sentinel(urls, name, self::options()).await,
+        RedisStore::builder()
+            .options(self::options())
+            .connect_sentinel(urls, name)
+            .await,
         ASKED,
     );
 }
@@ -255,7 +275,9 @@ async fn sentinels_are_given_their_password() {
         let urls: Vec<String> = sentinels
             .map(|sentinel| format!("redis://{credentials}{sentinel}"))
             .collect();
-        RedisStore::connect_sentinel(urls, group.primary_name(), self::options())
+        RedisStore::builder()
+            .options(self::options())
+            .connect_sentinel(urls, group.primary_name())
     };
     decides(connect(":word@").await).await;
     is_misconfigured(connect("").await, ASKED);

@@ -32,7 +32,10 @@ async fn plain(server: &Server) -> PlainStore<MultiplexedConnection> {
 async fn refusals_hide_the_key() {
     for flavor in Flavor::ALL {
         let server = Server::start(flavor);
-        let store = RedisStore::connect(server.url(), options()).await;
+        let store = RedisStore::builder()
+            .options(options())
+            .connect(server.url())
+            .await;
         hides_keys(&server, &store.unwrap()).await;
     }
 }
@@ -50,7 +53,11 @@ async fn unknown_commands_hide_the_key() {
     for flavor in Flavor::ALL {
         let known = Server::start(flavor);
         let server = Server::options(flavor).args(without_commands()).start();
-        let connect = |server: &Server| RedisStore::connect(server.url(), options());
+        let connect = |server: &Server| {
+            RedisStore::builder()
+                .options(options())
+                .connect(server.url())
+        };
         let (store, other) = (connect(&server).await, connect(&known).await);
         hides_keys_of_unknown_commands(&store.unwrap(), &other.unwrap()).await;
     }
@@ -73,7 +80,10 @@ async fn a_cluster_hides_the_key() {
         .replicas(0)
         .args(without_commands())
         .start();
-    let store = RedisStore::connect_cluster(cluster.urls(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect_cluster(cluster.urls())
+        .await;
     let limit = limit();
     let check = Check::new(&limit, key(), 1);
     let store = store.unwrap();
@@ -113,14 +123,22 @@ async fn an_unknown_greeting_hides_the_password() {
     let rename = ["--rename-command", "HELLO", "HOWDY"];
     let server = Server::options(Flavor::System).args(rename).start();
     let url = server.url().replace("//", "//carol4711:dave0815@");
-    let error = RedisStore::connect(url, options()).await.unwrap_err();
+    let error = RedisStore::builder()
+        .options(options())
+        .connect(url)
+        .await
+        .unwrap_err();
     is_redacted(&error, "");
 }
 
 #[tokio::test]
 async fn what_shows_no_key_is_the_clients_own_error() {
     let server = Server::start(Flavor::System);
-    let store = RedisStore::connect(server.url(), options()).await.unwrap();
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await
+        .unwrap();
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     let limit = limit();
     let request = Request::consume(Check::new(&limit, key(), 1));

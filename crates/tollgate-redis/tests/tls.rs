@@ -53,10 +53,22 @@ async fn a_server_is_trusted_by_its_authority() {
     let authority = Authority::new();
     let server = Server::options(Flavor::System).tls(&authority).start();
     let info = with(server.url(), &authority, None);
-    let one = limiter(RedisStore::connect(info.clone(), options()).await.unwrap());
+    let one = limiter(
+        RedisStore::builder()
+            .options(options())
+            .connect(info.clone())
+            .await
+            .unwrap(),
+    );
     assert_eq!(call(&one, "alice").await, 8);
     // What is counted is counted on the server.
-    let other = limiter(RedisStore::connect(info, options()).await.unwrap());
+    let other = limiter(
+        RedisStore::builder()
+            .options(options())
+            .connect(info)
+            .await
+            .unwrap(),
+    );
     assert_eq!(call(&other, "alice").await, 7);
     assert_eq!(call(&one, "alice").await, 6);
     assert_eq!(server.command(&["DBSIZE"]).integer(), Some(1));
@@ -69,9 +81,14 @@ async fn a_server_that_nobody_vouches_for_is_refused() {
     let url = server.url();
     let settled = ErrorKind::Misconfigured;
     let hint = "trust the authority that signed it";
-    let connect = |info: ConnectionInfo| RedisStore::connect(info, options());
+    let connect = |info: ConnectionInfo| RedisStore::builder().options(options()).connect(info);
     is_refused(connect(with(url.clone(), &other, None)), settled, hint).await;
-    is_refused(RedisStore::connect(url, options()), settled, hint).await;
+    is_refused(
+        RedisStore::builder().options(options()).connect(url),
+        settled,
+        hint,
+    )
+    .await;
 
     let elsewhere = authority.certify_as(&["example.org"]);
     let options = Server::options(Flavor::System).tls_as(&authority, elsewhere);
@@ -88,12 +105,18 @@ async fn a_server_may_ask_for_a_certificate() {
     let server = options.start();
     let own = authority.certify();
     let info = with(server.url(), &authority, Some(&own));
-    let limiter = limiter(RedisStore::connect(info, self::options()).await.unwrap());
+    let limiter = limiter(
+        RedisStore::builder()
+            .options(self::options())
+            .connect(info)
+            .await
+            .unwrap(),
+    );
     assert_eq!(call(&limiter, "alice").await, 8);
 
     let none = with(server.url(), &authority, None);
     let hint = "whether it asks for a certificate";
-    let connect = RedisStore::connect(none, self::options());
+    let connect = RedisStore::builder().options(self::options()).connect(none);
     is_refused(connect, ErrorKind::Misconfigured, hint).await;
 }
 
@@ -105,16 +128,26 @@ async fn one_side_without_tls_is_soon_known() {
     let hint = "speak TLS if, and only if, the address says so";
     let as_plain = format!("redis://{}", secured.address());
     let as_secured = with(format!("rediss://{}", plain.address()), &authority, None);
-    let connect = RedisStore::connect(as_plain.clone(), options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect(as_plain.clone());
     is_refused(connect, ErrorKind::Unavailable, hint).await;
-    let connect = RedisStore::connect(as_secured.clone(), options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect(as_secured.clone());
     is_refused(connect, ErrorKind::Unavailable, hint).await;
 
-    let connect = RedisStore::connect_cluster([as_plain.clone()], options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_cluster([as_plain.clone()]);
     is_refused(connect, ErrorKind::Unavailable, hint).await;
-    let connect = RedisStore::connect_cluster([as_secured], options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_cluster([as_secured]);
     is_refused(connect, ErrorKind::Unavailable, hint).await;
-    let connect = RedisStore::connect_sentinel([as_plain], "tollgate", options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_sentinel([as_plain], "tollgate");
     is_refused(connect, ErrorKind::Unavailable, hint).await;
 }
 
@@ -123,7 +156,13 @@ async fn a_certificate_that_goes_bad_counts_nothing() {
     let authority = Authority::new();
     let server = Server::options(Flavor::System).tls(&authority).start();
     let info = with(server.url(), &authority, None);
-    let limiter = limiter(RedisStore::connect(info, options()).await.unwrap());
+    let limiter = limiter(
+        RedisStore::builder()
+            .options(options())
+            .connect(info)
+            .await
+            .unwrap(),
+    );
     assert_eq!(call(&limiter, "alice").await, 8);
 
     let another = Authority::new().certify();
@@ -157,11 +196,16 @@ async fn an_address_is_enough_for_a_server_that_the_system_trusts() {
     choose();
     let server = Server::options(Flavor::System).tls(&authority);
     let server = server.password("secret").start();
-    let store = RedisStore::connect(server.url(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
     let limiter = limiter(store.unwrap());
     assert_eq!(call(&limiter, "alice").await, 8);
 
-    let connect = RedisStore::connect(server.url().replace("secret", "wrong"), options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect(server.url().replace("secret", "wrong"));
     let hint = "refused the user or password";
     is_refused(connect, ErrorKind::Misconfigured, hint).await;
 }
@@ -205,7 +249,10 @@ async fn a_cluster_is_followed_from_addresses() {
     };
     choose();
     let cluster = secured_cluster(&authority).await;
-    let store = RedisStore::connect_cluster(cluster.urls(), options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect_cluster(cluster.urls())
+        .await;
     follows_a_slot(&cluster, &limiter(store.unwrap())).await;
 }
 
@@ -216,20 +263,32 @@ async fn a_cluster_is_followed_with_certificates() {
     let cluster = secured_cluster(&authority).await;
     let certificates = certificates(&authority, None);
     let nodes = cluster.urls();
-    let store = RedisStore::connect_cluster_with(certificates, nodes, options()).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .certificates(certificates)
+        .connect_cluster(nodes)
+        .await;
     follows_a_slot(&cluster, &limiter(store.unwrap())).await;
 
     let hint = "trust the authority that signed it";
-    let connect = RedisStore::connect_cluster(cluster.urls(), options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_cluster(cluster.urls());
     is_refused(connect, ErrorKind::Misconfigured, hint).await;
     let other = self::certificates(&Authority::new(), None);
-    let connect = RedisStore::connect_cluster_with(other, cluster.urls(), options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .certificates(other)
+        .connect_cluster(cluster.urls());
     is_refused(connect, ErrorKind::Misconfigured, hint).await;
     let none = TlsCertificates {
         client_tls: None,
         root_cert: Some(b"-----BEGIN CERTIFICATE-----\nx".into()),
     };
-    let connect = RedisStore::connect_cluster_with(none, cluster.urls(), options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .certificates(none)
+        .connect_cluster(cluster.urls());
     let hint = "with these settings";
     is_refused(connect, ErrorKind::Misconfigured, hint).await;
 }
@@ -282,6 +341,8 @@ async fn a_primary_is_followed_behind_sentinels() {
 
     let hint = "trust the authority that signed it";
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
-    let connect = RedisStore::connect_sentinel(urls, name, options());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_sentinel(urls, name);
     is_refused(connect, ErrorKind::Misconfigured, hint).await;
 }

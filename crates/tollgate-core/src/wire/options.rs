@@ -28,7 +28,7 @@ pub(super) const LONGEST_PART: usize = 200;
 /// assert_eq!(options.prefix(), "shop");
 /// # Ok::<(), tollgate_core::StoreError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Options {
     pub(super) prefix: String,
     pub(super) clock: Clock,
@@ -38,7 +38,7 @@ pub struct Options {
 }
 
 /// Which parts of keys are replaced by a keyed hash.
-#[derive(Clone)]
+#[derive(Clone, Eq, PartialEq)]
 pub(super) struct Hashing {
     pub(super) secret: [u8; 16],
     pub(super) only_long: bool,
@@ -59,8 +59,7 @@ pub enum Clock {
 
 impl Options {
     /// Returns the defaults: prefix `tollgate`, the server's clock, a deadline of 500 ms, ten
-    /// minutes of slack for a caller's clock, and keys in clear
-    /// up to 200 bytes a part.
+    /// minutes of slack for a caller's clock, and keys in clear up to 200 bytes a part.
     #[must_use]
     pub fn new() -> Self {
         Self {

@@ -33,7 +33,7 @@ impl Client for Fred {
 }
 
 async fn connect(url: &str, options: Options) -> Arc<dyn Store> {
-    let store = FredStore::connect(url, options).await;
+    let store = FredStore::builder().options(options).connect(url).await;
     Arc::new(store.expect("a server that answers"))
 }
 

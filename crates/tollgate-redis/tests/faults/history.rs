@@ -180,7 +180,10 @@ async fn process() {
     };
     let end: u64 = end.parse().unwrap();
     let options = Options::default().with_deadline(Duration::from_secs(10));
-    let store = RedisStore::connect(format!("redis://{address}"), options).await;
+    let store = RedisStore::builder()
+        .options(options)
+        .connect(format!("redis://{address}"))
+        .await;
     let store = Arc::new(store.unwrap());
     let mut callers = JoinSet::new();
     for (index, (limit, _)) in limits().into_iter().enumerate() {

@@ -19,17 +19,26 @@ impl Client for Redis {
     const NAME: &'static str = "redis";
 
     async fn server(address: &str, options: Options) -> Arc<dyn Store> {
-        let store = RedisStore::connect(format!("redis://{address}"), options).await;
+        let store = RedisStore::builder()
+            .options(options)
+            .connect(format!("redis://{address}"))
+            .await;
         Arc::new(store.expect("a server that answers"))
     }
 
     async fn cluster(addresses: &[String], options: Options) -> Arc<dyn Store> {
-        let store = RedisStore::connect_cluster(urls(addresses), options).await;
+        let store = RedisStore::builder()
+            .options(options)
+            .connect_cluster(urls(addresses))
+            .await;
         Arc::new(store.expect("a cluster that answers"))
     }
 
     async fn sentinels(addresses: &[String], name: &str, options: Options) -> Arc<dyn Store> {
-        let store = RedisStore::connect_sentinel(urls(addresses), name, options).await;
+        let store = RedisStore::builder()
+            .options(options)
+            .connect_sentinel(urls(addresses), name)
+            .await;
         Arc::new(store.expect("a primary that answers"))
     }
 }

@@ -2,7 +2,7 @@
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{Key, Limit, Quota, RateLimiter};
-use tollgate_redis::{Options, RedisStore};
+use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, shared};
 
 use crate::originals;
@@ -55,7 +55,7 @@ async fn several_keys_are_no_request_in_a_cluster() {
     }
     assert!(apart >= 19, "{apart}");
 
-    let store = RedisStore::connect_cluster(cluster.urls(), Options::default()).await;
+    let store = RedisStore::connect_cluster(cluster.urls()).await;
     let limits = [
         Limit::new("second", FixedWindow::aligned(Quota::per_second(3))).unwrap(),
         Limit::new("minute", FixedWindow::aligned(Quota::per_minute(20))).unwrap(),

@@ -13,7 +13,7 @@ use redis::{
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::lock::lock;
+use crate::connection::lock::lock;
 use crate::settings;
 
 /// How long a connection may be of no use: a slot that is being moved is asked for more often, and

@@ -7,13 +7,65 @@ use std::time::{Duration, Instant};
 
 use redis::aio::{ConnectionLike, ConnectionManager};
 use redis::{
-    Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value,
+    Client, Cmd, ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult,
+    ServerErrorKind, Value,
 };
+use tollgate_core::StoreError;
 use tollgate_core::wire::Failure;
 
+use super::builder::RedisStoreBuilder;
+use super::lock::lock;
+use super::refused::refused;
 use crate::failure;
-use crate::lock::lock;
 use crate::settings;
+use crate::store::RedisStore;
+
+impl RedisStore<ServerConnection> {
+    /// Connects to the server at `url` and returns a store on it, with the default
+    /// [`Options`](crate::Options) and the [settings](settings::manager) that a rate limiter needs.
+    ///
+    /// A connection that is lost is made again in the background; while the server refuses to let
+    /// this client in, as for a password that is being changed, calls go on to try.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if `url` is none, the
+    /// server refuses its user or password, or a certificate is refused;
+    /// [`ErrorKind::Unavailable`](tollgate_core::ErrorKind::Unavailable) if there is no server.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_redis::RedisStore;
+    ///
+    /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
+    /// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: impl IntoConnectionInfo) -> Result<Self, StoreError> {
+        RedisStore::builder().connect(url).await
+    }
+}
+
+impl RedisStoreBuilder {
+    /// Connects to the server at `url`, and returns a store on it.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisStore::connect`];
+    /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if this was set up
+    /// wrongly, or with certificates for a URL other than one of `rediss://`.
+    pub async fn connect(
+        self,
+        url: impl IntoConnectionInfo,
+    ) -> Result<RedisStore<ServerConnection>, StoreError> {
+        let client = Client::open(self.resp3_address(url)?).map_err(refused)?;
+        let options = self.options?;
+        let connection = ServerConnection::new(client).await.map_err(refused)?;
+        Ok(RedisStore::with_options(connection, options))
+    }
+}
 
 /// How long a refusal stands, before the next call asks again and sends what it has if it is let in:
 /// a server that lets nobody in is not to be asked for each call.

@@ -1,5 +1,8 @@
 //! Sends commands to a cluster, and follows them where their keys have gone.
 
+mod importers;
+
+use std::any::Any;
 use std::time::Duration;
 
 use redis::Value;
@@ -11,7 +14,8 @@ use tollgate_core::wire::{self, Call, Failure};
 
 use crate::engine::{evalsha, script_load, unlink};
 use crate::failure;
-use crate::importers::{Importers, Node, Sent};
+pub(crate) use importers::Importers;
+use importers::{Node, Sent};
 
 /// How long the first pause takes; each further one takes twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -31,16 +35,22 @@ pub(crate) struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    pub(crate) fn new(
-        connection: &'a ClusterConnection,
+    /// Returns `connection` as that of a cluster, if it is one.
+    ///
+    /// It is told by its type, of which redis-rs has one, so that nobody has to say it and nobody
+    /// can say it wrongly: without that, keys of several slots would be sent together, and
+    /// redirections not be followed.
+    pub(crate) fn of<C: 'static>(
+        connection: &'a C,
         importers: Option<&'a Importers>,
         deadline: Duration,
-    ) -> Self {
-        Self {
+    ) -> Option<Self> {
+        let connection = (connection as &dyn Any).downcast_ref()?;
+        Some(Self {
             connection,
             importers,
             deadline,
-        }
+        })
     }
 
     pub(crate) async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {

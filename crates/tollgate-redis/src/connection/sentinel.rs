@@ -8,13 +8,84 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::sentinel::SentinelClient;
-use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisFuture, RedisResult, Value};
+use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::{
+    Cmd, IntoConnectionInfo, Pipeline, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo,
+    RedisError, RedisFuture, RedisResult, Value,
+};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
+#[cfg(doc)]
+use tollgate_core::ErrorKind;
+use tollgate_core::StoreError;
 
-use crate::lock::lock;
+use super::builder::RedisStoreBuilder;
+use super::lock::lock;
+use super::refused::refused;
 use crate::settings;
+use crate::store::RedisStore;
+
+impl RedisStore<SentinelConnection> {
+    /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on
+    /// it, with the default [`Options`](crate::Options) and the settings that a rate limiter needs.
+    ///
+    /// A password in `urls` is for the Sentinels, and so is TLS.
+    /// For a server that asks for a password or TLS, make a [`SentinelConnection`] of your own.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if a URL is none, or a password or a certificate is refused;
+    /// [`ErrorKind::Unavailable`] if no Sentinel is there, or none knows a primary of `service`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_redis::RedisStore;
+    ///
+    /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
+    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
+    /// let store = RedisStore::connect_sentinel(sentinels, "mymaster").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect_sentinel<U: IntoConnectionInfo>(
+        urls: impl IntoIterator<Item = U>,
+        service: &str,
+    ) -> Result<Self, StoreError> {
+        RedisStore::builder().connect_sentinel(urls, service).await
+    }
+}
+
+impl RedisStoreBuilder {
+    /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisStore::connect_sentinel`]; [`ErrorKind::Misconfigured`] if this was set up wrongly,
+    /// or with certificates for a URL other than one of `rediss://`.
+    pub async fn connect_sentinel<U: IntoConnectionInfo>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+        service: &str,
+    ) -> Result<RedisStore<SentinelConnection>, StoreError> {
+        let sentinels: Result<Vec<_>, _> = urls.into_iter().map(|url| self.address(url)).collect();
+        let sentinels = sentinels?;
+        let options = self.options?;
+        let node = SentinelNodeConnectionInfo::default()
+            .set_tcp_settings(settings::tcp())
+            .set_redis_connection_info(
+                RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3),
+            );
+        let primary = SentinelServerType::Master;
+        let client = SentinelClient::build(sentinels, service.to_owned(), Some(node), primary);
+        let connection = SentinelConnection::new(client.map_err(refused)?).await;
+        Ok(RedisStore::with_options(
+            connection.map_err(refused)?,
+            options,
+        ))
+    }
+}
 
 /// How long to wait before Sentinels are asked again; twice as long each further time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -369,7 +440,7 @@ mod tests {
             vec!["redis://127.0.0.1:1"],
             "primary",
             None,
-            redis::sentinel::SentinelServerType::Master,
+            SentinelServerType::Master,
         );
         let shared = Shared {
             state: Mutex::new(State {

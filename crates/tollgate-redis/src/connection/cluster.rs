@@ -1,0 +1,78 @@
+//! Stores on a cluster.
+
+use redis::IntoConnectionInfo;
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+#[cfg(doc)]
+use tollgate_core::ErrorKind;
+use tollgate_core::StoreError;
+
+use super::builder::RedisStoreBuilder;
+use super::refused::refused;
+use crate::cluster::Importers;
+use crate::engine::RedisEngine;
+use crate::settings;
+use crate::store::RedisStore;
+
+impl RedisStore<ClusterConnection> {
+    /// Connects to the cluster of which `urls` are some nodes and returns a store on it, with the
+    /// default [`Options`](crate::Options) and the [settings](settings::cluster) that a rate
+    /// limiter needs.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if a URL is none, the nodes refuse its user or password, or a
+    /// certificate is refused; [`ErrorKind::Unavailable`] if none of them is there.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_redis::RedisStore;
+    ///
+    /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
+    /// let nodes = ["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"];
+    /// let store = RedisStore::connect_cluster(nodes).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect_cluster<U: IntoConnectionInfo>(
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Self, StoreError> {
+        RedisStore::builder().connect_cluster(urls).await
+    }
+}
+
+impl RedisStoreBuilder {
+    /// Connects to the cluster of which `urls` are some nodes, and returns a store on it.
+    ///
+    /// A cluster's connections take certificates from [`certificates`](Self::certificates) alone:
+    /// those that a `ConnectionInfo` holds are forgotten by redis-rs.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisStore::connect_cluster`]; [`ErrorKind::Misconfigured`] if this was set up wrongly,
+    /// or with certificates for a URL other than one of `rediss://`.
+    pub async fn connect_cluster<U: IntoConnectionInfo>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<RedisStore<ClusterConnection>, StoreError> {
+        let nodes: Result<Vec<_>, _> = urls
+            .into_iter()
+            .map(|url| self.resp3_address(url))
+            .collect();
+        let nodes = nodes?;
+        let options = self.options?;
+        let builder = settings::cluster(ClusterClientBuilder::new(nodes.iter().cloned()), &options);
+        #[cfg(feature = "tls-rustls")]
+        let builder = match self.certificates {
+            Some(certificates) => builder.certs(certificates.0),
+            None => builder,
+        };
+        let client = builder.build().map_err(refused)?;
+        let connection = client.get_async_connection().await.map_err(refused)?;
+        // The client has one password and one kind of TLS for all nodes: those of the first.
+        let importers = nodes.into_iter().next().map(Importers::new);
+        let engine = RedisEngine::new(connection, options.deadline(), importers);
+        Ok(RedisStore::of(engine, options))
+    }
+}

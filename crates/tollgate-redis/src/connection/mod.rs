@@ -1,0 +1,17 @@
+//! Connections that are a store's own, with the settings that a rate limiter needs.
+
+mod builder;
+#[cfg(feature = "cluster")]
+mod cluster;
+pub(crate) mod lock;
+mod refused;
+#[cfg(feature = "sentinel")]
+mod sentinel;
+#[cfg(feature = "connection-manager")]
+mod server;
+
+pub use builder::RedisStoreBuilder;
+#[cfg(feature = "sentinel")]
+pub use sentinel::SentinelConnection;
+#[cfg(feature = "connection-manager")]
+pub use server::ServerConnection;
