@@ -92,14 +92,19 @@ fn refusal(from: &str, to: &str) -> Option<&'static str> {
     if to == "tollgate-conformance" {
         return Some("the suite is for tests: name it under dev-dependencies");
     }
-    if to == "tollgate-testkit" && from != "tollgate-benches" {
+    let for_tests = ["tollgate-scenarios", "tollgate-testkit"];
+    if for_tests.contains(&to) && from != "tollgate-benches" && !for_tests.contains(&from) {
         return Some("real servers are for tests and benches: name it under dev-dependencies");
     }
     if to == "mockall" && from != "tollgate-mock" {
         return Some("mockall is tollgate-mock's alone");
     }
     let is_store = from.starts_with("tollgate-") && !TOPMOST.contains(&from);
-    if is_store && to.starts_with("tollgate-") && to != "tollgate-core" {
+    if is_store
+        && !for_tests.contains(&from)
+        && to.starts_with("tollgate-")
+        && to != "tollgate-core"
+    {
         return Some("of this workspace, a library may depend on tollgate-core only");
     }
     None
@@ -163,6 +168,8 @@ mod tests {
             ("tollgate-mock", "mockall"),
             ("tollgate-cli", "tollgate-memory"),
             ("tollgate-benches", "tollgate-testkit"),
+            ("tollgate-benches", "tollgate-scenarios"),
+            ("tollgate-scenarios", "tollgate-testkit"),
             ("xtask", "tollgate-core"),
         ];
         let dev = [
@@ -181,6 +188,7 @@ mod tests {
             ("tollgate-memory", "tollgate-mock"),
             ("tollgate-memory", "tollgate-conformance"),
             ("tollgate-memory", "tollgate-testkit"),
+            ("tollgate-memory", "tollgate-scenarios"),
             ("tollgate-cli", "tollgate-conformance"),
             ("tollgate-cli", "tollgate-testkit"),
             ("tollgate-conformance", "tollgate-memory"),

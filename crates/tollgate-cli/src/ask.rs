@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Key, Limit, LimitError, Operation, RateLimiter, Store, StoreError, Verdicts};
-use tollgate_redis::Options;
+use tollgate_core::{Key, Limit, LimitError, Operation, RateLimiter, StoreError, Verdicts};
+use tollgate_redis::{Operate, Options};
 
 use crate::cli::{CallOptions, SubjectOptions};
 use crate::failure::Failure;
@@ -79,7 +79,7 @@ pub(crate) fn reset(options: &SubjectOptions, output: &Output) -> Result<ExitCod
 /// Asks the server of `options` by `question`, with the limits and the key that they name.
 fn ask<T>(
     options: &SubjectOptions,
-    question: impl AsyncFnOnce(&RateLimiter<Box<dyn Store>>, Key<'_>) -> Result<T, StoreError>,
+    question: impl AsyncFnOnce(&RateLimiter<Box<dyn Operate>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<(Vec<Limit>, T), Failure> {
     let server = options.server.server()?;
     let limits = limits(&options.limits)?;

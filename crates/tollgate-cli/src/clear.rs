@@ -40,8 +40,8 @@ pub(crate) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure
     let progress = Progress::new(output.is_watched());
     let mut forgotten = None;
     let cleared = wait_for(async {
-        let store = server.connect_live(settings).await?;
-        let show = |so_far: &Cleared| {
+        let store = server.connect(settings).await?;
+        let mut show = |so_far: &Cleared| {
             if forgotten.is_none() {
                 progress.start_clearing(so_far.keys);
             }
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure
             let message = format!("{} found", Grouped(so_far.found));
             progress.reach(so_far.scanned, message);
         };
-        Ok(store.clear(&what, show).await?)
+        Ok(store.clear(&what, &mut show).await?)
     });
     progress.finish();
     let cleared = cleared.map_err(|failure| match forgotten {

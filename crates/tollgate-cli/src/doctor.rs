@@ -20,7 +20,7 @@ pub(crate) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, 
     let server = options.server.server()?;
     let settings = options.server.settings(options.clock)?;
     let diagnosis = wait_for(async {
-        let store = server.connect_live(settings).await?;
+        let store = server.connect(settings).await?;
         Ok(store.diagnose().await)
     })?;
     let answer = Answer {

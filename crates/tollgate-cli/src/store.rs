@@ -7,11 +7,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tollgate_core::{ErrorKind, Store, StoreError};
+use tollgate_core::{ErrorKind, StoreError};
 use tollgate_fred::fred::types::config::TlsConnector;
 use tollgate_fred::{FredStore, settings};
-use tollgate_redis::redis::cluster_async::ClusterConnection;
-use tollgate_redis::{Clear, Cleared, Clock, Diagnosis, Options, RedisStore, ServerConnection};
+use tollgate_redis::{Clock, Operate, Options, RedisStore};
 
 use crate::cli;
 use crate::failure::Failure;
@@ -185,16 +184,7 @@ impl Server {
     }
 
     /// Connects to the server.
-    pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Store>, Failure> {
-        Ok(match self.connect_live(options).await? {
-            Live::Fred(store) => Box::new(store),
-            Live::Redis(store) => Box::new(store),
-            Live::RedisCluster(store) => Box::new(store),
-        })
-    }
-
-    /// Connects to the server, for more than a store can be asked for.
-    pub(crate) async fn connect_live(&self, options: Options) -> Result<Live, Failure> {
+    pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Operate>, Failure> {
         if self.is_tls {
             tls::choose();
         }
@@ -213,7 +203,7 @@ impl Server {
             })
     }
 
-    async fn open(&self, options: Options) -> Result<Live, StoreError> {
+    async fn open(&self, options: Options) -> Result<Box<dyn Operate>, StoreError> {
         let unusable = |error: Box<dyn Error + Send + Sync>| {
             let message = "these are no settings to connect with";
             StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
@@ -234,46 +224,14 @@ impl Server {
                     builder.with_config(|config| config.tls = Some(tls.into()));
                 }
                 let store = FredStore::builder().options(options);
-                Live::Fred(store.connect_with(&builder).await?)
+                Box::new(store.connect_with(&builder).await?)
             }
-            Client::Redis(url) => Live::Redis(redis().connect(url.as_str()).await?),
+            Client::Redis(url) => Box::new(redis().connect(url.as_str()).await?),
             Client::RedisCluster(urls) => {
                 let urls = urls.iter().map(String::as_str);
-                Live::RedisCluster(redis().connect_cluster(urls).await?)
+                Box::new(redis().connect_cluster(urls).await?)
             }
         })
-    }
-}
-
-/// A store on a server, of whichever client.
-#[derive(Debug)]
-pub(crate) enum Live {
-    Fred(FredStore),
-    Redis(RedisStore<ServerConnection>),
-    RedisCluster(RedisStore<ClusterConnection>),
-}
-
-impl Live {
-    /// Deletes the states that `what` names.
-    pub(crate) async fn clear(
-        &self,
-        what: &Clear,
-        progress: impl FnMut(&Cleared) + Send,
-    ) -> Result<Cleared, StoreError> {
-        match self {
-            Self::Fred(store) => store.clear(what, progress).await,
-            Self::Redis(store) => store.clear(what, progress).await,
-            Self::RedisCluster(store) => store.clear(what, progress).await,
-        }
-    }
-
-    /// Returns what endangers limits.
-    pub(crate) async fn diagnose(&self) -> Diagnosis {
-        match self {
-            Self::Fred(store) => store.diagnose().await,
-            Self::Redis(store) => store.diagnose().await,
-            Self::RedisCluster(store) => store.diagnose().await,
-        }
     }
 }
 

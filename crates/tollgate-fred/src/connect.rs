@@ -50,7 +50,7 @@ impl FredStore<Client> {
     /// # }
     /// ```
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        FredStore::builder().connect(url).await
+        Self::builder().connect(url).await
     }
 
     /// Returns what sets up a store and connects it.

@@ -9,7 +9,9 @@ pub mod settings;
 mod store;
 
 pub use fred;
-pub use tollgate_core::wire::{Clear, Cleared, Clock, Diagnosis, Finding, Options, Severity};
+pub use tollgate_core::wire::{
+    Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, Severity,
+};
 
 pub use clients::Clients;
 pub use connect::FredStoreBuilder;

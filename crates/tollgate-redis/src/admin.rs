@@ -1,74 +1,31 @@
 //! Operators' commands through redis-rs: any command, to any server that a store counts on.
 
+use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{Pipeline, Value};
 use tollgate_core::StoreError;
-use tollgate_core::wire::{Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Reply};
+use tollgate_core::wire::{
+    Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Operate, Reply,
+};
 
 use crate::engine::RedisEngine;
 use crate::failure;
 use crate::store::RedisStore;
 
-impl<C> RedisStore<C>
+#[async_trait]
+impl<C> Operate for RedisStore<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    /// Deletes the states that `what` names, on the server or on every master of a cluster, and
-    /// calls `progress` after every step.
-    ///
-    /// Keys whose states are deleted start afresh. The servers go on to decide meanwhile: each step
-    /// is small. Keys of other programs and other prefixes are not touched. A state that is written
-    /// meanwhile, or whose slot moves, may be missed: clear again afterwards.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::reset`](tollgate_core::Store::reset). What was deleted before stays deleted, and
-    /// clearing may be repeated.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use tollgate_redis::{Clear, RedisStore};
-    ///
-    /// # async fn example() -> Result<(), tollgate_core::StoreError> {
-    /// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
-    /// let locked = Clear::new().ahead_by(Duration::from_secs(1));
-    /// let cleared = store.clear(&locked, |so_far| println!("{}", so_far.cleared)).await?;
-    /// assert_eq!(cleared.servers, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn clear(
+    async fn clear(
         &self,
         what: &Clear,
-        progress: impl FnMut(&Cleared) + Send,
+        progress: &mut (dyn for<'c> FnMut(&'c Cleared) + Send),
     ) -> Result<Cleared, StoreError> {
         self.wire().clear(what, progress).await
     }
 
-    /// Looks at every server that this store counts on, and returns what endangers limits there,
-    /// with what to do about each.
-    ///
-    /// It writes a few keys of its own under the store's prefix, which expire within seconds, and
-    /// deletes them.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use tollgate_redis::{RedisStore, Severity};
-    ///
-    /// # async fn example() -> Result<(), tollgate_core::StoreError> {
-    /// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
-    /// let diagnosis = store.diagnose().await;
-    /// for finding in diagnosis.findings() {
-    ///     println!("{}: {} {}", finding.severity, finding.found, finding.advice);
-    /// }
-    /// assert!(diagnosis.worst() < Severity::Serious);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn diagnose(&self) -> Diagnosis {
+    async fn diagnose(&self) -> Diagnosis {
         self.wire().diagnose().await
     }
 }

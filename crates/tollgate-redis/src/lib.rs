@@ -16,7 +16,9 @@ pub mod settings;
 mod store;
 
 pub use redis;
-pub use tollgate_core::wire::{Clear, Cleared, Clock, Diagnosis, Finding, Options, Severity};
+pub use tollgate_core::wire::{
+    Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, Severity,
+};
 
 #[cfg(any(
     feature = "cluster",

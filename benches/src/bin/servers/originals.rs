@@ -6,15 +6,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
+use tollgate_scenarios::published as systems;
+
 use crate::Problem;
 use crate::clients::{Client, RedisRs};
 use crate::keys::Keys;
 use crate::measure::Plan;
 use crate::points::Point;
 use crate::run::{Subject, erase};
-
-#[path = "../../../../crates/tollgate-redis/tests/seeds/originals.rs"]
-mod systems;
 
 /// How many keys they go around: as many as most other subjects do.
 const KEYS: usize = 1_000;

@@ -19,7 +19,7 @@ mod script;
 mod store;
 mod twin;
 
-pub use admin::{Clear, Cleared, Diagnosis, Finding, Node, Nodes, Reply, Severity};
+pub use admin::{Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, Reply, Severity};
 pub(crate) use codec::words;
 pub use engine::{Call, Engine, Failure};
 pub use no_connection::NoConnection;

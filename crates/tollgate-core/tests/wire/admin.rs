@@ -229,7 +229,7 @@ fn every_master_is_cleared_key_by_key() {
         }
     };
     let store = Fake::with(Options::new(), true, answer);
-    let cleared = now(store.clear(&Clear::new(), |_| ())).unwrap();
+    let cleared = now(store.clear(&Clear::new(), &mut |_| ())).unwrap();
     assert_eq!((cleared.servers, cleared.keys), (3, Some(6)));
     assert_eq!((cleared.found, cleared.cleared), (6, 6));
     let engine = store.engine();
@@ -276,7 +276,7 @@ fn steps_are_small() {
     });
     let what = Clear::new().ahead_by(Duration::ZERO);
     let mut steps = Vec::new();
-    let cleared = now(store.clear(&what, |so_far| steps.push(*so_far))).unwrap();
+    let cleared = now(store.clear(&what, &mut |so_far| steps.push(*so_far))).unwrap();
     assert_eq!((cleared.found, cleared.cleared), (400, 400));
     assert_eq!(cleared.keys, None);
     assert_eq!(
@@ -310,7 +310,7 @@ fn a_server_that_will_not_look_is_an_error() {
         ("LOADING dataset", ErrorKind::Unavailable),
     ] {
         let store = Fake::store(move |_| Reply::Error(line.into()));
-        let error = now(store.clear(&Clear::new(), |_| ())).unwrap_err();
+        let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         // What a service can do about a decision is no advice to those who run its server.
         assert!(!error.to_string().contains("use a store"), "{error}");
@@ -319,7 +319,7 @@ fn a_server_that_will_not_look_is_an_error() {
         assert_eq!(severity(&diagnosis, "eviction"), Severity::Unknown);
     }
     let store = Fake::store(|_| Reply::Nil);
-    let error = now(store.clear(&Clear::new(), |_| ())).unwrap_err();
+    let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
 }
 
@@ -372,7 +372,7 @@ proptest! {
         if ahead {
             what = what.ahead_by(Duration::ZERO);
         }
-        let _ = now(store.clear(&what, |_| ()));
+        let _ = now(store.clear(&what, &mut |_| ()));
         let diagnosis = now(store.diagnose());
         // Its scripts are refused.
         prop_assert_eq!(diagnosis.worst(), Severity::Serious);
@@ -403,7 +403,7 @@ fn a_state_that_may_not_be_read_is_an_error_that_does_not_show_its_key() {
         "ERR unknown command 'GET', with args beginning with: 'tollgate:a:gcra:v1:{203.0.113.7}'",
     ] {
         for what in [&ahead, &Clear::new()] {
-            let error = now(server(line).clear(what, |_| ())).unwrap_err();
+            let error = now(server(line).clear(what, &mut |_| ())).unwrap_err();
             let mut texts = vec![error.to_string(), format!("{error:?}")];
             let mut source = std::error::Error::source(&error);
             while let Some(cause) = source {
@@ -418,6 +418,6 @@ fn a_state_that_may_not_be_read_is_an_error_that_does_not_show_its_key() {
         let diagnosis = now(server(line).diagnose());
         assert_eq!(severity(&diagnosis, "states ahead"), Severity::Unknown);
     }
-    let cleared = now(server("WRONGTYPE not a string").clear(&ahead, |_| ())).unwrap();
+    let cleared = now(server("WRONGTYPE not a string").clear(&ahead, &mut |_| ())).unwrap();
     assert_eq!((cleared.found, cleared.skipped), (0, 1));
 }

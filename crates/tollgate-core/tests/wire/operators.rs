@@ -227,7 +227,7 @@ fn masters_are_asked_for_ten_times() {
     for (failures, is_found) in [(0, true), (1, true), (9, true), (10, false)] {
         let store = cluster(16_383, Reply::Nil);
         store.engine().failures.store(failures, Relaxed);
-        let cleared = now(store.clear(&Clear::new(), |_| ()));
+        let cleared = now(store.clear(&Clear::new(), &mut |_| ()));
         let asked = store.engine().sent("CLUSTER").len();
         assert_eq!(asked, usize::from(is_found), "{failures}");
         // The first master then answers nothing that a scan would.
@@ -257,7 +257,7 @@ fn progress_never_passes_what_the_servers_hold() {
             _ => Reply::Nil,
         });
         let mut scanned = Vec::new();
-        let cleared = now(store.clear(&Clear::new(), |so_far| scanned.push(so_far.scanned)));
+        let cleared = now(store.clear(&Clear::new(), &mut |so_far| scanned.push(so_far.scanned)));
         assert_eq!(scanned, expected, "{held:?}");
         assert_eq!(cleared.unwrap().scanned, *expected.last().unwrap());
     }
@@ -277,13 +277,14 @@ fn only_the_keys_of_one_limit_are_scanned_for_it() {
     ] {
         assert!(!what.is_dry_run() && what.clone().dry_run().is_dry_run());
         let store = holding(vec![Duration::ZERO]);
-        let cleared = now(store.clear(&what, |_| ())).unwrap();
+        let cleared = now(store.clear(&what, &mut |_| ())).unwrap();
         assert_eq!((cleared.found, cleared.cleared, cleared.skipped), (1, 1, 0));
         assert_eq!(store.engine().sent("SCAN")[0].1[3], pattern);
-        let counted = now(holding(vec![Duration::ZERO]).clear(&what.dry_run(), |_| ())).unwrap();
+        let counted =
+            now(holding(vec![Duration::ZERO]).clear(&what.dry_run(), &mut |_| ())).unwrap();
         assert_eq!((counted.found, counted.cleared), (1, 0));
     }
-    let other = now(holding(vec![Duration::ZERO]).clear(&named(&["b"]), |_| ())).unwrap();
+    let other = now(holding(vec![Duration::ZERO]).clear(&named(&["b"]), &mut |_| ())).unwrap();
     assert_eq!((other.found, other.skipped), (0, 0));
 }
 
@@ -291,7 +292,7 @@ fn only_the_keys_of_one_limit_are_scanned_for_it() {
 fn states_ahead_by_no_more_than_was_said_stay() {
     let secs = Duration::from_secs;
     let store = holding(vec![secs(4), secs(5), secs(6)]);
-    let cleared = now(store.clear(&Clear::new().ahead_by(secs(5)), |_| ())).unwrap();
+    let cleared = now(store.clear(&Clear::new().ahead_by(secs(5)), &mut |_| ())).unwrap();
     assert_eq!((cleared.found, cleared.skipped), (1, 0));
     // A state that is gone by the time that it is read is neither found nor passed over.
     let gone = Fake::store(|words| match words[0].as_str() {
@@ -299,7 +300,7 @@ fn states_ahead_by_no_more_than_was_said_stay() {
         "TIME" => time(0),
         _ => Reply::Nil,
     });
-    let cleared = now(gone.clear(&Clear::new().ahead_by(secs(5)), |_| ())).unwrap();
+    let cleared = now(gone.clear(&Clear::new().ahead_by(secs(5)), &mut |_| ())).unwrap();
     assert_eq!((cleared.found, cleared.skipped), (0, 0));
 }
 
@@ -314,7 +315,7 @@ fn a_refused_deletion_is_an_error_unless_the_key_is_elsewhere_in_a_cluster() {
                 _ => Reply::Nil,
             }
         });
-        let cleared = now(store.clear(&Clear::new(), |_| ()));
+        let cleared = now(store.clear(&Clear::new(), &mut |_| ()));
         let cleared = cleared.map(|cleared| (cleared.found, cleared.cleared));
         (
             cleared.map_err(|error| error.kind()),

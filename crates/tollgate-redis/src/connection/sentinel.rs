@@ -78,7 +78,7 @@ impl RedisStoreBuilder {
                 RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3),
             );
         let primary = SentinelServerType::Master;
-        let client = SentinelClient::build(sentinels, service.to_owned(), Some(node), primary);
+        let client = SentinelClient::build(sentinels, service, Some(node), primary);
         let connection = SentinelConnection::new(client.map_err(refused)?).await;
         Ok(RedisStore::with_options(
             connection.map_err(refused)?,

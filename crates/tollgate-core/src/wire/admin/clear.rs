@@ -117,7 +117,7 @@ impl<E: Nodes> WireStore<E> {
     pub async fn clear(
         &self,
         what: &Clear,
-        mut progress: impl FnMut(&Cleared) + Send,
+        progress: &mut (dyn FnMut(&Cleared) + Send),
     ) -> Result<Cleared, StoreError> {
         let sender = Sender {
             engine: self.engine(),
@@ -141,7 +141,7 @@ impl<E: Nodes> WireStore<E> {
             prefix: self.options().prefix(),
         };
         for (master, size) in masters.iter().zip(sizes) {
-            run.clear(&master.node, size, &mut cleared, &mut progress)
+            run.clear(&master.node, size, &mut cleared, progress)
                 .await?;
         }
         Ok(cleared)
@@ -162,7 +162,7 @@ impl<E: Nodes> Run<'_, E> {
         node: &Node,
         size: Option<u64>,
         cleared: &mut Cleared,
-        progress: &mut (impl FnMut(&Cleared) + Send),
+        progress: &mut (dyn FnMut(&Cleared) + Send),
     ) -> Result<(), StoreError> {
         let limit = match self.what.limits.as_slice() {
             [limit] => Some(limit.as_str()),

@@ -1,8 +1,7 @@
-//! `Nodes`: commands for operators, sent to each server that a store counts on.
+//! `Operate`: what an operator does to the servers that a store counts on.
 //!
-//! [`WireStore::clear`](super::WireStore::clear) and
-//! [`WireStore::diagnose`](super::WireStore::diagnose) are written here once, over what a client
-//! crate brings. Every exchange has the store's deadline, and none is large: a server that answers
+//! It is written here once, for [`WireStore`](super::WireStore), over what a client crate brings:
+//! [`Nodes`]. Every exchange has the store's deadline, and none is large: a server that answers
 //! decisions meanwhile is never held for long.
 
 mod clear;
@@ -20,16 +19,67 @@ use std::future;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::engine::{Engine, Failure};
 use super::fault::{self, Effect};
 use super::plain::Command;
 use super::redact;
 use super::store::until;
 use crate::error::{ErrorKind, StoreError};
+use crate::store::Store;
 
 /// How often the nodes of a cluster are asked which masters there are, and how long to wait between.
 const ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// A store on servers, for those who run them.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::StoreError;
+/// use tollgate_core::wire::{Clear, Operate, Severity};
+///
+/// /// Frees the keys that were counted by a clock that was ahead, and warns of what is set up
+/// /// wrongly.
+/// async fn repair(store: &impl Operate) -> Result<u64, StoreError> {
+///     for finding in store.diagnose().await.findings() {
+///         if finding.severity == Severity::Serious {
+///             println!("{} {}", finding.found, finding.advice);
+///         }
+///     }
+///     let locked = Clear::new().ahead_by(Duration::from_secs(1));
+///     let cleared = store.clear(&locked, &mut |so_far| println!("{}", so_far.cleared)).await?;
+///     Ok(cleared.cleared)
+/// }
+/// ```
+#[async_trait]
+pub trait Operate: Store {
+    /// Deletes the states that `what` names, on the server or on every master of a cluster, and
+    /// calls `progress` after every step.
+    ///
+    /// Keys whose states are deleted start afresh. The servers go on to decide meanwhile: each step
+    /// is small. Keys of other programs and other prefixes are not touched. A state that is written
+    /// meanwhile, or whose slot moves, may be missed: clear again afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::reset`]. What was deleted before stays deleted, and clearing may be repeated.
+    async fn clear(
+        &self,
+        what: &Clear,
+        progress: &mut (dyn for<'c> FnMut(&'c Cleared) + Send),
+    ) -> Result<Cleared, StoreError>;
+
+    /// Looks at every server that this store counts on, and returns what endangers limits there,
+    /// with what to do about each.
+    ///
+    /// It writes a few keys of its own under the store's prefix, which expire within seconds, and
+    /// deletes them.
+    async fn diagnose(&self) -> Diagnosis;
+}
 
 /// An [`Engine`] that can send any command to a given server.
 ///

@@ -1,0 +1,66 @@
+//! What is set before a store connects, and the longest and the shortest times that can be.
+
+use std::time::Duration;
+
+use tollgate_fred::{Clock, ErrorKind, FredStore, Options, settings};
+use tollgate_scenarios::extremes as shared;
+use tollgate_testkit::{Cluster, Flavor, Server};
+
+#[tokio::test]
+async fn a_server_takes_extreme_times() {
+    let server = Server::start(Flavor::System);
+    let url = server.url();
+    shared::are_taken(|options| FredStore::builder().options(options).connect(&url)).await;
+    shared::are_taken(|options| FredStore::builder().options(options).connect_pool(&url, 2)).await;
+}
+
+#[tokio::test]
+async fn a_cluster_takes_extreme_times() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let url = format!("redis-cluster://{}", cluster.addresses()[0]);
+    shared::are_taken(|options| FredStore::builder().options(options).connect(&url)).await;
+}
+
+#[tokio::test]
+async fn what_is_set_is_what_the_store_has() {
+    let server = Server::start(Flavor::System);
+    let store = FredStore::connect(&server.url()).await.unwrap();
+    assert_eq!(*store.options(), Options::new());
+    let all = FredStore::builder()
+        .hashed_long_keys([1; 16])
+        .caller_slack(Duration::from_secs(1))
+        .clock(Clock::Caller)
+        .deadline(Duration::from_secs(2))
+        .prefix("shop");
+    let store = all.connect(&server.url()).await.unwrap();
+    let options = Options::new()
+        .with_hashed_long_keys([1; 16])
+        .with_caller_slack(Duration::from_secs(1))
+        .with_clock(Clock::Caller)
+        .with_deadline(Duration::from_secs(2))
+        .with_prefix("shop")
+        .unwrap();
+    assert_eq!(*store.options(), options);
+    let more = FredStore::builder()
+        .options(options.clone())
+        .hashed_keys([2; 16]);
+    let store = more.connect_pool(&server.url(), 1).await.unwrap();
+    assert_eq!(*store.options(), options.with_hashed_keys([2; 16]));
+}
+
+#[tokio::test]
+async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
+    // Nothing listens there: the prefix is told first, and is not forgotten for what is set later.
+    let wrong = || FredStore::builder().prefix("a b").deadline(Duration::ZERO);
+    let url = "redis://127.0.0.1:1";
+    let builder = settings::builder(url, &Options::new()).unwrap();
+    let errors = [
+        wrong().connect(url).await.unwrap_err(),
+        wrong().connect_pool(url, 2).await.unwrap_err(),
+        wrong().connect_with(&builder).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert!(error.to_string().contains("\"a b\""), "{error}");
+    }
+}

@@ -1,0 +1,38 @@
+//! Faults on real servers while calls go on: what is admitted, what is counted, and for how long.
+
+use std::sync::Arc;
+
+use tollgate_core::Store;
+use tollgate_fred::{FredStore, Options};
+
+use tollgate_scenarios::faults;
+use tollgate_scenarios::faults::Client;
+
+struct Fred;
+
+impl Client for Fred {
+    const NAME: &'static str = "fred";
+
+    async fn server(address: &str, options: Options) -> Arc<dyn Store> {
+        connect(&format!("redis://{address}"), options).await
+    }
+
+    async fn cluster(addresses: &[String], options: Options) -> Arc<dyn Store> {
+        let nodes = addresses.join("&node=");
+        let nodes = nodes.replacen("&node=", "?node=", 1);
+        connect(&format!("redis-cluster://{nodes}"), options).await
+    }
+
+    async fn sentinels(addresses: &[String], name: &str, options: Options) -> Arc<dyn Store> {
+        let nodes = addresses.join("&node=");
+        let nodes = nodes.replacen("&", &format!("/0?sentinelServiceName={name}&"), 1);
+        connect(&format!("redis-sentinel://{nodes}"), options).await
+    }
+}
+
+async fn connect(url: &str, options: Options) -> Arc<dyn Store> {
+    let store = FredStore::builder().options(options).connect(url).await;
+    Arc::new(store.expect("a server that answers"))
+}
+
+faults!(Fred);

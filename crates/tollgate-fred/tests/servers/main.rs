@@ -1,0 +1,13 @@
+//! The stores on real servers: what they are sent, told, and survive.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod clear;
+mod cluster;
+mod diagnose;
+mod extremes;
+mod faults;
+mod garbled;
+mod outage;
+mod redacted;
+mod secured;

@@ -1,0 +1,191 @@
+//! States are cleared in bulk, on one server and in a cluster whose slots move.
+
+use std::slice;
+use std::time::Duration;
+
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::{Check, ErrorKind, Limit, Quota, Request, Store};
+use tollgate_redis::redis::Client;
+use tollgate_redis::{Clear, Operate, PlainStore, RedisStore, settings};
+use tollgate_scenarios::clear as shared;
+use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
+
+use shared::{clears_many_in_small_steps, clears_what_is_ahead, cluster, options, snapshot};
+
+async fn clears_a_server(flavor: Flavor) {
+    let server = Server::start(flavor);
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect(server.url())
+        .await;
+    clears_what_is_ahead(store.unwrap(), &[server], "shop").await;
+}
+
+#[tokio::test]
+async fn only_states_ahead_are_cleared_on_redis_system() {
+    clears_a_server(Flavor::System).await;
+}
+
+#[tokio::test]
+async fn only_states_ahead_are_cleared_on_redis_6_2() {
+    clears_a_server(Flavor::Redis62).await;
+}
+
+#[tokio::test]
+async fn only_states_ahead_are_cleared_on_valkey_9_1() {
+    clears_a_server(Flavor::Valkey91).await;
+}
+
+#[tokio::test]
+async fn only_states_ahead_are_cleared_in_a_cluster() {
+    let cluster = cluster();
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect_cluster(cluster.urls())
+        .await;
+    clears_what_is_ahead(store.unwrap(), cluster.nodes(), "shop").await;
+}
+
+#[tokio::test]
+async fn only_states_ahead_are_cleared_behind_sentinels() {
+    let group = SentinelGroup::start(Flavor::System);
+    let urls = group.sentinel_urls();
+    let name = group.primary_name();
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect_sentinel(urls, name)
+        .await;
+    let primary = slice::from_ref(group.primary());
+    clears_what_is_ahead(store.unwrap(), primary, "shop").await;
+}
+
+#[tokio::test]
+async fn many_keys_are_cleared_in_small_steps_on_a_server() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect(server.url())
+        .await;
+    clears_many_in_small_steps(store.unwrap(), &[server], "shop").await;
+}
+
+#[tokio::test]
+async fn many_keys_are_cleared_in_small_steps_in_a_cluster() {
+    let cluster = cluster();
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect_cluster(cluster.urls())
+        .await;
+    clears_many_in_small_steps(store.unwrap(), cluster.nodes(), "shop").await;
+}
+
+#[tokio::test]
+async fn keys_of_a_slot_that_is_moving_are_cleared() {
+    let cluster = cluster();
+    let store = RedisStore::builder()
+        .options(options("shop"))
+        .connect_cluster(cluster.urls())
+        .await;
+    let store = store.unwrap();
+    let slot = Cluster::slot_of("moving");
+    let from = cluster.master_of(slot);
+    for number in 0..20 {
+        let key = format!("shop:bucket:gcra:v1:{{moving}}:{number}");
+        assert_eq!(from.command(&["SET", &key, "x"]).error(), None);
+    }
+    let mut nodes = cluster.nodes().iter();
+    let to = nodes.find(|node| node.port() != from.port()).unwrap();
+    let migration = cluster.begin_migration(slot, to);
+    assert_eq!(migration.move_keys(7), 7);
+    let cleared = store.clear(&Clear::new(), &mut |_| ()).await.unwrap();
+    assert_eq!(cleared.found, 20);
+    assert_eq!(snapshot(cluster.nodes(), |_| true).len(), 0);
+    migration.finish();
+}
+
+/// Counters without scripts are told apart by when their window begins, or how long they have left.
+#[tokio::test]
+async fn counters_without_scripts_are_cleared_too() {
+    let server = Server::start(Flavor::System);
+    let client = Client::open(server.url()).unwrap();
+    let config = settings::connection();
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    let connection = connection.await.unwrap();
+    let day = Quota::per_day(5);
+    let limits = [
+        Limit::new("aligned", FixedWindow::aligned(day)).unwrap(),
+        Limit::new("anchored", FixedWindow::anchored(day)).unwrap(),
+    ];
+    let plain = PlainStore::new(connection.clone(), options("shop"), &limits).unwrap();
+    for limit in &limits {
+        let check = Check::new(limit, "alice", 1);
+        let _ = plain.decide(Request::consume(check)).await.unwrap();
+    }
+    let keys: Vec<String> = snapshot(slice::from_ref(&server), |_| true)
+        .into_keys()
+        .collect();
+    let store = RedisStore::with_options(connection, options("shop"));
+    let what = Clear::new().ahead_by(Duration::from_secs(1));
+    let cleared = store
+        .clear(&what.clone().dry_run(), &mut |_| ())
+        .await
+        .unwrap();
+    assert_eq!((cleared.found, cleared.skipped), (0, 0), "{keys:?}");
+
+    // As they are left by a clock that was ahead by two days.
+    let (aligned, window) = keys[0].split_once(":{").unwrap();
+    let (aligned, number) = aligned.rsplit_once('-').unwrap();
+    let number: u64 = number.parse().unwrap();
+    let ahead = format!("{aligned}-{}:{{{window}", number + 2);
+    server.command(&["SET", &ahead, "x", "PX", "999999999"]);
+    let three_days = (3 * 86_400_000).to_string();
+    server.command(&["PEXPIRE", &keys[1], &three_days]);
+    let cleared = store.clear(&what, &mut |_| ()).await.unwrap();
+    assert_eq!((cleared.found, cleared.cleared, cleared.skipped), (2, 2, 0));
+    let left = snapshot(slice::from_ref(&server), |_| true);
+    assert_eq!(left.into_keys().collect::<Vec<_>>(), &keys[..1]);
+    store.clear(&Clear::new(), &mut |_| ()).await.unwrap();
+    assert_eq!(snapshot(&[server], |_| true).len(), 0);
+}
+
+/// Whoever may not look for keys, or delete them, is told so, and nothing is deleted.
+#[tokio::test]
+async fn users_who_may_not_clear_are_told_so() {
+    let server = Server::start(Flavor::System);
+    server.command(&["SET", "shop:a:gcra:v1:{k}", "x"]);
+    let commands = [
+        "+scan", "+unlink", "+dbsize", "+get", "+lindex", "+pttl", "+time",
+    ];
+    for (missing, is_needed) in [
+        ("+scan", true),
+        ("+unlink", true),
+        ("+dbsize", false),
+        ("+get", false),
+    ] {
+        let user = &missing[1..];
+        let mut words = vec!["ACL", "SETUSER", user, "on", ">secret", "~shop:*", "+ping"];
+        words.extend(commands.iter().filter(|name| **name != missing));
+        assert_eq!(server.command(&words).text(), Some("OK"));
+        let url = format!("redis://{user}:secret@{}", server.address());
+        let store = RedisStore::builder()
+            .options(options("shop"))
+            .connect(url)
+            .await
+            .unwrap();
+        let what = Clear::new().ahead_by(Duration::ZERO);
+        let cleared = store.clear(&what, &mut |_| ()).await;
+        // A state that may not be read could lie ahead.
+        let fails = ["+scan", "+get"].contains(&missing);
+        assert_eq!(cleared.is_err(), fails, "{cleared:?}");
+        if let Ok(cleared) = cleared {
+            assert_eq!((cleared.found, cleared.skipped), (0, 1));
+            assert_eq!(cleared.keys.is_none(), missing == "+dbsize");
+        }
+        if is_needed {
+            let error = store.clear(&Clear::new(), &mut |_| ()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured);
+            assert!(error.to_string().contains("grant"), "{error}");
+            assert_eq!(server.command(&["DBSIZE"]).integer(), Some(1));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Servers that are set up wrongly are found out, each in its way.
+
+use tollgate_redis::{Operate, Options, RedisStore};
+use tollgate_scenarios::diagnose::{self as shared, Client};
+use tollgate_testkit::Cluster;
+
+struct Redis;
+
+impl Client for Redis {
+    async fn server(url: &str, options: Options) -> Box<dyn Operate> {
+        let store = RedisStore::builder().options(options).connect(url).await;
+        Box::new(store.unwrap())
+    }
+
+    async fn cluster(cluster: &Cluster, options: Options) -> Box<dyn Operate> {
+        let builder = RedisStore::builder().options(options);
+        Box::new(builder.connect_cluster(cluster.urls()).await.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_set_up_well_has_no_warnings() {
+    shared::finds_nothing_wrong::<Redis>().await;
+}
+
+#[tokio::test]
+async fn settings_that_endanger_limits_are_reported() {
+    shared::finds_dangerous_settings::<Redis>().await;
+}
+
+#[tokio::test]
+async fn replicas_that_writes_do_not_wait_for_are_reported() {
+    shared::finds_replicas_that_are_not_waited_for::<Redis>().await;
+}
+
+#[tokio::test]
+async fn commands_that_a_user_lacks_are_named() {
+    shared::finds_what_a_user_lacks::<Redis>().await;
+}
+
+#[tokio::test]
+async fn slow_and_silent_servers_are_reported() {
+    shared::finds_slow_servers::<Redis>().await;
+}
+
+#[tokio::test]
+async fn states_ahead_of_the_clock_are_reported() {
+    shared::finds_states_ahead::<Redis>().await;
+}
+
+#[tokio::test]
+async fn missing_slots_and_masters_of_a_cluster_are_reported() {
+    shared::finds_what_a_cluster_lacks::<Redis>().await;
+}

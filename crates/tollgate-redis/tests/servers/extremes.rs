@@ -1,0 +1,82 @@
+//! What is set before a store connects, and the longest and the shortest times that can be.
+
+use std::time::Duration;
+
+use tollgate_redis::{Clock, ErrorKind, Options, RedisStore};
+use tollgate_scenarios::extremes as shared;
+use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
+
+#[tokio::test]
+async fn a_server_takes_extreme_times() {
+    let server = Server::start(Flavor::System);
+    shared::are_taken(|options| RedisStore::builder().options(options).connect(server.url())).await;
+}
+
+#[tokio::test]
+async fn a_cluster_takes_extreme_times() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    shared::are_taken(|options| {
+        RedisStore::builder()
+            .options(options)
+            .connect_cluster(cluster.urls())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sentinels_take_extreme_times() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let connect = |options| {
+        RedisStore::builder()
+            .options(options)
+            .connect_sentinel(urls.clone(), name)
+    };
+    shared::are_taken(connect).await;
+}
+
+#[tokio::test]
+async fn what_is_set_is_what_the_store_has() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url()).await.unwrap();
+    assert_eq!(*store.options(), Options::new());
+    let all = RedisStore::builder()
+        .hashed_long_keys([1; 16])
+        .caller_slack(Duration::from_secs(1))
+        .clock(Clock::Caller)
+        .deadline(Duration::from_secs(2))
+        .prefix("shop");
+    let store = all.connect(server.url()).await.unwrap();
+    let options = Options::new()
+        .with_hashed_long_keys([1; 16])
+        .with_caller_slack(Duration::from_secs(1))
+        .with_clock(Clock::Caller)
+        .with_deadline(Duration::from_secs(2))
+        .with_prefix("shop")
+        .unwrap();
+    assert_eq!(*store.options(), options);
+    let more = RedisStore::builder()
+        .options(options.clone())
+        .hashed_keys([2; 16]);
+    let store = more.connect(server.url()).await.unwrap();
+    assert_eq!(*store.options(), options.with_hashed_keys([2; 16]));
+}
+
+#[tokio::test]
+async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
+    // Nothing listens there: the prefix is told first, and is not forgotten for what is set later.
+    let wrong = || RedisStore::builder().prefix("a b").deadline(Duration::ZERO);
+    let url = "redis://127.0.0.1:1";
+    let errors = [
+        wrong().connect(url).await.unwrap_err(),
+        wrong().connect_cluster([url]).await.unwrap_err(),
+        wrong()
+            .connect_sentinel([url], "primary")
+            .await
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert!(error.to_string().contains("\"a b\""), "{error}");
+    }
+}

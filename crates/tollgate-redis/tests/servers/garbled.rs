@@ -1,0 +1,21 @@
+//! A reply that is noise: the call is counted once, and the error says that it was no answer.
+
+use std::time::Duration;
+
+use tollgate_redis::{Options, RedisStore};
+use tollgate_scenarios::garbled as shared;
+use tollgate_testkit::{Flavor, Server};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_whose_reply_is_noise_is_not_sent_again() {
+    let server = Server::start(Flavor::System);
+    let connect = async |url: String| {
+        let options = Options::default().with_deadline(Duration::from_secs(3));
+        RedisStore::builder()
+            .options(options)
+            .connect(url)
+            .await
+            .unwrap()
+    };
+    shared::is_counted_once(&server, connect).await;
+}

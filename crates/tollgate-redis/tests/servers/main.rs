@@ -1,0 +1,16 @@
+//! The stores on real servers: what they are sent, told, and survive.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod clear;
+mod cluster;
+mod diagnose;
+mod extremes;
+mod faults;
+mod garbled;
+mod outage;
+mod passwords;
+mod plain;
+mod published;
+mod redacted;
+mod tls;

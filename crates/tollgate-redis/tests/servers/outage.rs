@@ -1,0 +1,277 @@
+//! A server that goes away and comes back: calls fail at once meanwhile, and none is counted twice.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store};
+use tollgate_redis::{Options, RedisStore};
+use tollgate_scenarios::lost;
+use tollgate_testkit::{Flavor, SentinelGroup, Server};
+
+/// How long a call may take that fails at once, on a machine that is busy with other tests.
+const AT_ONCE: Duration = Duration::from_secs(2);
+const DEADLINE: Duration = Duration::from_secs(3);
+
+fn options() -> Options {
+    Options::default().with_deadline(DEADLINE)
+}
+
+fn limiter<S: Store>(store: S) -> RateLimiter<S> {
+    let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(1_000)));
+    RateLimiter::new(store, [limit.unwrap()]).unwrap()
+}
+
+/// Calls until it is answered, and returns how many calls failed, each of them at once.
+async fn until_answered(limiter: &RateLimiter<impl Store>) -> usize {
+    let started = Instant::now();
+    let mut failed = 0;
+    loop {
+        let called = Instant::now();
+        match limiter.check("key").await {
+            Ok(_) => return failed,
+            Err(error) => {
+                assert!(
+                    called.elapsed() < AT_ONCE,
+                    "{:?}: {error}",
+                    called.elapsed()
+                );
+                failed += 1;
+            }
+        }
+        assert!(started.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_fails_at_once_and_connects_again() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    server.kill();
+    // Until the connection is known to be lost, a call may have been sent.
+    let killed = Instant::now();
+    while limiter.check("key").await.unwrap_err().kind() == ErrorKind::Unknown {
+        assert!(
+            killed.elapsed() < Duration::from_secs(10),
+            "it is not noticed"
+        );
+    }
+    for _ in 0..10 {
+        let called = Instant::now();
+        let error = limiter.check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(
+            error.is_retryable() && called.elapsed() < AT_ONCE,
+            "{error}"
+        );
+    }
+
+    server.restart();
+    assert!(until_answered(&limiter).await <= 10);
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_is_waited_for_until_the_deadline() {
+    let server = Server::start(Flavor::System);
+    let options = options().with_deadline(Duration::from_millis(200));
+    let store = RedisStore::builder()
+        .options(options)
+        .connect(server.url())
+        .await;
+    let limiter = limiter(store.unwrap());
+    assert_eq!(limiter.check("key").await.unwrap().remaining(), 999);
+
+    server.pause();
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    let error = limiter.peek("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    server.resume();
+    // What was given up is executed nevertheless, once.
+    until_answered(&limiter).await;
+    assert_eq!(limiter.peek("key").await.unwrap().remaining(), 997);
+}
+
+/// The server runs the call, and the connection is cut before its reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_is_not_asked_for_again() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    lost::is_not_asked_for_again(limiter, &server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_lead_to_a_new_primary() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let store = RedisStore::builder()
+        .options(options())
+        .connect_sentinel(urls, name)
+        .await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let old = group.primary();
+    old.kill();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let new = tokio::task::block_in_place(|| group.wait_for_failover(old));
+    until_answered(&limiter).await;
+    assert_ne!(new.port(), old.port());
+    assert!(new.command(&["DBSIZE"]).integer() >= Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_lead_away_from_a_primary_that_becomes_a_replica() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let store = RedisStore::builder()
+        .options(options())
+        .connect_sentinel(urls, name)
+        .await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    tokio::task::block_in_place(|| group.failover());
+    until_answered(&limiter).await;
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_lead_away_from_a_primary_that_hangs() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let options = options().with_deadline(Duration::from_millis(200));
+    let store = RedisStore::builder()
+        .options(options)
+        .connect_sentinel(urls, name)
+        .await;
+    let limiter = limiter(store.unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let old = group.primary();
+    old.pause();
+    until_answered(&limiter).await;
+    assert_ne!(group.primary().port(), old.port());
+    old.resume();
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+}
+
+fn several_threads() -> Runtime {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.unwrap()
+}
+
+fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Connects in a runtime, and calls a primary that hangs and is not trusted any more; then ends the
+/// runtime with the call, or drops the call outside of it.
+fn leave_a_call(group: &SentinelGroup, runtime: Runtime, is_dropped_outside: bool) {
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let primary = group.primary();
+    let (over, is_over) = mpsc::channel();
+    let (connected, is_connected) = mpsc::channel();
+    let (paused, is_paused) = mpsc::channel::<()>();
+    // What hangs is left behind.
+    thread::spawn(move || {
+        let options = Options::default().with_deadline(Duration::from_secs(60));
+        let store = runtime.block_on(
+            RedisStore::builder()
+                .options(options)
+                .connect_sentinel(urls, name),
+        );
+        let limiter = Arc::new(limiter(store.unwrap()));
+        runtime.block_on(async {
+            assert!(limiter.check("key").await.unwrap().is_allowed());
+            tokio::time::sleep(Duration::from_millis(1_200)).await;
+        });
+        connected.send(()).unwrap();
+        is_paused.recv().unwrap();
+
+        let mut call = Box::pin({
+            let limiter = Arc::clone(&limiter);
+            async move { limiter.check("key").await.is_ok() }
+        });
+        let in_flight = Duration::from_millis(200);
+        if is_dropped_outside {
+            let answer =
+                runtime.block_on(async { tokio::time::timeout(in_flight, &mut call).await });
+            assert!(answer.is_err(), "the primary does not hang");
+            drop(call);
+        } else {
+            let call = runtime.spawn(call);
+            runtime.block_on(async { tokio::time::sleep(in_flight).await });
+            assert!(!call.is_finished(), "the primary does not hang");
+            drop(runtime);
+        }
+        over.send(()).unwrap();
+    });
+    let patience = Duration::from_secs(20);
+    is_connected.recv_timeout(patience).unwrap();
+    primary.pause();
+    paused.send(()).unwrap();
+    let outcome = is_over.recv_timeout(patience);
+    primary.resume();
+    outcome.unwrap();
+}
+
+#[test]
+fn a_call_to_sentinels_ends_with_its_runtime_or_outside_of_it() {
+    // No failover meanwhile.
+    let group = SentinelGroup::options(Flavor::System).down_after(Duration::from_secs(60));
+    let group = group.start();
+    for is_dropped_outside in [false, true] {
+        leave_a_call(&group, several_threads(), is_dropped_outside);
+        leave_a_call(&group, one_thread(), is_dropped_outside);
+    }
+}
+
+#[test]
+fn sentinels_are_asked_again_after_the_runtime_that_asked_has_ended() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let first = several_threads();
+    let store = first.block_on(
+        RedisStore::builder()
+            .options(options())
+            .connect_sentinel(urls, name),
+    );
+    let limiter = limiter(store.unwrap());
+    let old = group.primary();
+    first.block_on(async {
+        assert!(limiter.check("key").await.unwrap().is_allowed());
+        old.kill();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let error = limiter.check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    });
+    drop(first);
+
+    group.wait_for_failover(old);
+    several_threads().block_on(async {
+        until_answered(&limiter).await;
+        assert!(limiter.check("key").await.unwrap().is_allowed());
+    });
+}

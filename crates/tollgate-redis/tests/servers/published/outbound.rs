@@ -1,0 +1,60 @@
+//! Calls to somebody else's service, which limits them: what of one's own limits it refuses.
+
+use std::time::Duration;
+
+use tollgate_core::Quota;
+use tollgate_core::algorithm::{Algorithm, FixedWindow, Gcra, SlidingLog};
+
+use super::support::{Limiter, Place, START_MS, admitted_at, at_ms, log};
+
+/// How much longer some calls travel than others.
+const JITTER_MS: u64 = 50;
+
+/// Calls a service a hundred times, as early as `own` allows but for a pause after the first call,
+/// and returns how many of the calls it refuses: it lets five arrive in any second.
+async fn refused(own: impl Into<Algorithm>, jitter_ms: u64) -> u64 {
+    let place = Place::new().await;
+    let own = place.limiter(own);
+    let mut now_ms = START_MS;
+    let mut arrivals = Vec::new();
+    for call in 0..100 {
+        if call == 1 {
+            now_ms += 900;
+        }
+        while let Some(wait) = wait(&own, now_ms).await {
+            now_ms += wait;
+        }
+        // Five calls travel slowly, the next five do not.
+        arrivals.push(now_ms + if call % 10 < 5 { jitter_ms } else { 0 });
+    }
+    arrivals.sort_unstable();
+    let theirs = place.limiter(log(5, 1));
+    100 - admitted_at(&theirs, "theirs", arrivals).await
+}
+
+/// Returns how many milliseconds to wait before the call may be made.
+async fn wait(own: &Limiter, now_ms: u64) -> Option<u64> {
+    let decision = own.check("own").at(at_ms(now_ms)).await.unwrap();
+    let wait = decision.retry_after().as_micros().unwrap();
+    decision.is_denied().then(|| wait.div_ceil(1_000))
+}
+
+#[tokio::test]
+async fn a_window_of_ones_own_is_not_the_services() {
+    // As a counter with an expiry does: the first call opens the window.
+    let anchored = FixedWindow::anchored(Quota::per_second(5));
+    assert_eq!(refused(anchored, 0).await, 4);
+
+    assert_eq!(refused(log(5, 1), 0).await, 0);
+}
+
+#[tokio::test]
+async fn a_log_of_departures_needs_a_margin_for_the_journey() {
+    assert_eq!(refused(log(5, 1), JITTER_MS).await, 40);
+
+    let longer = Quota::new(5, Duration::from_millis(1_000 + JITTER_MS)).unwrap();
+    let with_margin = SlidingLog::new(longer).unwrap();
+    assert_eq!(refused(with_margin, JITTER_MS).await, 0);
+    let paced = Gcra::with_burst(longer, 1).unwrap();
+    assert_eq!(refused(paced, JITTER_MS).await, 0);
+}

@@ -1,0 +1,344 @@
+//! Servers, clusters and Sentinels that take TLS only are decided on, and certificates matter.
+
+use std::time::Instant;
+
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
+use tollgate_redis::redis::cluster::ClusterClientBuilder;
+use tollgate_redis::redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use tollgate_redis::redis::{
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, ProtocolVersion, TlsCertificates,
+    TlsMode,
+};
+use tollgate_redis::{RedisStore, SentinelConnection, settings};
+use tollgate_scenarios::secured as shared;
+use tollgate_testkit::{Authority, Cluster, Flavor, Identity, SentinelGroup, Server};
+
+use shared::{SET_UP, call, choose, follows_a_failover, limiter, options};
+
+fn certificates(authority: &Authority, identity: Option<&Identity>) -> TlsCertificates {
+    TlsCertificates {
+        client_tls: identity.map(|identity| ClientTlsConfig {
+            client_cert: identity.certificate().into(),
+            client_key: identity.key().into(),
+        }),
+        root_cert: Some(authority.pem().into()),
+    }
+}
+
+/// Returns how to connect to `url` with these certificates.
+fn with(url: String, authority: &Authority, identity: Option<&Identity>) -> ConnectionInfo {
+    choose();
+    let client = Client::build_with_tls(url, certificates(authority, identity));
+    client.unwrap().get_connection_info().clone()
+}
+
+/// Checks that there is no connection, soon, for a reason that `hint` is a part of.
+async fn is_refused<S>(
+    connect: impl Future<Output = Result<S, StoreError>>,
+    kind: ErrorKind,
+    hint: &str,
+) {
+    let begun = Instant::now();
+    let store = connect.await;
+    assert!(begun.elapsed() < SET_UP, "{:?}", begun.elapsed());
+    shared::is_refused(store, kind, hint);
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_by_its_authority() {
+    let authority = Authority::new();
+    let server = Server::options(Flavor::System).tls(&authority).start();
+    let info = with(server.url(), &authority, None);
+    let one = limiter(
+        RedisStore::builder()
+            .options(options())
+            .connect(info.clone())
+            .await
+            .unwrap(),
+    );
+    assert_eq!(call(&one, "alice").await, 8);
+    // What is counted is counted on the server.
+    let other = limiter(
+        RedisStore::builder()
+            .options(options())
+            .connect(info)
+            .await
+            .unwrap(),
+    );
+    assert_eq!(call(&other, "alice").await, 7);
+    assert_eq!(call(&one, "alice").await, 6);
+    assert_eq!(server.command(&["DBSIZE"]).integer(), Some(1));
+}
+
+#[tokio::test]
+async fn a_server_that_nobody_vouches_for_is_refused() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let server = Server::options(Flavor::System).tls(&authority).start();
+    let url = server.url();
+    let settled = ErrorKind::Misconfigured;
+    let hint = "trust the authority that signed it";
+    let connect = |info: ConnectionInfo| RedisStore::builder().options(options()).connect(info);
+    is_refused(connect(with(url.clone(), &other, None)), settled, hint).await;
+    is_refused(
+        RedisStore::builder().options(options()).connect(url),
+        settled,
+        hint,
+    )
+    .await;
+
+    let elsewhere = authority.certify_as(&["example.org"]);
+    let options = Server::options(Flavor::System).tls_as(&authority, elsewhere);
+    let server = options.start();
+    let hint = "connect by a name that it is for";
+    let info = with(server.url(), &authority, None);
+    is_refused(connect(info), settled, hint).await;
+}
+
+#[tokio::test]
+async fn a_server_may_ask_for_a_certificate() {
+    let authority = Authority::new();
+    let options = Server::options(Flavor::System).mutual_tls(&authority);
+    let server = options.start();
+    let own = authority.certify();
+    let info = with(server.url(), &authority, Some(&own));
+    let limiter = limiter(
+        RedisStore::builder()
+            .options(self::options())
+            .connect(info)
+            .await
+            .unwrap(),
+    );
+    assert_eq!(call(&limiter, "alice").await, 8);
+
+    let none = with(server.url(), &authority, None);
+    let hint = "whether it asks for a certificate";
+    let connect = RedisStore::builder().options(self::options()).connect(none);
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+}
+
+#[tokio::test]
+async fn one_side_without_tls_is_soon_known() {
+    let authority = Authority::new();
+    let secured = Server::options(Flavor::System).tls(&authority).start();
+    let plain = Server::start(Flavor::System);
+    let hint = "speak TLS if, and only if, the address says so";
+    let as_plain = format!("redis://{}", secured.address());
+    let as_secured = with(format!("rediss://{}", plain.address()), &authority, None);
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect(as_plain.clone());
+    is_refused(connect, ErrorKind::Unavailable, hint).await;
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect(as_secured.clone());
+    is_refused(connect, ErrorKind::Unavailable, hint).await;
+
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_cluster([as_plain.clone()]);
+    is_refused(connect, ErrorKind::Unavailable, hint).await;
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_cluster([as_secured]);
+    is_refused(connect, ErrorKind::Unavailable, hint).await;
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_sentinel([as_plain], "tollgate");
+    is_refused(connect, ErrorKind::Unavailable, hint).await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_goes_bad_counts_nothing() {
+    let authority = Authority::new();
+    let server = Server::options(Flavor::System).tls(&authority).start();
+    let info = with(server.url(), &authority, None);
+    let limiter = limiter(
+        RedisStore::builder()
+            .options(options())
+            .connect(info)
+            .await
+            .unwrap(),
+    );
+    assert_eq!(call(&limiter, "alice").await, 8);
+
+    let another = Authority::new().certify();
+    for (name, pem) in [
+        ("server.pem", another.certificate()),
+        ("server.key", another.key()),
+    ] {
+        std::fs::write(server.folder().join(name), pem).unwrap();
+    }
+    server.restart();
+    let begun = Instant::now();
+    let mut error = limiter.check("alice").await.unwrap_err();
+    // Until the connection is known to be lost, a call may have been sent.
+    while error.kind() == ErrorKind::Unknown {
+        assert!(begun.elapsed() < SET_UP, "{error}");
+        error = limiter.check("alice").await.unwrap_err();
+    }
+    for _ in 0..20 {
+        let error = limiter.check("alice").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    assert_eq!(server.command(&["DBSIZE"]).integer(), Some(0));
+}
+
+#[tokio::test]
+async fn an_address_is_enough_for_a_server_that_the_system_trusts() {
+    let test = "tls::an_address_is_enough_for_a_server_that_the_system_trusts";
+    let Some(authority) = Authority::of_the_system(test) else {
+        return;
+    };
+    choose();
+    let server = Server::options(Flavor::System).tls(&authority);
+    let server = server.password("secret").start();
+    let store = RedisStore::builder()
+        .options(options())
+        .connect(server.url())
+        .await;
+    let limiter = limiter(store.unwrap());
+    assert_eq!(call(&limiter, "alice").await, 8);
+
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect(server.url().replace("secret", "wrong"));
+    let hint = "refused the user or password";
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+}
+
+async fn secured_cluster(authority: &Authority) -> Cluster {
+    let options = Cluster::options(Flavor::System).masters(3).replicas(0);
+    options.tls(authority).password("secret").start()
+}
+
+/// Moves the slot of a key step by step, so that a call is redirected in every way there is.
+async fn follows_a_slot<S: Store>(cluster: &Cluster, limiter: &RateLimiter<S>) {
+    for (key, remaining) in [("a", 8), ("b", 8), ("c", 8), ("d", 8), ("old", 8)] {
+        assert_eq!(call(limiter, key).await, remaining, "{key}");
+    }
+    let slot = Cluster::slot_of("old");
+    let young = (0..).map(|n| format!("young-{n}"));
+    let mut young = young.filter(|key| Cluster::slot_of(key) == slot);
+    let young = young.next().unwrap();
+    let from = cluster.master_of(slot).port();
+    let mut nodes = cluster.nodes().iter();
+    let to = nodes.find(|node| node.port() != from).unwrap();
+
+    let migration = cluster.begin_migration(slot, to);
+    assert_eq!(call(limiter, "old").await, 7);
+    // Answered with `ASK`, by a node that does not know the script.
+    assert_eq!(call(limiter, &young).await, 8);
+    assert_eq!(call(limiter, &young).await, 7);
+    while migration.move_keys(1) > 0 {}
+    assert_eq!(call(limiter, "old").await, 6);
+    migration.finish();
+    // Answered with `MOVED`.
+    assert_eq!(call(limiter, "old").await, 5);
+    assert_eq!(call(limiter, &young).await, 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_followed_from_addresses() {
+    let test = "tls::a_cluster_is_followed_from_addresses";
+    let Some(authority) = Authority::of_the_system(test) else {
+        return;
+    };
+    choose();
+    let cluster = secured_cluster(&authority).await;
+    let store = RedisStore::builder()
+        .options(options())
+        .connect_cluster(cluster.urls())
+        .await;
+    follows_a_slot(&cluster, &limiter(store.unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_followed_with_certificates() {
+    choose();
+    let authority = Authority::new();
+    let cluster = secured_cluster(&authority).await;
+    let certificates = certificates(&authority, None);
+    let nodes = cluster.urls();
+    let store = RedisStore::builder()
+        .options(options())
+        .certificates(certificates)
+        .connect_cluster(nodes)
+        .await;
+    follows_a_slot(&cluster, &limiter(store.unwrap())).await;
+
+    let hint = "trust the authority that signed it";
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_cluster(cluster.urls());
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+    let other = self::certificates(&Authority::new(), None);
+    let connect = RedisStore::builder()
+        .options(options())
+        .certificates(other)
+        .connect_cluster(cluster.urls());
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+    let none = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(b"-----BEGIN CERTIFICATE-----\nx".into()),
+    };
+    let connect = RedisStore::builder()
+        .options(options())
+        .certificates(none)
+        .connect_cluster(cluster.urls());
+    let hint = "with these settings";
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_followed_on_a_connection_that_was_brought() {
+    choose();
+    let authority = Authority::new();
+    let cluster = secured_cluster(&authority).await;
+    let builder = ClusterClientBuilder::new(cluster.urls());
+    let builder = builder.certs(certificates(&authority, None));
+    let client = settings::cluster(builder, &options()).build().unwrap();
+    let connection = client.get_async_connection().await.unwrap();
+    let limiter = limiter(RedisStore::with_options(connection, options()));
+    follows_a_slot(&cluster, &limiter).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_is_followed_behind_sentinels() {
+    choose();
+    let authority = Authority::new();
+    let group = SentinelGroup::options(Flavor::System).tls(&authority);
+    let group = group.password("secret").sentinel_password("word").start();
+    let sentinels = group
+        .sentinels()
+        .iter()
+        .map(|sentinel| ConnectionAddr::TcpTls {
+            host: "127.0.0.1".to_owned(),
+            port: sentinel.port(),
+            insecure: false,
+            tls_params: None,
+        });
+    let primary = SentinelServerType::Master;
+    let client = SentinelClientBuilder::new(sentinels, group.primary_name(), primary)
+        .unwrap()
+        .set_client_to_sentinel_password("word")
+        .set_client_to_sentinel_certificates(certificates(&authority, None))
+        .set_client_to_redis_password("secret")
+        .set_client_to_redis_tls_mode(TlsMode::Secure)
+        .set_client_to_redis_certificates(certificates(&authority, None))
+        .set_client_to_redis_protocol(ProtocolVersion::RESP3)
+        .set_client_to_redis_tcp_settings(settings::tcp())
+        .build()
+        .unwrap();
+    let connection = SentinelConnection::new(client).await.unwrap();
+    let limiter = limiter(RedisStore::with_options(connection, options()));
+    assert_eq!(call(&limiter, "alice").await, 8);
+
+    follows_a_failover(&group, &limiter).await;
+
+    let hint = "trust the authority that signed it";
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let connect = RedisStore::builder()
+        .options(options())
+        .connect_sentinel(urls, name);
+    is_refused(connect, ErrorKind::Misconfigured, hint).await;
+}

@@ -1,0 +1,267 @@
+//! States are cleared in bulk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tollgate_core::wire::{Clear, Cleared, Operate, Options};
+use tollgate_core::{Limit, RateLimiter, Timestamp};
+use tollgate_testkit::{Cluster, Server};
+
+/// One of each algorithm, and of each kind of window.
+const LIMITS: [(&str, &str); 7] = [
+    ("aligned", "fixed-window:3/1m"),
+    ("anchored", "fixed-window:3/1m,anchored"),
+    ("bucket", "gcra:3/1m"),
+    ("buckets", "sliding-buckets:3/1m,buckets=7"),
+    ("counter", "sliding-counter:3/1m"),
+    ("log", "sliding-log:3/1m"),
+    ("refused", "sliding-log:3/1m,count-denied"),
+];
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+const YEARS: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// More than one step clears, and more than one scan finds.
+const MANY: u64 = 4_000;
+
+/// Returns options for servers that are busy, with `prefix`.
+pub fn options(prefix: &str) -> Options {
+    let options = Options::new().with_deadline(Duration::from_secs(5));
+    options.with_prefix(prefix).unwrap()
+}
+
+fn limits() -> Vec<Limit> {
+    let limit = |(name, text): (&str, &str)| {
+        let algorithm: tollgate_core::algorithm::Algorithm = text.parse().unwrap();
+        Limit::new(name, algorithm).unwrap()
+    };
+    LIMITS.map(limit).to_vec()
+}
+
+fn now() -> Timestamp {
+    Timestamp::try_from(SystemTime::now()).unwrap()
+}
+
+fn after(by: Duration) -> Timestamp {
+    now().saturating_add(by)
+}
+
+/// Returns every key of the servers that `keep` keeps, with all that it holds.
+pub fn snapshot(servers: &[Server], keep: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<u8>> {
+    let mut held = BTreeMap::new();
+    for server in servers {
+        for key in server.command(&["KEYS", "*"]).items() {
+            let key = key.text().unwrap().to_owned();
+            if keep(&key) {
+                let dump = format!("{:?}", server.command(&["DUMP", &key]));
+                held.insert(key, dump.into_bytes());
+            }
+        }
+    }
+    held
+}
+
+/// Sets keys of other programs, of other prefixes and of another release, and returns their names.
+fn foreign(servers: &[Server], prefix: &str) -> Vec<String> {
+    let names = [
+        "session:{alice}".to_owned(),
+        prefix.to_owned(),
+        format!("{prefix}:"),
+        format!("{prefix}:notes"),
+        format!("{prefix}:a:gcra"),
+        format!("{prefix}:a:hits:v1:{{k}}"),
+        format!("{prefix}:a:gcra:v1:k"),
+        format!("{prefix}:eu:a:gcra:v1:{{k}}"),
+        format!("{prefix}:gcra:gcra:gcra:v1:{{k}}"),
+        format!("{prefix}2:a:gcra:v1:{{k}}"),
+        format!("x{prefix}:a:gcra:v1:{{k}}"),
+        format!("{prefix}:a:gcra:v999:{{k}}"),
+    ];
+    for name in &names {
+        let set = servers
+            .iter()
+            .any(|server| server.command(&["SET", name, "theirs"]).error().is_none());
+        assert!(set, "{name}");
+    }
+    names.to_vec()
+}
+
+/// Clears what is ahead of the clock and nothing else, for every algorithm, and then the rest.
+pub async fn clears_what_is_ahead<S: Operate + 'static>(
+    store: S,
+    servers: &[Server],
+    prefix: &str,
+) {
+    let theirs = foreign(servers, prefix);
+    let is_theirs = |key: &str| theirs.iter().any(|theirs| theirs == key);
+    let foreign = snapshot(servers, is_theirs);
+    let store = Arc::new(store);
+    for limit in limits() {
+        let limiter = RateLimiter::new(Arc::clone(&store), [limit]).unwrap();
+        for key in ["alice", "bob", "carol"] {
+            let _ = limiter.check(key).cost(3).await.unwrap();
+            let _ = limiter.check(key).cost(3).at(now()).await.unwrap();
+        }
+        // Ahead by ten years, by an hour, and by what healthy clocks differ by.
+        for (key, by) in [
+            ("years", YEARS),
+            ("hour", HOUR),
+            ("little", Duration::from_millis(1)),
+        ] {
+            let decision = limiter.check(key).cost(3).at(after(by)).await.unwrap();
+            assert!(decision.is_allowed());
+        }
+        let locked = limiter.check("years").at(now()).await.unwrap();
+        let wait = locked.retry_after().duration().unwrap();
+        assert!(locked.is_denied() && wait > YEARS - MINUTE, "{wait:?}");
+    }
+    let count = u64::try_from(LIMITS.len()).unwrap();
+    let before = snapshot(servers, |_| true);
+
+    for (by, found) in [
+        (Duration::from_secs(1), 2 * count),
+        // A window or bucket may have begun a minute before its latest call.
+        (HOUR - MINUTE - MINUTE, 2 * count),
+        (HOUR + MINUTE, count),
+        (YEARS + MINUTE, 0),
+    ] {
+        let what = Clear::new().ahead_by(by).dry_run();
+        let cleared = store.clear(&what, &mut |_| ()).await.unwrap();
+        assert_eq!((cleared.found, cleared.cleared), (found, 0), "{by:?}");
+        // That of another release.
+        assert_eq!(cleared.skipped, 1);
+    }
+    assert_eq!(snapshot(servers, |_| true), before, "a dry run");
+
+    let one = Clear::new()
+        .with_limit("log")
+        .ahead_by(Duration::from_secs(1));
+    let cleared = store.clear(&one, &mut |_| ()).await.unwrap();
+    assert_eq!((cleared.found, cleared.cleared), (2, 2));
+    let what = Clear::new().ahead_by(Duration::from_secs(1));
+    let cleared = store.clear(&what, &mut |_| ()).await.unwrap();
+    let left = 2 * count - 2;
+    assert_eq!((cleared.found, cleared.cleared), (left, left));
+    assert_eq!(cleared.servers, servers.len());
+    let after = snapshot(servers, |_| true);
+    assert_eq!(before.len() - after.len(), 2 * LIMITS.len());
+    assert!(
+        after
+            .iter()
+            .all(|(key, held)| before.get(key) == Some(held))
+    );
+    for limit in limits() {
+        let limiter = RateLimiter::new(Arc::clone(&store), [limit]).unwrap();
+        let healed = limiter.check("years").at(now()).await.unwrap();
+        assert!(healed.is_allowed(), "{healed:?}");
+    }
+
+    let two = Clear::new().with_limit("log").with_limit("bucket");
+    let cleared = store.clear(&two, &mut |_| ()).await.unwrap();
+    // Three of the server's clock, three of callers', that of a moment ahead, and the healed one.
+    assert_eq!(cleared.cleared, 2 * 8);
+    let mut last = Cleared::default();
+    let mut progress = |so_far: &Cleared| {
+        assert!(so_far.scanned >= last.scanned && so_far.cleared >= last.cleared);
+        assert!(so_far.keys.is_some_and(|keys| so_far.scanned <= keys));
+        last = *so_far;
+    };
+    let cleared = store.clear(&Clear::new(), &mut progress).await.unwrap();
+    assert_eq!(last, cleared);
+    assert_eq!(cleared.cleared, (count - 2) * 8);
+    assert_eq!(cleared.keys, Some(cleared.scanned));
+    assert_eq!(snapshot(servers, |_| true), foreign);
+}
+
+/// Returns the server that takes `key`.
+fn owner<'a>(servers: &'a [Server], key: &str) -> &'a Server {
+    let takes = |server: &&Server| server.command(&["EXISTS", key]).error().is_none();
+    servers.iter().find(takes).unwrap()
+}
+
+/// Writes `count` states, and as many keys of others, in bulk.
+fn fill(servers: &[Server], prefix: &str, count: u64) {
+    for server in servers {
+        let mut connection = server.connection();
+        for number in 0..count {
+            for key in [
+                format!("{prefix}:bucket:gcra:v1:{{key-{number}}}"),
+                format!("other:bucket:gcra:v1:{{key-{number}}}"),
+            ] {
+                connection.command(&["SET", &key, "theirs"]).unwrap();
+            }
+        }
+    }
+}
+
+fn calls(servers: &[Server], command: &str) -> u64 {
+    let of = |server: &Server| {
+        let stats = server.command(&["INFO", "commandstats"]);
+        let stats = stats.text().unwrap().to_owned();
+        let line = format!("cmdstat_{command}:calls=");
+        let rest = stats.split(&line).nth(1);
+        let digits = rest.and_then(|rest| rest.split(',').next());
+        digits.map_or(0, |digits| digits.parse::<u64>().unwrap())
+    };
+    servers.iter().map(of).sum()
+}
+
+/// Clears thousands of keys in small steps, while others come and go.
+pub async fn clears_many_in_small_steps<S: Operate + 'static>(
+    store: S,
+    servers: &[Server],
+    prefix: &str,
+) {
+    fill(servers, prefix, MANY);
+    let other = |key: &str| key.starts_with("other:");
+    let others = snapshot(servers, other);
+    assert_eq!(others.len(), usize::try_from(MANY).unwrap());
+    let running = Arc::new(AtomicBool::new(true));
+    let addresses: Vec<String> = servers.iter().map(Server::address).collect();
+    let owners: Vec<usize> = (0..50)
+        .map(|number| {
+            let key = format!("{prefix}:bucket:gcra:v1:{{new-{number}}}");
+            let owner = owner(servers, &key).port();
+            servers.iter().position(|server| server.port() == owner)
+        })
+        .collect::<Option<_>>()
+        .unwrap();
+    let traffic = std::thread::spawn({
+        let (running, prefix) = (Arc::clone(&running), prefix.to_owned());
+        move || {
+            let open = |address: &String| tollgate_testkit::Connection::open(address).unwrap();
+            let mut connections: Vec<_> = addresses.iter().map(open).collect();
+            let mut rounds = 0;
+            while running.load(Ordering::Relaxed) {
+                for (number, &owner) in owners.iter().enumerate() {
+                    let key = format!("{prefix}:bucket:gcra:v1:{{new-{number}}}");
+                    let connection = &mut connections[owner];
+                    connection.command(&["SET", &key, "x", "PX", "1"]).unwrap();
+                    connection.command(&["DEL", &key]).unwrap();
+                }
+                rounds += 1;
+            }
+            rounds
+        }
+    });
+    let steps = &mut 0_u64;
+    let cleared = store
+        .clear(&Clear::new(), &mut |_| *steps += 1)
+        .await
+        .unwrap();
+    running.store(false, Ordering::Relaxed);
+    assert!(traffic.join().unwrap() > 0);
+    assert!(cleared.cleared >= MANY, "{cleared:?}");
+    assert_eq!(snapshot(servers, other), others);
+    let left = snapshot(servers, |key| !other(key));
+    assert!(left.keys().all(|key| key.contains("{new-")), "{left:?}");
+    // So many steps of so few keys that none takes a server long.
+    assert!(calls(servers, "unlink") >= MANY / 25);
+    assert!(calls(servers, "scan") >= 2 * MANY / 100 && *steps >= 2 * MANY / 100);
+}
+
+/// Returns a cluster of three masters, and its addresses as the clients take them.
+pub fn cluster() -> Cluster {
+    Cluster::masters_only(tollgate_testkit::Flavor::System, 3)
+}

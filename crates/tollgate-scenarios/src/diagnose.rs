@@ -1,0 +1,446 @@
+//! Servers are diagnosed, each of which is set up wrongly in one way.
+
+use std::slice;
+use std::time::{Duration, SystemTime};
+
+use tollgate_core::algorithm::Gcra;
+use tollgate_core::wire::{Diagnosis, Finding, Operate, Options, Severity};
+use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
+use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
+
+use Severity::{Note, Ok as Fine, Serious, Unknown, Warning};
+
+/// How a client crate connects.
+pub trait Client: 'static {
+    /// Returns a store on the server at `url`.
+    fn server(url: &str, options: Options) -> impl Future<Output = Box<dyn Operate>> + Send;
+
+    /// Returns a store on `cluster`.
+    fn cluster(
+        cluster: &Cluster,
+        options: Options,
+    ) -> impl Future<Output = Box<dyn Operate>> + Send;
+}
+
+fn options() -> Options {
+    let options = Options::new().with_deadline(Duration::from_secs(5));
+    options.with_prefix("shop").unwrap()
+}
+
+/// Returns the most severe of what was found by `check`.
+#[track_caller]
+fn found<'a>(diagnosis: &'a Diagnosis, check: &str) -> &'a Finding {
+    let findings = diagnosis.findings().iter();
+    let of_check = findings.filter(|finding| finding.check == check);
+    let finding = of_check.max_by_key(|finding| finding.severity);
+    finding.unwrap_or_else(|| panic!("no {check} in {diagnosis:#?}"))
+}
+
+#[track_caller]
+fn is(diagnosis: &Diagnosis, check: &str, severity: Severity, words: &[&str]) {
+    let finding = found(diagnosis, check);
+    assert_eq!(finding.severity, severity, "{finding:?}");
+    for word in words {
+        let told = format!("{}: {}", finding.found, finding.advice);
+        assert!(told.contains(word), "{word} is not in {told}");
+    }
+    // Whoever has a problem is told what to do.
+    assert_eq!(finding.advice.is_empty(), severity == Fine, "{finding:?}");
+}
+
+async fn of<C: Client>(server: &Server) -> Diagnosis {
+    C::server(&server.url(), options()).await.diagnose().await
+}
+
+fn leaves_nothing(servers: &[Server]) {
+    for server in servers {
+        let keys = server.command(&["DBSIZE"]).integer();
+        assert_eq!(keys, Some(0), "keys were left");
+    }
+}
+
+/// On servers that are set up well, nothing is worse than a note.
+pub async fn finds_nothing_wrong<C: Client>() {
+    for flavor in Flavor::ALL {
+        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+        let server = Server::options(flavor).args(durable).start();
+        let diagnosis = of::<C>(&server).await;
+        // That there is no replica.
+        assert_eq!(diagnosis.worst(), Note, "{diagnosis:#?}");
+        assert!(diagnosis.findings().len() >= 11, "{diagnosis:#?}");
+        for finding in diagnosis.findings() {
+            let severity = if finding.check == "replicas" {
+                Note
+            } else {
+                Fine
+            };
+            assert_eq!(finding.severity, severity, "{flavor}: {finding:?}");
+        }
+        leaves_nothing(&[server]);
+    }
+}
+
+/// Settings of servers that endanger limits.
+pub async fn finds_dangerous_settings<C: Client>() {
+    for (arguments, check, severity, words) in [
+        (
+            &["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"][..],
+            "eviction",
+            Serious,
+            &["allkeys-lru", "noeviction"][..],
+        ),
+        (
+            &["--maxmemory-policy", "volatile-ttl"],
+            "eviction",
+            Warning,
+            &["volatile-ttl", "noeviction"],
+        ),
+        (&[], "persistence", Warning, &["restart", "appendonly yes"]),
+        (
+            &["--save", "3600 1"],
+            "persistence",
+            Warning,
+            &["snapshots", "appendonly yes"],
+        ),
+        (
+            &["--appendonly", "yes"],
+            "persistence",
+            Note,
+            &["everysec", "always"],
+        ),
+        (
+            &["--min-replicas-to-write", "1"],
+            "replicas",
+            Serious,
+            &["0 of the 1 replicas"],
+        ),
+        (
+            &["--min-replicas-to-write", "1"],
+            "writes",
+            Serious,
+            &["NOREPLICAS", "too few replicas"],
+        ),
+        (
+            &["--maxmemory", "100kb"],
+            "writes",
+            Serious,
+            &["OOM", "give it more"],
+        ),
+        (
+            &["--rename-command", "EVALSHA", ""],
+            "permissions",
+            Serious,
+            &["`evalsha`", "do not rename or disable"],
+        ),
+        (
+            &["--rename-command", "EVALSHA", ""],
+            "decisions",
+            Serious,
+            &["fixed-window, gcra", "EVALSHA"],
+        ),
+        (
+            &["--rename-command", "CONFIG", ""],
+            "persistence",
+            Warning,
+            &["no append-only file"],
+        ),
+    ] {
+        let server = Server::options(Flavor::System)
+            .args(arguments.to_vec())
+            .start();
+        let diagnosis = of::<C>(&server).await;
+        is(&diagnosis, check, severity, words);
+        leaves_nothing(&[server]);
+    }
+}
+
+/// Waits until a server says `words` of its replication.
+async fn replication_says(server: &Server, words: &str) {
+    loop {
+        let reply = server.command(&["INFO", "replication"]);
+        if reply.text().is_some_and(|text| text.contains(words)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Primaries whose replicas they do not wait for, and replicas.
+pub async fn finds_replicas_that_are_not_waited_for<C: Client>() {
+    let primary = Server::start(Flavor::System);
+    let of_it = [
+        "--replicaof".to_owned(),
+        "127.0.0.1".to_owned(),
+        primary.port().to_string(),
+    ];
+    let replica = Server::options(Flavor::System).args(of_it).start();
+    replication_says(&replica, "master_link_status:up").await;
+    replication_says(&primary, "state=online").await;
+    let diagnosis = of::<C>(&primary).await;
+    is(
+        &diagnosis,
+        "replicas",
+        Warning,
+        &["1 connected", "min-replicas-to-write 1"],
+    );
+    primary.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    replication_says(&primary, "min_slaves_good_slaves:1").await;
+    is(&of::<C>(&primary).await, "replicas", Fine, &["1 connected"]);
+    let diagnosis = of::<C>(&replica).await;
+    is(
+        &diagnosis,
+        "role",
+        Serious,
+        &["replica", "connect to the primary"],
+    );
+    is(
+        &diagnosis,
+        "writes",
+        Serious,
+        &["READONLY", "connect to the primary"],
+    );
+    leaves_nothing(&[primary]);
+}
+
+const NEEDED: [&str; 14] = [
+    "evalsha",
+    "get",
+    "lindex",
+    "llen",
+    "lpush",
+    "lrange",
+    "lset",
+    "ltrim",
+    "pexpire",
+    "rpush",
+    "script|load",
+    "set",
+    "time",
+    "unlink",
+];
+/// What is read beside.
+const LOOKED_AT: [&str; 6] = ["config|get", "hello", "info", "ping", "scan", "select"];
+
+/// Users who may not do all that limits need, each lacking something else.
+pub async fn finds_what_a_user_lacks<C: Client>() {
+    for flavor in Flavor::ALL {
+        let server = Server::start(flavor);
+        let url = |user: &str| format!("redis://{user}:secret@{}", server.address());
+        let set = |user: &str, keys: &str, commands: &[&str]| {
+            let mut words = vec!["ACL", "SETUSER", user, "on", ">secret", keys];
+            words.extend(commands);
+            let reply = server.command(&words);
+            assert_eq!(reply.text(), Some("OK"), "{reply:?}");
+        };
+        let all: Vec<String> = NEEDED.iter().map(|name| format!("+{name}")).collect();
+        let mut all: Vec<&str> = all.iter().map(String::as_str).collect();
+        // Redis 6.2 cannot say `config|get`.
+        let looked_at: Vec<String> = LOOKED_AT
+            .iter()
+            .filter(|name| flavor != Flavor::Redis62 || !name.contains('|'))
+            .map(|name| format!("+{name}"))
+            .collect();
+        all.extend(looked_at.iter().map(String::as_str));
+
+        set("whole", "~shop:*", &all);
+        let diagnosis = C::server(&url("whole"), options()).await.diagnose().await;
+        is(&diagnosis, "permissions", Fine, &[]);
+        is(&diagnosis, "decisions", Fine, &[]);
+        for missing in NEEDED {
+            let others: Vec<&str> = all
+                .iter()
+                .copied()
+                .filter(|name| name[1..] != *missing)
+                .collect();
+            let user = format!("no-{}", missing.replace('|', "-"));
+            set(&user, "~shop:*", &others);
+            // Or it is there already, and nobody misses being able to load it.
+            server.command(&["SCRIPT", "FLUSH"]);
+            let diagnosis = C::server(&url(&user), options()).await.diagnose().await;
+            let severity = match missing {
+                "evalsha" | "get" | "set" | "time" => Serious,
+                _ => Warning,
+            };
+            let finding = diagnosis
+                .findings()
+                .iter()
+                .find(|finding| finding.found.contains("cannot run"));
+            let finding = finding.unwrap_or_else(|| panic!("{missing}: {diagnosis:#?}"));
+            assert_eq!((finding.check, finding.severity), ("permissions", severity));
+            assert!(
+                finding.found.contains(&format!("`{missing}`:")),
+                "{finding:?}"
+            );
+            assert!(
+                finding.advice.contains(&format!("+{missing}")),
+                "{finding:?}"
+            );
+            let others = NEEDED.iter().filter(|name| **name != missing);
+            for other in others {
+                assert!(
+                    !finding.found.contains(&format!("`{other}`")),
+                    "{finding:?}"
+                );
+            }
+            // Who may not delete leaves keys that expire.
+            for key in server.command(&["KEYS", "*"]).items() {
+                let key = key.text().unwrap();
+                let left = server.command(&["PTTL", key]).integer().unwrap();
+                assert!(
+                    (1..=60_000).contains(&left) && missing == "unlink",
+                    "{key}: {left}"
+                );
+            }
+            server.command(&["FLUSHALL"]);
+        }
+
+        set("elsewhere", "~other:*", &all);
+        let diagnosis = C::server(&url("elsewhere"), options())
+            .await
+            .diagnose()
+            .await;
+        is(&diagnosis, "permissions", Serious, &["`shop:`", "~shop:*"]);
+
+        set("blind", "~shop:*", &all);
+        set("blind", "~shop:*", &["-config", "-info", "-scan"]);
+        let diagnosis = C::server(&url("blind"), options()).await.diagnose().await;
+        for check in [
+            "version",
+            "role",
+            "eviction",
+            "persistence",
+            "replicas",
+            "states ahead",
+        ] {
+            is(&diagnosis, check, Unknown, &["allow"]);
+        }
+        leaves_nothing(&[server]);
+    }
+}
+
+/// A server that is far away, and one that does not answer.
+pub async fn finds_slow_servers<C: Client>() {
+    let server = Server::start(Flavor::System);
+    is(&of::<C>(&server).await, "round trip", Fine, &[]);
+    let proxy = Proxy::start(server.address());
+    let store = C::server(
+        &proxy.url(),
+        options().with_deadline(Duration::from_secs(1)),
+    )
+    .await;
+    proxy.delay_replies(Duration::from_millis(20));
+    is(&store.diagnose().await, "round trip", Note, &["nearer"]);
+    proxy.delay_replies(Duration::from_millis(120));
+    is(
+        &store.diagnose().await,
+        "round trip",
+        Warning,
+        &["deadline"],
+    );
+    proxy.delay_replies(Duration::ZERO);
+    server.pause();
+    let diagnosis = store.diagnose().await;
+    server.resume();
+    is(
+        &diagnosis,
+        "connection",
+        Serious,
+        &["does not answer", "see that it runs"],
+    );
+}
+
+/// States that were written by a clock that was ahead.
+pub async fn finds_states_ahead<C: Client>() {
+    let server = Server::start(Flavor::System);
+    let store = C::server(&server.url(), options()).await;
+    let limit = Limit::new("pace", Gcra::new(Quota::per_minute(3)).unwrap()).unwrap();
+    let limiter = RateLimiter::new(store, [limit]).unwrap();
+    let _ = limiter.check("alice").await.unwrap();
+    let diagnosis = limiter.store().diagnose().await;
+    is(&diagnosis, "states ahead", Fine, &["none of 1 states"]);
+    let now = Timestamp::try_from(SystemTime::now()).unwrap();
+    let wrong = now.saturating_add(Duration::from_secs(10 * 365 * 86_400 + 3_600));
+    let _ = limiter.check("bob").at(wrong).await.unwrap();
+    let diagnosis = limiter.store().diagnose().await;
+    let words = ["1 of 2 states", "3650 days", "reset --all --ahead"];
+    is(&diagnosis, "states ahead", Serious, &words);
+    // One that no limit has written.
+    server.command(&["SET", "shop:pace:gcra:v1:{carol}", "theirs"]);
+    server.command(&["DEL", "shop:pace:gcra:v1-caller:{bob}"]);
+    let diagnosis = limiter.store().diagnose().await;
+    is(
+        &diagnosis,
+        "states ahead",
+        Unknown,
+        &["1 keys could not be read"],
+    );
+}
+
+/// Clusters that are well, that lack a slot or a master, and one that is taken for a server.
+pub async fn finds_what_a_cluster_lacks<C: Client>() {
+    let options = || options().with_deadline(Duration::from_secs(1));
+    let arguments = ["--cluster-require-full-coverage", "no"];
+    let cluster = Cluster::options(Flavor::System)
+        .masters(3)
+        .replicas(0)
+        .args(arguments)
+        .start();
+    let store = C::cluster(&cluster, options()).await;
+    let diagnosis = store.diagnose().await;
+    is(&diagnosis, "slots", Fine, &["all 16384", "3 masters"]);
+    // Each master was looked at.
+    for check in ["permissions", "decisions", "writes", "states ahead"] {
+        let findings = diagnosis.findings().iter();
+        let servers: Vec<_> = findings
+            .filter(|finding| finding.check == check && finding.severity == Fine)
+            .map(|finding| finding.server.clone())
+            .collect();
+        assert_eq!(servers.len(), 3, "{diagnosis:#?}");
+        assert!(
+            cluster
+                .addresses()
+                .iter()
+                .all(|node| servers.contains(node))
+        );
+    }
+    leaves_nothing(cluster.nodes());
+
+    let node = slice::from_ref(&cluster.nodes()[0]);
+    let alone = C::server(&node[0].url(), options()).await;
+    let diagnosis = alone.diagnose().await;
+    is(
+        &diagnosis,
+        "cluster",
+        Serious,
+        &["a node of a cluster", "redis-cluster://"],
+    );
+
+    // Far from where any key is tried.
+    let [slot, master] = [16_000_u16; 2];
+    let master = cluster.master_of(master);
+    for node in cluster.nodes() {
+        node.command(&["CLUSTER", "DELSLOTS", &slot.to_string()]);
+    }
+    let diagnosis = C::cluster(&cluster, options()).await.diagnose().await;
+    is(&diagnosis, "slots", Serious, &["1 of 16384", "no master"]);
+    master.command(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
+
+    master.kill();
+    let diagnosis = store.diagnose().await;
+    let findings = diagnosis.findings().iter();
+    let of_it: Vec<_> = findings
+        .filter(|finding| finding.server == master.address())
+        .collect();
+    assert!(
+        matches!(
+            of_it[..],
+            [Finding {
+                check: "connection",
+                severity: Serious,
+                ..
+            }]
+        ),
+        "{diagnosis:#?}"
+    );
+    assert_eq!(diagnosis.worst(), Serious);
+}

@@ -1,0 +1,56 @@
+//! The longest and the shortest times that can be set.
+
+use std::time::Duration;
+
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::wire::{Clock, Options};
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+
+/// Deadlines that are never reached; a system's timers and options hold less than some of them.
+const LONG: [Duration; 5] = [
+    Duration::MAX,
+    Duration::from_secs(u64::MAX / 1_000),
+    Duration::from_millis(1 << 32),
+    Duration::from_millis(1 << 31),
+    Duration::from_secs(3_600),
+];
+/// Deadlines that are reached at once.
+const SHORT: [Duration; 3] = [
+    Duration::ZERO,
+    Duration::from_nanos(1),
+    Duration::from_micros(1),
+];
+
+fn limiter<S: Store>(store: Result<S, StoreError>) -> RateLimiter<S> {
+    let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(9)));
+    RateLimiter::new(store.unwrap(), [limit.unwrap()]).unwrap()
+}
+
+/// Checks that stores with extreme times connect, and decide unless there is no time for it.
+pub async fn are_taken<S: Store, F: Future<Output = Result<S, StoreError>>>(
+    connect: impl Fn(Options) -> F,
+) {
+    for (index, deadline) in LONG.into_iter().enumerate() {
+        let options = Options::default().with_deadline(deadline);
+        let options = options.with_caller_slack(deadline);
+        for (clock, key) in [(Clock::Server, "server"), (Clock::Caller, "caller")] {
+            let limiter = limiter(connect(options.clone().with_clock(clock)).await);
+            let key = format!("{key}-{index}");
+            let decision = limiter.check(key.as_str()).await;
+            let decision = decision.unwrap_or_else(|error| panic!("{deadline:?}: {error:?}"));
+            assert_eq!(decision.remaining(), 8, "{deadline:?}");
+            limiter.reset(key.as_str()).await.unwrap();
+        }
+    }
+    for deadline in SHORT {
+        let options = Options::default().with_deadline(deadline);
+        let limiter = limiter(connect(options).await);
+        if let Err(error) = limiter.check("short").await {
+            assert_eq!(error.kind(), ErrorKind::Unknown, "{deadline:?}: {error:?}");
+        }
+        if let Err(error) = limiter.peek("short").await {
+            let kind = error.kind();
+            assert_eq!(kind, ErrorKind::Unavailable, "{deadline:?}: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A server that crashes, and starts again with or without what it has counted.
+
+use tollgate_core::ErrorKind;
+use tollgate_testkit::{Flavor, Server, ServerOptions};
+
+use super::Client;
+use super::load::Load;
+use super::scene::{BOUND, KEY, Scene, wait};
+use super::tally::Row;
+
+/// Each of a server's lives admits the bound, and no more.
+pub async fn forgets_in_a_crash<C: Client>() {
+    let server = Server::options(Flavor::System);
+    crash::<C>(server, "kill -9, nothing on disk", false).await;
+}
+
+/// What is on disk before it is answered is not lost.
+pub async fn keeps_all_through_a_crash<C: Client>() {
+    let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
+    let server = Server::options(Flavor::System).args(arguments);
+    crash::<C>(server, "kill -9, `appendfsync always`", true).await;
+}
+
+async fn crash<C: Client>(options: ServerOptions, fault: &str, keeps: bool) {
+    let server = wait(|| options.start());
+    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let load = scene.load();
+    load.allowed(300).await;
+    wait(|| server.kill());
+    load.renewed().await;
+    let before = load.so_far().allowed();
+    load.mark();
+    wait(|| server.restart());
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    let tally = load.stop().await;
+
+    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    let lost = if keeps { 0 } else { before };
+    let counted = scene.counted(KEY).await;
+    // Of the first life nothing is held, be it answered or not.
+    tally.accounts_for(counted + lost);
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND + lost, "{admitted} with {lost} lost");
+    assert!(admitted + tally.unknown() >= BOUND + lost);
+    Row {
+        fault,
+        client: C::NAME,
+        tally: &tally,
+        counted,
+        admitted,
+        bound: BOUND + lost,
+        resumed: Some(resumed),
+    }
+    .print();
+}
+
+/// A server that is loading counts nothing, and then has all that it had.
+pub async fn is_loading<C: Client>() {
+    let server = wait(|| {
+        Server::options(Flavor::System)
+            // A second and a half for 3000 keys.
+            .args(["--key-load-delay", "500"])
+            .args(["--loading-process-events-interval-bytes", "1024"])
+            .start()
+    });
+    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let load = scene.load();
+    load.allowed(300).await;
+    let mut tally = load.stop().await;
+    let counted = scene.counted(KEY).await;
+    tally.accounts_for(counted);
+    wait(|| {
+        let fill = "for i = 1, 3000 do redis.call('SET', i, i) end";
+        server.command(&["EVAL", fill, "0"]);
+        assert_eq!(server.command(&["SAVE"]).text(), Some("OK"));
+        server.restart_loading();
+    });
+
+    let load = Load::on(scene.limiter(), &[KEY]);
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    let after = load.stop().await;
+    assert!(after.errors(ErrorKind::Unavailable) > 0, "{after}");
+    after.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    after.accounts_for(scene.counted(KEY).await - counted);
+    tally.add(after);
+    let counted = scene.counted(KEY).await;
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
+    Row {
+        fault: "restart, loading for 1.5 s",
+        client: C::NAME,
+        tally: &tally,
+        counted,
+        admitted,
+        bound: BOUND,
+        resumed: Some(resumed),
+    }
+    .print();
+}

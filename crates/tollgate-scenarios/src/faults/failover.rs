@@ -1,0 +1,184 @@
+//! A primary that is gone, and a replica that takes its place.
+
+use tollgate_core::ErrorKind;
+use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
+
+use super::Client;
+use super::load::{CALLERS, Load};
+use super::scene::{BOUND, KEY, Scene, patient, suffering, wait};
+use super::tally::Row;
+
+/// What the new primary has not heard of is admitted once more, and nothing else.
+pub async fn sentinels_promote_a_replica<C: Client>() {
+    let group = wait(|| SentinelGroup::start(Flavor::System));
+    let scene = watched_by::<C>(&group).await;
+    let primary = wait(|| group.primary());
+    let fault = "Sentinel: the primary is killed";
+    promote::<C>(&scene, fault, primary, async |_| ()).await;
+}
+
+/// A replica that has not heard of some calls makes up for them, one by one.
+pub async fn sentinels_promote_a_replica_that_lags<C: Client>() {
+    let group = wait(|| SentinelGroup::start(Flavor::System));
+    let scene = watched_by::<C>(&group).await;
+    let primary = wait(|| group.primary());
+    let fault = "Sentinel: the replica lags, the primary is killed";
+    let lost = promote::<C>(&scene, fault, primary, async |load| {
+        leave_replicas_behind(primary);
+        load.allowed(200).await;
+    });
+    // All of them, but for calls that were on their way when that began.
+    assert!(lost.await > 150);
+}
+
+/// A primary that admits nothing without a replica leaves next to nothing to lose.
+pub async fn sentinels_promote_a_replica_that_is_needed<C: Client>() {
+    let group = wait(|| {
+        SentinelGroup::options(Flavor::System)
+            // The other one follows the new primary, which needs it too.
+            .replicas(2)
+            .args(["--min-replicas-to-write", "1"])
+            .start()
+    });
+    let scene = watched_by::<C>(&group).await;
+    let primary = wait(|| group.primary());
+    let fault = "Sentinel: the same with `min-replicas-to-write 1`";
+    let lost = promote::<C>(&scene, fault, primary, async |load| {
+        leave_replicas_behind(primary);
+        load.renewed().await;
+        let then = load.so_far();
+        load.renewed().await;
+        let now = load.so_far();
+        assert_eq!(
+            (now.answered(), now.unknown()),
+            (then.answered(), then.unknown())
+        );
+    });
+    // What was answered in the same moment as the last replica went.
+    let at_once = u64::try_from(CALLERS).expect("a small number");
+    assert!(lost.await <= at_once);
+}
+
+/// Keeps the replicas from following `primary` any further, so that nobody else notices.
+fn leave_replicas_behind(primary: &Server) {
+    wait(|| {
+        let reply = primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]);
+        assert_eq!(reply.text(), Some("OK"));
+        let reply = primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
+        assert!(reply.integer() > Some(0), "{reply:?}");
+    });
+}
+
+/// Waits until so many replicas follow `primary`: those that have just synchronised are sent nothing
+/// before they have said so, which can take a second.
+fn follow(primary: &Server, replicas: usize) {
+    let mut connection = primary.connection();
+    let replicas = replicas.to_string();
+    // A key of the slot of all the others.
+    let tag = format!("{{{KEY}}}");
+    for words in [&["SET", &tag, "1"][..], &["WAIT", &replicas, "4000"]] {
+        let reply = connection.command(words).expect("a reply");
+        let number = reply.integer().map(|count| count.to_string());
+        assert!(number.is_none_or(|count| count == replicas), "{reply:?}");
+    }
+}
+
+async fn watched_by<C: Client>(group: &SentinelGroup) -> Scene {
+    wait(|| follow(group.primary(), group.servers().len() - 1));
+    let (addresses, name) = (group.sentinel_addresses(), group.primary_name());
+    Scene::with(
+        C::sentinels(&addresses, name, suffering()).await,
+        C::sentinels(&addresses, name, patient()).await,
+    )
+}
+
+/// A cluster does the same, and loses nothing where it is asked to.
+pub async fn cluster_promotes_a_replica<C: Client>() {
+    let cluster = wait(|| Cluster::start(Flavor::System));
+    let scene = Scene::with(
+        C::cluster(&cluster.addresses(), suffering()).await,
+        C::cluster(&cluster.addresses(), patient()).await,
+    );
+    let slot = Cluster::slot_of(KEY);
+    wait(|| follow(cluster.master_of(slot), 1));
+
+    let load = scene.load();
+    load.allowed(300).await;
+    load.mark();
+    wait(|| cluster.failover(cluster.replica_of(cluster.master_of(slot))));
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    let tally = load.stop().await;
+    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    let counted = scene.counted(KEY).await;
+    tally.accounts_for(counted);
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
+    Row {
+        fault: "cluster: `CLUSTER FAILOVER`",
+        client: C::NAME,
+        tally: &tally,
+        counted,
+        admitted,
+        bound: BOUND,
+        resumed: Some(resumed),
+    }
+    .print();
+
+    scene
+        .auditor()
+        .reset(KEY)
+        .await
+        .expect("a cluster that serves");
+    let master = wait(|| cluster.master_of(slot));
+    wait(|| follow(master, 1));
+    let fault = "cluster: the master is killed";
+    promote::<C>(&scene, fault, master, async |_| ()).await;
+}
+
+/// Kills `primary` while calls go on, after `prelude`, and waits for another; returns how many
+/// calls were lost that had been answered.
+async fn promote<C: Client>(
+    scene: &Scene,
+    fault: &str,
+    primary: &Server,
+    prelude: impl AsyncFnOnce(&Load),
+) -> u64 {
+    let load = scene.load();
+    load.allowed(300).await;
+    prelude(&load).await;
+    wait(|| primary.kill());
+    // Whoever answers from now on is another.
+    load.mark();
+    // No call that was sent to the old primary is still on its way when there is a new one.
+    load.renewed().await;
+    let before = load.so_far();
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    // What was left when it was first asked, by its own account.
+    let held = BOUND - load.most_left() - 1;
+    let tally = load.stop().await;
+
+    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    let lost = before.allowed().saturating_sub(held);
+    let after = tally.allowed() - before.allowed();
+    let counted = scene.counted(KEY).await;
+    assert!(
+        (held + after..=held + after + tally.unknown()).contains(&counted),
+        "{counted} counted, {held} held by the new primary, {after} allowed by it"
+    );
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND + lost, "{admitted} with {lost} lost");
+    assert!(admitted + tally.unknown() >= BOUND);
+    Row {
+        fault: &format!("{fault}; {lost} of {} lost", before.allowed()),
+        client: C::NAME,
+        tally: &tally,
+        counted,
+        admitted,
+        bound: BOUND + lost,
+        resumed: Some(resumed),
+    }
+    .print();
+    lost
+}

@@ -1,0 +1,64 @@
+//! A server that hangs for longer than calls may take, and then goes on.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tollgate_core::ErrorKind;
+use tollgate_testkit::{Flavor, Server};
+
+use super::load::CALLERS;
+use super::scene::{BOUND, KEY, Scene, executed, wait};
+use super::tally::Row;
+use super::{Client, TOO_LONG};
+
+/// A process that is stopped takes what it is sent, and runs it once when it goes on.
+pub async fn hangs<C: Client>() {
+    hang::<C>("SIGSTOP for 0.7 s", Server::pause, Server::resume).await;
+}
+
+/// A server that is told to pause does too.
+pub async fn is_told_to_pause<C: Client>() {
+    let time = TOO_LONG.as_millis().to_string();
+    let pause = |server: &Server| {
+        let reply = server.command(&["CLIENT", "PAUSE", &time, "ALL"]);
+        assert_eq!(reply.text(), Some("OK"));
+    };
+    hang::<C>("`CLIENT PAUSE` for 0.7 s", pause, |_| ()).await;
+}
+
+async fn hang<C: Client>(fault: &str, begin: impl Fn(&Server), end: impl Fn(&Server)) {
+    let server = wait(|| Server::start(Flavor::System));
+    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let load = scene.load();
+    load.allowed(300).await;
+    wait(|| begin(&server));
+    sleep(TOO_LONG).await;
+    load.mark();
+    wait(|| end(&server));
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    let tally = load.stop().await;
+
+    // All that was written is run before anything else that comes now.
+    sleep(Duration::from_millis(50)).await;
+    let runs = executed(&server);
+    let counted = scene.counted(KEY).await;
+    let each = u64::try_from(CALLERS).expect("a small number");
+    assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
+    // A client that connects again meanwhile says that nothing was sent.
+    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    tally.accounts_for(counted);
+    assert_eq!((runs, tally.denied()), (counted, 0));
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
+    Row {
+        fault,
+        client: C::NAME,
+        tally: &tally,
+        counted,
+        admitted,
+        bound: BOUND,
+        resumed: Some(resumed),
+    }
+    .print();
+}

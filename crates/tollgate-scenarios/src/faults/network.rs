@@ -1,0 +1,269 @@
+//! A network that loses, delays and cuts what it is given.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+use tollgate_core::{Decision, ErrorKind};
+use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
+
+use super::load::{CALLERS, PATIENCE};
+use super::scene::{BOUND, KEY, Scene, executed, patient, suffering, wait};
+use super::tally::{Row, Tally};
+use super::{Client, TOO_LONG};
+
+/// How often a connection is cut.
+const CUTS: u64 = 20;
+/// How long nobody calls, so that a client can find out that it has waited in vain.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// A server behind a proxy.
+struct Network {
+    server: Server,
+    proxy: Proxy,
+    scene: Scene,
+}
+
+impl Network {
+    async fn start<C: Client>() -> Self {
+        let server = wait(|| Server::start(Flavor::System));
+        let proxy = Proxy::start(server.address());
+        let scene = Scene::on_server::<C>(&server, &proxy.address()).await;
+        Self {
+            server,
+            proxy,
+            scene,
+        }
+    }
+
+    async fn settle<C: Client>(&self, fault: &str, tally: &Tally, resumed: Option<Duration>) {
+        settle::<C>(fault, &self.server, &self.scene, tally, resumed).await;
+    }
+}
+
+/// Checks that each call was run at most once, and prints the line.
+async fn settle<C: Client>(
+    fault: &str,
+    server: &Server,
+    scene: &Scene,
+    tally: &Tally,
+    resumed: Option<Duration>,
+) {
+    // What was written last may still be on its way through the proxy.
+    sleep(Duration::from_millis(100)).await;
+    let runs = executed(server);
+    let counted = scene.counted(KEY).await;
+    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+    tally.accounts_for(counted);
+    assert_eq!((runs, tally.denied()), (counted, 0));
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
+    Row {
+        fault,
+        client: C::NAME,
+        tally,
+        counted,
+        admitted,
+        bound: BOUND,
+        resumed,
+    }
+    .print();
+}
+
+/// Replies that come when nobody waits for them are nobody's, and their calls are counted once.
+pub async fn replies_are_late<C: Client>() {
+    let network = Network::start::<C>().await;
+    let load = network.scene.load();
+    load.allowed(300).await;
+    network.proxy.delay_replies(TOO_LONG);
+    load.renewed().await;
+    load.renewed().await;
+    network.proxy.delay_replies(Duration::ZERO);
+    load.mark();
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    let tally = load.stop().await;
+    let fault = "replies are 0.7 s late";
+    network.settle::<C>(fault, &tally, Some(resumed)).await;
+    let each = u64::try_from(CALLERS).expect("a small number");
+    assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
+}
+
+/// A call whose reply is cut off has been counted, once, and is not sent again.
+pub async fn replies_are_cut_off<C: Client>() {
+    let network = Network::start::<C>().await;
+    let limiter = network.scene.limiter();
+    let mut tally = Tally::default();
+    let mut longest_absence = Duration::ZERO;
+    for cut in 0..=CUTS {
+        // The first one only tells the server the script.
+        if cut > 0 {
+            network.proxy.cut_after_next("EVALSHA");
+        }
+        let began = Instant::now();
+        let outcome = limiter.check(KEY).await.map(Decision::into_verdicts);
+        tally.record(KEY, &outcome, began.elapsed());
+        // No script, so that what is run can be counted.
+        let ended = Instant::now();
+        while limiter.reset("another key").await.is_err() {
+            assert!(ended.elapsed() < PATIENCE);
+            sleep(Duration::from_millis(2)).await;
+        }
+        longest_absence = longest_absence.max(ended.elapsed());
+    }
+    assert_eq!(
+        executed(&network.server),
+        1 + CUTS,
+        "runs of {} calls",
+        1 + CUTS
+    );
+    assert_eq!(network.scene.counted(KEY).await, 1 + CUTS);
+    assert_eq!((tally.allowed(), tally.unknown()), (1, CUTS), "{tally}");
+    let admitted = 1 + network.scene.use_up(KEY).await;
+    assert_eq!(admitted + CUTS, BOUND);
+    Row {
+        fault: "the connection is cut before each reply, one call at a time",
+        client: C::NAME,
+        tally: &tally,
+        counted: 1 + CUTS,
+        admitted,
+        bound: BOUND,
+        resumed: Some(longest_absence),
+    }
+    .print();
+}
+
+/// The same with many calls on their way.
+pub async fn connections_are_cut<C: Client>() {
+    let network = Network::start::<C>().await;
+    let load = network.scene.load();
+    load.allowed(100).await;
+    let mut longest_absence = Duration::ZERO;
+    for _ in 0..CUTS {
+        let connections = network.proxy.connections();
+        network.proxy.cut_after_next("EVALSHA");
+        load.until("a cut", |_| network.proxy.connections() > connections)
+            .await;
+        load.mark();
+        longest_absence = longest_absence.max(load.resumed().await);
+        load.allowed(20).await;
+    }
+    let tally = load.stop().await;
+    let fault = format!("the connection is cut before a reply, {CUTS} times");
+    network
+        .settle::<C>(&fault, &tally, Some(longest_absence))
+        .await;
+    assert!(tally.errors(ErrorKind::Unknown) >= CUTS, "{tally}");
+}
+
+/// The same in a cluster, whose clients may think that they know better.
+pub async fn cluster_connections_are_cut<C: Client>() {
+    let cluster = wait(|| Cluster::masters_only(Flavor::System, 3));
+    let scene = Scene::with(
+        C::cluster(&cluster.addresses(), suffering()).await,
+        C::cluster(&cluster.addresses(), patient()).await,
+    );
+    let master = wait(|| cluster.master_of(Cluster::slot_of(KEY)));
+    let load = scene.load();
+    load.allowed(100).await;
+    let mut longest_absence = Duration::ZERO;
+    for _ in 0..CUTS {
+        let mut control = wait(|| master.connection());
+        wait(|| master.pause());
+        // What has been written is run when the master goes on, and then has no one to tell.
+        sleep(Duration::from_millis(20)).await;
+        let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+        control.send(&kill).expect("a connection");
+        wait(|| master.resume());
+        wait(|| control.receive()).expect("a reply");
+        load.mark();
+        longest_absence = longest_absence.max(load.resumed().await);
+        load.allowed(20).await;
+    }
+    let tally = load.stop().await;
+    settle::<C>(
+        &format!("cluster: the connection is cut before a reply, {CUTS} times"),
+        master,
+        &scene,
+        &tally,
+        Some(longest_absence),
+    )
+    .await;
+    assert!(tally.errors(ErrorKind::Unknown) > 0, "{tally}");
+}
+
+/// Without a connection nothing is sent, and calls fail at once.
+pub async fn connections_are_refused<C: Client>() {
+    let network = Network::start::<C>().await;
+    let load = network.scene.load();
+    load.allowed(300).await;
+    network.proxy.refuse();
+    network.proxy.cut();
+    load.renewed().await;
+    let (then, runs) = (load.so_far(), executed(&network.server));
+    load.renewed().await;
+    load.renewed().await;
+    let now = load.so_far();
+    // All that is told now is that nothing was counted, and nothing is.
+    assert_eq!(executed(&network.server), runs);
+    assert_eq!(
+        (now.unknown(), now.answered()),
+        (then.unknown(), then.answered())
+    );
+    assert!(now.errors(ErrorKind::Unavailable) > then.errors(ErrorKind::Unavailable));
+    load.mark();
+    network.proxy.accept();
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    let tally = load.stop().await;
+    let fault = "connections are refused";
+    network.settle::<C>(fault, &tally, Some(resumed)).await;
+}
+
+/// Calls whose replies are dropped have been counted, until the connection is a new one.
+pub async fn replies_are_dropped<C: Client>() {
+    let network = Network::start::<C>().await;
+    let load = network.scene.load();
+    load.allowed(300).await;
+    network.proxy.drop_all_replies();
+    load.renewed().await;
+    load.renewed().await;
+    network.proxy.deliver_replies();
+    load.mark();
+    network.proxy.cut();
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    let tally = load.stop().await;
+    let fault = "all replies are dropped, then the connection is cut";
+    network.settle::<C>(fault, &tally, Some(resumed)).await;
+    let each = u64::try_from(CALLERS).expect("a small number");
+    assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
+}
+
+/// A connection that takes all and brings nothing, while a new one would do.
+///
+/// Whether a client finds that out by itself is printed: none does while it is busy.
+pub async fn falls_silent<C: Client>() {
+    let network = Network::start::<C>().await;
+    let load = network.scene.load();
+    load.allowed(300).await;
+    network.proxy.drop_replies(1);
+    load.renewed().await;
+    load.renewed().await;
+    let mut tally = load.stop().await;
+    sleep(IDLE).await;
+    let load = network.scene.load();
+    load.renewed().await;
+    let found = match load.so_far().answered() {
+        0 => "kept",
+        _ => "replaced when idle",
+    };
+    load.mark();
+    network.proxy.cut();
+    let resumed = load.resumed().await;
+    load.allowed(100).await;
+    tally.add(load.stop().await);
+    let fault = format!("the connection falls silent, is {found}, and is cut");
+    network.settle::<C>(&fault, &tally, Some(resumed)).await;
+    let each = u64::try_from(CALLERS).expect("a small number");
+    assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
+}

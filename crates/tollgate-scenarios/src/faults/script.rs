@@ -1,0 +1,58 @@
+//! A server that is made to forget its scripts again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tollgate_testkit::{Flavor, Server};
+
+use super::Client;
+use super::load::Load;
+use super::scene::{BOUND, KEY, Scene, wait};
+use super::tally::Row;
+
+/// How long the server may keep what it is told.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The callers' scripts are loaded again, and each call is counted once.
+pub async fn forgets_its_scripts<C: Client>() {
+    let server = wait(|| Server::start(Flavor::System));
+    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut control = server.connection();
+    let flushing = thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let mut count = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                let reply = control.command(&["SCRIPT", "FLUSH"]).expect("a server");
+                assert_eq!(reply.text(), Some("OK"));
+                count += 1;
+                thread::sleep(PAUSE);
+            }
+            count
+        }
+    });
+    let load = Load::on(scene.auditor(), &[KEY]);
+    load.allowed(3_000).await;
+    let tally = load.stop().await;
+    is_over.store(true, Ordering::SeqCst);
+    let flushes: u64 = flushing.join().expect("a thread that does not panic");
+
+    tally.fails_only_with(&[]);
+    let counted = scene.counted(KEY).await;
+    tally.accounts_for(counted);
+    let admitted = tally.allowed() + scene.use_up(KEY).await;
+    assert_eq!(admitted, BOUND);
+    Row {
+        fault: &format!("`SCRIPT FLUSH`, {flushes} times"),
+        client: C::NAME,
+        tally: &tally,
+        counted,
+        admitted,
+        bound: BOUND,
+        resumed: None,
+    }
+    .print();
+}

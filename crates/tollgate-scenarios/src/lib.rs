@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+#![allow(
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a panic is a failed test, and so is an error"
+)]
+
+pub mod clear;
+pub mod diagnose;
+pub mod extremes;
+pub mod faults;
+pub mod garbled;
+pub mod lost;
+pub mod published;
+pub mod redacted;
+pub mod secured;

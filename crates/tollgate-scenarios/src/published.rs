@@ -1,0 +1,481 @@
+//! Published rate limiters in wide use, command by command: what this library is compared with.
+//!
+//! Each is as exact, and as wrong, as what is published.
+//! Whatever the original reads from its machine's clock is an argument here.
+//! Where an original decides in one round trip and writes in another, there is a function for each
+//! of the two, so that other callers can come between.
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisResult};
+
+/// The limit that the counter of each second has written into it.
+pub const MOST_PER_SECOND: u64 = 10;
+/// What may be scheduled per day, with less than a minute between two, is written into it too.
+pub const MOST_PER_DAY: usize = 10;
+/// What the schedule compares the calls of an hour with.
+pub const MOST_PER_HOUR: usize = 5;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// Decides by a sorted set of milliseconds, in one transaction: writes, trims, counts.
+pub async fn sorted_set_in_transaction(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_ms: u64,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    let (held,): (u64,) = redis::pipe()
+        .atomic()
+        .add_command(add(key, now_ms, now_ms))
+        .ignore()
+        .add_command(trim(key, 0, now_ms.saturating_sub(period_s * 1_000)))
+        .ignore()
+        .add_command(command("ZCARD", key))
+        .add_command(expire(key, period_s + 1))
+        .ignore()
+        .query_async(connection)
+        .await?;
+    Ok(held <= most)
+}
+
+/// The first command of the sorted set in a pipeline that is no transaction: writes the call.
+pub async fn sorted_set_in_pipeline_writes(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_ms: u64,
+) -> RedisResult<()> {
+    add(key, now_ms, now_ms).query_async(connection).await
+}
+
+/// The other commands of the sorted set in a pipeline that is no transaction: trim and count.
+pub async fn sorted_set_in_pipeline_counts(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_ms: u64,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    let (held,): (u64,) = redis::pipe()
+        .add_command(trim(key, 0, now_ms.saturating_sub(period_s * 1_000)))
+        .ignore()
+        .add_command(command("ZCARD", key))
+        .add_command(expire(key, period_s + 1))
+        .ignore()
+        .query_async(connection)
+        .await?;
+    Ok(held <= most)
+}
+
+/// Decides as [`sorted_set_in_transaction`] does, where the period is made milliseconds in 32 bits.
+pub async fn sorted_set_of_ints(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_ms: i64,
+    period_s: i32,
+    most: u64,
+) -> RedisResult<bool> {
+    let mut trim = command("ZREMRANGEBYSCORE", key);
+    trim.arg(0)
+        .arg(now_ms - i64::from(period_s.wrapping_mul(1_000)));
+    let (held,): (u64,) = redis::pipe()
+        .atomic()
+        .add_command(add(key, now_ms.unsigned_abs(), now_ms.unsigned_abs()))
+        .ignore()
+        .add_command(trim)
+        .ignore()
+        .add_command(command("ZCARD", key))
+        .query_async(connection)
+        .await?;
+    Ok(held <= most)
+}
+
+/// Decides as [`sorted_set_in_transaction`] does, with the end of a transaction that has no
+/// beginning.
+pub async fn sorted_set_with_a_stray_end(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_ms: u64,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    let (held, _): (u64, redis::Value) = redis::pipe()
+        .add_command(add(key, now_ms, now_ms))
+        .ignore()
+        .add_command(trim(key, 0, now_ms.saturating_sub(period_s * 1_000)))
+        .ignore()
+        .add_command(command("ZCARD", key))
+        .add_command(expire(key, period_s + 1))
+        .ignore()
+        .cmd("EXEC")
+        .query_async(connection)
+        .await?;
+    Ok(held <= most)
+}
+
+/// Decides by a sorted set of milliseconds, in a script that counts before it trims.
+pub async fn sorted_set_in_script(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_ms: u64,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    const SCRIPT: &str = "
+        local now, left, period = ARGV[1], ARGV[2], ARGV[3]
+        redis.call('ZADD', KEYS[1], now, now)
+        local held = redis.call('ZCARD', KEYS[1])
+        redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, left)
+        redis.call('EXPIRE', KEYS[1], period)
+        return held";
+    let left = now_ms.saturating_sub(period_s * 1_000);
+    let held: u64 = eval(SCRIPT, &[key], &[now_ms, left, period_s])
+        .query_async(connection)
+        .await?;
+    Ok(held <= most)
+}
+
+/// The first half of the sorted set of whole seconds: counts, and says whether there is room.
+pub async fn sorted_set_of_seconds_counts(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_s: u64,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    let held: u64 = redis::cmd("ZCOUNT")
+        .arg(key)
+        .arg(now_s.saturating_sub(period_s))
+        .arg(now_s)
+        .query_async(connection)
+        .await?;
+    Ok(held < most)
+}
+
+/// The second half of the sorted set of whole seconds: writes the call, and trims.
+pub async fn sorted_set_of_seconds_writes(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_s: u64,
+    period_s: u64,
+) -> RedisResult<()> {
+    let () = add(key, now_s, now_s).query_async(connection).await?;
+    trim(key, 0, now_s.saturating_sub(period_s))
+        .query_async(connection)
+        .await
+}
+
+/// Decides by a sorted set of whole seconds, one command after another.
+pub async fn sorted_set_of_seconds(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_s: u64,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    let admits = sorted_set_of_seconds_counts(connection, key, now_s, period_s, most).await?;
+    if admits {
+        sorted_set_of_seconds_writes(connection, key, now_s, period_s).await?;
+    }
+    Ok(admits)
+}
+
+/// Decides by a counter for each of several windows `(period, most)`, and counts in all of them.
+pub async fn counters_of_windows(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    now_s: u64,
+    windows: &[(u64, u64)],
+) -> RedisResult<bool> {
+    let mut pipeline = Pipeline::new();
+    pipeline.atomic();
+    for (period, _) in windows {
+        let counter = window_key(key, *period, now_s);
+        pipeline
+            .add_command(command("INCR", &counter))
+            .add_command(expire(&counter, 3 * period))
+            .ignore();
+    }
+    let counted: Vec<u64> = pipeline.query_async(connection).await?;
+    let within = |(counted, (_, most)): (&u64, &(u64, u64))| counted <= most;
+    Ok(counted.iter().zip(windows).all(within))
+}
+
+/// The key in which [`counters_of_windows`] counts.
+pub fn window_key(key: &str, period_s: u64, now_s: u64) -> String {
+    format!("rate_limit:{key}:{period_s}:{}", now_s / period_s)
+}
+
+/// The first half of a counter of each second: what has been counted, if anything.
+pub async fn counter_of_a_second_reads(
+    connection: &mut (impl ConnectionLike + Send),
+    ip: &str,
+    now_s: u64,
+) -> RedisResult<Option<u64>> {
+    command("GET", &second_key(ip, now_s))
+        .query_async(connection)
+        .await
+}
+
+/// The second half of a counter of each second: decides by what was read, and counts.
+pub async fn counter_of_a_second_writes(
+    connection: &mut (impl ConnectionLike + Send),
+    ip: &str,
+    now_s: u64,
+    read: Option<u64>,
+) -> RedisResult<bool> {
+    let key = second_key(ip, now_s);
+    match read {
+        Some(counted) if counted > MOST_PER_SECOND => return Ok(false),
+        Some(_) => command("INCR", &key).query_async(connection).await?,
+        None => {
+            let mut pipeline = Pipeline::new();
+            pipeline
+                .atomic()
+                .add_command(command("INCR", &key))
+                .add_command(expire(&key, 1));
+            let () = pipeline.query_async(connection).await?;
+        }
+    }
+    Ok(true)
+}
+
+/// Decides by a counter of each second, and does not look at what became of the count.
+pub async fn counter_of_a_second_unchecked(
+    connection: &mut (impl ConnectionLike + Send),
+    ip: &str,
+    now_s: u64,
+) -> RedisResult<bool> {
+    let read = counter_of_a_second_reads(connection, ip, now_s).await?;
+    let written = counter_of_a_second_writes(connection, ip, now_s, read).await;
+    Ok(written.unwrap_or(true))
+}
+
+/// The key in which a counter of each second counts.
+pub fn second_key(ip: &str, now_s: u64) -> String {
+    format!("{ip}:{now_s}")
+}
+
+/// A time that a schedule has accepted, and that is yet to be written down.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Accepted(Option<Entry>);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Entry {
+    key: String,
+    second: u64,
+    midnight_ms: u64,
+    first: bool,
+}
+
+/// The first half of a schedule of one a minute, five an hour and ten a day: reads the day's
+/// seconds, and accepts the time `send_ms` or does not.
+pub async fn schedule_reads(
+    connection: &mut (impl ConnectionLike + Send),
+    ip: &str,
+    send_ms: u64,
+    now_ms: u64,
+) -> RedisResult<Option<Accepted>> {
+    if send_ms < now_ms {
+        return Ok(Some(Accepted(None)));
+    }
+    let midnight_ms = send_ms / DAY_MS * DAY_MS;
+    let second = (send_ms - midnight_ms) / 1_000;
+    let key = day_key(ip, send_ms);
+    let taken: Vec<u64> = command("SMEMBERS", &key).query_async(connection).await?;
+    let within = |span: u64| {
+        let near = |other: &&u64| second.abs_diff(**other) < span;
+        taken.iter().filter(near).count()
+    };
+    if taken.len() >= MOST_PER_DAY || within(60) > 0 || within(3_600) > MOST_PER_HOUR {
+        return Ok(None);
+    }
+    Ok(Some(Accepted(Some(Entry {
+        key,
+        second,
+        midnight_ms,
+        first: taken.is_empty(),
+    }))))
+}
+
+/// The second half of a schedule, which its caller does not wait for: writes the time down.
+pub async fn schedule_writes(
+    connection: &mut (impl ConnectionLike + Send),
+    accepted: &Accepted,
+    now_ms: u64,
+) -> RedisResult<()> {
+    let Some(entry) = &accepted.0 else {
+        return Ok(());
+    };
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("SADD").arg(&entry.key).arg(entry.second);
+    if entry.first {
+        let left_ms = (entry.midnight_ms + DAY_MS).saturating_sub(now_ms);
+        if left_ms == 0 {
+            return Ok(());
+        }
+        pipeline.add_command(expire(&entry.key, left_ms / 1_000));
+    }
+    pipeline.query_async(connection).await
+}
+
+/// Accepts the time `send_ms` and writes it down, or does neither.
+pub async fn schedule(
+    connection: &mut (impl ConnectionLike + Send),
+    ip: &str,
+    send_ms: u64,
+    now_ms: u64,
+) -> RedisResult<bool> {
+    let Some(accepted) = schedule_reads(connection, ip, send_ms, now_ms).await? else {
+        return Ok(false);
+    };
+    schedule_writes(connection, &accepted, now_ms).await?;
+    Ok(true)
+}
+
+/// The key in which a schedule keeps the seconds of a day.
+pub fn day_key(ip: &str, send_ms: u64) -> String {
+    format!("{ip}:day-{}", send_ms / DAY_MS)
+}
+
+/// Decides by a counter that the first call of a window sets, in a script.
+pub async fn counter_set_by_the_first(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    const SCRIPT: &str = "
+        local used = redis.call('GET', KEYS[1])
+        if not used then
+          redis.call('SET', KEYS[1], 1, 'EX', ARGV[1])
+          return 1
+        end
+        if tonumber(used) >= tonumber(ARGV[2]) then return 0 end
+        redis.call('INCR', KEYS[1])
+        return 1";
+    eval(SCRIPT, &[key], &[period_s, most])
+        .query_async(connection)
+        .await
+}
+
+/// Decides by a counter that one command sets, if there is none, and reads, in a script.
+pub async fn counter_set_and_read_at_once(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    const SCRIPT: &str = "
+        local used = redis.call('SET', KEYS[1], 0, 'NX', 'GET', 'EX', ARGV[1])
+        if used and tonumber(used) >= tonumber(ARGV[2]) then return 0 end
+        redis.call('INCR', KEYS[1])
+        return 1";
+    eval(SCRIPT, &[key], &[period_s, most])
+        .query_async(connection)
+        .await
+}
+
+/// Decides by a counter that is set, if there is none, and then read, in a script.
+pub async fn counter_set_then_read(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    const SCRIPT: &str = "
+        redis.call('SET', KEYS[1], 0, 'NX', 'EX', ARGV[1])
+        if tonumber(redis.call('GET', KEYS[1])) >= tonumber(ARGV[2]) then return 0 end
+        redis.call('INCR', KEYS[1])
+        return 1";
+    eval(SCRIPT, &[key], &[period_s, most])
+        .query_async(connection)
+        .await
+}
+
+/// Decides by a counter that is incremented in any case, in one transaction.
+pub async fn counter_in_transaction(
+    connection: &mut (impl ConnectionLike + Send),
+    key: &str,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    let mut expire_once = expire(key, period_s);
+    expire_once.arg("NX");
+    let (counted,): (u64,) = redis::pipe()
+        .atomic()
+        .add_command(command("INCR", key))
+        .ignore()
+        .add_command(expire_once)
+        .ignore()
+        .add_command(command("GET", key))
+        .query_async(connection)
+        .await?;
+    Ok(counted <= most)
+}
+
+/// Decides by a sorted set of the seconds in which calls came and a hash of how many came in each,
+/// in a script, at the server's time.
+pub async fn counts_by_second(
+    connection: &mut (impl ConnectionLike + Send),
+    seconds_key: &str,
+    counts_key: &str,
+    period_s: u64,
+    most: u64,
+) -> RedisResult<bool> {
+    const SCRIPT: &str = "
+        local second = redis.call('TIME')[1]
+        local seconds = redis.call('ZRANGEBYSCORE', KEYS[1], second - ARGV[1], second)
+        if #seconds > 0 then
+          local sum = 1
+          for _, count in ipairs(redis.call('HMGET', KEYS[2], unpack(seconds))) do
+            sum = sum + count
+          end
+          if sum > tonumber(ARGV[2]) then return 0 end
+        end
+        redis.call('ZADD', KEYS[1], second, second)
+        redis.call('HINCRBY', KEYS[2], second, 1)
+        return 1";
+    eval(SCRIPT, &[seconds_key, counts_key], &[period_s, most])
+        .query_async(connection)
+        .await
+}
+
+/// Writes the server's time to a sorted set, and decides nothing.
+pub async fn stamps(connection: &mut (impl ConnectionLike + Send), key: &str) -> RedisResult<bool> {
+    const SCRIPT: &str = "
+        local time = redis.call('TIME')
+        redis.call('ZADD', KEYS[1], time[1], time[1] .. time[2])
+        return 1";
+    eval(SCRIPT, &[key], &[]).query_async(connection).await
+}
+
+fn command(name: &str, key: &str) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(key);
+    command
+}
+
+fn add(key: &str, score: u64, member: u64) -> Cmd {
+    let mut command = command("ZADD", key);
+    command.arg(score).arg(member);
+    command
+}
+
+fn trim(key: &str, from: u64, to: u64) -> Cmd {
+    let mut command = command("ZREMRANGEBYSCORE", key);
+    command.arg(from).arg(to);
+    command
+}
+
+fn expire(key: &str, seconds: u64) -> Cmd {
+    let mut command = command("EXPIRE", key);
+    command.arg(seconds);
+    command
+}
+
+fn eval(script: &str, keys: &[&str], arguments: &[u64]) -> Cmd {
+    let mut command = redis::cmd("EVAL");
+    command.arg(script).arg(keys.len()).arg(keys).arg(arguments);
+    command
+}

@@ -1,0 +1,192 @@
+//! Errors, none of which shows the key that was asked about.
+
+use std::error::Error;
+use std::fmt::Debug;
+
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::wire::Options;
+use tollgate_core::{
+    Check, ErrorKind, Key, Limit, Operation, Quota, Receipt, Request, Store, StoreError,
+};
+use tollgate_testkit::{Reply, Server};
+
+/// The two parts of a key, each with a word that stands nowhere else.
+const PARTITION: &str = "carol4711";
+const REST: &str = "/account/dave0815";
+
+/// A refusal: a word of what the server says, the commands that make it say so, and those that end
+/// that.
+type Refusal = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+const REFUSALS: [Refusal; 7] = [
+    (
+        "OOM",
+        &["CONFIG SET maxmemory 1"],
+        &["CONFIG SET maxmemory 0"],
+    ),
+    (
+        "READONLY",
+        &["REPLICAOF 127.0.0.1 1"],
+        &["REPLICAOF NO ONE"],
+    ),
+    (
+        "NOREPLICAS",
+        &["CONFIG SET min-replicas-to-write 1"],
+        &["CONFIG SET min-replicas-to-write 0"],
+    ),
+    (
+        "NOPERM",
+        &["ACL SETUSER default -evalsha -bitfield -bitfield_ro -unlink"],
+        &["ACL SETUSER default +@all"],
+    ),
+    (
+        "NOPERM",
+        &["ACL SETUSER default resetkeys ~other:*"],
+        &["ACL SETUSER default allkeys"],
+    ),
+    // Of what a script or a transaction does.
+    (
+        "",
+        &["ACL SETUSER default -set -pexpireat"],
+        &["ACL SETUSER default +@all"],
+    ),
+    (
+        "NOPERM",
+        &["SCRIPT FLUSH", "ACL SETUSER default -script -time"],
+        &["ACL SETUSER default +@all"],
+    ),
+];
+
+/// Returns options with a deadline that is not reached.
+pub fn options() -> Options {
+    // A machine that is busy with other tests must not fail these.
+    Options::default().with_deadline(std::time::Duration::from_secs(5))
+}
+
+/// Returns the limit that is asked about.
+pub fn limit() -> Limit {
+    Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(1_000))).unwrap()
+}
+
+/// Returns the key that no text may show.
+pub fn key() -> Key<'static> {
+    Key::from(PARTITION).with_rest(REST)
+}
+
+#[track_caller]
+fn hides(text: &str) {
+    for secret in ["carol4711", "dave0815"] {
+        assert!(!text.contains(secret), "{secret} is in {text}");
+    }
+}
+
+/// Checks that nothing of `error` shows the key, and that it says `what` all the same.
+#[track_caller]
+pub fn is_redacted(error: &StoreError, what: &str) {
+    let mut link: Option<&dyn Error> = Some(error);
+    while let Some(error) = link {
+        for text in [
+            format!("{error}"),
+            format!("{error:?}"),
+            format!("{error:#?}"),
+        ] {
+            hides(&text);
+        }
+        link = error.source();
+    }
+    assert!(error.to_string().contains(what), "no {what} in {error}");
+}
+
+/// Asks `store` everything that it serves, and returns the errors; what is not an error, and the
+/// store itself, must not show the key either.
+async fn ask<S: Store + Debug>(store: &S, receipt: &Receipt) -> Vec<StoreError> {
+    let limit = limit();
+    let check = Check::new(&limit, key(), 1);
+    let mut errors = Vec::new();
+    for operation in [
+        Operation::Consume,
+        Operation::Peek,
+        Operation::TakeUpTo,
+        Operation::Refund(receipt),
+    ] {
+        let request = Request::new(operation, [check]);
+        hides(&format!("{request:?}"));
+        if !store.supports(&request) {
+            continue;
+        }
+        match store.decide(request).await {
+            Ok(decision) => hides(&format!("{decision:?}")),
+            Err(error) => errors.push(error),
+        }
+    }
+    if let Err(error) = store.reset([check].into()).await {
+        errors.push(error);
+    }
+    hides(&format!("{store:?} {receipt:?}"));
+    errors
+}
+
+async fn receipt(store: &impl Store) -> Receipt {
+    let limit = limit();
+    let request = Request::consume(Check::new(&limit, key(), 1));
+    let decision = store.decide(request).await.unwrap();
+    decision.into_receipt().unwrap()
+}
+
+/// Checks that no refusal of `server` shows the key that `store` asks about.
+pub async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
+    let mut control = server.connection();
+    let mut tell = |commands: &[&str]| {
+        for command in commands {
+            let words: Vec<_> = command.split(' ').collect();
+            control.command(&words).unwrap();
+        }
+    };
+    for (what, begin, end) in REFUSALS {
+        tell(&["FLUSHALL"]);
+        let receipt = receipt(store).await;
+        tell(begin);
+        let errors = ask(store, &receipt).await;
+        tell(end);
+        assert!(!errors.is_empty(), "{begin:?} is no refusal");
+        for error in errors {
+            is_redacted(&error, what);
+        }
+    }
+    tell(&["FLUSHALL"]);
+    receipt(store).await;
+    let Reply::Array(keys) = server.command(&["KEYS", "*"]) else {
+        panic!("no keys");
+    };
+    let key = keys[0].text().unwrap();
+    server.command(&["DEL", key]);
+    server.command(&["SADD", key, "member"]);
+    let limit = limit();
+    let request = Request::consume(Check::new(&limit, self::key(), 1));
+    let error = store.decide(request).await.unwrap_err();
+    is_redacted(&error, "WRONGTYPE");
+}
+
+/// Returns arguments that make a server know none of the commands of a decision.
+pub fn without_commands() -> Vec<String> {
+    let renamed = ["EVALSHA", "BITFIELD", "BITFIELD_RO", "UNLINK"];
+    let rename = |name: &str| {
+        ["--rename-command", name, &format!("{name}-OF-ANOTHER-NAME")].map(str::to_owned)
+    };
+    renamed.into_iter().flat_map(rename).collect()
+}
+
+/// Checks that a server which knows none of the commands does not get the key into an error.
+pub async fn hides_keys_of_unknown_commands<S: Store + Debug>(store: &S, known: &S) {
+    let receipt = receipt(known).await;
+    let errors = ask(store, &receipt).await;
+    assert!(errors.len() >= 3, "{errors:?}");
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        is_redacted(&error, "a command");
+    }
+}

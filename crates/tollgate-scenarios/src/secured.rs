@@ -1,0 +1,98 @@
+//! Servers that take TLS only, or ask for passwords.
+
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::wire::Options;
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_testkit::{SentinelGroup, Server};
+
+/// How long it may take until it is known that there will be no connection.
+pub const SET_UP: Duration = Duration::from_millis(2_500);
+/// What the documentation says that the user of this store and this limit must be allowed.
+pub const USER: [&str; 9] = [
+    "on",
+    ">secret",
+    "~tollgate:*",
+    "+evalsha",
+    "+script|load",
+    "+time",
+    "+get",
+    "+set",
+    "+unlink",
+];
+/// What an error says where no password was given.
+pub const ASKED: &str = "the server asks for a password";
+/// What an error says where another password was given.
+pub const REFUSED: &str = "the server refused the user or password";
+
+/// Chooses the cryptography, as programs do: a build of the workspace may have several.
+pub fn choose() {
+    static CHOSEN: Once = Once::new();
+    CHOSEN.call_once(|| {
+        let provider = rustls::crypto::ring::default_provider();
+        provider.install_default().unwrap();
+    });
+}
+
+/// Returns options with a deadline that is not reached.
+pub fn options() -> Options {
+    // A machine that is busy with other tests must not fail these.
+    Options::default().with_deadline(Duration::from_secs(5))
+}
+
+/// Returns a limiter of nine an hour.
+pub fn limiter<S: Store>(store: S) -> RateLimiter<S> {
+    let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(9)));
+    RateLimiter::new(store, [limit.unwrap()]).unwrap()
+}
+
+/// Calls for `key` and returns what is left.
+pub async fn call<S: Store>(limiter: &RateLimiter<S>, key: &str) -> u64 {
+    limiter.check(key).await.unwrap().remaining()
+}
+
+/// Checks that calls are decided and counted.
+pub async fn decides<S: Store>(store: Result<S, StoreError>) {
+    let limiter = limiter(store.unwrap());
+    limiter.reset("alice").await.unwrap();
+    assert_eq!(call(&limiter, "alice").await, 8);
+    assert_eq!(call(&limiter, "alice").await, 7);
+}
+
+/// Checks that there is no connection, for a reason that `hint` is a part of.
+#[track_caller]
+pub fn is_refused<S>(store: Result<S, StoreError>, kind: ErrorKind, hint: &str) {
+    let Err(error) = store else {
+        panic!("a connection, in spite of {hint}");
+    };
+    assert_eq!(error.kind(), kind, "{error:?}");
+    assert!(error.to_string().contains(hint), "no {hint:?} in {error}");
+}
+
+/// Checks that there is no connection, because of settings that `hint` is about.
+#[track_caller]
+pub fn is_misconfigured<S>(store: Result<S, StoreError>, hint: &str) {
+    is_refused(store, ErrorKind::Misconfigured, hint);
+}
+
+/// Lets the user `limiter` do `more` than [`USER`] at a server that has no other user.
+pub fn let_in(server: &Server, more: &[&str]) {
+    let own = [&["ACL", "SETUSER", "limiter"][..], &USER, more].concat();
+    assert_eq!(server.command(&own).text(), Some("OK"));
+}
+
+/// Kills the primary, and checks that calls go on at another.
+pub async fn follows_a_failover<S: Store>(group: &SentinelGroup, limiter: &RateLimiter<S>) {
+    let old = group.primary();
+    old.kill();
+    let new = tokio::task::block_in_place(|| group.wait_for_failover(old));
+    let begun = Instant::now();
+    while let Err(error) = limiter.check("bob").await {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{error:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let counted = new.command(&["KEYS", "*bob*"]);
+    assert_eq!(counted.items().len(), 1, "{counted:?}");
+}
