@@ -29,6 +29,19 @@ pub(crate) struct Arguments {
     rest: Vec<String>,
 }
 
+impl Arguments {
+    /// Returns what runs every benchmark once.
+    pub(crate) fn once() -> Self {
+        Self {
+            test: true,
+            ratios: false,
+            replay: false,
+            servers: false,
+            rest: Vec::new(),
+        }
+    }
+}
+
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     if arguments.replay {
         return replay::run(shell);

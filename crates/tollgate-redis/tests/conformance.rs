@@ -11,11 +11,11 @@ use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
-/// The same code is checked on as many histories as elsewhere on the system's server; on the others
-/// what may differ is the server, which is the same for all of them.
+/// On the system's server, a promise is checked on as many histories as in memory where everything
+/// is to be checked, and on fewer elsewhere: the code is the same on all servers.
 fn histories(flavor: Flavor) -> u32 {
     match flavor {
-        Flavor::System => 64,
+        Flavor::System if Flavor::is_every() => 64,
         _ => 16,
     }
 }
@@ -91,6 +91,10 @@ impl Harness for WithoutScripts {
         Arc::new(PlainStore::new(connection, options(), &[]).unwrap())
     }
 
+    fn histories(&self) -> u32 {
+        histories(self.0.flavor)
+    }
+
     fn applies(&self, promise: &str) -> Option<bool> {
         // What is of several limits, of chosen instants, or of parts of a cost, which it refuses.
         const REFUSED: [&str; 9] = [
@@ -137,6 +141,10 @@ mod manager_on_system {
                 .connect(server.url())
                 .await;
             Arc::new(store.unwrap())
+        }
+
+        fn histories(&self) -> u32 {
+            histories(Flavor::System)
         }
 
         fn applies(&self, _promise: &str) -> Option<bool> {

@@ -9,6 +9,9 @@ use crate::folder;
 /// The variable that names the server to use as the system's own.
 const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";
 
+/// The variable that asks for tests on every server.
+const EVERY: &str = "TOLLGATE_EVERY_SERVER";
+
 /// A server to test against.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -25,6 +28,23 @@ pub enum Flavor {
 impl Flavor {
     /// Every server there is.
     pub const ALL: [Self; 3] = [Self::System, Self::Redis62, Self::Valkey91];
+
+    /// Returns the servers that a test is to run on: the system's own, or every one where
+    /// [`is_every`](Self::is_every).
+    pub fn chosen() -> Vec<Self> {
+        if Self::is_every() {
+            Self::ALL.to_vec()
+        } else {
+            vec![Self::System]
+        }
+    }
+
+    /// Returns whether tests are to run on every server, and on as many histories as there are:
+    /// whether the environment variable `TOLLGATE_EVERY_SERVER` is set, as by
+    /// `cargo xtask test --every-server`.
+    pub fn is_every() -> bool {
+        env::var_os(EVERY).is_some_and(|value| !value.is_empty())
+    }
 
     /// Returns a name that is fit for that of a test or a file.
     pub fn name(self) -> &'static str {

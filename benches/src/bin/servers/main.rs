@@ -57,9 +57,11 @@ struct Arguments {
 }
 
 fn flavor(text: &str) -> Result<Flavor, String> {
-    let known = Flavor::ALL.into_iter().find(|flavor| flavor.name() == text);
+    let known = Flavor::chosen()
+        .into_iter()
+        .find(|flavor| flavor.name() == text);
     known.ok_or_else(|| {
-        let names = Flavor::ALL.map(Flavor::name).join(", ");
+        let names = Flavor::chosen().map(Flavor::name).join(", ");
         format!("this is none of {names}")
     })
 }
@@ -82,7 +84,7 @@ fn all(arguments: &Arguments) -> Result<(), Problem> {
         .enable_all()
         .build()?;
     let flavors: &[Flavor] = match &*arguments.flavor {
-        [] => &Flavor::ALL,
+        [] => &Flavor::chosen(),
         some => some,
     };
     for &flavor in flavors {

@@ -123,7 +123,7 @@ proptest! {
     /// Whatever is done, no key is left without an end.
     #[test]
     fn no_key_is_for_ever(
-        flavor in prop::sample::select(&Flavor::ALL[..]),
+        flavor in prop::sample::select(Flavor::chosen()),
         limits in prop::sample::subsequence(&LIMITS[..], 1..=LIMITS.len()),
         history in acts(),
         caller in prop::option::of(1_700_000_000_000_000..1_800_000_000_000_000_u64),

@@ -23,7 +23,7 @@ fn says(error: &StoreError, kind: ErrorKind, advice: &str, said: &str) {
 
 #[test]
 fn a_key_of_another_type() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         for written in ["gcra:3/1h", "sliding-log:3/1h"] {
             let (store, limit) = (store(flavor), limit(written));
             let _ = consume(&store, &limit, "k", 1).unwrap();
@@ -47,7 +47,7 @@ fn a_key_of_another_type() {
 
 #[test]
 fn all_or_nothing_where_a_key_is_of_another_type() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         for written in [
             ["gcra:5/1h", "sliding-log:5/1h"],
             ["sliding-log:5/1h", "fixed-window:5/1h"],
@@ -85,7 +85,7 @@ fn all_or_nothing_where_a_key_is_of_another_type() {
 
 #[test]
 fn a_key_that_holds_something_else() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         for written in crate::engine::LIMITS {
             let (store, limit) = (store(flavor), limit(written));
             let _ = consume(&store, &limit, "k", 1).unwrap();
@@ -136,7 +136,7 @@ fn a_state_of_another_length_is_left_as_it_is() {
 
 #[test]
 fn no_memory_left() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
         assert!(consume(&store, &limit, "before", 1).unwrap().is_allowed());
@@ -152,7 +152,7 @@ fn no_memory_left() {
 
 #[test]
 fn all_or_nothing_where_no_memory_is_left() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let store = store_on(&server);
         let limits = ["gcra:5/1h", "sliding-log:5/1h", "fixed-window:5/1h"].map(limit);
@@ -180,7 +180,7 @@ fn all_or_nothing_where_no_memory_is_left() {
 
 #[test]
 fn a_replica() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
         server.command(&["REPLICAOF", "127.0.0.1", "1"]);
@@ -196,7 +196,7 @@ fn a_replica() {
 
 #[test]
 fn too_few_replicas() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
         server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
@@ -207,7 +207,7 @@ fn too_few_replicas() {
 
 #[test]
 fn a_password() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         server.command(&["CONFIG", "SET", "requirepass", "secret"]);
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
@@ -218,7 +218,7 @@ fn a_password() {
 
 #[test]
 fn a_script_that_does_not_end() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         let server = Server::options(flavor)
             .args(["--lua-time-limit", "20"])
             .start();
@@ -240,7 +240,7 @@ fn a_script_that_does_not_end() {
 
 #[test]
 fn a_forgotten_script_is_loaded_again_and_counts_once() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let (store, limit) = (store_on(&server), limit("fixed-window:100/1h"));
         for call in 1..=5 {
@@ -269,7 +269,7 @@ fn a_forgotten_script_is_loaded_again_and_counts_once() {
 
 #[test]
 fn a_cluster_that_is_not_whole_and_keys_of_two_slots() {
-    for flavor in Flavor::ALL {
+    for flavor in Flavor::chosen() {
         let server = Server::options(flavor)
             .args(["--cluster-enabled", "yes"])
             .start();

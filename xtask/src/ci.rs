@@ -1,0 +1,72 @@
+//! `cargo xtask ci`: all that must hold before a change lands.
+
+use std::time::Instant;
+
+use xshell::{Shell, cmd};
+
+use crate::{Outcome, bench, lint, test};
+
+/// Runs every step up to the first that fails, and says how long each took.
+pub(crate) fn run(shell: &Shell) -> Outcome {
+    step("fetch", || Ok(cmd!(shell, "cargo fetch --locked").run()?))?;
+    step("lint", || lint::run(shell))?;
+    step("oldest compiler", || oldest_compiler(shell))?;
+    step("dependencies", || dependencies(shell))?;
+    // Once each, in a release build: that the benchmarks run, not how fast.
+    step("benchmarks", || {
+        bench::run(shell, &bench::Arguments::once())
+    })?;
+    step("tests", || test::run(shell, &test::Arguments::everything()))
+}
+
+fn step(name: &str, run: impl FnOnce() -> Outcome) -> Outcome {
+    println!("== {name}");
+    let started = Instant::now();
+    let outcome = run();
+    println!("== {name} took {} s", started.elapsed().as_secs());
+    outcome.map_err(|error| format!("{name}: {error}").into())
+}
+
+/// Compiles the libraries and the program with the oldest compiler that the manifest names.
+fn oldest_compiler(shell: &Shell) -> Outcome {
+    let manifest = shell.read_file("Cargo.toml")?;
+    let version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = "));
+    let version = version.ok_or("Cargo.toml names no rust-version")?;
+    let version = version.trim_matches('"');
+    let toolchain = format!("+{version}");
+    let is_there = cmd!(shell, "cargo {toolchain} --version")
+        .quiet()
+        .ignore_stderr();
+    if is_there.read().is_err() {
+        let installed = cmd!(
+            shell,
+            "rustup toolchain install {version} --profile minimal --no-self-update"
+        );
+        if let Err(error) = installed.run() {
+            // Without it, clippy still refuses what the standard library had not yet.
+            println!(
+                "Rust {version} cannot be had here, and nothing was compiled with it: {error}"
+            );
+            return Ok(());
+        }
+    }
+    Ok(cmd!(
+        shell,
+        "cargo {toolchain} check --locked --workspace --exclude xtask --exclude tollgate-benches --lib --bins"
+    )
+    .run()?)
+}
+
+/// Checks licences, sources and what may not be depended on, where `cargo-deny` is installed.
+fn dependencies(shell: &Shell) -> Outcome {
+    let version = cmd!(shell, "cargo deny --version").quiet().ignore_stderr();
+    if version.read().is_err() {
+        println!(
+            "cargo-deny is not installed, and licences were not checked: `cargo install cargo-deny --locked`"
+        );
+        return Ok(());
+    }
+    Ok(cmd!(shell, "cargo deny --offline check bans licenses sources").run()?)
+}
