@@ -61,7 +61,7 @@ fn flavor(text: &str) -> Result<Flavor, String> {
         .into_iter()
         .find(|flavor| flavor.name() == text);
     known.ok_or_else(|| {
-        let names = Flavor::chosen().map(Flavor::name).join(", ");
+        let names = Flavor::ALL.map(Flavor::name).join(", ");
         format!("this is none of {names}")
     })
 }
