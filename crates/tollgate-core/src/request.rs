@@ -60,7 +60,7 @@ impl<'a> Check<'a> {
     /// What nearly every call is, for stores that hold a lock while they decide.
     #[inline(always)]
     pub fn consume_from(&self, state: &mut State, now: Timestamp) -> Verdict {
-        self.limit.algorithm().decide(state, now, self.cost)
+        self.limit.algorithm().consume(state, now, self.cost)
     }
 
     /// Returns whether both count in the same state.

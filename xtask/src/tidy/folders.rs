@@ -1,12 +1,23 @@
-//! Every algorithm is complete in its folder.
+//! Every algorithm is complete in its folder, and core names it in one list.
 
 use crate::project::Files;
 
 /// Where the folders of the algorithms are.
 pub(super) const ALGORITHMS: &str = "crates/tollgate-core/src/algorithm/";
-const COMPLETE: [&str; 3] = ["README.md", "mod.rs", "tests.rs"];
+const COMPLETE: [&str; 6] = [
+    "README.md",
+    "mod.rs",
+    "script.lua",
+    "tests.rs",
+    "text.rs",
+    "twin.rs",
+];
+const CORE: &str = "crates/tollgate-core/src/";
+/// Where an algorithm is named beside its folder: the list, what other crates re-export, and the
+/// store without scripts, which serves one algorithm alone.
+const NAMED: [&str; 3] = ["algorithm/mod.rs", "prelude.rs", "wire/plain.rs"];
 
-/// Returns what the folders of the algorithms lack.
+/// Returns what the folders of the algorithms lack, and where core tells one from the others.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let folders = files.folders_in(ALGORITHMS);
     if folders.is_empty() {
@@ -22,36 +33,80 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
                 None => findings.push(format!("{path} is missing")),
             }
         }
+        let own = format!("{ALGORITHMS}{folder}/");
+        let name = camel_case(folder);
+        for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".rs")) {
+            let is_code = path.starts_with(CORE) && !path.ends_with("tests.rs");
+            if !is_code || path.starts_with(&own) || NAMED.iter().any(|end| path.ends_with(end)) {
+                continue;
+            }
+            let code = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            let words = code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
+            if words.into_iter().any(|word| word == name) {
+                findings.push(format!(
+                    "{path} names {name}: what is of one algorithm is in {own}"
+                ));
+            }
+        }
     }
     findings
+}
+
+/// Returns the name of the type in the folder `snake_case`.
+fn camel_case(snake_case: &str) -> String {
+    let words = snake_case.split('_').map(|word| {
+        let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+        first.to_uppercase() + rest
+    });
+    words.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const COMPLETE: [(&str, &str); 3] = [
-        ("crates/tollgate-core/src/algorithm/gcra/README.md", "#"),
-        ("crates/tollgate-core/src/algorithm/gcra/mod.rs", "//!"),
-        ("crates/tollgate-core/src/algorithm/gcra/tests.rs", "//!"),
-    ];
+    fn complete() -> Vec<(String, &'static str)> {
+        let path = |name| format!("{ALGORITHMS}sliding_log/{name}");
+        COMPLETE.map(|name| (path(name), "//!")).to_vec()
+    }
+
+    fn found(files: &[(String, &str)]) -> usize {
+        let files: Vec<_> = files.iter().map(|(path, text)| (&**path, *text)).collect();
+        findings(&Files::of(&files)).len()
+    }
 
     #[test]
     fn a_folder_that_lacks_a_file_is_found() {
-        assert_eq!(findings(&Files::of(&COMPLETE)), [""; 0]);
-        assert_eq!(findings(&Files::of(&COMPLETE[1..])).len(), 1);
-        assert_eq!(findings(&Files::of(&COMPLETE[..1])).len(), 2);
+        assert_eq!(found(&complete()), 0);
+        assert_eq!(found(&complete()[1..]), 1);
+        assert_eq!(found(&complete()[..4]), 2);
     }
 
     #[test]
     fn an_empty_file_is_found() {
-        let mut files = COMPLETE;
+        let mut files = complete();
         files[0].1 = "\n";
-        assert_eq!(findings(&Files::of(&files)).len(), 1);
+        assert_eq!(found(&files), 1);
     }
 
     #[test]
     fn no_folder_at_all_is_found() {
-        assert_eq!(findings(&Files::of(&[])).len(), 1);
+        assert_eq!(found(&[]), 1);
+    }
+
+    #[test]
+    fn an_algorithm_that_is_named_elsewhere_is_found() {
+        let with = |path: &str, text| {
+            let mut files = complete();
+            files.push((format!("{CORE}{path}"), text));
+            found(&files)
+        };
+        assert_eq!(with("wire/script.rs", "match it { SlidingLog(_) => 1 }"), 1);
+        assert_eq!(with("wire/script.rs", "  /// Such as `SlidingLog`."), 0);
+        assert_eq!(with("wire/script.rs", "SlidingLogs"), 0);
+        assert_eq!(with("algorithm/mod.rs", "SlidingLog(sliding_log),"), 0);
+        assert_eq!(with("algorithm/sliding_log/plan.rs", "SlidingLog"), 0);
     }
 }

@@ -2,14 +2,69 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
-use super::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
+use super::{Algorithm, Machine, SPELLINGS, with_machine};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::text::Reader;
 
-const ALGORITHM: &str =
-    "an algorithm: fixed-window, gcra, sliding-buckets, sliding-counter or sliding-log";
+/// An algorithm that is written as its [name](Machine::NAME), a quota and options.
+pub(super) trait Written: Machine + Into<Algorithm> {
+    /// The options, and whether a number belongs to each.
+    const OPTIONS: &'static [(&'static str, bool)];
+    /// What is expected in place of another option.
+    const EXPECTED: &'static str;
+
+    /// Returns the algorithm of `quota` with `options`.
+    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError>;
+
+    /// Writes the options that differ from what they are where none is given, each after a comma.
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+/// How an algorithm is written.
+pub(super) struct Spelling {
+    name: &'static str,
+    options: &'static [(&'static str, bool)],
+    expected: &'static str,
+    read: fn(Quota, &Options<'_>) -> Result<Algorithm, LimitError>,
+}
+
+impl Spelling {
+    pub(super) const fn of<M: Written>() -> Self {
+        Self {
+            name: M::NAME,
+            options: M::OPTIONS,
+            expected: M::EXPECTED,
+            read: |quota, options| M::read(quota, options).map(Into::into),
+        }
+    }
+}
+
+/// The options of an algorithm, each given once at most.
+pub(super) struct Options<'t> {
+    given: Vec<(&'t str, Option<u64>)>,
+    reader: Reader<'t>,
+}
+
+impl Options<'_> {
+    /// Returns whether the option `name` is given.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.given.iter().any(|(given, _)| *given == name)
+    }
+
+    /// Returns the number of the option `name`, if it is given.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        let given = self.given.iter().find(|(given, _)| *given == name);
+        given.and_then(|(_, number)| *number)
+    }
+
+    /// Returns the error that the text ends before `expected`.
+    pub(super) fn missing(&self, expected: &'static str) -> LimitError {
+        self.reader.expected(self.reader.at(), expected)
+    }
+}
 
 impl FromStr for Algorithm {
     type Err = LimitError;
@@ -33,20 +88,13 @@ impl Algorithm {
     pub(crate) fn read(mut reader: Reader<'_>) -> Result<Self, LimitError> {
         let start = reader.at();
         let name = reader.word();
-        let options = match name {
-            "fixed-window" => "an option: `anchored` or `count-denied`, each once",
-            "gcra" => "the option `burst=NUMBER`, once",
-            "sliding-buckets" => "the option `buckets=NUMBER`, once",
-            "sliding-counter" => "the end: a sliding counter has no options",
-            "sliding-log" => "the option `count-denied`, once",
-            _ => return Err(reader.expected(start, ALGORITHM)),
-        };
+        let spelling = SPELLINGS.iter().find(|spelling| spelling.name == name);
+        let spelling = spelling.ok_or_else(|| reader.expected(start, &NAMES))?;
         if !reader.skip(':') {
             return Err(reader.expected(reader.at(), "`:` and a quota, such as `:20/1h`"));
         }
         let quota = Quota::read(&mut reader)?;
-        let (mut anchored, mut count_denied) = (false, false);
-        let (mut burst, mut buckets) = (None, None);
+        let mut given: Vec<(&str, Option<u64>)> = Vec::new();
         while !reader.is_at_end() {
             if !reader.skip(',') {
                 return Err(reader.expected(reader.at(), "`,` and an option, or the end"));
@@ -58,76 +106,36 @@ impl Algorithm {
             } else {
                 None
             };
-            match (name, option, number) {
-                ("fixed-window", "anchored", None) if !anchored => anchored = true,
-                ("fixed-window" | "sliding-log", "count-denied", None) if !count_denied => {
-                    count_denied = true;
-                }
-                ("gcra", "burst", Some(_)) if burst.is_none() => burst = number,
-                ("sliding-buckets", "buckets", Some(_)) if buckets.is_none() => buckets = number,
-                _ => return Err(reader.expected(start, options)),
+            let is_known = spelling.options.contains(&(option, number.is_some()));
+            if !is_known || given.iter().any(|(given, _)| *given == option) {
+                return Err(reader.expected(start, spelling.expected));
             }
+            given.push((option, number));
         }
-        Ok(match name {
-            "fixed-window" => {
-                let window = if anchored {
-                    FixedWindow::anchored(quota)
-                } else {
-                    FixedWindow::aligned(quota)
-                };
-                if count_denied {
-                    window.count_denied().into()
-                } else {
-                    window.into()
-                }
-            }
-            "gcra" => match burst {
-                Some(burst) => Gcra::with_burst(quota, burst)?.into(),
-                None => Gcra::new(quota)?.into(),
-            },
-            "sliding-buckets" => {
-                let needed = "`,buckets=NUMBER`, such as `,buckets=12`";
-                let buckets = buckets.ok_or_else(|| reader.expected(reader.at(), needed))?;
-                SlidingBuckets::new(quota, buckets)?.into()
-            }
-            "sliding-counter" => SlidingCounter::new(quota)?.into(),
-            _ => {
-                let log = SlidingLog::new(quota)?;
-                if count_denied {
-                    log.count_denied().into()
-                } else {
-                    log.into()
-                }
-            }
-        })
+        (spelling.read)(quota, &Options { given, reader })
     }
 }
 
+/// What is expected in place of another name.
+static NAMES: LazyLock<String> = LazyLock::new(|| {
+    let names: Vec<_> = SPELLINGS.iter().map(|spelling| spelling.name).collect();
+    match names.split_last() {
+        Some((last, names)) => format!("an algorithm: {} or {last}", names.join(", ")),
+        None => String::new(),
+    }
+});
+
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quota = self.quota();
-        match self {
-            Self::FixedWindow(machine) => {
-                write!(f, "fixed-window:{quota}")?;
-                if machine.is_anchored() {
-                    f.write_str(",anchored")?;
-                }
-            }
-            Self::Gcra(machine) => {
-                write!(f, "gcra:{quota}")?;
-                if machine.burst() != quota.amount() {
-                    write!(f, ",burst={}", machine.burst())?;
-                }
-            }
-            Self::SlidingBuckets(machine) => {
-                write!(f, "sliding-buckets:{quota},buckets={}", machine.buckets())?;
-            }
-            Self::SlidingCounter(_) => write!(f, "sliding-counter:{quota}")?,
-            Self::SlidingLog(_) => write!(f, "sliding-log:{quota}")?,
-        }
-        if self.counts_denied() {
-            f.write_str(",count-denied")?;
-        }
-        Ok(())
+        with_machine!(self, machine => write_machine(machine, f))
     }
+}
+
+fn write_machine<M: Written>(machine: &M, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{}:{}", M::NAME, machine.quota())?;
+    machine.write(f)?;
+    if machine.counts_denied() {
+        f.write_str(",count-denied")?;
+    }
+    Ok(())
 }

@@ -6,15 +6,12 @@
 use std::time::Duration;
 
 use super::script::Form;
-use super::twin::{Asked, MOST_PARAMETERS, Words};
-use crate::algorithm::State;
+use crate::algorithm::{Asked, MOST_PARAMETERS, State, double, integer, words};
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::request::{Check, Operation, Request};
 use crate::time::{MAX_EXACT, Timestamp};
 
-/// The first double that not every smaller integer fits beside: more than any limit admits.
-const BEYOND: u64 = MAX_EXACT + 1;
 /// The most slack in milliseconds: 285 years, as long as any state lasts.
 const MOST_SLACK: u64 = MAX_EXACT / 1_000;
 
@@ -82,16 +79,6 @@ fn push_member(text: &mut Vec<u8>, operation: Operation<'_>, index: usize, check
 /// Appends an integer, at most 2^53.
 fn push(text: &mut Vec<u8>, number: u64) {
     text.extend_from_slice(&double(number));
-}
-
-/// Returns the double that holds an integer, at most 2^53.
-fn double(number: u64) -> [u8; 8] {
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a double holds every integer up to 2^53"
-    )]
-    let number = number.min(BEYOND) as f64;
-    number.to_le_bytes()
 }
 
 /// Appends a caller's instant, or what asks for the server's.
@@ -190,24 +177,4 @@ fn cost(request: &Request<'_>, check: &Check<'_>, allowed: bool) -> u64 {
         Operation::TakeUpTo if !allowed => 1,
         Operation::Consume | Operation::Peek | Operation::TakeUpTo => check.cost(),
     }
-}
-
-pub(crate) fn words(raw: &[u8]) -> Option<Words> {
-    let (words, rest) = raw.as_chunks();
-    if !rest.is_empty() {
-        return None;
-    }
-    words.iter().map(|&word| integer(word)).collect()
-}
-
-/// Returns the integer that a double holds, if it holds one from zero to 2^53 - 1.
-fn integer(word: [u8; 8]) -> Option<u64> {
-    let number = f64::from_le_bytes(word);
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "what is not such an integer does not come back as it was"
-    )]
-    let integer = number as u64;
-    (integer <= MAX_EXACT && double(integer) == word).then_some(integer)
 }

@@ -17,14 +17,11 @@ mod plain;
 mod redact;
 mod script;
 mod store;
-mod twin;
 
 pub use admin::{Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, Reply, Severity};
-pub(crate) use codec::words;
 pub use engine::{Call, Engine, Failure};
 pub use no_connection::NoConnection;
 pub use options::{Clock, Options};
 pub use plain::{Command, PlainStore, Transact};
 pub use script::Script;
 pub use store::WireStore;
-pub(crate) use twin::{Asked, Paired, Words};

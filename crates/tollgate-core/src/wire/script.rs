@@ -3,11 +3,15 @@
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-use super::twin::{TWINS, Twin};
+use crate::algorithm::{TWINS, Twin};
 use crate::request::{Operation, Request};
 
 /// What a request about few limits runs: one straight line, all of its numbers in local variables.
 const FEW: &str = include_str!("few.lua");
+/// What each limit but the first is in it.
+const SCOPE: &str = include_str!("scope.lua");
+/// What records a call of one limit in it.
+const RECORD: &str = include_str!("record.lua");
 /// What a request about many limits runs, or one that takes or gives back.
 const MANY: &str = include_str!("many.lua");
 /// What one algorithm is in a script about many limits.
@@ -111,39 +115,31 @@ impl Form {
 
 /// Returns the script about one limit of each of `twins`, in this order.
 fn few(twins: &[&Twin], commits: bool) -> String {
-    let (mut arguments, mut reads, mut recorded) = (Vec::new(), String::new(), String::new());
-    for (index, twin) in twins.iter().enumerate() {
-        let own = |text: &str| rename(text, index);
-        arguments.extend(["cost", "counted"].map(own));
-        arguments.extend(twin.parameters().map(own));
-        let read = format!(
-            "local key = KEYS[{}]\n{}\nlocal fits = cost == 0 or {}\n{}\n",
-            index + 1,
-            twin.section("read"),
-            twin.section("fits"),
-            twin.section("answer"),
-        );
-        reads.push_str(&own(&read));
-        if commits {
-            let commit = format!(
-                "if cost > 0 and (all or counted == 1) then\nlocal amount = cost\n{}\nend\n",
-                twin.section("commit"),
-            );
-            recorded.push_str(&own(&commit));
-        }
+    // Each holds the next, so they are written from the last to the first.
+    let mut scopes = String::new();
+    for (index, twin) in twins.iter().enumerate().rev() {
+        let frame = if index == 0 { FEW } else { SCOPE };
+        let before: usize = twins[..index].iter().map(|twin| doubles(twin)).sum();
+        let record = if commits {
+            RECORD.replace("@commit", &twin.section("commit"))
+        } else {
+            String::new()
+        };
+        scopes = fill(frame, twin)
+            .replace("@index", &(index + 1).to_string())
+            .replace("@formats", &"d".repeat(doubles(twin)))
+            // Behind the instant and the slack.
+            .replace("@place", &(8 * (2 + before) + 1).to_string())
+            .replace("@record", record.trim_end())
+            .replace("@inner", scopes.trim_end());
     }
-    let each = |what: &str, between: &str| {
-        let each: Vec<_> = (0..twins.len()).map(|index| rename(what, index)).collect();
-        each.join(between)
-    };
-    let text = FEW
-        .replace("@formats", &"d".repeat(arguments.len()))
-        .replace("@arguments", &arguments.join(", "))
-        .replace("@reads", reads.trim_end())
-        .replace("@allowed", &each("fits", " and "))
-        .replace("@commits", recorded.trim_end())
-        .replace("@raws", &each("pack('<I2', #raw) .. raw", " .. "));
-    with_names(&text)
+    with_names(&scopes)
+}
+
+/// Returns how many doubles an argument about few limits holds for one of `twin`: its cost, whether
+/// denied calls count, and its parameters.
+fn doubles(twin: &Twin) -> usize {
+    2 + twin.parameters.len()
 }
 
 /// Returns the script about any number of limits of the algorithms in `set`.
@@ -154,63 +150,12 @@ fn many(set: usize) -> String {
     };
     let machines: String = used().map(|(_, twin)| fill(MACHINE, twin)).collect();
     let names: Vec<_> = used()
-        .map(|(code, twin)| format!("[{code}] = {}", twin.name))
+        .map(|(code, twin)| format!("[{code}] = {}", twin.function()))
         .collect();
     let text = MANY
         .replace("@machines", machines.trim_end())
         .replace("@names", &names.join(", "));
     with_names(&text)
-}
-
-/// Gives the names in `text` that belong to one limit a suffix, so that no other limit's are meant.
-fn rename(text: &str, index: usize) -> String {
-    /// What all limits of a script share, beside the [`NAMES`].
-    const SHARED: [&str; 5] = ["KEYS", "all", "error", "now", "slack"];
-    const KEYWORDS: [&str; 21] = [
-        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in",
-        "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
-    ];
-    let is_own = |word: &str| {
-        word.starts_with(|c: char| c.is_ascii_lowercase())
-            && !KEYWORDS.contains(&word)
-            && !SHARED.contains(&word)
-            && !NAMES.iter().any(|(name, _)| *name == word)
-    };
-    let mut renamed = String::with_capacity(text.len() * 2);
-    for line in text.lines() {
-        if line.trim_start().starts_with("--") {
-            continue;
-        }
-        // What is quoted is not a name.
-        for (part, code) in line.split('\'').enumerate() {
-            if part > 0 {
-                renamed.push('\'');
-            }
-            if part % 2 == 1 {
-                renamed.push_str(code);
-                continue;
-            }
-            let mut rest = code;
-            while let Some(start) = rest.find(is_in_name) {
-                renamed.push_str(&rest[..start]);
-                rest = &rest[start..];
-                let end = rest.find(|c| !is_in_name(c)).unwrap_or(rest.len());
-                let word = &rest[..end];
-                renamed.push_str(word);
-                if is_own(word) {
-                    let _ = write!(renamed, "_{index}");
-                }
-                rest = &rest[end..];
-            }
-            renamed.push_str(rest);
-        }
-        renamed.push('\n');
-    }
-    renamed.truncate(renamed.trim_end().len());
-    if text.ends_with('\n') {
-        renamed.push('\n');
-    }
-    renamed
 }
 
 fn is_in_name(c: char) -> bool {
@@ -219,9 +164,8 @@ fn is_in_name(c: char) -> bool {
 
 /// Puts the sections of an algorithm's script in their places.
 fn fill(frame: &str, twin: &Twin) -> String {
-    let mut text = frame.replace("@name", twin.name);
-    let parameters: Vec<_> = twin.parameters().collect();
-    text = text.replace("@parameters", &parameters.join(", "));
+    let mut text = frame.replace("@name", &twin.function());
+    text = text.replace("@parameters", &twin.parameters.join(", "));
     for section in [
         "read",
         "fits",
@@ -270,13 +214,6 @@ mod tests {
         for text in texts.into_iter().chain((1..1 << TWINS.len()).map(many)) {
             assert!(!text.contains('@'), "{text}");
         }
-    }
-
-    #[test]
-    fn what_belongs_to_one_limit_is_renamed() {
-        let text = "-- a note\nlocal at = max(now, x3) -- call\nif at then call('GET', key) end";
-        let expected = "local at_2 = max(now, x3_2) -- call\nif at_2 then call('GET', key_2) end";
-        assert_eq!(rename(text, 2), expected);
     }
 
     #[test]

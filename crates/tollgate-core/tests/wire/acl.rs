@@ -186,8 +186,9 @@ fn what_was_written_before_a_command_is_refused_stays() {
             store(flavor, &others)
         };
         for (first, second, missing, left) in [
-            (&gcra, &log, "+rpush", [2, 3]),
-            (&log, &gcra, "+set", [2, 3]),
+            // The last is written first.
+            (&log, &gcra, "+rpush", [3, 2]),
+            (&gcra, &log, "+set", [3, 2]),
             // Every limit is read before any is written.
             (&log, &gcra, "+get", [3, 3]),
             (&gcra, &log, "+lrange", [3, 3]),

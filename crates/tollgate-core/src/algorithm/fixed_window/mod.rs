@@ -3,7 +3,7 @@
 #[cfg(feature = "wire")]
 pub(crate) use plan::{Plan, Told};
 
-use super::{Machine, Status, state_of};
+use super::{Machine, Remembered, Status};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
 
@@ -45,6 +45,8 @@ pub(crate) struct State {
     pub(crate) at_start: u64,
 }
 
+impl Remembered for State {}
+
 impl FixedWindow {
     /// Returns windows that start at multiples of the quota's window since the Unix epoch.
     #[must_use]
@@ -79,11 +81,6 @@ impl FixedWindow {
         self.anchored
     }
 
-    pub(super) fn shape(&self) -> String {
-        let kind = if self.anchored { "anchored" } else { "aligned" };
-        format!("fixed-window-{kind}-{}", self.quota.window_us())
-    }
-
     /// Returns what the current window has used, and its end; a window that has ended has used nothing.
     #[inline]
     fn used(&self, state: &State, now: u64) -> (u64, u64) {
@@ -109,13 +106,16 @@ impl FixedWindow {
 }
 
 impl Machine for FixedWindow {
-    type State = State;
-
-    state_of!(FixedWindow);
+    const NAME: &'static str = "fixed-window";
 
     #[inline]
     fn quota(&self) -> Quota {
         self.quota
+    }
+
+    fn shape(&self) -> String {
+        let kind = if self.anchored { "anchored" } else { "aligned" };
+        format!("fixed-window-{kind}-{}", self.quota.window_us())
     }
 
     #[inline]
@@ -177,5 +177,6 @@ impl Machine for FixedWindow {
 mod plan;
 #[cfg(test)]
 mod tests;
+mod text;
 #[cfg(feature = "wire")]
 mod twin;

@@ -5,7 +5,7 @@
 //! bits, so a unit is counted as the largest step of which exactly `N` fit.
 
 use super::{FixedWindow, State};
-use crate::algorithm::{self, Kind, Machine};
+use crate::algorithm::{self, Listed, Machine};
 use crate::time::MAX_EXACT;
 
 /// The shortest aligned window, whose counter is named before the server is asked what time it is.
@@ -153,17 +153,17 @@ impl Plan {
                 (start, told.now.clamp(start, end - 1))
             }
         };
-        let kind = if kept == 0 && now >= start {
-            Kind::Vacant
+        let state = if kept == 0 && now >= start {
+            algorithm::State::default()
         } else {
             // Without its start, a state that counted nothing would be counted from before it.
-            Kind::FixedWindow(State {
+            FixedWindow::keep(State {
                 start,
                 kept,
                 at_start: kept,
             })
         };
-        (start <= MAX_EXACT).then_some((algorithm::State(kind), now))
+        (start <= MAX_EXACT).then_some((state, now))
     }
 }
 

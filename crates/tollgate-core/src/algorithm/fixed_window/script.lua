@@ -1,8 +1,5 @@
 -- The twin of the fixed window on a server: one count for the window that starts at `start`.
 
---@ parameters
-amount_per_window, window, anchored
-
 --@ read
 local raw = call('GET', key) or ''
 local start, kept, at_start = 0, 0, 0

@@ -1,10 +1,13 @@
 //! Fixed windows on a server.
 
 use super::{FixedWindow, State};
-use crate::algorithm::{self, Kind, Machine};
-use crate::wire::{Asked, Paired, Words, words};
+use crate::algorithm::Machine;
+use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
 
 impl Paired for FixedWindow {
+    const SCRIPT: &'static str = include_str!("script.lua");
+    const PARAMETERS: &'static [&'static str] = &["amount_per_window", "window", "anchored"];
+
     fn parameters(&self) -> Words {
         let quota = self.quota();
         Words::from_slice(&[
@@ -15,16 +18,21 @@ impl Paired for FixedWindow {
     }
 
     fn decode(&self, told: &[u64], _: Asked) -> Option<algorithm::State> {
-        let kind = match *told {
-            [] => Kind::Vacant,
-            [start, kept, at_start] => Kind::FixedWindow(State {
+        Some(match *told {
+            [] => algorithm::State::default(),
+            [start, kept, at_start] => Self::keep(State {
                 start,
                 kept,
                 at_start,
             }),
             _ => return None,
-        };
-        Some(algorithm::State(kind))
+        })
+    }
+
+    fn numbers(shape: &str) -> Option<Words> {
+        let aligned = shape.strip_prefix("-aligned-");
+        let window = aligned.or_else(|| shape.strip_prefix("-anchored-"))?;
+        Some(Words::from_slice(&[window.parse().ok()?]))
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {

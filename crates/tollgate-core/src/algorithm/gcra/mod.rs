@@ -1,6 +1,6 @@
 //! GCRA: an exact rational token bucket with a burst.
 
-use super::{Machine, Outcome, Status, state_of};
+use super::{Machine, Outcome, Remembered, Status};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -47,6 +47,8 @@ pub(crate) struct State {
     /// The `p` that the debt is counted in; zero where there is no debt yet.
     pub(crate) unit: u64,
 }
+
+impl Remembered for State {}
 
 impl Gcra {
     /// Returns a bucket that holds the quota's amount.
@@ -158,9 +160,7 @@ impl Gcra {
 }
 
 impl Machine for Gcra {
-    type State = State;
-
-    state_of!(Gcra);
+    const NAME: &'static str = "gcra";
 
     fn quota(&self) -> Quota {
         self.quota
@@ -217,7 +217,7 @@ impl Machine for Gcra {
 
     /// The same as the three steps, with the debt leaked once.
     #[inline(always)]
-    fn decide(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
+    fn consume(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
         let (debt, at) = self.leaked(state, now);
         let charge = cost * self.unit;
         let room = self.full - charge;
@@ -252,5 +252,6 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests;
+mod text;
 #[cfg(feature = "wire")]
 mod twin;

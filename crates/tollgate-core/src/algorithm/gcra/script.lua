@@ -1,8 +1,5 @@
 -- The twin of GCRA on a server: debt leaks at `leak` units per microsecond.
 
---@ parameters
-leak, unit, full
-
 --@ read
 local raw = call('GET', key) or ''
 local debt, at = 0, now

@@ -1,6 +1,6 @@
 //! Sliding buckets: the last window counted in a ring of smaller ones, strictly.
 
-use super::{Machine, Status, state_of};
+use super::{Machine, Remembered, Status};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::Wait;
@@ -51,6 +51,12 @@ pub(crate) struct State {
     counts: Vec<u64>,
 }
 
+impl Remembered for State {
+    fn heap_bytes(&self) -> usize {
+        self.counts.capacity() * size_of::<u64>()
+    }
+}
+
 impl SlidingBuckets {
     /// Returns a window divided into `buckets`.
     ///
@@ -72,14 +78,6 @@ impl SlidingBuckets {
     #[must_use]
     pub const fn buckets(&self) -> u64 {
         self.buckets
-    }
-
-    pub(super) fn shape(&self) -> String {
-        format!(
-            "sliding-buckets-{}-{}",
-            self.quota.window_us(),
-            self.buckets
-        )
     }
 
     /// Returns `state`, or a fresh one if it was counted in buckets of another length or number.
@@ -172,20 +170,22 @@ impl SlidingBuckets {
     }
 }
 
-impl State {
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.counts.capacity() * size_of::<u64>()
-    }
-}
+impl State {}
 
 impl Machine for SlidingBuckets {
-    type State = State;
-
-    state_of!(SlidingBuckets);
+    const NAME: &'static str = "sliding-buckets";
 
     #[inline]
     fn quota(&self) -> Quota {
         self.quota
+    }
+
+    fn shape(&self) -> String {
+        format!(
+            "sliding-buckets-{}-{}",
+            self.quota.window_us(),
+            self.buckets
+        )
     }
 
     #[inline]
@@ -249,5 +249,6 @@ impl Machine for SlidingBuckets {
 
 #[cfg(test)]
 mod tests;
+mod text;
 #[cfg(feature = "wire")]
 mod twin;

@@ -1,8 +1,5 @@
 -- The twin of the sliding buckets on a server: a head, a total, and a ring of `buckets + 1` counts.
 
---@ parameters
-amount_per_window, width, buckets
-
 --@ read
 local raw = call('GET', key) or ''
 local ring = buckets + 1

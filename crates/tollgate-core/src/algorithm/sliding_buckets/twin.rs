@@ -1,19 +1,21 @@
 //! Sliding buckets on a server.
 
 use super::{SlidingBuckets, State};
-use crate::algorithm::{self, Kind, Machine};
+use crate::algorithm::Machine;
+use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
 use crate::time::MAX_EXACT;
-use crate::wire::{Asked, Paired, Words, words};
 
 impl Paired for SlidingBuckets {
+    const SCRIPT: &'static str = include_str!("script.lua");
+    const PARAMETERS: &'static [&'static str] = &["amount_per_window", "width", "buckets"];
+
     fn parameters(&self) -> Words {
         Words::from_slice(&[self.quota().amount(), self.bucket_us, self.buckets])
     }
 
     fn decode(&self, told: &[u64], _: Asked) -> Option<algorithm::State> {
         let [head, total, counts @ ..] = told else {
-            let kind = Kind::Vacant;
-            return told.is_empty().then_some(algorithm::State(kind));
+            return told.is_empty().then(algorithm::State::default);
         };
         let sum = counts
             .iter()
@@ -22,12 +24,20 @@ impl Paired for SlidingBuckets {
         if !whole || *head > MAX_EXACT / self.bucket_us {
             return None;
         }
-        Some(algorithm::State(Kind::SlidingBuckets(Box::new(State {
+        Some(Self::keep(State {
             head: *head,
             total: *total,
             bucket_us: self.bucket_us,
             counts: counts.to_vec(),
-        }))))
+        }))
+    }
+
+    fn numbers(shape: &str) -> Option<Words> {
+        let (window, buckets) = shape.strip_prefix('-')?.split_once('-')?;
+        Some(Words::from_slice(&[
+            window.parse().ok()?,
+            buckets.parse().ok()?,
+        ]))
     }
 
     /// The head is the newest bucket that counted; what it tells is when that bucket began.

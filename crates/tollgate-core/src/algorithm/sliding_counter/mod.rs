@@ -1,6 +1,6 @@
 //! Sliding counter: an estimate of the last window from two counters.
 
-use super::{Machine, Status, state_of};
+use super::{Machine, Remembered, Status};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -59,6 +59,8 @@ struct View {
     into: u64,
 }
 
+impl Remembered for State {}
+
 impl SlidingCounter {
     /// Returns an estimating counter.
     ///
@@ -84,10 +86,6 @@ impl SlidingCounter {
             step,
             steps: window_us.div_ceil(step),
         })
-    }
-
-    pub(super) fn shape(&self) -> String {
-        format!("sliding-counter-{}", self.quota.window_us())
     }
 
     #[inline]
@@ -157,13 +155,15 @@ impl SlidingCounter {
 }
 
 impl Machine for SlidingCounter {
-    type State = State;
-
-    state_of!(SlidingCounter);
+    const NAME: &'static str = "sliding-counter";
 
     #[inline]
     fn quota(&self) -> Quota {
         self.quota
+    }
+
+    fn shape(&self) -> String {
+        format!("sliding-counter-{}", self.quota.window_us())
     }
 
     #[inline]
@@ -239,5 +239,6 @@ impl Machine for SlidingCounter {
 
 #[cfg(test)]
 mod tests;
+mod text;
 #[cfg(feature = "wire")]
 mod twin;

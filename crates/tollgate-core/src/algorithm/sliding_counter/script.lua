@@ -1,8 +1,5 @@
 -- The twin of the sliding counter on a server: two counts, the older weighted by what is left of it.
 
---@ parameters
-amount_per_window, window, step, steps
-
 --@ read
 local raw = call('GET', key) or ''
 local start, current, previous, into = 0, 0, 0, 0

@@ -1,26 +1,33 @@
 //! The sliding counter on a server.
 
 use super::{SlidingCounter, State};
-use crate::algorithm::{self, Kind, Machine};
-use crate::wire::{Asked, Paired, Words, words};
+use crate::algorithm::Machine;
+use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
 
 impl Paired for SlidingCounter {
+    const SCRIPT: &'static str = include_str!("script.lua");
+    const PARAMETERS: &'static [&'static str] = &["amount_per_window", "window", "step", "steps"];
+
     fn parameters(&self) -> Words {
         let quota = self.quota();
         Words::from_slice(&[quota.amount(), quota.window_us(), self.step, self.steps])
     }
 
     fn decode(&self, told: &[u64], _: Asked) -> Option<algorithm::State> {
-        let kind = match *told {
-            [] => Kind::Vacant,
-            [start, current, previous] => Kind::SlidingCounter(State {
+        Some(match *told {
+            [] => algorithm::State::default(),
+            [start, current, previous] => Self::keep(State {
                 start,
                 current,
                 previous,
             }),
             _ => return None,
-        };
-        Some(algorithm::State(kind))
+        })
+    }
+
+    fn numbers(shape: &str) -> Option<Words> {
+        let window = shape.strip_prefix('-')?;
+        Some(Words::from_slice(&[window.parse().ok()?]))
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {

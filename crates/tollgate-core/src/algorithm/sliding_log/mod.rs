@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Machine, Status, state_of};
+use super::{Machine, Remembered, Status};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::Wait;
@@ -58,6 +58,12 @@ struct Entry {
     total: u64,
 }
 
+impl Remembered for State {
+    fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
 impl SlidingLog {
     /// Returns a log of the quota's window.
     ///
@@ -93,10 +99,6 @@ impl SlidingLog {
 }
 
 impl State {
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
-    }
-
     /// Returns `now`, or the last instant recorded if that is later.
     fn clamp(&self, now: u64) -> u64 {
         now.max(self.latest)
@@ -144,9 +146,7 @@ impl State {
 }
 
 impl Machine for SlidingLog {
-    type State = State;
-
-    state_of!(SlidingLog);
+    const NAME: &'static str = "sliding-log";
 
     #[inline]
     fn quota(&self) -> Quota {
@@ -234,5 +234,6 @@ impl Machine for SlidingLog {
 
 #[cfg(test)]
 mod tests;
+mod text;
 #[cfg(feature = "wire")]
 mod twin;

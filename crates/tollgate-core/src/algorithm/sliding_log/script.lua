@@ -2,9 +2,6 @@
 -- which holds the instant and the running total after it, modulo 2^32. The first element is a
 -- header: the latest instant, if a refund removed it, and the total before the rest.
 
---@ parameters
-amount_per_window, window
-
 --@ search
 -- Returns the last entry from `low` on that does not hold, its total, and the instant and the
 -- total of the next, which is the first that does. The last of all must hold.

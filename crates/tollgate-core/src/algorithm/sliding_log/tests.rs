@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::Machine;
+use super::super::{Machine, Remembered};
 use super::{Entry, SlidingLog, State};
 use crate::quota::Quota;
 use crate::time::MAX_EXACT;

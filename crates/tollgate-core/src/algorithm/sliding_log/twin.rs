@@ -3,10 +3,14 @@
 use std::collections::VecDeque;
 
 use super::{Entry, MOST, SlidingLog, State};
-use crate::algorithm::{self, Kind, Machine};
-use crate::wire::{Asked, Paired, Words, words};
+use crate::algorithm::Machine;
+use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
 
 impl Paired for SlidingLog {
+    const SCRIPT: &'static str = include_str!("script.lua");
+    const IS_LIST: bool = true;
+    const PARAMETERS: &'static [&'static str] = &["amount_per_window", "window"];
+
     fn parameters(&self) -> Words {
         Words::from_slice(&[self.quota().amount(), self.quota().window_us()])
     }
@@ -48,11 +52,11 @@ impl Paired for SlidingLog {
         if used > MOST || !live || !ordered || !newest {
             return None;
         }
-        Some(algorithm::State(Kind::SlidingLog(Box::new(State {
+        Some(Self::keep(State {
             entries,
             before: 0,
             latest,
-        }))))
+        }))
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {

@@ -2,19 +2,18 @@
 
 use super::Command;
 use super::command;
-use crate::algorithm::{FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use crate::wire::Paired;
+use crate::algorithm::{TWINS, Words};
 use crate::wire::keyspace::{CALLER, PLAIN, VERSION};
 
 /// What a key of a store is called.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Name<'a> {
     pub(super) limit: &'a str,
     pub(super) held: Held,
 }
 
 /// How a key holds its state.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Held {
     /// By a script.
     ByScript(Shape),
@@ -27,58 +26,38 @@ pub(super) enum Held {
 }
 
 /// An algorithm, with the numbers that its states depend on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Shape {
-    FixedWindow([u64; 1]),
-    Gcra,
-    SlidingBuckets([u64; 2]),
-    SlidingCounter([u64; 1]),
-    SlidingLog,
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Shape {
+    /// The place of the algorithm in [`TWINS`].
+    code: usize,
+    numbers: Words,
 }
 
 impl Shape {
     fn parse(text: &str) -> Option<Self> {
-        let number = |digits: &str| digits.parse::<u64>().ok();
-        let fixed = text
-            .strip_prefix("fixed-window-aligned-")
-            .or_else(|| text.strip_prefix("fixed-window-anchored-"));
-        if let Some(window) = fixed {
-            return Some(Self::FixedWindow([number(window)?]));
-        }
-        if let Some(window) = text.strip_prefix("sliding-counter-") {
-            return Some(Self::SlidingCounter([number(window)?]));
-        }
-        if let Some(numbers) = text.strip_prefix("sliding-buckets-") {
-            let (window, buckets) = numbers.split_once('-')?;
-            return Some(Self::SlidingBuckets([number(window)?, number(buckets)?]));
-        }
-        match text {
-            "gcra" => Some(Self::Gcra),
-            "sliding-log" => Some(Self::SlidingLog),
-            _ => None,
-        }
+        let each = TWINS.iter().enumerate();
+        each.filter_map(|(code, twin)| {
+            let numbers = twin.numbers(text)?;
+            Some(Self { code, numbers })
+        })
+        .next()
     }
 
     /// Returns the commands that read as much of `key` as [`latest`](Self::latest) needs.
-    pub(super) fn reads(self, key: &[u8]) -> Vec<Command> {
-        match self {
-            Self::SlidingLog => vec![
+    pub(super) fn reads(&self, key: &[u8]) -> Vec<Command> {
+        if TWINS[self.code].is_list {
+            vec![
                 command([b"LINDEX", key, b"0"]),
                 command([b"LINDEX", key, b"-1"]),
-            ],
-            _ => vec![command([b"GET", key])],
+            ]
+        } else {
+            vec![command([b"GET", key])]
         }
     }
 
     /// Returns the latest instant that a state has seen, if it is one that a limit writes.
-    pub(super) fn latest(self, values: &[Vec<u8>]) -> Option<u64> {
-        match self {
-            Self::FixedWindow(shape) => FixedWindow::latest(&shape, values),
-            Self::Gcra => Gcra::latest(&[], values),
-            Self::SlidingBuckets(shape) => SlidingBuckets::latest(&shape, values),
-            Self::SlidingCounter(shape) => SlidingCounter::latest(&shape, values),
-            Self::SlidingLog => SlidingLog::latest(&[], values),
-        }
+    pub(super) fn latest(&self, values: &[Vec<u8>]) -> Option<u64> {
+        (TWINS[self.code].latest)(&self.numbers, values)
     }
 }
 
@@ -95,13 +74,10 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     if parts.next() != Some("") || parts.next().is_some() {
         return None;
     }
-    let text = shape;
-    let shape = Shape::parse(shape)?;
+    let read = Shape::parse(shape)?;
     let held = match version.strip_prefix(VERSION) {
-        Some("" | CALLER) => Held::ByScript(shape),
-        Some(variant) if variant.starts_with(PLAIN) => {
-            counter(text, shape, &variant[PLAIN.len()..])?
-        }
+        Some("" | CALLER) => Held::ByScript(read),
+        Some(variant) if variant.starts_with(PLAIN) => counter(shape, &variant[PLAIN.len()..])?,
         _ => {
             let number = version.strip_prefix('v')?.split('-').next()?;
             number.parse::<u64>().ok()?;
@@ -112,13 +88,12 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
 }
 
 /// Returns how a store without scripts counts; `variant` is `-AMOUNT`, `-WINDOW`, both or neither.
-fn counter(text: &str, shape: Shape, variant: &str) -> Option<Held> {
-    let Shape::FixedWindow([window_us]) = shape else {
-        return None;
-    };
-    if text.starts_with("fixed-window-anchored-") {
-        return Some(Held::CounterFor(window_us));
+fn counter(shape: &str, variant: &str) -> Option<Held> {
+    if let Some(window) = shape.strip_prefix("fixed-window-anchored-") {
+        return Some(Held::CounterFor(window.parse().ok()?));
     }
+    let window_us = shape.strip_prefix("fixed-window-aligned-")?;
+    let window_us = window_us.parse().ok()?;
     let (_, window) = variant.rsplit_once('-')?;
     let start = window.parse::<u64>().ok()?.checked_mul(window_us)?;
     Some(Held::CounterOf(start))
@@ -148,24 +123,32 @@ mod tests {
         name("shop", key.as_bytes()).map(|name| (name.limit, name.held))
     }
 
+    fn by_script(name: &str, numbers: &[u64]) -> Held {
+        let code = TWINS.iter().position(|twin| twin.name == name);
+        Held::ByScript(Shape {
+            code: code.unwrap(),
+            numbers: Words::from_slice(numbers),
+        })
+    }
+
     #[test]
     fn names_are_read_back() {
         for (key, limit, held) in [
-            ("shop:a:gcra:v1:{k}", "a", Held::ByScript(Shape::Gcra)),
+            ("shop:a:gcra:v1:{k}", "a", by_script("gcra", &[])),
             (
                 "shop:a.b:sliding-log:v1-caller:{k%3a}:/rest:{",
                 "a.b",
-                Held::ByScript(Shape::SlidingLog),
+                by_script("sliding-log", &[]),
             ),
             (
                 "shop:a:fixed-window-aligned-60:v1:{k}",
                 "a",
-                Held::ByScript(Shape::FixedWindow([60])),
+                by_script("fixed-window", &[60]),
             ),
             (
                 "shop:a:sliding-buckets-60-7:v1:{k}",
                 "a",
-                Held::ByScript(Shape::SlidingBuckets([60, 7])),
+                by_script("sliding-buckets", &[60, 7]),
             ),
             (
                 "shop:a:fixed-window-aligned-60:v1-plain-5-9:{k}",

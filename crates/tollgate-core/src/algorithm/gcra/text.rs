@@ -1,0 +1,27 @@
+//! How GCRA is written.
+
+use std::fmt;
+
+use super::Gcra;
+use crate::algorithm::{Machine, Options, Written};
+use crate::error::LimitError;
+use crate::quota::Quota;
+
+impl Written for Gcra {
+    const OPTIONS: &'static [(&'static str, bool)] = &[("burst", true)];
+    const EXPECTED: &'static str = "the option `burst=NUMBER`, once";
+
+    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+        match options.number("burst") {
+            Some(burst) => Self::with_burst(quota, burst),
+            None => Self::new(quota),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.burst() == self.quota().amount() {
+            return Ok(());
+        }
+        write!(f, ",burst={}", self.burst())
+    }
+}

@@ -1,0 +1,106 @@
+//! What follows from the list of the algorithms.
+
+/// Makes an enum of the algorithms, each of which is `Name(folder) keeps State`, and all else that
+/// there is one of for each.
+///
+/// The first token is a dollar sign, for the macro that this makes.
+macro_rules! algorithms {
+    (
+        $dollar:tt
+        $(#[$about:meta])*
+        pub enum Algorithm {
+            $($(#[$doc:meta])* $machine:ident($folder:ident) keeps $kept:ty,)*
+        }
+    ) => {
+        $(pub use $folder::$machine;)*
+
+        $(#[$about])*
+        pub enum Algorithm {
+            $($(#[$doc])* $machine($machine),)*
+        }
+
+        /// The state of any algorithm.
+        #[derive(Clone, Debug, Default)]
+        enum Kind {
+            #[default]
+            Vacant,
+            $($machine($kept),)*
+        }
+
+        impl Kind {
+            fn heap_bytes(&self) -> usize {
+                match self {
+                    Self::Vacant => 0,
+                    $(Self::$machine(kept) => Remembered::heap_bytes(kept),)*
+                }
+            }
+        }
+
+        $(
+            impl From<$machine> for Algorithm {
+                fn from(machine: $machine) -> Self {
+                    Self::$machine(machine)
+                }
+            }
+
+            impl Listed for $machine {
+                type State = $folder::State;
+
+                #[inline(always)]
+                fn view(state: &State) -> Option<&$folder::State> {
+                    match &state.0 {
+                        Kind::$machine(kept) => Some(kept),
+                        _ => None,
+                    }
+                }
+
+                #[inline(always)]
+                fn open(state: &mut State) -> &mut $folder::State {
+                    if Self::view(state).is_none() {
+                        state.0 = Kind::$machine(Default::default());
+                    }
+                    match &mut state.0 {
+                        Kind::$machine(kept) => kept,
+                        _ => unreachable!("put there above"),
+                    }
+                }
+
+                #[cfg(feature = "wire")]
+                fn keep(kept: $folder::State) -> State {
+                    State(Kind::$machine(kept.into()))
+                }
+            }
+        )*
+
+        /// How each is written, in the order of the list.
+        const SPELLINGS: &[Spelling] = &[$(Spelling::of::<$machine>()),*];
+
+        /// The script of each, in the order of the list.
+        #[cfg(feature = "wire")]
+        pub(crate) const TWINS: [Twin; [$(stringify!($machine)),*].len()] =
+            [$(Twin::of::<$machine>()),*];
+
+        #[cfg(feature = "wire")]
+        impl Algorithm {
+            /// Returns the place of this algorithm in [`TWINS`].
+            pub(crate) const fn code(&self) -> usize {
+                enum Place {
+                    $($machine,)*
+                }
+                match self {
+                    $(Self::$machine(_) => Place::$machine as usize,)*
+                }
+            }
+        }
+
+        /// Calls a generic function with the machine in an [`Algorithm`].
+        macro_rules! with_machine {
+            ($dollar algorithm:expr, $dollar machine:ident => $dollar body:expr) => {
+                match $dollar algorithm {
+                    $(Algorithm::$machine($dollar machine) => $dollar body,)*
+                }
+            };
+        }
+    };
+}
+pub(super) use algorithms;

@@ -1,0 +1,24 @@
+//! How a ring of sliding buckets is written.
+
+use std::fmt;
+
+use super::SlidingBuckets;
+use crate::algorithm::{Options, Written};
+use crate::error::LimitError;
+use crate::quota::Quota;
+
+impl Written for SlidingBuckets {
+    const OPTIONS: &'static [(&'static str, bool)] = &[("buckets", true)];
+    const EXPECTED: &'static str = "the option `buckets=NUMBER`, once";
+
+    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+        let buckets = options
+            .number("buckets")
+            .ok_or_else(|| options.missing("`,buckets=NUMBER`, such as `,buckets=12`"))?;
+        Self::new(quota, buckets)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ",buckets={}", self.buckets())
+    }
+}

@@ -1,0 +1,21 @@
+//! How a sliding counter is written.
+
+use std::fmt;
+
+use super::SlidingCounter;
+use crate::algorithm::{Options, Written};
+use crate::error::LimitError;
+use crate::quota::Quota;
+
+impl Written for SlidingCounter {
+    const OPTIONS: &'static [(&'static str, bool)] = &[];
+    const EXPECTED: &'static str = "the end: a sliding counter has no options";
+
+    fn read(quota: Quota, _options: &Options<'_>) -> Result<Self, LimitError> {
+        Self::new(quota)
+    }
+
+    fn write(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}

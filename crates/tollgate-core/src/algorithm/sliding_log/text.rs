@@ -1,0 +1,26 @@
+//! How a sliding log is written.
+
+use std::fmt;
+
+use super::SlidingLog;
+use crate::algorithm::{Options, Written};
+use crate::error::LimitError;
+use crate::quota::Quota;
+
+impl Written for SlidingLog {
+    const OPTIONS: &'static [(&'static str, bool)] = &[("count-denied", false)];
+    const EXPECTED: &'static str = "the option `count-denied`, once";
+
+    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+        let log = Self::new(quota)?;
+        Ok(if options.has("count-denied") {
+            log.count_denied()
+        } else {
+            log
+        })
+    }
+
+    fn write(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! What limits remember.
+
+use super::{Kind, Remembered};
+use crate::limit::Limit;
+use crate::time::Timestamp;
+
+/// What a limit remembers for one key. A fresh one remembers nothing.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::algorithm::{Gcra, State};
+/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+///
+/// let limit = Limit::new("api", Gcra::new(Quota::per_second(1))?)?;
+/// let mut states = [State::default()];
+/// let now = Timestamp::from_micros(1_000_000)?;
+/// Request::consume(Check::new(&limit, "k", 1)).decide_on(&mut states, now);
+/// assert!(!states[0].is_fresh(&limit, now));
+/// assert!(states[0].is_fresh(&limit, Timestamp::from_micros(2_000_000)?));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct State(pub(super) Kind);
+
+impl State {
+    /// A state that remembers nothing, to borrow where there is none.
+    pub const FRESH: &'static Self = &Self(Kind::Vacant);
+
+    /// Returns whether this state, at `now`, remembers nothing that `limit` would count.
+    ///
+    /// Such a state may be dropped: with a clock that does not step back, no answer changes.
+    #[must_use]
+    pub fn is_fresh(&self, limit: &Limit, now: Timestamp) -> bool {
+        limit.algorithm().status(self, now).reset_after.is_zero()
+    }
+
+    /// Returns whether nothing was ever recorded here.
+    pub(crate) fn is_vacant(&self) -> bool {
+        matches!(self.0, Kind::Vacant)
+    }
+
+    /// Returns the bytes this state has allocated beside itself.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+}
+
+/// In a box, so that a table of states stays dense though some are large.
+impl<T: Remembered> Remembered for Box<T> {
+    fn heap_bytes(&self) -> usize {
+        size_of::<T>() + (**self).heap_bytes()
+    }
+}
+
+/// The states that a request is decided on, one for each check.
+pub trait States {
+    /// Returns the state of the check at `index`.
+    fn state(&self, index: usize) -> &State;
+
+    /// Returns the state of the check at `index`, to be changed.
+    fn state_mut(&mut self, index: usize) -> &mut State;
+}
+
+impl States for [State] {
+    fn state(&self, index: usize) -> &State {
+        &self[index]
+    }
+
+    fn state_mut(&mut self, index: usize) -> &mut State {
+        &mut self[index]
+    }
+}
+
+impl<const N: usize> States for [State; N] {
+    fn state(&self, index: usize) -> &State {
+        &self[index]
+    }
+
+    fn state_mut(&mut self, index: usize) -> &mut State {
+        &mut self[index]
+    }
+}
+
+/// One state, for requests with one check.
+impl States for State {
+    #[inline]
+    fn state(&self, _index: usize) -> &State {
+        self
+    }
+
+    #[inline]
+    fn state_mut(&mut self, _index: usize) -> &mut State {
+        self
+    }
+}

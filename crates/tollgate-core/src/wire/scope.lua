@@ -1,0 +1,9 @@
+do
+local key, cost, counted, @parameters = KEYS[@index], unpack('<@formats', ARGV[1], @place)
+@read
+local fits = cost == 0 or @fits
+@answer
+all, raws = all and fits, raws .. pack('<I2', #raw) .. raw
+@inner
+@record
+end
