@@ -33,6 +33,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         let title = format!("clippy, {name} with {feature}");
         step(&title, clippy_alone(shell, name, feature));
     }
+    step("clippy, the program in memory alone", clippy_demo(shell));
     step("documentation", documentation(shell));
     step("layers", layers::run(shell));
     step("tidy", tidy::run(shell));
@@ -60,6 +61,15 @@ fn clippy_alone(shell: &Shell, name: &str, features: &str) -> Outcome {
     Ok(cmd!(
         shell,
         "cargo clippy --package {name} --lib --features={features} -- -D warnings"
+    )
+    .run()?)
+}
+
+/// Lints what `cargo demo` builds.
+fn clippy_demo(shell: &Shell) -> Outcome {
+    Ok(cmd!(
+        shell,
+        "cargo clippy --package tollgate-cli --no-default-features -- -D warnings"
     )
     .run()?)
 }

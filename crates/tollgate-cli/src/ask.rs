@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
+use tollgate_core::wire::{Operate, Options};
 use tollgate_core::{Key, Limit, LimitError, Operation, RateLimiter, StoreError, Verdicts};
-use tollgate_redis::{Operate, Options};
 
 use crate::cli::{CallOptions, SubjectOptions};
 use crate::failure::Failure;

@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::{select, signal, time};
 use tollgate_core::algorithm::Algorithm;
+use tollgate_core::wire::Options;
 use tollgate_core::{Decision, ErrorKind, RateLimiter, Store, StoreError, Verdicts};
-use tollgate_redis::Options;
 
 use crate::failure::{Failure, Told};
 use crate::output::Output;

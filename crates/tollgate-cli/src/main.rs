@@ -3,6 +3,8 @@
 mod ask;
 mod clear;
 mod cli;
+#[cfg_attr(not(feature = "servers"), path = "no_clients.rs")]
+mod clients;
 mod compare;
 mod demo;
 mod doctor;
@@ -17,7 +19,6 @@ mod report;
 mod store;
 mod summary;
 mod text;
-mod tls;
 mod trace;
 
 use std::process::ExitCode;

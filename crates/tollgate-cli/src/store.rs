@@ -1,20 +1,17 @@
 //! Where limits are counted: in this process, or on a server.
 
-use std::error::Error;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use tollgate_core::wire::{Clock, Operate, Options};
 use tollgate_core::{ErrorKind, StoreError};
-use tollgate_fred::fred::types::config::TlsConnector;
-use tollgate_fred::{FredStore, settings};
-use tollgate_redis::{Clock, Operate, Options, RedisStore};
 
 use crate::cli;
+use crate::clients::{self, Authorities};
 use crate::failure::Failure;
-use crate::tls::{self, Authorities};
 
 /// How long a server may take to answer, and to be connected to: nobody waits behind this program.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,7 +37,7 @@ pub(crate) struct Server {
 /// A client, with addresses as it takes them, passwords included.
 #[cfg_attr(test, derive(Debug))]
 #[derive(Eq, PartialEq)]
-enum Client {
+pub(crate) enum Client {
     Fred(String),
     Redis(String),
     RedisCluster(Vec<String>),
@@ -186,9 +183,10 @@ impl Server {
     /// Connects to the server.
     pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Operate>, Failure> {
         if self.is_tls {
-            tls::choose();
+            clients::choose();
         }
-        let store = timeout(PATIENCE, self.open(options)).await;
+        let store = clients::open(&self.client, self.authorities.as_ref(), options);
+        let store = timeout(PATIENCE, store).await;
         store
             .unwrap_or_else(|_| {
                 Err(StoreError::new(
@@ -201,37 +199,6 @@ impl Server {
                 is_tls: self.is_tls,
                 source,
             })
-    }
-
-    async fn open(&self, options: Options) -> Result<Box<dyn Operate>, StoreError> {
-        let unusable = |error: Box<dyn Error + Send + Sync>| {
-            let message = "these are no settings to connect with";
-            StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
-        };
-        let redis = || {
-            let builder = RedisStore::builder().options(options.clone());
-            match &self.authorities {
-                Some(authorities) => builder.certificates(authorities.certificates()),
-                None => builder,
-            }
-        };
-        Ok(match &self.client {
-            Client::Fred(url) => {
-                let mut builder = settings::builder(url, &options)?;
-                if let Some(authorities) = &self.authorities {
-                    let tls = authorities.config();
-                    let tls = TlsConnector::from(tls.map_err(|error| unusable(error.into()))?);
-                    builder.with_config(|config| config.tls = Some(tls.into()));
-                }
-                let store = FredStore::builder().options(options);
-                Box::new(store.connect_with(&builder).await?)
-            }
-            Client::Redis(url) => Box::new(redis().connect(url.as_str()).await?),
-            Client::RedisCluster(urls) => {
-                let urls = urls.iter().map(String::as_str);
-                Box::new(redis().connect_cluster(urls).await?)
-            }
-        })
     }
 }
 

@@ -1,0 +1,50 @@
+//! The clients that connect to servers.
+
+mod tls;
+
+use std::error::Error;
+
+use tollgate_core::wire::{Operate, Options};
+use tollgate_core::{ErrorKind, StoreError};
+use tollgate_fred::fred::types::config::TlsConnector;
+use tollgate_fred::{FredStore, settings};
+use tollgate_redis::RedisStore;
+
+use crate::store::Client;
+pub(crate) use tls::{Authorities, choose};
+
+/// Connects with `client`, trusting `authorities` in place of those of the system, if there are any.
+pub(crate) async fn open(
+    client: &Client,
+    authorities: Option<&Authorities>,
+    options: Options,
+) -> Result<Box<dyn Operate>, StoreError> {
+    let unusable = |error: Box<dyn Error + Send + Sync>| {
+        let message = "these are no settings to connect with";
+        StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
+    };
+    let redis = || {
+        let builder = RedisStore::builder().options(options.clone());
+        match authorities {
+            Some(authorities) => builder.certificates(authorities.certificates()),
+            None => builder,
+        }
+    };
+    Ok(match client {
+        Client::Fred(url) => {
+            let mut builder = settings::builder(url, &options)?;
+            if let Some(authorities) = authorities {
+                let tls = authorities.config();
+                let tls = TlsConnector::from(tls.map_err(|error| unusable(error.into()))?);
+                builder.with_config(|config| config.tls = Some(tls.into()));
+            }
+            let store = FredStore::builder().options(options);
+            Box::new(store.connect_with(&builder).await?)
+        }
+        Client::Redis(url) => Box::new(redis().connect(url.as_str()).await?),
+        Client::RedisCluster(urls) => {
+            let urls = urls.iter().map(String::as_str);
+            Box::new(redis().connect_cluster(urls).await?)
+        }
+    })
+}
