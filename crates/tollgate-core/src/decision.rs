@@ -170,7 +170,7 @@ impl Verdicts {
     /// Returns the answer to a request about one limit.
     // Always inlined: otherwise its room for several verdicts is copied, too.
     #[inline(always)]
-    pub fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
+    pub(crate) fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
         Self {
             allowed: verdict.allowed,
             verdicts: OneOrMany::One(verdict),

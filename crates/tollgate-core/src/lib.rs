@@ -6,6 +6,8 @@ mod decision;
 mod error;
 mod evaluation;
 mod fingerprint;
+#[doc(hidden)]
+pub mod inside;
 mod key;
 mod limit;
 mod limiter;

@@ -95,20 +95,15 @@ impl Limit {
         &self.0.identity
     }
 
-    /// Returns a hash of the [identity](Self::identity), for tables in memory.
-    ///
-    /// Every process hashes with a random secret, so nobody can choose names whose hashes collide,
-    /// or keys that cancel out the difference between two limits. Do not store it or send it.
+    /// See [`inside::identity_hash`](crate::inside::identity_hash).
     #[inline]
-    #[must_use]
-    pub fn identity_hash(&self) -> u64 {
+    pub(crate) fn identity_hash(&self) -> u64 {
         self.0.identity_hash
     }
 
     /// Returns whether both are the same limit, clones of one another.
     #[inline]
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }

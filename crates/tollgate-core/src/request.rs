@@ -59,7 +59,7 @@ impl<'a> Check<'a> {
     ///
     /// What nearly every call is, for stores that hold a lock while they decide.
     #[inline(always)]
-    pub fn consume_from(&self, state: &mut State, now: Timestamp) -> Verdict {
+    pub(crate) fn consume_from(&self, state: &mut State, now: Timestamp) -> Verdict {
         self.limit.algorithm().consume(state, now, self.cost)
     }
 

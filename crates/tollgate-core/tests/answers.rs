@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
     Check, Consumed, ErrorKind, Fingerprint, Key, Limit, Operation, Quota, Receipt, Request,
-    Timestamp, Verdict, Verdicts, Wait,
+    Timestamp, Verdict, Verdicts, Wait, inside,
 };
 
 fn window(name: &str) -> Limit {
@@ -89,8 +89,8 @@ fn a_decision_says_what_its_verdicts_come_to() {
         assert_eq!(decision.as_slice(), verdicts);
         assert_eq!(said(&decision), expected);
         if let [verdict] = verdicts {
-            assert_eq!(Verdicts::of_one(fingerprint, *verdict), decision);
-            assert_eq!(said(&Verdicts::of_one(fingerprint, *verdict)), expected);
+            assert_eq!(inside::verdicts(fingerprint, *verdict), decision);
+            assert_eq!(said(&inside::verdicts(fingerprint, *verdict)), expected);
         }
         let charged: Vec<u64> = verdicts.iter().map(Verdict::consumed).collect();
         let receipt = decision.into_receipt();
@@ -142,7 +142,7 @@ fn a_limit_that_refused_binds_before_one_that_counted_the_attempt() {
     let refusing = Limit::new("refusing", SlidingLog::new(quota).unwrap()).unwrap();
     for limits in [[&counting, &refusing], [&refusing, &counting]] {
         let mut states = [State::default(), State::default()];
-        let place = usize::from(limits[1].is_same(&refusing));
+        let place = usize::from(inside::is_same(limits[1], &refusing));
         let consumed = Request::consume(Check::new(&refusing, "k", 1));
         let mut alone = [State::default()];
         assert!(consumed.decide_on(&mut alone, at(1_000)).is_allowed());
@@ -167,7 +167,7 @@ fn a_request_says_what_it_was_made_of() {
         Check::new(&b, "k", 2),
         Check::new(&c, "k", 1),
     ];
-    assert!(one.limit().is_same(&a));
+    assert!(inside::is_same(one.limit(), &a));
     assert_eq!((one.key(), one.cost()), (key, 3));
     let said = |request: &Request<'_>| {
         let checks = request.checks().iter();

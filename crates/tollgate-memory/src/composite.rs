@@ -3,7 +3,7 @@
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::{State, States};
-use tollgate_core::{Request, StoreError, Verdicts};
+use tollgate_core::{Request, StoreError, Verdicts, inside};
 
 use crate::probe::{KeyHasher, Probe};
 use crate::shard::{Entry, Shard};
@@ -100,7 +100,8 @@ impl Locked<'_, '_, '_> {
 
 impl States for Locked<'_, '_, '_> {
     fn state(&self, index: usize) -> &State {
-        self.entry(index).map_or(State::FRESH, |entry| &entry.state)
+        self.entry(index)
+            .map_or(inside::FRESH, |entry| &entry.state)
     }
 
     fn state_mut(&mut self, index: usize) -> &mut State {

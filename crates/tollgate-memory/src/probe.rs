@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use tollgate_core::{Check, Fingerprint, Key};
+use tollgate_core::{Check, Fingerprint, Key, inside};
 
 use crate::store::Timeline;
 
@@ -29,7 +29,7 @@ impl<'r, 'k> Probe<'r, 'k> {
     #[inline]
     pub(crate) fn new(check: &'r Check<'k>, hasher: &KeyHasher) -> Self {
         let key = StoredKey::new(check.key(), hasher);
-        let hash = hasher.hash(check.limit().identity_hash(), &key);
+        let hash = hasher.hash(inside::identity_hash(check.limit()), &key);
         Self { check, hash, key }
     }
 

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Fingerprint, Limit, Request, Timestamp, Verdicts};
+use tollgate_core::{Fingerprint, Limit, Request, Timestamp, Verdicts, inside};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
 
@@ -39,11 +39,12 @@ impl Entry {
     #[inline]
     fn is_of(&self, probe: &Probe<'_, '_>) -> bool {
         let limit = probe.check.limit();
-        self.key == probe.key && (self.limit.is_same(limit) || is_equivalent(&self.limit, limit))
+        self.key == probe.key
+            && (inside::is_same(&self.limit, limit) || is_equivalent(&self.limit, limit))
     }
 
     fn hash(&self, hasher: &KeyHasher) -> u64 {
-        hasher.hash(self.limit.identity_hash(), &self.key)
+        hasher.hash(inside::identity_hash(&self.limit), &self.key)
     }
 
     /// Decides a request about this entry alone.
@@ -63,7 +64,7 @@ impl Entry {
     /// Makes the entry be judged by `limit`, which may have been changed since.
     #[inline]
     pub(crate) fn adopt(&mut self, limit: &Limit) {
-        if !self.limit.is_same(limit) {
+        if !inside::is_same(&self.limit, limit) {
             self.replace_limit(limit);
         }
     }
@@ -172,7 +173,7 @@ impl Shard {
 
     /// Returns the bytes held for entries, those allocated beside the table included.
     pub(crate) fn bytes(&self) -> usize {
-        let beside = |entry: &Entry| entry.state.heap_bytes();
+        let beside = |entry: &Entry| inside::heap_bytes(&entry.state);
         self.table.allocation_size() + self.table.iter().map(beside).sum::<usize>()
     }
 }

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
 use tollgate_core::{
     Check, Checks, ErrorKind, Fingerprint, Operation, Request, Store, StoreError, SyncStore,
-    Timestamp, Verdict, Verdicts,
+    Timestamp, Verdict, Verdicts, inside,
 };
 
 use crate::clock::{Clock, Source, SystemClock};
@@ -375,7 +375,7 @@ impl MemoryStore {
             if let Some(entry) = shard.find_mut(probe) {
                 return Ok(entry.decide(request, fingerprint, now));
             }
-            let evaluation = request.evaluate(State::FRESH, now);
+            let evaluation = request.evaluate(inside::FRESH, now);
             let mut state = State::default();
             if !evaluation.writes_to(request, 0) {
                 return Ok(evaluation.apply(request, fingerprint, &mut state, now));
@@ -479,7 +479,7 @@ impl SyncStore for MemoryStore {
         match (request.checks(), request.operation(), request.caller_time()) {
             ([check], Operation::Consume, None) => {
                 let (fingerprint, verdict) = self.consume_now(*check)?;
-                Ok(Verdicts::of_one(fingerprint, verdict))
+                Ok(inside::verdicts(fingerprint, verdict))
             }
             ([check], ..) => self.decide_one(request, check),
             _ => self.decide_several(request),
@@ -502,7 +502,7 @@ impl SyncStore for MemoryStore {
                 .decide_new(&request, &probe, Timeline::Store)?
                 .into_one();
         };
-        let verdict = check.consume_from(&mut entry.state, now);
+        let verdict = inside::consume(&check, &mut entry.state, now);
         if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
             entry.adopt(check.limit());
         }

@@ -25,7 +25,7 @@ pub struct State(pub(super) Kind);
 
 impl State {
     /// A state that remembers nothing, to borrow where there is none.
-    pub const FRESH: &'static Self = &Self(Kind::Vacant);
+    pub(crate) const FRESH: &'static Self = &Self(Kind::Vacant);
 
     /// Returns whether this state, at `now`, remembers nothing that `limit` would count.
     ///
@@ -41,8 +41,7 @@ impl State {
     }
 
     /// Returns the bytes this state has allocated beside itself.
-    #[must_use]
-    pub fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.0.heap_bytes()
     }
 }

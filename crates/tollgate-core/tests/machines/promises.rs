@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Operation, Receipt};
+use tollgate_core::{Operation, Receipt, inside};
 
 use crate::histories::{
     Ask, Step, Subject, algorithm, backwards, cases, forwards, reset_us, retry_us, start, time,
@@ -26,7 +26,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// What a state looks like from outside and from inside.
 fn look(subject: &Subject) -> (String, usize) {
-    (format!("{:?}", subject.state), subject.state.heap_bytes())
+    (
+        format!("{:?}", subject.state),
+        inside::heap_bytes(&subject.state),
+    )
 }
 
 proptest! {
