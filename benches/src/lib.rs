@@ -1,4 +1,4 @@
-//! What the benchmarks share: the keys, the subjects, and how a point is measured.
+//! Shared parts of the benchmarks: keys, subjects and measurement.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -12,19 +12,19 @@ use tollgate_core::algorithm::{
 use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter};
 use tollgate_memory::MemoryStore;
 
-/// Whether every call of a benchmark is admitted, or none.
+/// Whether the calls of a benchmark are all admitted or all denied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// A quota that no loop exhausts.
+    /// All admitted: a quota that no loop exhausts.
     Allowed,
-    /// A quota that every key exhausts before the measurement.
+    /// All denied: a quota that every key exhausts before the measurement.
     Denied,
 }
 
-/// Something that decides about a key, in one call.
+/// A rate limiter that decides a call for a key.
 pub trait Subject: Sync {
-    /// Decides, and returns whether the call is allowed once the whole answer is in memory.
+    /// Decides a call, and returns whether it is allowed once the whole answer is in memory.
     #[expect(
         clippy::ptr_arg,
         reason = "governor looks a String up by reference to one"
@@ -50,20 +50,20 @@ impl Subject for DefaultKeyedRateLimiter<String> {
     }
 }
 
-/// A subject under its name.
+/// A subject with its name.
 pub type Named = (&'static str, Box<dyn Subject>);
 
-/// Returns every subject under its name, `governor` first.
+/// Returns all subjects with their names, `governor` first.
 ///
 /// # Errors
 ///
-/// A [`LimitError`] if a limit is impossible.
+/// Returns a [`LimitError`] if a limit is not valid.
 pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, LimitError> {
     let quota = match outcome {
         Outcome::Allowed => Quota::per_second(1_000_000_000),
         Outcome::Denied => Quota::per_day(1),
     };
-    // A log holds at most 100,000 units: more than any loop consumes in a millisecond.
+    // A log holds at most 100,000 units, which is more than any loop consumes in a millisecond.
     let log_quota = match outcome {
         Outcome::Allowed => Quota::new(100_000, Duration::from_millis(1))?,
         Outcome::Denied => quota,
@@ -91,7 +91,7 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, LimitError> {
     Ok(subjects)
 }
 
-/// Returns `count` keys in an order that no cache foresees.
+/// Returns `count` keys in an order that caches cannot predict.
 #[must_use]
 pub fn keys(count: usize) -> Vec<String> {
     let mut keys: Vec<String> = (0..count).map(|n| format!("user:{n}")).collect();
@@ -106,7 +106,7 @@ pub fn keys(count: usize) -> Vec<String> {
     keys
 }
 
-/// Calls every subject twice about every key, so that every key is held and a quota of one is
+/// Calls every subject twice for every key, so that every key is stored and a quota of one is
 /// exhausted.
 pub fn warm_up(subjects: &[Named], keys: &[String]) {
     for (_, subject) in subjects {
@@ -116,10 +116,10 @@ pub fn warm_up(subjects: &[Named], keys: &[String]) {
     }
 }
 
-/// Returns how long `threads` take to make `calls` each, over `keys` from different starts.
+/// Returns how long `threads` take to make `calls` each, starting at different `keys`.
 ///
-/// Each measurement goes on where the last one ended, so that a million keys are a million keys
-/// however short the measurements are.
+/// Each measurement continues where the last one ended, so that a benchmark of a million keys uses
+/// all of them even if its measurements are short.
 pub fn time(subject: &dyn Subject, keys: &[String], threads: usize, calls: u64) -> Duration {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let first = NEXT.fetch_add(usize::try_from(calls).unwrap_or(0), Ordering::Relaxed);

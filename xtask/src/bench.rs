@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmarks of `benches/`.
+//! `cargo xtask bench`: runs the benchmarks in `benches/`.
 
 use clap::Args;
 use xshell::{Shell, cmd};
@@ -8,29 +8,29 @@ use crate::{Outcome, replay, servers};
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Runs every benchmark once, to see that it works, those on a server included; installs
-    /// `redis-server` if it is missing and that is allowed.
+    /// Runs every benchmark once, including those on a server, to check that it works; installs
+    /// `redis-server` if it is missing and that is permitted.
     #[arg(long)]
     test: bool,
-    /// Prints how every algorithm compares with governor instead, measured in turn; an argument
-    /// selects points, such as `1 key`.
+    /// Compares every algorithm with governor instead, measured in turn; an argument selects
+    /// points, such as `1 key`.
     #[arg(long, conflicts_with = "test")]
     ratios: bool,
-    /// Measures how fast the program reads a log and how much memory a line takes instead; fails
-    /// if that is short of what is promised.
+    /// Measures how fast the program reads a log and how much memory a line takes instead; fails if
+    /// either misses its target.
     #[arg(long, conflicts_with_all = ["test", "ratios"])]
     replay: bool,
-    /// Measures decisions on servers instead, beside the commands that they are made of; an
-    /// argument selects subjects, such as `gcra`, and `--help` after it tells the rest.
+    /// Measures decisions on servers instead, next to the commands they consist of; an argument
+    /// selects subjects, such as `gcra`, and `--help` after it lists more options.
     #[arg(long, conflicts_with_all = ["test", "ratios", "replay"])]
     servers: bool,
-    /// Passed on to criterion, such as a filter or `--save-baseline NAME`.
+    /// Arguments for criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
 }
 
 impl Arguments {
-    /// Returns what runs every benchmark once.
+    /// Returns the arguments that run every benchmark once.
     pub(crate) fn once() -> Self {
         Self {
             test: true,
@@ -66,7 +66,8 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     let test = arguments.test.then_some("--test");
-    // A glob names the benchmarks only: the library's test harness knows no criterion options.
+    // The glob selects only the benchmarks: the library's test harness does not know criterion's
+    // options.
     cmd!(
         shell,
         "cargo bench --package tollgate-benches --bench * -- {test...} {rest...}"
@@ -74,7 +75,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     .run()?;
     if arguments.test {
         servers::ensure_system(shell)?;
-        // The profile of `cargo bench`, so that nothing is built twice.
+        // With the profile of `cargo bench`, so that nothing is built twice.
         cmd!(
             shell,
             "cargo run --profile bench --quiet --package tollgate-benches --bin servers -- --quick --flavor redis_system"

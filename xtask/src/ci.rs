@@ -1,22 +1,28 @@
-//! `cargo xtask ci`: all that must hold before a change lands.
+//! `cargo xtask ci`: runs all checks that must pass before a change lands.
 
 use std::time::Instant;
 
 use xshell::{Shell, cmd};
 
-use crate::{Outcome, bench, lint, test};
+use crate::{Outcome, bench, lint, mutants, test};
 
-/// Runs every step up to the first that fails, and says how long each took.
+/// How many mutants are tried; all of them take hours.
+const MUTANTS: usize = 30;
+
+/// Runs the steps until one fails, and prints how long each took.
 pub(crate) fn run(shell: &Shell) -> Outcome {
     step("fetch", || Ok(cmd!(shell, "cargo fetch --locked").run()?))?;
     step("lint", || lint::run(shell))?;
     step("oldest compiler", || oldest_compiler(shell))?;
     step("dependencies", || dependencies(shell))?;
-    // Once each, in a release build: that the benchmarks run, not how fast.
+    // Only checks that the benchmarks run, each once in a release build; not how fast they are.
     step("benchmarks", || {
         bench::run(shell, &bench::Arguments::once())
     })?;
-    step("tests", || test::run(shell, &test::Arguments::everything()))
+    step("tests", || test::run(shell, &test::Arguments::everything()))?;
+    step("mutants", || {
+        mutants::run(shell, &mutants::Arguments::some(MUTANTS))
+    })
 }
 
 fn step(name: &str, run: impl FnOnce() -> Outcome) -> Outcome {
@@ -27,7 +33,7 @@ fn step(name: &str, run: impl FnOnce() -> Outcome) -> Outcome {
     outcome.map_err(|error| format!("{name}: {error}").into())
 }
 
-/// Compiles the libraries and the program with the oldest compiler that the manifest names.
+/// Compiles the libraries and the program with the oldest supported compiler.
 fn oldest_compiler(shell: &Shell) -> Outcome {
     let manifest = shell.read_file("Cargo.toml")?;
     let version = manifest
@@ -45,7 +51,7 @@ fn oldest_compiler(shell: &Shell) -> Outcome {
             "rustup toolchain install {version} --profile minimal --no-self-update"
         );
         if let Err(error) = installed.run() {
-            // Without it, clippy still refuses what the standard library had not yet.
+            // Even without that compiler, clippy rejects newer features of the standard library.
             println!(
                 "Rust {version} cannot be had here, and nothing was compiled with it: {error}"
             );
@@ -59,7 +65,7 @@ fn oldest_compiler(shell: &Shell) -> Outcome {
     .run()?)
 }
 
-/// Checks licences, sources and what may not be depended on, where `cargo-deny` is installed.
+/// Checks licences, sources and banned dependencies, if `cargo-deny` is installed.
 fn dependencies(shell: &Shell) -> Outcome {
     let version = cmd!(shell, "cargo deny --version").quiet().ignore_stderr();
     if version.read().is_err() {

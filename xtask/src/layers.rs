@@ -1,4 +1,4 @@
-//! `cargo xtask layers`: which crate depends on which, and which must not.
+//! `cargo xtask layers`: checks which crates depend on which.
 
 use std::error::Error;
 
@@ -7,20 +7,21 @@ use xshell::{Shell, cmd};
 use crate::project::Files;
 use crate::{Outcome, report};
 
-/// What core's manifest may name; the hashes, for stores on servers, and serde are optional.
+/// The dependencies that core's manifest may name. Serde and, for stores on servers, the hashes are
+/// optional.
 const CORE_MAY_NAME: [&str; 7] = [
     "async-trait",
     "serde",
     "sha1_smol",
-    // Unkeyed hashes of long keys: callers choose those, so it takes one without collisions.
+    // For unkeyed hashes of long keys, which callers choose: so it must be collision-resistant.
     "sha2",
     "siphasher",
     "smallvec",
     "thiserror",
 ];
-/// What core may bring into a program; procedural macros stay in the compiler.
+/// The dependencies that core may add to a program; procedural macros stay in the compiler.
 const CORE_MAY_LINK: [&str; 2] = ["smallvec", "thiserror"];
-/// What nothing may depend on, not even for its tests.
+/// Crates that no crate may depend on, not even in tests.
 const TOPMOST: [&str; 3] = ["tollgate-benches", "tollgate-cli", "xtask"];
 
 pub(crate) fn run(shell: &Shell) -> Outcome {
@@ -48,10 +49,10 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
 
 const FORMAT: &str = " {p}";
 
-/// That the first package's manifest names the second.
+/// The first package's manifest names the second.
 type Edge = (String, String);
 
-/// Who depends on whom.
+/// The dependencies between packages.
 #[derive(Debug, Default)]
 struct Layers {
     normal: Vec<Edge>,
@@ -84,7 +85,7 @@ impl Layers {
     }
 }
 
-/// Returns why `from` may not depend on `to` outside its tests, if it may not.
+/// Returns why `from` must not depend on `to` outside of tests, or `None` if it may.
 fn refusal(from: &str, to: &str) -> Option<&'static str> {
     if from == "tollgate-core" && !CORE_MAY_NAME.contains(&to) {
         return Some("core does no I/O and names no runtime, client or store");
@@ -110,10 +111,10 @@ fn refusal(from: &str, to: &str) -> Option<&'static str> {
     None
 }
 
-/// Reads what `cargo tree` prints of packages and their direct dependencies.
+/// Parses the packages and their direct dependencies from the output of `cargo tree`.
 fn edges(tree: &str) -> Result<Vec<Edge>, Box<dyn Error>> {
     let mut edges = Vec::new();
-    // The packages from the root of a tree down to the line that was read last.
+    // The path of packages from the root of the tree to the current line.
     let mut path: Vec<&str> = Vec::new();
     for line in tree.lines().filter(|line| !line.trim().is_empty()) {
         let mut words = line.split_whitespace();
@@ -129,7 +130,7 @@ fn edges(tree: &str) -> Result<Vec<Edge>, Box<dyn Error>> {
     Ok(edges)
 }
 
-/// Returns the crates whose folders have other names than they.
+/// Returns the folders whose crates have other names.
 fn misnamed_folders(files: &Files) -> Vec<String> {
     let mut findings = Vec::new();
     for folder in files.folders_in("crates/") {
@@ -146,7 +147,7 @@ fn misnamed_folders(files: &Files) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Returns what is found in a workspace with these edges beside those of core.
+    /// Returns the findings for a workspace with these edges in addition to core's.
     fn found(normal: &[(&str, &str)], dev: &[(&str, &str)]) -> Vec<String> {
         let owned = |&(from, to): &(&str, &str)| (from.to_owned(), to.to_owned());
         let mut layers = Layers {

@@ -1,4 +1,4 @@
-//! The commands of the project, as a library so that the examples of its documents are tested.
+//! The project's commands, as a library so that the examples in its documents are tested.
 
 #![allow(
     clippy::print_stderr,
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The commands of the project; of what is committed, `pictures` alone writes any.
+/// The project's commands. Only `pictures` and `mutants --write` change committed files.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
@@ -35,27 +35,28 @@ struct Arguments {
 enum Command {
     /// Runs the benchmarks.
     Bench(bench::Arguments),
-    /// Checks all that must hold before a change lands: lints, the oldest compiler, licences, every
-    /// benchmark once, and every test on every server.
+    /// Runs all checks that must pass before a change lands: lints, the oldest compiler, licences,
+    /// every benchmark once, and every test on every server.
     Ci,
-    /// Checks which crate depends on which.
+    /// Checks which crates depend on which.
     Layers,
-    /// Checks formatting, lints, documentation, layers and tidiness.
+    /// Checks formatting, lints, documentation, dependencies between crates, and tidiness.
     Lint,
-    /// Breaks a copy of the code in many small ways, each of which some test must notice.
+    /// Breaks a copy of the code in many small ways, one at a time, and checks that a test fails
+    /// each time.
     Mutants(mutants::Arguments),
     /// Draws the pictures of the algorithms.
     Pictures(pictures::Arguments),
-    /// Fetches the servers that the tests run against, beside the system's own.
+    /// Fetches the servers for tests, other than the system's own.
     Servers,
-    /// Runs every test of the workspace, examples in documentation included, after it has made sure
-    /// of the server; installs `redis-server` if it is missing and that is allowed.
+    /// Runs every test of the workspace, including examples in documentation; installs
+    /// `redis-server` first if it is missing and that is permitted.
     Test(test::Arguments),
-    /// Checks what no compiler checks: file heads, folders, promises, links.
+    /// Checks what the compiler does not: file heads, folders, promises, links.
     Tidy,
 }
 
-/// Runs the command that the program's arguments name.
+/// Runs the command that the program's arguments select.
 pub fn run() -> ExitCode {
     let outcome = project::shell().and_then(|shell| match Arguments::parse().command {
         Command::Bench(arguments) => bench::run(&shell, &arguments),
@@ -77,10 +78,10 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// What a command ends in.
+/// The result of a command.
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Fails with `findings`, one a line, or says that `what` is in order.
+/// Prints `findings`, one per line, and fails; without any, prints that `what` is in order.
 fn report(what: &str, findings: &[String]) -> Outcome {
     if findings.is_empty() {
         println!("{what}: in order");

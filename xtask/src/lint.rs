@@ -1,11 +1,11 @@
-//! `cargo xtask lint`: everything that can be checked without running the code.
+//! `cargo xtask lint`: runs all checks that do not execute the code.
 
 use xshell::{Shell, cmd};
 
 use crate::project::Files;
 use crate::{Outcome, layers, tidy};
 
-/// Features that a library can be built with each by itself, and that tests switch on together.
+/// Features that each must also compile alone, although tests enable them together.
 const APART: [(&str, &str); 5] = [
     ("tollgate-core", "serde"),
     ("tollgate-redis", "cluster"),
@@ -14,7 +14,7 @@ const APART: [(&str, &str); 5] = [
     ("tollgate-redis", "tls-rustls"),
 ];
 
-/// Runs every step, so that one run tells everything there is to mend.
+/// Runs every step even if one fails, so that one run finds all problems.
 pub(crate) fn run(shell: &Shell) -> Outcome {
     let mut failed = Vec::new();
     let mut step = |name: &str, outcome: Outcome| match outcome {
@@ -55,8 +55,8 @@ fn clippy_workspace(shell: &Shell) -> Outcome {
     .run()?)
 }
 
-/// Lints one library by itself: in a build of the workspace a feature that its manifest forgets
-/// may be switched on by another crate.
+/// Lints one library alone. In a build of the workspace, another crate may enable a feature that
+/// this library's manifest forgets.
 fn clippy_alone(shell: &Shell, name: &str, features: &str) -> Outcome {
     Ok(cmd!(
         shell,
@@ -65,7 +65,7 @@ fn clippy_alone(shell: &Shell, name: &str, features: &str) -> Outcome {
     .run()?)
 }
 
-/// Lints what `cargo demo` builds.
+/// Lints the build of `cargo demo`.
 fn clippy_demo(shell: &Shell) -> Outcome {
     Ok(cmd!(
         shell,
@@ -83,7 +83,7 @@ fn documentation(shell: &Shell) -> Outcome {
     .run()?)
 }
 
-/// Returns the names of the packages in `crates/` that are libraries.
+/// Returns the names of the library packages in `crates/`.
 fn libraries(files: &Files) -> Vec<String> {
     files
         .folders_in("crates/")

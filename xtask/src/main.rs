@@ -1,4 +1,4 @@
-//! The commands of the project.
+//! The program `cargo xtask`, which runs the project's commands.
 
 use std::process::ExitCode;
 

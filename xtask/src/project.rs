@@ -1,4 +1,4 @@
-//! The project's folder, and the text of its files.
+//! The project's root folder, and the texts of its files.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,8 +18,8 @@ pub(crate) fn shell() -> Result<Shell, Box<dyn Error>> {
 
 /// The texts of the project's files, by their paths from its root.
 ///
-/// Holds what is committed and what would be: files that are neither there nor ignored are left
-/// out, and so are files that are not text. Checks take it, so that each can be tried on others.
+/// Contains the files that are or could be committed: no ignored files, and only text. Checks take
+/// it as an argument, so that tests can pass other files.
 #[derive(Debug)]
 pub(crate) struct Files(BTreeMap<String, String>);
 
@@ -34,7 +34,7 @@ impl Files {
         .read()?;
         let mut files = BTreeMap::new();
         for path in listed.split('\0').filter(|path| !path.is_empty()) {
-            // Deleted but not yet committed as such.
+            // Deleted, but the deletion is not committed yet.
             if !shell.path_exists(path) {
                 continue;
             }
@@ -45,21 +45,21 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// Returns files of these paths and texts.
+    /// Returns files with these paths and texts.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let owned = |&(path, text): &(&str, &str)| (path.to_owned(), text.to_owned());
         Self(files.iter().map(owned).collect())
     }
 
-    /// Returns every path and text, in order of path.
+    /// Returns every path and text, sorted by path.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// Returns the paths and texts of the files whose names end in `.extension`.
+    /// Returns the paths and texts of the files with this extension.
     pub(crate) fn ending(&self, extension: &str) -> impl Iterator<Item = (&str, &str)> {
         self.iter().filter(move |(path, _)| {
             path.strip_suffix(extension)
@@ -72,7 +72,7 @@ impl Files {
         self.0.get(path).map(String::as_str)
     }
 
-    /// Returns the names of the folders right inside `folder`, which ends in `/`, once each.
+    /// Returns the names of the folders directly in `folder`, which must end in `/`.
     pub(crate) fn folders_in<'a>(&'a self, folder: &'a str) -> Vec<&'a str> {
         let mut names: Vec<&str> = self
             .0

@@ -1,4 +1,5 @@
-//! `cargo xtask bench --replay`: how fast the program reads a log, and how much memory a line takes.
+//! `cargo xtask bench --replay`: measures how fast the program reads a log, and its memory per
+//! line.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -10,16 +11,16 @@ use xshell::{Shell, cmd};
 
 use crate::Outcome;
 
-/// How often a log is replayed; the best time counts, since others use the machine too.
+/// How often a log is replayed. The best time counts, because other programs use the machine too.
 const RUNS: usize = 5;
 
-/// The lines of the larger log; the smaller has half.
+/// The number of lines in the larger log; the smaller has half.
 const LINES: usize = 2_000_000;
 
-/// What is promised: at least so many lines a second, on one core.
+/// The promised minimum of lines per second, on one core.
 const LEAST_LINES_A_SECOND: u128 = 1_000_000;
 
-/// What is promised: at most so many bytes for a line, beside the distinct keys.
+/// The promised maximum of bytes per line, without the distinct keys.
 const MOST_BYTES_A_LINE: u64 = 64;
 
 pub(crate) fn run(shell: &Shell) -> Outcome {
@@ -61,7 +62,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     Ok(())
 }
 
-/// Writes the lines of `sample`, over and over.
+/// Writes the lines of `sample` repeatedly.
 fn write_log(path: &Path, sample: &[u8], lines: usize) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     for line in sample
@@ -74,11 +75,11 @@ fn write_log(path: &Path, sample: &[u8], lines: usize) -> io::Result<()> {
     file.flush()
 }
 
-/// What one replay took.
+/// The time and memory of one replay.
 #[derive(Clone, Copy)]
 struct Taken {
     time: Duration,
-    /// The most memory it held, in bytes, where the system tells.
+    /// The peak memory in bytes, if the system reports it.
     peak: Option<u64>,
 }
 
@@ -117,7 +118,7 @@ fn replay(program: &Path, log: &Path) -> io::Result<Taken> {
     })
 }
 
-/// Reads the high-water mark of a process that is still running.
+/// Reads the peak memory of a process that is still running.
 fn peak_of(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

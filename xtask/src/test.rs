@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test of the workspace, and a count of them at the end.
+//! `cargo xtask test`: runs every test of the workspace, and prints their total.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
@@ -10,9 +10,9 @@ use xshell::{Shell, cmd};
 
 use crate::{Outcome, servers};
 
-/// The variable that tells tests to run on every server.
+/// The environment variable that makes tests run on every server.
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
-/// Parts of the names of tests on servers beside the system's own.
+/// Parts of the names of tests on other servers than the system's.
 const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
 
 /// Which tests to run.
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns what runs every test there is.
+    /// Returns the arguments that run all tests.
     pub(crate) fn everything() -> Self {
         Self { every_server: true }
     }
@@ -80,7 +80,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     Err(format!("failed: {}", failed.join(", ")).into())
 }
 
-/// How many tests ended how.
+/// The number of tests per outcome.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Counts {
     passed: u64,
@@ -110,13 +110,14 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// Runs `command`, shows what it prints, and counts the tests in it.
+/// Runs `command`, prints its output, and counts the tests in it.
 fn count(mut command: Command) -> Result<(Counts, bool), Box<dyn Error>> {
-    // One pipe for both: nextest sums up on the error stream, `cargo test` on the other.
+    // One pipe for both streams: nextest prints its summary on standard error, `cargo test` on
+    // standard output.
     let (reader, writer) = std::io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
-    // It holds the writing ends, without which reading would never end.
+    // The command holds the write ends of the pipe, and reading would never end.
     drop(command);
     let mut counts = Counts::default();
     for line in BufReader::new(reader).split(b'\n') {
@@ -128,10 +129,10 @@ fn count(mut command: Command) -> Result<(Counts, bool), Box<dyn Error>> {
     Ok((counts, child.wait()?.success()))
 }
 
-/// Returns the counts in `line` if it closes a run, and none otherwise.
+/// Returns the counts in `line` if it is the summary of a run, otherwise zeros.
 fn counts_in(line: &str) -> Counts {
     let mut counts = Counts::default();
-    // Indented, the first is what nextest repeats of a test that failed.
+    // An indented `test result:` is nextest's copy of a failed test's output.
     if !line.starts_with("test result: ") && !line.trim_start().starts_with("Summary [") {
         return counts;
     }

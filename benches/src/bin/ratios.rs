@@ -1,9 +1,9 @@
-//! Prints how long each algorithm takes for each time that governor takes, point by point.
+//! Prints how long each algorithm takes relative to governor, point by point.
 //!
-//! On a machine that others use, speed drifts by more than what is to be seen. So the subjects of a
-//! point are measured in turn, many times over, each round is compared with governor's of the same
-//! round, and the median of those ratios is printed. An argument selects the points whose names
-//! hold it, such as `1 key`.
+//! On a shared machine, speed drifts by more than the differences to measure. So the subjects of a
+//! point are measured in turn, many times, and each is compared with governor in the same round;
+//! the program prints the median of these ratios. An argument selects the points whose names
+//! contain it, such as `1 key`.
 
 use std::env;
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tollgate_benches::{Named, Outcome, keys, subjects, time, warm_up};
 
-/// How often every subject of a point is measured.
+/// How often each subject of a point is measured.
 const ROUNDS: usize = 31;
 
-/// About how long each measurement is.
+/// The approximate duration of each measurement.
 const SLICE: Duration = Duration::from_millis(12);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns the first subject's median in nanoseconds, then the others' median ratios to it.
+/// Returns the first subject's median in nanoseconds, then the median ratios of the others to it.
 fn measure(subjects: &[Named], keys: &[String], threads: usize) -> Vec<f64> {
     let calls: Vec<u64> = subjects
         .iter()
@@ -55,7 +55,7 @@ fn measure(subjects: &[Named], keys: &[String], threads: usize) -> Vec<f64> {
             let probe = 20_000;
             let taken = time(&**subject, keys, threads, probe).max(Duration::from_micros(1));
             let slice = SLICE.as_secs_f64() / taken.as_secs_f64();
-            // At least one call, and at most what a minute holds: the cast saturates.
+            // At least one call; the cast saturates at what fits into a minute.
             scale(probe, slice)
         })
         .collect();
@@ -63,7 +63,8 @@ fn measure(subjects: &[Named], keys: &[String], threads: usize) -> Vec<f64> {
     for round in 0..ROUNDS {
         let mut each = vec![0.0; subjects.len()];
         for turn in 0..subjects.len() {
-            // Each round begins with another subject, so that none always follows the same one.
+            // Each round begins with another subject, so that no subject always follows the same
+            // one.
             let index = (round + turn) % subjects.len();
             let taken = time(&*subjects[index].1, keys, threads, calls[index]);
             each[index] = taken.as_secs_f64() * 1e9 / scale_back(calls[index]);

@@ -1,4 +1,4 @@
-//! `tollgate check`, `peek` and `reset`: one key on a live server, for those who operate it.
+//! `tollgate check`, `peek` and `reset`: commands for one key on a live server.
 
 use std::env;
 use std::process::ExitCode;
@@ -17,7 +17,8 @@ use crate::text::{Grouped, Span, Table, printable};
 
 /// The exit status of a call that is denied.
 const DENIED: u8 = 1;
-/// Where the secret is that the keys are hashed with: a command line is for all to read.
+/// The environment variable with the secret for hashing keys. Not an option, because other users of
+/// the machine can read command lines.
 const SECRET: &str = "TOLLGATE_KEY_SECRET";
 
 /// Runs `tollgate check`.
@@ -76,14 +77,14 @@ pub(crate) fn reset(options: &SubjectOptions, output: &Output) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks the server of `options` by `question`, with the limits and the key that they name.
+/// Connects to the server of `options`, and calls `question` with its limits and key.
 fn ask<T>(
     options: &SubjectOptions,
     question: impl AsyncFnOnce(&RateLimiter<Box<dyn Operate>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<(Vec<Limit>, T), Failure> {
     let server = options.server.server()?;
     let limits = limits(&options.limits)?;
-    // Before anything is sent.
+    // Check the limits before sending anything.
     RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
     let settings = hashing(options, options.server.settings(options.clock)?)?;
     let answer = wait_for(async {
@@ -95,7 +96,7 @@ fn ask<T>(
     Ok((limits, answer))
 }
 
-/// Reads the limits of the command line.
+/// Parses the limits of the command line.
 fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
     let limit = |text: &String| {
         if text.parse::<Algorithm>().is_ok() {
@@ -111,7 +112,7 @@ fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
     texts.iter().map(limit).collect()
 }
 
-/// Returns `settings` with the secret that the service hashes its keys with, if it does.
+/// Returns `settings` with the key-hashing secret of the service, if there is one.
 fn hashing(options: &SubjectOptions, settings: Options) -> Result<Options, Failure> {
     let Some(secret) = env::var_os(SECRET) else {
         return if options.hash_only_long {
@@ -128,14 +129,14 @@ fn hashing(options: &SubjectOptions, settings: Options) -> Result<Options, Failu
     })
 }
 
-/// Returns the bytes that 32 hex digits stand for.
+/// Parses 32 hex digits as 16 bytes.
 fn bytes(hex: &str) -> Option<[u8; 16]> {
     let is_hex = hex.len() == 32 && hex.bytes().all(|digit| digit.is_ascii_hexdigit());
     let number = is_hex.then(|| u128::from_str_radix(hex, 16).ok())?;
     number.map(u128::to_be_bytes)
 }
 
-/// Prints `answer` as JSON or as `text`; an answer counts also if nobody reads it to the end.
+/// Prints `answer` as JSON or as `text`; a broken pipe is not an error.
 pub(crate) fn say(
     json: bool,
     output: &Output,
@@ -143,7 +144,7 @@ pub(crate) fn say(
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     let said = output.answer(&if json {
-        // Not reached: an answer holds text and numbers only, which JSON can always write.
+        // Serialization cannot fail: answers contain only text and numbers.
         serde_json::to_string(answer).unwrap_or_else(|_| "{}".to_owned()) + "\n"
     } else {
         text()
@@ -154,13 +155,13 @@ pub(crate) fn say(
     }
 }
 
-/// Returns the key as people read it.
+/// Returns the key for display.
 fn readable(options: &SubjectOptions) -> String {
     let parts = [&options.key, &options.rest].map(|part| printable(part.as_bytes()));
     parts.join(" ").trim_end().to_owned()
 }
 
-/// What was forgotten.
+/// The answer of `reset` for one key.
 #[derive(Serialize)]
 struct Forgotten<'a> {
     command: &'static str,
@@ -169,7 +170,7 @@ struct Forgotten<'a> {
     limits: Vec<String>,
 }
 
-/// What the limits said.
+/// The answer of `check` and `peek`.
 #[derive(Serialize)]
 struct Answer<'a> {
     command: &'static str,
@@ -185,7 +186,7 @@ struct Answer<'a> {
     limits: Vec<Said>,
 }
 
-/// What one limit said.
+/// The verdict of one limit.
 #[derive(Serialize)]
 struct Said {
     limit: Limit,
@@ -198,7 +199,7 @@ struct Said {
     reset_after: Option<Duration>,
 }
 
-/// Writes whole microseconds, or `null` for never.
+/// Serializes whole microseconds, or `null` for never.
 fn micros<S: serde::Serializer>(wait: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     wait.and_then(|wait| u64::try_from(wait.as_micros()).ok())
         .serialize(to)

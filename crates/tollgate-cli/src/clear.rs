@@ -1,4 +1,4 @@
-//! `tollgate reset --all`: what all keys have consumed, for those who operate a service.
+//! `tollgate reset --all`: deletes the states of all keys.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::progress::Progress;
 use crate::store::wait_for;
 use crate::text::{Grouped, plural};
 
-/// What the clocks of healthy servers may differ by.
+/// How far the clocks of healthy servers may be apart.
 const APART: Duration = Duration::from_secs(1);
 
 impl ResetOptions {
-    /// Returns which key is meant, unless it is all of them.
+    /// Returns the key to reset, or `None` for all keys.
     pub(crate) fn subject(&self) -> Option<SubjectOptions> {
         Some(SubjectOptions {
             server: self.server.clone(),
@@ -63,11 +63,11 @@ pub(crate) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure
     say(options.server.json, output, &answer, || answer.to_text())
 }
 
-/// Returns what is to be forgotten.
+/// Returns which states to delete.
 fn what(options: &ResetOptions) -> Result<Clear, Failure> {
     let mut what = Clear::new();
     for name in &options.limits {
-        // Any algorithm does: it is the name that is looked at.
+        // The algorithm does not matter: this only validates the name.
         let named = Limit::new(name, FixedWindow::aligned(Quota::per_second(1)));
         named.map_err(|source| Failure::Limit {
             limit: name.clone(),
@@ -85,7 +85,7 @@ fn what(options: &ResetOptions) -> Result<Clear, Failure> {
     })
 }
 
-/// What was forgotten.
+/// The answer of `reset --all`.
 #[derive(Serialize)]
 struct Answer<'a> {
     command: &'static str,

@@ -1,11 +1,10 @@
-//! The command line.
+//! The command line, as clap parses it.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Exact rate limiting: what would a limit have done to yesterday's traffic, and what does it say of a
-/// key now?
+/// Exact rate limiting: test limits on access logs, and inspect limits on live servers
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -19,33 +18,33 @@ pub(crate) enum Command {
     Check(CallOptions),
     /// Compare every algorithm on a day of synthetic traffic with an abusive client
     Demo(DemoOptions),
-    /// Look at a live server for what endangers limits, and say what to do about it
+    /// Check a live server for problems that endanger limits, and say how to fix them
     Doctor(DoctorOptions),
-    /// Say what `check` would say on a live server, and count nothing
+    /// Show what `check` would answer on a live server, without counting the call
     Peek(CallOptions),
-    /// Replay access logs through limits and show who would have been refused
+    /// Replay access logs through limits and show who would have been denied
     Replay(ReplayOptions),
-    /// Forget on a live server what a key has consumed, or what all keys have
+    /// Reset one key or all keys on a live server
     Reset(ResetOptions),
 }
 
-/// What is asked of a live server.
+/// The options of `check` and `peek`.
 #[derive(Args, Debug)]
 #[command(after_help = CALLS)]
 pub(crate) struct CallOptions {
     #[command(flatten)]
     pub(crate) subject: SubjectOptions,
 
-    /// How much the call costs
+    /// The cost of the call
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) cost: u64,
 }
 
-/// A live server, and how to answer.
+/// The options for a live server and the output format.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerOptions {
-    /// The server, as redis://HOST:PORT/DB, redis-cluster://HOST:PORT,HOST:PORT, or with fred for
-    /// redis, and rediss or freds for TLS
+    /// The server: redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT; use fred in place
+    /// of redis for the fred client, and rediss or freds for TLS
     #[arg(
         long,
         env = "TOLLGATE_STORE",
@@ -54,11 +53,11 @@ pub(crate) struct ServerOptions {
     )]
     pub(crate) store: String,
 
-    /// A PEM file with the authorities to trust over TLS, instead of those of the system
+    /// A PEM file with the certificate authorities to trust for TLS, instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
 
-    /// What the service's keys begin with
+    /// The prefix of the service's keys
     #[arg(long, default_value = "tollgate")]
     pub(crate) prefix: String,
 
@@ -67,49 +66,49 @@ pub(crate) struct ServerOptions {
     pub(crate) json: bool,
 }
 
-/// Which states on a live server are meant.
+/// The limits and the key of a command for a live server.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SubjectOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
 
-    /// A limit as the service has it, as NAME=ALGORITHM:N/WINDOW; repeat it for several at once
+    /// A limit of the service, as NAME=ALGORITHM:N/WINDOW; repeat for several limits
     #[arg(long = "limit", required = true, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
 
-    /// Whom the limit is counted for: the partition of the key
+    /// The key's partition: whom the limit is counted for
     #[arg(long, value_name = "PARTITION")]
     pub(crate) key: String,
 
-    /// The rest of the key, where the service gives it one
+    /// The rest of the key, if the service uses one
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) rest: String,
 
-    /// Whose clock the service counts by
+    /// The clock that the service uses
     #[arg(long, value_enum, default_value_t = Clock::Server)]
     pub(crate) clock: Clock,
 
-    /// With TOLLGATE_KEY_SECRET: the service hashes only parts of keys longer than 64 bytes
+    /// With TOLLGATE_KEY_SECRET: the service hashes only key parts longer than 64 bytes
     #[arg(long)]
     pub(crate) hash_only_long: bool,
 }
 
-/// The options of `reset` that are about all keys, so that `--key` is not asked for beside them.
+/// The options of `reset` for all keys; with them, `--key` is not required.
 const ALL_KEYS: [&str; 3] = ["all", "ahead", "dry_run"];
 
-/// What to forget on a live server.
+/// The options of `reset`.
 #[derive(Args, Debug)]
 #[command(after_help = RESETS)]
 pub(crate) struct ResetOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
 
-    /// A limit as the service has it, as NAME=ALGORITHM:N/WINDOW; with --all, its NAME alone.
-    /// Repeat it for several at once
+    /// A limit of the service, as NAME=ALGORITHM:N/WINDOW; with --all, only its NAME. Repeat for
+    /// several limits
     #[arg(long = "limit", required_unless_present_any = ALL_KEYS, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
 
-    /// Whom the limit is counted for: the partition of the key
+    /// The key's partition: whom the limit is counted for
     #[arg(
         long,
         value_name = "PARTITION",
@@ -118,7 +117,7 @@ pub(crate) struct ResetOptions {
     )]
     pub(crate) key: Option<String>,
 
-    /// The rest of the key, where the service gives it one
+    /// The rest of the key, if the service uses one
     #[arg(
         long,
         default_value = "",
@@ -127,56 +126,57 @@ pub(crate) struct ResetOptions {
     )]
     pub(crate) rest: String,
 
-    /// Whose clock the service counts by; what is forgotten is that of both
+    /// The clock that the service uses; a reset covers both clocks
     #[arg(long, value_enum, default_value_t = Clock::Server, hide = true)]
     pub(crate) clock: Clock,
 
-    /// With TOLLGATE_KEY_SECRET: the service hashes only parts of keys longer than 64 bytes
+    /// With TOLLGATE_KEY_SECRET: the service hashes only key parts longer than 64 bytes
     #[arg(long, conflicts_with = "all")]
     pub(crate) hash_only_long: bool,
 
-    /// Forget the states of every key, of all limits or of those that are named
+    /// Reset every key, for all limits or those given
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Only states that lie more than a second ahead of the server's clock
-    // Against `--key` too: clap asks for nothing that conflicts with what is given.
+    /// Only states more than a second ahead of the server's clock
+    // Must conflict with `--key` too: clap does not require an argument that conflicts with a given
+    // one.
     #[arg(long, requires = "all", conflicts_with = "key")]
     pub(crate) ahead: bool,
 
-    /// Only count what would be forgotten
+    /// Only count the states that would be deleted
     #[arg(long, requires = "all", conflicts_with = "key")]
     pub(crate) dry_run: bool,
 }
 
-/// What to look at.
+/// The options of `doctor`.
 #[derive(Args, Debug)]
 #[command(after_help = DOCTOR)]
 pub(crate) struct DoctorOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
 
-    /// Whose clock the service counts by
+    /// The clock that the service uses
     #[arg(long, value_enum, default_value_t = Clock::Server)]
     pub(crate) clock: Clock,
 }
 
-/// Whose clock decides.
+/// The clock by which a service decides.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Clock {
-    /// The server's, as services do unless told otherwise
+    /// The server's clock, which services use by default
     Server,
-    /// That of each machine; this command then uses this one's
+    /// Each caller's own clock; this command uses the clock of this machine
     Caller,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoOptions {
-    /// The quota that every algorithm counts, as N/WINDOW
+    /// The quota for every algorithm, as N/WINDOW
     #[arg(long, value_name = "N/WINDOW", default_value = "60/1m")]
     pub(crate) quota: String,
 
-    /// Also write an HTML report with pictures to this file
+    /// Also write an HTML report with charts to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -190,31 +190,32 @@ pub(crate) struct ReplayOptions {
 
     /// Whom to count for: ip, user, path, or several joined, such as ip+path
     ///
-    /// A path is counted without its query string. Requests without a user are counted together,
+    /// Paths are counted without their query strings. Requests without a user are counted together,
     /// under `-`.
     #[arg(long, default_value = "ip", value_name = "KEY")]
     pub(crate) key: String,
 
-    /// A limit, as ALGORITHM:N/WINDOW[,option=value...]; repeat it for several at once
+    /// A limit, as ALGORITHM:N/WINDOW[,option=value...]; repeat for several limits
     ///
-    /// Several limits are one decision: a request is allowed only if each of them allows it, and a
-    /// denied request consumes nothing, except of limits with count-denied.
+    /// Several limits decide together: a request is allowed only if each limit allows it, and a
+    /// denied request consumes nothing, except from limits with count-denied.
     #[arg(long = "limit", required = true, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
 
-    /// Where to decide: memory, or a server, as redis://HOST:PORT/DB,
-    /// redis-cluster://HOST:PORT,HOST:PORT, or with fred for redis, and rediss or freds for TLS
+    /// Where to decide: memory, or a server as redis://HOST:PORT/DB or
+    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in place of redis for the fred client, and
+    /// rediss or freds for TLS
     ///
-    /// The decisions are the same everywhere. On a server they are at the requests' own instants,
-    /// under keys of this replay's own, which are deleted in the end.
+    /// The decisions are the same everywhere. A server decides at the times of the requests, under
+    /// keys of this replay only, which are deleted at the end.
     #[arg(long, default_value = "memory", value_name = "URL")]
     pub(crate) store: String,
 
-    /// A PEM file with the authorities to trust over TLS, instead of those of the system
+    /// A PEM file with the certificate authorities to trust for TLS, instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
 
-    /// What the keys on a server begin with; a part of this replay's own follows
+    /// The prefix of the keys on a server, to which the replay adds its own part
     #[arg(long, default_value = "tollgate")]
     pub(crate) prefix: String,
 
@@ -222,15 +223,15 @@ pub(crate) struct ReplayOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Also write an HTML report with pictures to this file
+    /// Also write an HTML report with charts to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 
-    /// How many of the most denied keys to show
+    /// The number of most denied keys to show
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
 
-    /// The format of the lines
+    /// The format of the log lines
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     pub(crate) format: Format,
 
@@ -238,11 +239,11 @@ pub(crate) struct ReplayOptions {
     pub(crate) fields: FieldNames,
 }
 
-/// What the fields of JSON lines are called; `a.b` is the field `b` of the object `a`.
+/// The names of the fields in JSON lines; `a.b` is the field `b` of the object `a`.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "JSON lines")]
 pub(crate) struct FieldNames {
-    /// The field with the time: RFC 3339, unix seconds (also with decimals or an exponent), or
+    /// The field with the time: RFC 3339, Unix seconds (also with decimals or an exponent), or
     /// milliseconds
     #[arg(long, default_value = "time", value_name = "NAME")]
     pub(crate) time_field: String,
@@ -260,15 +261,15 @@ pub(crate) struct FieldNames {
     pub(crate) path_field: String,
 }
 
-/// How lines are to be read.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Format {
     /// JSON for lines that start with `{`, otherwise common or combined
     Auto,
-    /// Apache and nginx, also called `common`: both begin alike, and the rest is not needed
+    /// Apache and nginx, common or combined format; both start alike, and the rest is not needed
     #[value(name = "combined", alias = "common")]
     AccessLog,
-    /// One JSON object on each line
+    /// One JSON object per line
     Json,
 }
 

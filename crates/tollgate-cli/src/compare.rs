@@ -1,4 +1,4 @@
-//! Every algorithm at the same quota, on the same requests.
+//! Compares all algorithms at one quota, on the same requests.
 
 use std::collections::VecDeque;
 
@@ -11,40 +11,40 @@ use crate::failure::Failure;
 use crate::replay::decide;
 use crate::trace::{Event, Trace};
 
-/// Into how many buckets sliding buckets divide the window here.
+/// The number of buckets of sliding buckets in a comparison.
 const BUCKETS: u64 = 12;
 
-/// Every algorithm at one quota.
+/// All algorithms at one quota.
 pub(crate) struct Comparison {
     pub(crate) quota: Quota,
-    /// The most requests that one key made within one window: what a limit is up against.
+    /// The most requests that one key made within one window.
     pub(crate) demand: u64,
     pub(crate) rows: Vec<Row>,
 }
 
-/// One algorithm.
+/// One algorithm in a comparison.
 pub(crate) struct Row {
-    /// How the limit is written.
+    /// The limit as it is written.
     pub(crate) limit: String,
-    /// The most it can ever admit within a window.
+    /// The most that it can admit within a window.
     pub(crate) bound: u64,
     pub(crate) outcome: Result<Outcome, LimitError>,
 }
 
-/// What an algorithm did.
+/// The decisions of one algorithm.
 pub(crate) struct Outcome {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
-    /// How many keys were denied anything.
+    /// The number of keys with a denied request.
     pub(crate) denied_keys: u64,
-    /// How many requests of the key that was asked about were allowed.
+    /// The allowed requests of the watched key.
     pub(crate) watched_allowed: u64,
     /// The most requests of one key that were admitted within one window.
     pub(crate) worst: u64,
 }
 
 impl Comparison {
-    /// Compares at every quota of `algorithms`.
+    /// Compares once for each different quota of `algorithms`.
     pub(crate) fn of_each_quota(
         trace: &Trace,
         algorithms: &[Algorithm],
@@ -61,7 +61,7 @@ impl Comparison {
             .collect()
     }
 
-    /// Compares at `quota`; `watched` is the index of a key to be told apart from the others.
+    /// Compares at `quota`; `watched` is the index of a key to count separately.
     pub(crate) fn new(
         trace: &Trace,
         quota: Quota,
@@ -119,8 +119,8 @@ impl Outcome {
     }
 }
 
-/// The algorithms to compare, from the loosest promise to the strictest: how each is written, the
-/// most it admits within a window, and the algorithm itself, if the quota allows it.
+/// Returns the algorithms to compare, from the loosest bound to the strictest: their text, the most
+/// they admit within a window, and the algorithm itself, if the quota allows it.
 fn candidates(quota: Quota) -> Vec<(String, u64, Result<Algorithm, LimitError>)> {
     let amount = quota.amount();
     let twice = amount.saturating_mul(2);
@@ -157,10 +157,10 @@ fn candidates(quota: Quota) -> Vec<(String, u64, Result<Algorithm, LimitError>)>
     ]
 }
 
-/// Finds the most requests of one key within any half-open window, exactly.
+/// Finds the exact most requests of one key within any half-open window.
 struct WorstWindow {
     window_us: u64,
-    /// By the number of the key: the admitted requests within the window that ends at the last.
+    /// By key index: the times of admitted requests in the window that ends at the latest one.
     recent: Vec<VecDeque<u64>>,
     worst: u64,
 }
@@ -174,7 +174,7 @@ impl WorstWindow {
         }
     }
 
-    /// Adds an admitted request; they come in order of time.
+    /// Adds an admitted request; requests must come in time order.
     fn admit(&mut self, event: &Event) {
         let recent = &mut self.recent[event.key.index()];
         let now = event.at.as_micros();

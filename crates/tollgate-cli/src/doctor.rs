@@ -1,4 +1,4 @@
-//! `tollgate doctor`: what endangers limits on a live server.
+//! `tollgate doctor`: checks a live server for problems that endanger limits.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::store::wait_for;
 use crate::text::{Table, printable};
 
-/// The exit status where something is serious.
+/// The exit status if a finding is serious.
 const SERIOUS: u8 = 1;
 
 /// Runs `tollgate doctor`.
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, 
     })
 }
 
-/// What was found.
+/// The diagnosis, as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     command: &'static str,
@@ -48,7 +48,7 @@ struct Answer<'a> {
     findings: Vec<Found<'a>>,
 }
 
-/// What one check found.
+/// One finding, as JSON.
 #[derive(Serialize)]
 struct Found<'a> {
     severity: String,
@@ -72,7 +72,7 @@ impl<'a> Found<'a> {
 
 fn to_text(answer: &Answer<'_>, diagnosis: &Diagnosis) -> String {
     let mut table = Table::new(&["SEVERITY", "SERVER", "CHECK", "FOUND"], 1);
-    // What several servers have in common is said once.
+    // Advice for several servers is printed once.
     let mut advice: Vec<String> = Vec::new();
     for finding in diagnosis.findings() {
         table.row(

@@ -1,4 +1,4 @@
-//! What ends the program early, said in one line that tells what to do.
+//! `Failure`: an error that ends the program, with a one-line message that says what to do.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use tollgate_core::{ErrorKind, LimitError, StoreError};
 
 use crate::text::{plural, printable};
 
-/// The exit status of every failure but one; clap uses the same for a bad command line.
+/// The exit status of most failures; clap uses the same for a bad command line.
 const EXIT_STATUS: u8 = 2;
-/// The exit status of what was interrupted, by which shells know it.
+/// The exit status after an interruption, as shells expect it.
 const INTERRUPTED: u8 = 130;
 
-/// What ends the program early.
+/// An error that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("--tls-ca {}: {source}; give a PEM file with the certificates of authorities", path.display())]
@@ -88,12 +88,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns whether the reader of standard output has gone away.
+    /// Returns whether standard output was closed by its reader.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Returns what the program ends with.
+    /// Returns the program's exit status.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Interrupted => INTERRUPTED,
@@ -103,7 +103,7 @@ impl Failure {
     }
 }
 
-/// An error of a store, with all that caused it, on one line.
+/// A store's error with all its causes, on one line.
 pub(crate) struct Told<'a>(pub(crate) &'a StoreError);
 
 impl fmt::Display for Told<'_> {
@@ -112,7 +112,7 @@ impl fmt::Display for Told<'_> {
         let mut cause = self.0.source();
         while let Some(error) = cause {
             let text = text_of(error);
-            // Some errors repeat what caused them.
+            // Some errors already include their cause.
             if !told.contains(&text) {
                 told = format!("{told}: {text}");
             }
@@ -122,8 +122,8 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// Returns what `error` says; fred shows errors of the system and of TLS as `Debug` does, of which
-/// this is the message.
+/// Returns the message of `error`. For system and TLS errors, fred's message is their `Debug`
+/// output, from which this extracts the message.
 fn text_of(error: &dyn Error) -> String {
     let text = error.to_string();
     let custom = text.split_once("Custom {").map(|(_, custom)| custom);
@@ -139,7 +139,7 @@ fn text_of(error: &dyn Error) -> String {
     }
 }
 
-/// Returns what a kind of failure is called.
+/// Returns the name of an error kind.
 fn name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Full => "full",
@@ -153,7 +153,7 @@ fn name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Returns what to do where there is no connection.
+/// Returns advice for a failed connection.
 fn advice(kind: ErrorKind, is_tls: bool) -> &'static str {
     match kind {
         ErrorKind::Unavailable => "see that the server runs, and that --store names it",

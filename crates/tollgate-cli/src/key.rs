@@ -1,4 +1,4 @@
-//! Whom requests are counted for.
+//! `KeyParts`: the parts of a request that form its key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::input::Record;
 use crate::text::printable;
 
-/// One part of a request that may identify whom it is counted for.
+/// One part of a request that can be part of its key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Part {
     Ip,
@@ -15,7 +15,7 @@ pub(crate) enum Part {
     User,
 }
 
-/// The parts of a request that together are its key, in the order given.
+/// The parts of a request that together form its key, in the given order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct KeyParts(Vec<Part>);
 
@@ -25,10 +25,10 @@ impl KeyParts {
         self.0.contains(&part)
     }
 
-    /// Returns the key of `record`, in `buffer` if it has to be put together.
+    /// Returns the key of `record`; a composite key is built in `buffer`.
     ///
-    /// Parts of a composite key are preceded by their lengths, so that two keys are equal only if
-    /// each part is: no separator can be forged by what a client sends.
+    /// Parts of a composite key are prefixed by their lengths, so that two keys are equal only if
+    /// all their parts are: clients cannot forge a separator.
     #[inline]
     pub(crate) fn of<'a>(&self, record: &'a Record<'_>, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         if let [part] = self.0[..] {
@@ -43,7 +43,7 @@ impl KeyParts {
         buffer
     }
 
-    /// Returns `key` as people read it: the parts separated by a space.
+    /// Returns `key` for display: its parts separated by spaces.
     pub(crate) fn readable(&self, key: &[u8]) -> String {
         if self.0.len() == 1 {
             return printable(key);
@@ -85,7 +85,7 @@ impl FromStr for KeyParts {
     }
 }
 
-/// Writes the parts as they were given.
+/// Formats the parts as they were given.
 impl fmt::Display for KeyParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, part) in self.0.iter().enumerate() {
@@ -104,7 +104,7 @@ impl fmt::Display for KeyParts {
 const PREFIX: usize = size_of::<u64>();
 
 fn length_prefix(text: &[u8]) -> [u8; PREFIX] {
-    // A line is far shorter than 2^64 bytes.
+    // The conversion cannot fail: lines are far shorter than 2^64 bytes.
     u64::try_from(text.len()).unwrap_or(u64::MAX).to_le_bytes()
 }
 

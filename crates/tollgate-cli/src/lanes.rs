@@ -1,4 +1,4 @@
-//! Decides a log on a server: the requests of many keys at once, and those of each key in order.
+//! Replays a log on a server: many keys at once, and the requests of each key in order.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -18,13 +18,13 @@ use crate::replay::limiter;
 use crate::store::{PATIENCE, Server, wait_for};
 use crate::trace::{Event, KeyId, Trace};
 
-/// How many calls are on their way at once. Each key has its lane, in which they take turns.
+/// The number of concurrent calls. Each key belongs to one lane, whose calls run one after another.
 const LANES: usize = 64;
-/// How many decisions of a lane may wait for those of the others.
+/// How many decisions of a lane may wait for those of other lanes.
 const AHEAD: usize = 256;
-/// How much longer than the log's own time a replay may take.
+/// How much longer than the log's own duration a replay may take.
 const SLACK: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long to wait before a key is deleted again that could not be; each time twice as long.
+/// The pause before deletion of a key is retried; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 
@@ -35,7 +35,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Returns a replay on `server`, under keys of its own that begin with `prefix`.
+    /// Returns a replay on `server` under a unique prefix that starts with `prefix`.
     pub(crate) fn new(server: Server, prefix: &str) -> Result<Self, Failure> {
         let own = format!("{prefix}-replay-{:016x}", random());
         let options = Options::new()
@@ -51,8 +51,8 @@ impl Run {
         })
     }
 
-    /// Decides every request of `trace` at its own time, shows each decision to `see` in the order
-    /// of the trace, and deletes what was written, also after a failure or Ctrl-C.
+    /// Decides every request of `trace` at its own time, and calls `see` with each decision in the
+    /// order of the trace. Deletes the replay's keys at the end, also after a failure or Ctrl-C.
     pub(crate) fn decide(
         &self,
         trace: &Trace,
@@ -74,7 +74,7 @@ impl Run {
                 biased;
                 forgotten = forget_all(&limiter, trace) => {
                     forgotten.err().map(|error| match error.kind() {
-                        // What this means for a call does not matter to a deletion.
+                        // An unknown outcome only means here that there was no reply.
                         ErrorKind::Unknown => "the server does not answer".to_owned(),
                         _ => Told(&error).to_string(),
                     })
@@ -94,13 +94,13 @@ impl Run {
     }
 }
 
-/// Returns a number that no other replay has.
+/// Returns a random number, to make the prefix unique.
 fn random() -> u64 {
-    // Seeded by the system: that is what the standard library has of chance.
+    // The standard library's source of randomness: its seed comes from the system.
     RandomState::new().build_hasher().finish()
 }
 
-/// Decides in all lanes at once, and shows the decisions in the order of the trace.
+/// Decides in all lanes at once, and passes the decisions on in the order of the trace.
 async fn decide_all(
     limiter: &RateLimiter<impl Store>,
     trace: &Trace,
@@ -115,14 +115,14 @@ async fn decide_all(
     });
     let merge = async move {
         for event in trace.events() {
-            // Not reached by `None`: a lane that ends early has said why.
+            // `None` does not occur: a lane that ends early sends its error first.
             let decision = decisions[event.key.index() % LANES].recv().await;
             see(event, &decision.ok_or(Failure::Interrupted)??);
         }
         Ok(())
     };
-    // What ends early lets go of the channels, and then each lane ends with the call that is on
-    // its way: none is given up that might be counted after its key was deleted.
+    // If this ends early, it drops the channels, and each lane stops after its current call. No
+    // call is abandoned, because the server could count it after its key was deleted.
     let merge = async {
         select! {
             biased;
@@ -149,7 +149,7 @@ async fn decide_lane(
     }
 }
 
-/// Deletes what was counted of every key.
+/// Deletes the states of all keys.
 async fn forget_all(limiter: &RateLimiter<impl Store>, trace: &Trace) -> Result<(), StoreError> {
     let lanes = (0..LANES).map(|lane| async move {
         for key in trace.key_ids().skip(lane).step_by(LANES) {
@@ -160,8 +160,7 @@ async fn forget_all(limiter: &RateLimiter<impl Store>, trace: &Trace) -> Result<
     join_all(lanes).await.into_iter().collect()
 }
 
-/// Deletes what was counted of `key`, in several attempts if need be: a connection may be lost and
-/// made again.
+/// Deletes the state of `key`, with retries while the connection is lost.
 async fn forget(limiter: &RateLimiter<impl Store>, key: KeyId) -> Result<(), StoreError> {
     let mut pause = FIRST_PAUSE;
     loop {

@@ -1,4 +1,4 @@
-//! The program `tollgate`: what would a limit have done to yesterday's traffic, and what does it say of a key now?
+//! The program `tollgate`: tests limits on access logs, and inspects limits on live servers.
 
 mod ask;
 mod clear;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(status) => status,
-        // Whoever reads the output has seen enough, as with `tollgate ... | head`.
+        // The reader has seen enough, as in `tollgate ... | head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             output.complain(&failure);

@@ -1,4 +1,4 @@
-//! What stands in for the clients in a program that is built without them.
+//! Replaces the module `clients` in builds without the feature `servers`.
 
 use std::io;
 use std::path::Path;

@@ -1,11 +1,11 @@
-//! Where the program writes: standard output for answers, standard error for everything else.
+//! `Output`: answers go to standard output, everything else to standard error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use crate::failure::Failure;
 
-/// The two streams, with errors handled instead of panicking.
+/// Both output streams; write errors are returned or ignored instead of panicking.
 pub(crate) struct Output {
     stdout: io::Stdout,
     stderr: io::Stderr,
@@ -28,17 +28,17 @@ impl Output {
             .map_err(Failure::Output)
     }
 
-    /// Writes a remark to standard error; if nobody reads that, there is nobody to tell.
+    /// Writes a remark to standard error; errors are ignored.
     pub(crate) fn remark(&self, text: &str) {
         let _ = self.stderr.lock().write_all(text.as_bytes());
     }
 
-    /// Writes why the program ends.
+    /// Writes the error that ends the program.
     pub(crate) fn complain(&self, failure: &impl Display) {
         self.remark(&format!("tollgate: {failure}\n"));
     }
 
-    /// Returns whether a person watches standard error.
+    /// Returns whether standard error is a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         self.stderr.is_terminal()
     }

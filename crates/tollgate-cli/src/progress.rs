@@ -1,10 +1,10 @@
-//! How far long work has come, for people who watch.
+//! `Progress`: a progress bar for long operations.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Input that is read in less than this time is not worth a bar.
+/// Inputs of fewer bytes are read so quickly that they get no bar.
 const LONG: u64 = 64 * 1024 * 1024;
 
 /// A progress bar on standard error, or nothing.
@@ -13,7 +13,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns progress that is shown if somebody `is_watching`.
+    /// Returns progress that is shown only if `is_watching`.
     pub(crate) fn new(is_watching: bool) -> Self {
         let bar = || ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
         Self {
@@ -21,7 +21,7 @@ impl Progress {
         }
     }
 
-    /// Shows the reading of `bytes`, if they are many.
+    /// Shows progress while reading `bytes`, if that takes long.
     pub(crate) fn start_reading(&self, bytes: u64) {
         let Some(bar) = self.bar.as_ref().filter(|_| bytes >= LONG) else {
             return;
@@ -36,7 +36,7 @@ impl Progress {
         bar.set_message("reading");
     }
 
-    /// Shows the deciding of `requests` on a server, which may take long.
+    /// Shows progress while a server decides `requests`.
     pub(crate) fn start_deciding(&self, requests: usize) {
         let Some(bar) = &self.bar else {
             return;
@@ -52,7 +52,7 @@ impl Progress {
         bar.set_message("deciding");
     }
 
-    /// Shows the looking for states among `keys` on a server, if it says how many it holds.
+    /// Shows progress while scanning the `keys` of a server; their number may be unknown.
     pub(crate) fn start_clearing(&self, keys: Option<u64>) {
         let Some(bar) = &self.bar else {
             return;
@@ -71,7 +71,7 @@ impl Progress {
         bar.set_draw_target(ProgressDrawTarget::stderr());
     }
 
-    /// Shows that so many keys were looked at, and what came of it.
+    /// Sets the position to the number of scanned keys, with a message.
     pub(crate) fn reach(&self, position: u64, message: String) {
         if let Some(bar) = &self.bar {
             bar.set_message(message);
@@ -79,7 +79,7 @@ impl Progress {
         }
     }
 
-    /// Shows that so many more bytes have been read, or requests decided.
+    /// Adds bytes read or requests decided.
     #[inline]
     pub(crate) fn advance(&self, by: usize) {
         if let Some(bar) = &self.bar {
@@ -87,7 +87,7 @@ impl Progress {
         }
     }
 
-    /// Shows what is being done now that everything is read.
+    /// Shows what the program does after reading the input.
     pub(crate) fn say(&self, what: &'static str) {
         if let Some(bar) = self.bar.as_ref().filter(|bar| !bar.is_hidden()) {
             if let Ok(style) = ProgressStyle::with_template("{msg:9} {spinner} {elapsed}") {
@@ -98,7 +98,7 @@ impl Progress {
         }
     }
 
-    /// Removes the bar, before anything else is written.
+    /// Removes the bar, so that other output can be written.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

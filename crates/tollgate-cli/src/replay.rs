@@ -1,4 +1,4 @@
-//! `tollgate replay`: real requests through limits, each at its own time.
+//! `tollgate replay`: decides the requests of access logs, each at its own time.
 
 use std::path::PathBuf;
 
@@ -19,9 +19,9 @@ use crate::store::Place;
 use crate::summary::{Summary, Tally};
 use crate::trace::{Event, Trace};
 
-/// Runs the command.
+/// Runs `tollgate replay`.
 pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
-    // What is wrong with the command line is said before a long log is read.
+    // Check the command line before reading a long log.
     let key: KeyParts = options.key.parse()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
@@ -51,7 +51,7 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let mut comparisons = Vec::new();
     if options.report.is_some() {
         progress.say("comparing");
-        // In memory wherever the rest is decided, for the decisions are the same.
+        // Comparisons are always done in memory: the decisions are the same everywhere.
         comparisons = Comparison::of_each_quota(trace, &algorithms)?;
     }
     progress.say("deciding");
@@ -113,7 +113,7 @@ fn names(files: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// Reads the limits of the command line.
+/// Parses the limits of the command line.
 fn algorithms(texts: &[String]) -> Result<Vec<Algorithm>, Failure> {
     let mut algorithms = Vec::with_capacity(texts.len());
     for text in texts {
@@ -130,7 +130,7 @@ fn algorithms(texts: &[String]) -> Result<Vec<Algorithm>, Failure> {
     Ok(algorithms)
 }
 
-/// Returns a limiter that decides by all of `algorithms` at once.
+/// Returns a limiter with a limit for each of `algorithms`.
 pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Failure> {
     let named = |(index, &algorithm)| Limit::new(&format!("limit-{}", index + 1), algorithm);
     let limits: Result<Vec<_>, _> = algorithms.iter().enumerate().map(named).collect();
@@ -139,14 +139,14 @@ pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimit
         .map_err(Failure::Limits)
 }
 
-/// Decides every request of `trace` at its own time, in order, on a fresh store in memory, and shows each
-/// decision to `see`.
+/// Decides every request of `trace` in order, at its own time, on a new store in memory, and calls
+/// `see` with each decision.
 pub(crate) fn decide(
     trace: &Trace,
     algorithms: &[Algorithm],
     mut see: impl FnMut(&Event, &Verdicts),
 ) -> Result<(), Failure> {
-    // Room for every key of every limit: a replay is about limits, not about a full store.
+    // Room for every key of every limit: the replay must not fail because the store is full.
     let most = trace.keys().saturating_mul(algorithms.len()).max(1);
     let store = MemoryStore::builder().max_keys(most).build();
     let limiter = limiter(store, algorithms)?;

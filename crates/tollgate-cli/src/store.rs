@@ -1,4 +1,4 @@
-//! Where limits are counted: in this process, or on a server.
+//! `Place` and `Server`: where limits are counted, in memory or on a server.
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::cli;
 use crate::clients::{self, Authorities};
 use crate::failure::Failure;
 
-/// How long a server may take to answer, and to be connected to: nobody waits behind this program.
+/// The timeout for connecting and for each call: no service is waiting for this program.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where limits are counted.
@@ -23,18 +23,18 @@ pub(crate) enum Place {
     Server(Server),
 }
 
-/// A server, and the client that talks to it.
+/// A server and its client library.
 #[derive(Eq, PartialEq)]
 pub(crate) struct Server {
     client: Client,
     is_tls: bool,
-    /// None for those of the system.
+    /// `None` for the system's authorities.
     authorities: Option<Authorities>,
-    /// As people may see it: without a password.
+    /// The address without passwords, for display.
     shown: String,
 }
 
-/// A client, with addresses as it takes them, passwords included.
+/// A client library with its addresses, passwords included.
 #[cfg_attr(test, derive(Debug))]
 #[derive(Eq, PartialEq)]
 pub(crate) enum Client {
@@ -69,7 +69,7 @@ impl FromStr for Server {
     }
 }
 
-/// Reads the address of a server; `places` says what else might be given.
+/// Parses the address of a server; `places` names the alternatives for the error message.
 fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
     let shown = without_credentials(url);
     let wrong = |reason| Failure::StoreUrl {
@@ -108,14 +108,14 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
     })
 }
 
-/// Returns each node of `USER:PASSWORD@HOST:PORT,HOST:PORT`, after what comes before all of them.
+/// Splits `USER:PASSWORD@HOST:PORT,HOST:PORT` into its nodes, each with the credentials before it.
 fn nodes(address: &str) -> impl Iterator<Item = (&str, &str)> {
     let start = address.rfind('@').map_or(0, |at| at + 1);
     let (credentials, nodes) = address.split_at(start);
     nodes.split(',').map(move |node| (credentials, node))
 }
 
-/// Returns the address of a cluster as fred takes it.
+/// Returns the URL of a cluster in fred's form.
 fn fred_cluster(scheme: &str, address: &str) -> String {
     let mut url = format!("{scheme}-cluster://");
     for (index, (credentials, node)) in nodes(address).enumerate() {
@@ -128,7 +128,7 @@ fn fred_cluster(scheme: &str, address: &str) -> String {
     url
 }
 
-/// Returns `url` with dots for whatever stands before the host and after the path.
+/// Replaces credentials and query of `url` by dots.
 fn without_credentials(url: &str) -> String {
     let (scheme, address) = match url.split_once("://") {
         Some((scheme, address)) => (format!("{scheme}://"), address),
@@ -138,7 +138,7 @@ fn without_credentials(url: &str) -> String {
     let host = address.rfind('@').map_or(0, |at| at + 1);
     let before = if host > 0 { "...@" } else { "" };
     let after = if query < address.len() { "?..." } else { "" };
-    // Where one stands within the other, nobody can say which of them holds a password.
+    // If `@` comes after `?`, either part may contain a password.
     match address.get(host..query) {
         Some(shown) => format!("{scheme}{before}{shown}{after}"),
         None => format!("{scheme}..."),
@@ -146,7 +146,7 @@ fn without_credentials(url: &str) -> String {
 }
 
 impl Place {
-    /// Reads where `url` says, and the authorities to trust there, if they are in a file.
+    /// Parses `url`, and reads the file of authorities, if there is one.
     pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
         match (url.parse()?, authorities) {
             (Self::Server(server), _) => Ok(Self::Server(server.trusting(authorities)?)),
@@ -159,7 +159,7 @@ impl Place {
 }
 
 impl Server {
-    /// Reads where `url` says, and the authorities to trust there, if they are in a file.
+    /// Parses `url`, and reads the file of authorities, if there is one.
     pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
         url.parse::<Self>()?.trusting(authorities)
     }
@@ -175,7 +175,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Returns the address as people may see it: without a password.
+    /// Returns the address without passwords, for display.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
@@ -203,12 +203,12 @@ impl Server {
 }
 
 impl cli::ServerOptions {
-    /// Reads which server is meant, and the authorities to trust there.
+    /// Parses the server's address, and reads its file of authorities.
     pub(crate) fn server(&self) -> Result<Server, Failure> {
         Server::new(&self.store, self.tls_ca.as_deref())
     }
 
-    /// Returns how the service names its keys, and that it counts by `clock`.
+    /// Returns the options for the service's key prefix and `clock`.
     pub(crate) fn settings(&self, clock: cli::Clock) -> Result<Options, Failure> {
         let clock = match clock {
             cli::Clock::Server => Clock::Server,
@@ -223,14 +223,14 @@ impl cli::ServerOptions {
     }
 }
 
-/// Does `work`, which waits for a server.
+/// Runs `work` on a new Tokio runtime.
 pub(crate) fn wait_for<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Failure::Runtime)?;
     let done = runtime.block_on(work);
-    // A name that is still being looked up would be waited for.
+    // Do not wait for a DNS lookup that is still running.
     runtime.shutdown_background();
     done
 }

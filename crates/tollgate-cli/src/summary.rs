@@ -1,4 +1,4 @@
-//! What the limits did: counted, as JSON, and as tables.
+//! `Summary`: the counted decisions of a replay, as JSON or tables.
 
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
@@ -7,11 +7,11 @@ use tollgate_core::{Timestamp, Verdicts};
 use crate::text::{Grouped, Share, Table, utc_second};
 use crate::trace::{Event, Trace};
 
-/// Counts decisions as they are reached.
+/// Counts decisions during a replay.
 pub(crate) struct Tally {
     denied: u64,
     limits: Vec<LimitCount>,
-    /// By the number of the key.
+    /// By key index.
     keys: Vec<KeyCount>,
 }
 
@@ -49,7 +49,7 @@ impl Tally {
     }
 }
 
-/// What the limits did to a log.
+/// The results of a replay.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) requests: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Summary {
     pub(crate) span: (Timestamp, Timestamp),
 }
 
-/// How many requests a limit refused by itself, whatever the others said.
+/// How many requests a limit denied, whatever the other limits said.
 #[derive(Debug, Serialize)]
 pub(crate) struct LimitCount {
     pub(crate) limit: String,
@@ -82,7 +82,7 @@ pub(crate) struct DeniedKey {
 }
 
 impl Summary {
-    /// Sums up `tally`, with the `top` keys that were denied most, called as `name` says.
+    /// Summarizes `tally`, with the `top` most denied keys, which `name` formats.
     pub(crate) fn new(
         tally: Tally,
         trace: &Trace,
@@ -120,9 +120,9 @@ impl Summary {
         }
     }
 
-    /// Returns one JSON object on one line.
+    /// Returns a JSON object on one line.
     pub(crate) fn to_json(&self) -> String {
-        // Not reached: a summary holds text and numbers only, which JSON can always write.
+        // Serialization cannot fail: a summary contains only text and numbers.
         let json = serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned());
         json + "\n"
     }
@@ -180,8 +180,8 @@ impl Summary {
     }
 }
 
-/// Keeps the `top` most denied keys and those denied as often as the last of them, which are then
-/// told apart by name: only these few need a name.
+/// Keeps the `top` most denied keys, and those denied as often as the last of them. Ties are then
+/// sorted by name, so only these few need one.
 fn keep_most_denied(denied: &mut Vec<(usize, KeyCount)>, top: usize) {
     if top == 0 {
         denied.clear();

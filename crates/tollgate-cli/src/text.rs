@@ -1,4 +1,4 @@
-//! Numbers and tables as people read them.
+//! Formats numbers, times and tables for people.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp as Instant;
 use tollgate_core::Timestamp;
 
-/// A number with its thousands apart: `1,234,567`.
+/// A number with grouped thousands: `1,234,567`.
 pub(crate) struct Grouped(pub(crate) u64);
 
 impl fmt::Display for Grouped {
@@ -24,19 +24,19 @@ impl fmt::Display for Grouped {
     }
 }
 
-/// Returns a number with the right one of two words: `1 state`, `2,000 states`.
+/// Returns a number with its singular or plural: `1 state`, `2,000 states`.
 pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", Grouped(count), if count == 1 { one } else { many })
 }
 
-/// A part of a whole in percent, with one decimal: `12.5 %`.
+/// A share of a whole in percent, with one decimal: `12.5 %`.
 pub(crate) struct Share(pub(crate) u64, pub(crate) u64);
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(part, whole) = *self;
         let text = match per_mille(part, whole) {
-            // What is not nothing is not shown as nothing, nor as all what is not all.
+            // A share above 0 is not shown as 0 %, nor one below the whole as 100 %.
             0 if part > 0 => "<0.1 %".to_owned(),
             1_000 if part < whole => ">99.9 %".to_owned(),
             tenths => format!("{}.{} %", tenths / 10, tenths % 10),
@@ -45,13 +45,13 @@ impl fmt::Display for Share {
     }
 }
 
-/// Returns `part` of `whole` in tenths of a percent, rounded to the nearest.
+/// Returns `part` of `whole` in tenths of a percent, rounded to nearest.
 fn per_mille(part: u64, whole: u64) -> u128 {
     let whole = u128::from(whole.max(1));
     (u128::from(part) * 2_000 + whole) / (2 * whole)
 }
 
-/// How many times one number another is, with two decimals: `1.97`.
+/// How many times larger one number is than another, with two decimals: `1.97`.
 pub(crate) struct Times(pub(crate) u64, pub(crate) u64);
 
 impl fmt::Display for Times {
@@ -60,28 +60,28 @@ impl fmt::Display for Times {
         if whole == 0 {
             return f.pad("-");
         }
-        // Rounded up: a bound that was passed is never shown as kept.
+        // Rounded up, so that an exceeded bound never looks kept.
         let hundredths = (u128::from(part) * 100).div_ceil(u128::from(whole));
         f.pad(&format!("{}.{:02}", hundredths / 100, hundredths % 100))
     }
 }
 
-/// Writes an instant by `format`, in UTC.
+/// Formats an instant in UTC.
 pub(crate) fn utc(at: Timestamp, format: &str) -> String {
     let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
     match Instant::from_microsecond(micros) {
         Ok(instant) => instant.strftime(format).to_string(),
-        // Not reached: jiff's instants end in the year 9999, ours in 2255.
+        // Does not occur: jiff's instants end in the year 9999, ours in 2255.
         Err(_) => format!("{micros} us"),
     }
 }
 
-/// Writes an instant to the second.
+/// Formats an instant to the second.
 pub(crate) fn utc_second(at: Timestamp) -> String {
     utc(at, "%-d %b %Y %H:%M:%S")
 }
 
-/// A wait, exact and in the units that people use: `1h 30m 0.5s`.
+/// An exact wait in common units: `1h 30m 0.5s`.
 pub(crate) struct Span(pub(crate) Duration);
 
 impl fmt::Display for Span {
@@ -106,7 +106,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Returns `bytes` as text that cannot steer a terminal.
+/// Returns `bytes` as text without control characters, which could manipulate a terminal.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     if !text.contains(char::is_control) {
@@ -123,15 +123,15 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     shown
 }
 
-/// Rows of cells, printed in columns: the first to the left, the others to the right.
+/// Rows of cells in columns: the first is left-aligned, the others right-aligned.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
-    /// Columns from this one on are to the left again.
+    /// Columns from this one on are left-aligned again.
     remarks: usize,
 }
 
 impl Table {
-    /// Returns a table with `header`, whose columns from `remarks` on hold text.
+    /// Returns a table with `header`, whose columns from `remarks` on contain text.
     pub(crate) fn new(header: &[&str], remarks: usize) -> Self {
         Self {
             rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()],

@@ -1,4 +1,4 @@
-//! A trace: who asked when, in 16 bytes for each request.
+//! `Trace`: the times and keys of requests, in 16 bytes per request.
 
 use std::hash::BuildHasher;
 
@@ -8,33 +8,33 @@ use tollgate_core::Timestamp;
 
 use crate::failure::Failure;
 
-/// A request: when, and for whom.
+/// The time and key of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) at: Timestamp,
     pub(crate) key: KeyId,
 }
 
-/// The number of a key, counted from zero in order of first appearance.
+/// The index of a key, in order of first appearance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct KeyId(u32);
 
 impl KeyId {
-    /// Returns the place of this key in a list with one item for each key.
+    /// Returns the index of this key in a list of all keys.
     #[inline]
     pub(crate) fn index(self) -> usize {
-        // A `usize` has at least 32 bits wherever this program runs.
+        // The conversion cannot fail: `usize` has at least 32 bits on all supported platforms.
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    /// Returns bytes that stand for the key in a store.
+    /// Returns the bytes that represent the key in a store.
     #[inline]
     pub(crate) fn to_bytes(self) -> [u8; 4] {
         self.0.to_le_bytes()
     }
 }
 
-/// Requests and the keys they are counted for.
+/// Requests and their keys.
 #[derive(Default)]
 pub(crate) struct Trace {
     events: Vec<Event>,
@@ -50,9 +50,9 @@ impl Trace {
         Ok(())
     }
 
-    /// Puts the requests in order of time; those of one instant keep the order they came in.
+    /// Sorts the requests by time; simultaneous requests keep their order.
     pub(crate) fn sort(&mut self) {
-        // Adaptive: logs are nearly in order, and a log that is costs one pass.
+        // The sort is adaptive: logs are nearly sorted, and a sorted log costs one pass.
         self.events.sort_by_key(|event| event.at);
     }
 
@@ -60,12 +60,12 @@ impl Trace {
         &self.events
     }
 
-    /// Returns the number of different keys.
+    /// Returns the number of distinct keys.
     pub(crate) fn keys(&self) -> usize {
         self.keys.ends.len()
     }
 
-    /// Returns the numbers of all keys.
+    /// Returns the ids of all keys.
     pub(crate) fn key_ids(&self) -> impl Iterator<Item = KeyId> {
         (0..).map(KeyId).take(self.keys())
     }
@@ -82,16 +82,16 @@ impl Trace {
     }
 }
 
-/// Different keys, each stored once.
+/// Distinct keys, each stored once.
 #[derive(Default)]
 struct Keys {
     /// The bytes of all keys, one after another.
     bytes: Vec<u8>,
     /// Where each key ends in `bytes`.
     ends: Vec<usize>,
-    /// The numbers of the keys, found by their bytes.
+    /// The indexes of the keys, found by their bytes.
     table: HashTable<u32>,
-    /// Seeded at random: clients choose what a log holds, and are not to choose what collides.
+    /// Seeded at random, because clients choose the keys in a log and must not make them collide.
     hasher: RandomState,
 }
 

@@ -1,9 +1,9 @@
-//! How much may be admitted in a span, and how much was.
+//! The bound of each limit: how much it may admit in a time span, and how much was admitted.
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Limit, Timestamp, Verdict};
 
-/// What was admitted at one instant.
+/// The cost admitted at one instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub(crate) at: Timestamp,
@@ -11,7 +11,7 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Returns what `verdict` admitted.
+    /// Returns the cost that `verdict` admitted.
     pub(crate) fn by(verdict: &Verdict) -> Self {
         Self {
             at: verdict.decided_at(),
@@ -20,7 +20,7 @@ impl Admitted {
     }
 }
 
-/// Returns the most that any half-open span of `span_us` holds of what was admitted.
+/// Returns the largest total admitted in any half-open span of `span_us`.
 pub(crate) fn most_within(admitted: &[Admitted], span_us: u64) -> u128 {
     let mut sorted = admitted.to_vec();
     sorted.sort_unstable_by_key(|one| one.at);
@@ -36,19 +36,19 @@ pub(crate) fn most_within(admitted: &[Admitted], span_us: u64) -> u128 {
     most
 }
 
-/// Returns the most that `limit` may admit in a half-open span of `span_us`.
+/// Returns the most that `limit` may admit in any half-open span of `span_us`.
 pub(crate) fn bound(limit: &Limit, span_us: u64) -> u128 {
     let quota = limit.algorithm().quota();
     let (amount, window) = (u128::from(quota.amount()), u128::from(quota.window_us()));
     let span = u128::from(span_us);
-    // Whole windows that a span can touch: each is one more than those it can hold.
+    // The span fits into this many windows, but can touch one more.
     let windows = span.div_ceil(window);
     match limit.algorithm() {
         Algorithm::Gcra(machine) => {
             u128::from(machine.burst()) + (span * amount).div_ceil(window) - 1
         }
-        // A span that touches a window and the next holds at most all of both, an anchored one
-        // without the first call of the first.
+        // The span holds at most the amounts of all windows that it touches; if they are anchored,
+        // all but the first call of the first.
         Algorithm::FixedWindow(machine) if span_us > 1 => {
             (windows + 1) * amount - u128::from(machine.is_anchored())
         }

@@ -1,4 +1,4 @@
-//! By whose clock a promise is checked: at chosen instants, or by the store's own where it takes none.
+//! Chooses the clock for a promise: the caller's instants, or the store's own if it takes none.
 
 use std::time::SystemTime;
 
@@ -8,11 +8,13 @@ use crate::harness::{Harness, OwnedKey};
 use crate::plan::Plan;
 use crate::promises::{limit_of, with_quota};
 
-/// The largest amount in a day of which no unit is given back while a case runs.
+/// The largest amount per day for which no unit comes back while a case runs.
 const MOST: u64 = 1_000;
 
-/// Returns `plan` with limits that no time gives anything back of where the store says what time
-/// it is.
+/// Adapts `plan` to stores that do not take the caller's instants.
+///
+/// Limits that `store` decides only by its own clock get windows of about a day, so that time gives
+/// nothing back while a case runs.
 pub(crate) async fn whatever_the_clock(harness: &impl Harness, plan: &Plan) -> Plan {
     let store = harness.store().await;
     let limits = plan.limits().iter().map(|limit| {
@@ -27,13 +29,13 @@ pub(crate) async fn whatever_the_clock(harness: &impl Harness, plan: &Plan) -> P
     plan.clone().with_limits(limits.collect())
 }
 
-/// Returns whether `store` decides about `limit` at the caller's instant.
+/// Returns whether `store` decides `limit` at the caller's instant.
 pub(crate) fn takes(store: &dyn Store, limit: &Limit, now: Timestamp) -> bool {
     let key = OwnedKey::fresh("alice");
     store.supports(&Request::consume(Check::new(limit, key.key(), 1)).at(now))
 }
 
-/// Returns `request` at the instant that is given, if there is one, or by the store's own clock.
+/// Returns `request` at the instant `given`; without one, at the store's own clock.
 pub(crate) fn at_or_now(request: Request<'_>, given: Option<Timestamp>) -> Request<'_> {
     match given {
         Some(now) => request.at(now),
@@ -41,14 +43,15 @@ pub(crate) fn at_or_now(request: Request<'_>, given: Option<Timestamp>) -> Reque
     }
 }
 
-/// Returns `limit` with `amount` in about a day, of which half is over.
+/// Returns `limit` with `amount` in a window of about a day, half of which has passed.
 ///
-/// So no window ends while a case runs, and what time gives back meanwhile is less than one unit.
+/// No window ends while a case runs, and time gives back less than one unit.
 pub(crate) fn by_the_day(limit: &Limit, amount: u64, burst: u64) -> Limit {
     const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
     let now = wall_clock().as_micros();
     let window_us = 2 * now / (2 * (now / DAY_US) + 1);
-    // Some stores expire by the millisecond, and decide about no other windows.
+    // Some stores only support windows of whole milliseconds, because their keys expire by the
+    // millisecond.
     let window_us = window_us / 1_000 * 1_000;
     limit_of(
         limit,

@@ -1,8 +1,9 @@
-//! The limits each promise is checked on, one family for each algorithm.
+//! The limits that each promise is checked on: one family per algorithm.
 
 use tollgate_core::Limit;
 
-/// Token buckets: full and small bursts, rates that are no whole number of microseconds apart.
+/// Token buckets: full and small bursts, and rates whose interval is not a whole number of
+/// microseconds.
 #[must_use]
 pub fn gcra() -> Vec<Limit> {
     family(&[
@@ -27,7 +28,8 @@ pub fn fixed_window() -> Vec<Limit> {
     ])
 }
 
-/// Sliding buckets: from one bucket to the most there may be, dividing the window and not.
+/// Sliding buckets: from one bucket to the maximum, with bucket counts that do and do not divide
+/// the window.
 #[must_use]
 pub fn sliding_buckets() -> Vec<Limit> {
     family(&[
@@ -38,7 +40,8 @@ pub fn sliding_buckets() -> Vec<Limit> {
     ])
 }
 
-/// Sliding counters: small, odd, and one so large that its window is counted in coarser steps.
+/// Sliding counters: small ones, odd ones, and one so large that its window is counted in coarser
+/// steps.
 #[must_use]
 pub fn sliding_counter() -> Vec<Limit> {
     family(&[
@@ -62,7 +65,7 @@ pub fn sliding_log() -> Vec<Limit> {
     ])
 }
 
-/// One or two limits of every algorithm, to be decided together.
+/// One or two limits of each algorithm, to decide together.
 #[must_use]
 pub fn composite() -> Vec<Limit> {
     family(&[
@@ -76,7 +79,7 @@ pub fn composite() -> Vec<Limit> {
     ])
 }
 
-/// One limit of each algorithm, for what does not depend on it.
+/// One limit of each algorithm, for promises that do not depend on it.
 #[must_use]
 pub fn store() -> Vec<Limit> {
     family(&[

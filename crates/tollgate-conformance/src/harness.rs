@@ -1,4 +1,4 @@
-//! What a backend author brings: a way to make stores, and keys that nobody else uses.
+//! `Harness`: what a backend author implements to run the suite, and keys that no other test uses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,42 +6,42 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tollgate_core::{Key, Store};
 
-/// How many histories each promise is checked on, unless something else is said.
+/// The default number of histories per promise.
 pub(crate) const HISTORIES: u32 = 64;
-/// The variable that says something else.
+/// The environment variable that overrides it.
 const CASES: &str = "TOLLGATE_CONFORMANCE_CASES";
 
-/// Builds isolated stores for the suite.
+/// Creates the stores that the suite checks.
 ///
 /// # Examples
 ///
-/// See the [crate] for a whole one.
+/// See the [crate] for a complete one.
 pub trait Harness: Send + Sync {
     /// Returns a store that shares no key with any other.
     ///
     /// # Behavior
     ///
-    /// - It is called once for each history, several hundred times in one run, from runtimes that
-    ///   come and go: share a connection only if it outlives the runtime that opened it.
-    /// - Stores MAY share a server, since every key of the suite is [fresh](fresh_key).
-    /// - Where the server is absent it MUST panic with the command that installs it: a suite that
-    ///   cannot run fails.
+    /// - The suite calls this once for each history, several hundred times per run, from runtimes
+    ///   that come and go: share a connection only if it outlives the runtime that opened it.
+    /// - Stores MAY share a server, because every key of the suite is [fresh](fresh_key).
+    /// - If the server is missing, this MUST panic with the command that installs it, so that a
+    ///   suite that cannot run fails.
     fn store(&self) -> impl Future<Output = Arc<dyn Store>> + Send;
 
-    /// Returns how many histories each promise is checked on, 64 unless overridden;
-    /// `TOLLGATE_CONFORMANCE_CASES` comes before both.
+    /// Returns the number of histories per promise: 64 unless overridden.
+    /// `TOLLGATE_CONFORMANCE_CASES` overrides both.
     ///
-    /// Fewer do for code that is also checked on as many elsewhere, on another version of its
-    /// server for example.
+    /// Return fewer if other tests check the same code on 64 histories, for example on another
+    /// server version.
     fn histories(&self) -> u32 {
         HISTORIES
     }
 
-    /// Returns whether `promise`, such as `gcra.never_over_admits`, asks anything that the stores
-    /// support; nothing unless overridden.
+    /// Returns whether `promise`, such as `gcra.never_over_admits`, needs anything that the stores
+    /// support. The default is `None`: unspecified.
     ///
-    /// Where that is said, the suite fails unless it is so: no promise then passes because nothing
-    /// of it was put to the test.
+    /// If you return `Some`, the suite fails when it is wrong, so a promise cannot pass unnoticed
+    /// because the store supports nothing of it.
     fn applies(&self, promise: &str) -> Option<bool> {
         let _ = promise;
         None
@@ -82,12 +82,12 @@ pub(crate) struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// Returns a fresh key that is its own partition.
+    /// Returns a fresh key that consists of a partition only.
     pub(crate) fn fresh(stem: &str) -> Self {
         Self::of(fresh_key(stem), "")
     }
 
-    /// Returns the key of `partition` and `rest`.
+    /// Returns a key with `partition` and `rest`.
     pub(crate) fn of(partition: impl Into<Vec<u8>>, rest: impl Into<Vec<u8>>) -> Self {
         Self {
             partition: partition.into(),

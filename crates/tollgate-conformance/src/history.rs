@@ -1,4 +1,4 @@
-//! Random histories: what is asked, of which limits and keys, and how time passes between.
+//! Random histories: operations on limits and keys, and the time between them.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use tollgate_core::{Limit, Timestamp};
 /// The longest history.
 pub(crate) const LONGEST: usize = 40;
 
-/// What is done at one moment of a history.
+/// One operation of a history.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) time: Move,
@@ -16,27 +16,27 @@ pub(crate) struct Step {
     pub(crate) asked: Vec<Asked>,
 }
 
-/// How time passes before a step.
+/// How the clock moves before a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move {
     Back(u64),
     Forward(u64),
-    /// At the very instant of the step before.
+    /// Same instant as the previous step.
     Stay,
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Consume,
     Peek,
     TakeUpTo,
-    /// Gives back the receipt at this index of those not given back yet, counted round.
+    /// Gives back the receipt at this index, modulo the number of receipts not given back yet.
     Refund(usize),
     Reset,
 }
 
-/// A check by the indexes of its limit and key.
+/// A check, with its limit and key as indexes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) limit: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Asked {
     pub(crate) cost: u64,
 }
 
-/// Which acts histories hold.
+/// Which operations and clock moves histories may contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acts {
     pub(crate) refunds: bool,
@@ -53,31 +53,31 @@ pub(crate) struct Acts {
 }
 
 impl Acts {
-    /// Everything.
+    /// All operations, with a clock that may step back.
     pub(crate) const ALL: Self = Self {
         refunds: true,
         resets: true,
         back: true,
     };
-    /// What consumes, looks or gives back, with a clock that may step back.
+    /// Calls, peeks and refunds, with a clock that may step back.
     pub(crate) const REFUNDS: Self = Self {
         refunds: true,
         resets: false,
         back: true,
     };
-    /// What consumes or looks, with a clock that may step back.
+    /// Calls and peeks, with a clock that may step back.
     pub(crate) const CALLS: Self = Self {
         refunds: false,
         resets: false,
         back: true,
     };
-    /// What consumes, looks or gives back, with a clock that only goes forward.
+    /// Calls, peeks and refunds, with a clock that only moves forward.
     pub(crate) const FORWARD_REFUNDS: Self = Self {
         refunds: true,
         resets: false,
         back: false,
     };
-    /// What consumes or looks, with a clock that only goes forward.
+    /// Calls and peeks, with a clock that only moves forward.
     pub(crate) const FORWARD: Self = Self {
         refunds: false,
         resets: false,
@@ -85,12 +85,12 @@ impl Acts {
     };
 }
 
-/// Where a history begins.
+/// The instant at which a history starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start(pub(crate) Timestamp);
 
-/// Returns where histories of `limit` begin: mostly at a realistic instant near a boundary of its
-/// window, and now and then at either end of time.
+/// Returns start instants for histories of `limit`: mostly realistic ones near a window boundary,
+/// sometimes the earliest or latest that can be represented.
 pub(crate) fn starts(limit: &Limit) -> impl Strategy<Value = Start> + use<> {
     let window_us = limit.algorithm().quota().window_us();
     let realistic = 1_780_000_000_000_000;
@@ -107,7 +107,7 @@ pub(crate) fn starts(limit: &Limit) -> impl Strategy<Value = Start> + use<> {
     .prop_map(|micros| Start(Timestamp::saturating_from_micros(micros)))
 }
 
-/// Returns the spans that pass between calls of `limit`, the boundaries of its window above all.
+/// Returns the times between calls of `limit`, mostly around the boundaries of its window.
 pub(crate) fn moves(limit: &Limit, back: bool) -> impl Strategy<Value = Move> + use<> {
     let quota = limit.algorithm().quota();
     let (window_us, each_us) = (quota.window_us(), quota.window_us() / quota.amount().max(1));
@@ -132,7 +132,7 @@ pub(crate) fn moves(limit: &Limit, back: bool) -> impl Strategy<Value = Move> + 
     ]
 }
 
-/// Returns costs around the bounds of `limit`.
+/// Returns costs around 0, 1 and the bounds of `limit`.
 pub(crate) fn costs(limit: &Limit) -> impl Strategy<Value = u64> + use<> {
     let capacity = limit.algorithm().capacity();
     prop_oneof![
@@ -158,7 +158,7 @@ fn acts(acts: Acts) -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Returns histories of calls of one limit by `keys` keys.
+/// Returns histories of calls under one limit for `keys` keys.
 pub(crate) fn histories(
     limit: &Limit,
     keys: usize,
@@ -179,7 +179,8 @@ pub(crate) fn histories(
     vec(step, 0..=LONGEST)
 }
 
-/// Returns histories that take all they can around the boundaries of windows, and give much back.
+/// Returns histories that try to break the bound: they take everything around window boundaries,
+/// and refund much of it.
 pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<> {
     let window_us = limit.algorithm().quota().window_us();
     let time = prop_oneof![
@@ -203,7 +204,7 @@ pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<
             cost,
         }],
     };
-    // The first call of a window is given back at its very end, and what that frees taken.
+    // Refund the first call of a window at the window's end, then take what that frees.
     let take = (Act::TakeUpTo, u64::MAX);
     let worst = [
         (Move::Stay, (Act::Consume, 1)),
@@ -227,8 +228,8 @@ pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<
         })
 }
 
-/// Returns histories of calls that name one to five of `limits` together, each for one of `keys`
-/// keys, and none twice.
+/// Returns histories whose requests each check one to five of `limits`, each limit for one of
+/// `keys` keys, and no pair twice.
 pub(crate) fn composites(
     limits: &[Limit],
     keys: usize,
@@ -243,7 +244,7 @@ pub(crate) fn composites(
         .prop_shuffle()
         .prop_flat_map(move |places| {
             let asked = places.into_iter().map(|(limit, key)| {
-                // Most calls cost little, or composites would nearly always be denied.
+                // Most costs are small; otherwise nearly all composite requests would be denied.
                 let cost = prop_oneof![4 => 0..=2u64, 1 => costs[limit].clone()];
                 cost.prop_map(move |cost| Asked { limit, key, cost })
             });

@@ -19,11 +19,11 @@ pub use harness::{__histories, Harness, fresh_key};
 pub use plan::Plan;
 pub use watched::__Watched;
 
-/// Runs a promise to its end, on a runtime of several threads.
+/// Runs a promise to completion on a multi-threaded Tokio runtime.
 ///
 /// # Panics
 ///
-/// When the promise is broken, or the runtime cannot be started.
+/// If the promise is broken, or the runtime cannot start.
 pub fn block_on(promise: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)

@@ -1,10 +1,11 @@
-//! The list of promises, and the line that makes tests of them.
+//! The list of promises, and `conformance!`, which makes a test of each.
 
-/// Makes one `#[test]` for each promise of the suite, on the stores of a [`Harness`](crate::Harness).
+/// Makes one `#[test]` for each promise of the suite, on the stores of a
+/// [`Harness`](crate::Harness).
 ///
-/// Write it once, in a file of its own under `tests/`, with an expression of the harness; the
-/// tests are called `conformance::ALGORITHM::PROMISE`. Seeds of failing histories are kept beside
-/// that file, in `FILE-STEM.regressions`, to be committed and tried first in later runs.
+/// Call it once, in a file of its own under `tests/`, with an expression for the harness. The tests
+/// are named `conformance::ALGORITHM::PROMISE`. Seeds of failing histories are saved next to that
+/// file, in `FILE-STEM.regressions`: commit them, and later runs try them first.
 ///
 /// # Examples
 ///
@@ -24,7 +25,7 @@ macro_rules! conformance {
     };
 }
 
-/// The one list of promises; calls `$each!` with every module and its cases.
+/// The list of all promises; calls `$each!` with each module and its promises.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __promises {

@@ -1,17 +1,18 @@
-//! The first oracle: the pure state machines of the core, one state for each limit and key.
+//! `Machine`: the first oracle, which runs the core's state machines on one state per limit and
+//! key.
 
 use std::collections::HashMap;
 
 use tollgate_core::algorithm::State;
 use tollgate_core::{Check, Limit, Request, Timestamp, Verdicts};
 
-/// What a store must be indistinguishable from.
+/// The reference store: every store must answer as it does.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     states: HashMap<Place, (Limit, State)>,
 }
 
-/// A limit's identity and a key's two parts.
+/// A limit's identity and both parts of a key.
 type Place = (String, Vec<u8>, Vec<u8>);
 
 impl Machine {
@@ -34,16 +35,17 @@ impl Machine {
         decision
     }
 
-    /// Forgets what was consumed.
+    /// Removes the states of `checks`.
     pub(crate) fn reset(&mut self, checks: &[Check<'_>]) {
         for check in checks {
             self.states.remove(&place(check));
         }
     }
 
-    /// Returns whether some state remembers nothing at `now`.
+    /// Returns whether some state has expired at `now`.
     ///
-    /// A store may have dropped it, which is unobservable only while the clock does not step back.
+    /// A store may have dropped such a state, which no call can observe unless the clock steps
+    /// back.
     pub(crate) fn may_have_dropped(&self, now: Timestamp) -> bool {
         let mut states = self.states.values();
         states.any(|(limit, state)| state.is_fresh(limit, now))

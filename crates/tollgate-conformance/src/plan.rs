@@ -1,4 +1,4 @@
-//! What a promise is checked on: which limits, how many histories, and where failures are kept.
+//! `Plan`: the limits to check a promise on, the number of histories, and the file for failures.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::harness::HISTORIES;
 use crate::session::{Outcome, Stop};
 use crate::watched::Tally;
 
-/// Which limits a promise is checked on, on how many histories, and where failures are kept.
+/// The limits to check a promise on, the number of histories, and the file for failing seeds.
 #[derive(Clone, Debug)]
 pub struct Plan {
     limits: Vec<Limit>,
@@ -22,7 +22,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns a plan for `limits` on 64 histories that keeps no failures.
+    /// Returns a plan that checks `limits` on 64 histories and saves no failing seeds.
     #[must_use]
     pub fn new(limits: Vec<Limit>) -> Self {
         Self {
@@ -33,11 +33,11 @@ impl Plan {
         }
     }
 
-    /// Keeps the seeds of failing histories of `case` beside the test, to be committed.
+    /// Saves the seeds of failing histories next to the test, in `FILE-STEM.regressions/CASE.txt`.
     ///
-    /// They are in the folder of `file`, `FILE-STEM.regressions/CASE.txt`, and are tried first in
-    /// every later run. `manifest_dir` and `file` are those of the test's crate, where cargo says
-    /// paths relative to a workspace that may be any of the crate's ancestors.
+    /// Commit these files: every later run tries them first. Pass the test crate's
+    /// `CARGO_MANIFEST_DIR` and `file!()`. Cargo makes the latter relative to the workspace, whose
+    /// folder may be any ancestor of the crate's.
     #[must_use]
     pub fn keeping_failures(mut self, manifest_dir: &str, file: &str, case: &str) -> Self {
         let test = Path::new(manifest_dir)
@@ -47,20 +47,20 @@ impl Plan {
         self.regressions = test.and_then(|test| {
             let folder = test.with_extension("regressions");
             let path = folder.join(format!("{case}.txt")).into_os_string();
-            // One short path for each test of the process.
+            // Leaks one short path per test of the process.
             path.into_string().ok().map(|path| &*path.leak())
         });
         self
     }
 
-    /// Returns the same plan with another number of histories.
+    /// Returns the same plan with this number of histories.
     #[must_use]
     pub fn with_histories(mut self, histories: u32) -> Self {
         self.histories = histories;
         self
     }
 
-    /// Returns the same plan for other limits.
+    /// Returns the same plan for these limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Vec<Limit>) -> Self {
         self.limits = limits;
@@ -77,11 +77,11 @@ impl Plan {
         &self.tally
     }
 
-    /// Checks `test` on each limit and values of the strategy that `values` returns for it.
+    /// Checks `test` on each limit, with values of the strategy that `values` returns for it.
     ///
     /// # Panics
     ///
-    /// When a value fails, with the least one that does.
+    /// If a value fails, with the smallest failing value.
     pub(crate) fn check_each<S: Strategy>(
         &self,
         values: impl Fn(&Limit) -> S,
@@ -100,7 +100,7 @@ impl Plan {
     ///
     /// # Panics
     ///
-    /// When a value fails, with the least one that does.
+    /// If a value fails, with the smallest failing value.
     pub(crate) fn check<S: Strategy>(&self, strategy: &S, test: impl AsyncFn(S::Value) -> Outcome) {
         let subject: Vec<_> = self.limits.iter().map(Limit::to_string).collect();
         self.run(&subject.join(", "), self.histories, strategy, test);
@@ -120,7 +120,7 @@ impl Plan {
             cases: histories,
             failure_persistence: persistence,
             max_shrink_iters: 10_000,
-            // A store on a server answers slowly, and a history is short to begin with.
+            // A store on a server is slow, and histories are short to begin with.
             max_shrink_time: 20_000,
             ..Config::default()
         });

@@ -1,4 +1,4 @@
-//! One limit, two keys, and the instant at which a promise is put to the test.
+//! `Scene`: a session with one limit and two keys, on which most promises are checked.
 
 use tollgate_core::{Check, Limit, Receipt, Request, Verdict, Verdicts};
 
@@ -6,9 +6,9 @@ use crate::harness::{Harness, OwnedKey};
 use crate::history::{Asked, Move, Start, Step};
 use crate::session::{Outcome, Session};
 
-/// The key that most promises are tested on.
+/// The key that most promises are checked on.
 pub(crate) const ALICE: usize = 0;
-/// The key that is compared with it.
+/// The key to compare it with.
 pub(crate) const BOB: usize = 1;
 
 /// One limit and two keys on one store.
@@ -19,13 +19,13 @@ pub(crate) struct Scene<'l> {
 }
 
 impl<'l> Scene<'l> {
-    /// Returns two keys that nothing was consumed for.
+    /// Opens a scene with two unused keys, at the caller's instants.
     pub(crate) async fn open(harness: &impl Harness, limit: &'l Limit, start: Start) -> Self {
         Self::of(Session::open(harness, start.0).await, limit)
     }
 
-    /// Returns two keys that nothing was consumed for, on a store that decides by its own clock if
-    /// it takes no instants.
+    /// Opens a scene with two unused keys; uses the store's own clock if the store takes no
+    /// instants.
     pub(crate) async fn open_whatever_the_clock(
         harness: &impl Harness,
         limit: &'l Limit,
@@ -35,7 +35,7 @@ impl<'l> Scene<'l> {
         Self::of(session.await, limit)
     }
 
-    /// Returns two keys that nothing was consumed for, on a store that decides by its own clock.
+    /// Opens a scene with two unused keys, by the store's own clock.
     pub(crate) async fn open_by_its_own_clock(harness: &impl Harness, limit: &'l Limit) -> Self {
         Self::of(Session::open_by_its_own_clock(harness).await, limit)
     }
@@ -48,14 +48,14 @@ impl<'l> Scene<'l> {
         }
     }
 
-    /// Does a step for each key that it names.
+    /// Performs one step for each key that it names.
     pub(crate) async fn step(&mut self, step: &Step) -> Outcome<Option<Verdicts>> {
         let limits = std::slice::from_ref(self.limit);
         let answers = self.session.step(limits, &self.keys, step).await?;
         Ok(answers.map(|answers| answers.store))
     }
 
-    /// Does a whole history.
+    /// Performs a whole history.
     pub(crate) async fn play(&mut self, history: &[Step]) -> Outcome {
         for step in history {
             self.step(step).await?;
@@ -63,7 +63,7 @@ impl<'l> Scene<'l> {
         Ok(())
     }
 
-    /// Does a whole history, and fails unless every answer is the one of the machine.
+    /// Performs a whole history, and fails unless every answer equals the machine's.
     pub(crate) async fn play_as_the_machine(&mut self, history: &[Step]) -> Outcome {
         let limits = std::slice::from_ref(self.limit);
         let session = &mut self.session;
@@ -72,7 +72,8 @@ impl<'l> Scene<'l> {
             .await
     }
 
-    /// Does a history for both keys at the same instants, and fails unless they are told the same.
+    /// Performs a history for both keys at the same instants, and fails unless they get the same
+    /// answers.
     pub(crate) async fn play_twins(&mut self, history: &[Step]) -> Outcome {
         for step in history {
             let alice = self.step(&for_key(step, step.time, ALICE)).await?;
@@ -82,14 +83,14 @@ impl<'l> Scene<'l> {
         Ok(())
     }
 
-    /// Fails unless both keys were told the same.
+    /// Fails unless both keys got the same answer.
     pub(crate) fn alike(&self, alice: Option<&Verdicts>, bob: Option<&Verdicts>) -> Outcome {
         self.session.ensure(self.same(alice, bob), || {
             "the keys alice and bob were told different things".to_owned()
         })
     }
 
-    /// Returns whether two steps were told the same.
+    /// Returns whether two steps got the same answer.
     pub(crate) fn same(&self, one: Option<&Verdicts>, other: Option<&Verdicts>) -> bool {
         match (one, other) {
             (Some(one), Some(other)) => {
@@ -100,7 +101,7 @@ impl<'l> Scene<'l> {
         }
     }
 
-    /// Fails unless both keys look the same, to a call of `cost` too.
+    /// Fails unless a peek at `cost` returns the same for both keys.
     pub(crate) async fn look_alike(&mut self, cost: u64) -> Outcome {
         let alice = self.peek(ALICE, cost).await?;
         let bob = self.peek(BOB, cost).await?;
@@ -115,39 +116,39 @@ impl<'l> Scene<'l> {
         Ok(self.session.decide(&request).await?.as_slice()[0])
     }
 
-    /// Looks at what consuming `cost` would say.
+    /// Peeks at `cost`.
     pub(crate) async fn peek(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
         let request = Request::peek(Check::new(self.limit, self.keys[key].key(), cost));
         Ok(self.session.decide(&request).await?.as_slice()[0])
     }
 
-    /// Takes as much as there is, at most `most`.
+    /// Takes up to `most`.
     pub(crate) async fn take(&mut self, key: usize, most: u64) -> Outcome<Verdict> {
         let request = Request::take_up_to(Check::new(self.limit, self.keys[key].key(), most));
         Ok(self.session.decide(&request).await?.as_slice()[0])
     }
 
-    /// Consumes `cost` and returns what is needed to give it back, if it was admitted.
+    /// Consumes `cost` and returns the receipt, if the call was allowed.
     pub(crate) async fn acquire(&mut self, key: usize, cost: u64) -> Outcome<Option<Receipt>> {
         let request = Request::consume(Check::new(self.limit, self.keys[key].key(), cost));
         Ok(self.session.decide(&request).await?.into_receipt())
     }
 
-    /// Gives back what was consumed.
+    /// Refunds `receipt`.
     pub(crate) async fn refund(&mut self, key: usize, receipt: &Receipt) -> Outcome<Verdict> {
         let check = Check::new(self.limit, self.keys[key].key(), 0);
         let request = Request::refund(receipt, check);
         Ok(self.session.decide(&request).await?.as_slice()[0])
     }
 
-    /// Forgets what was consumed.
+    /// Resets the key.
     pub(crate) async fn reset(&mut self, key: usize) -> Outcome {
         let check = Check::new(self.limit, self.keys[key].key(), 0);
         self.session.reset(&[check]).await
     }
 }
 
-/// Returns `step` done for `key`.
+/// Returns `step` with every check on `key`.
 fn for_key(step: &Step, time: Move, key: usize) -> Step {
     let asked = step.asked.iter().map(|asked| Asked { key, ..*asked });
     Step {

@@ -1,4 +1,4 @@
-//! A store under test, the instant it is asked at, and what was said so far.
+//! `Session`: a store under test, its current time, and a transcript of requests and answers.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use crate::harness::{Harness, OwnedKey};
 use crate::history::{Act, Asked, Move, Step};
 use crate::machine::Machine;
 
-/// Why a history was not played to its end.
+/// Why a history ended early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The promise is broken.
+    /// The store broke the promise.
     Broken(String),
-    /// The store does not support what the history needs, or time cannot pass as it needs.
+    /// The store does not support what the history needs, or the clock cannot move as needed.
     Moot,
 }
 
-/// What came of a history.
+/// The result of a history.
 pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
-/// A conversation with one store, at the caller's instants or by the store's own clock.
+/// A sequence of requests to one store, at the caller's instants or by the store's own clock.
 pub(crate) struct Session {
     pub(crate) store: Arc<dyn Store>,
-    /// What the pure machines make of the same conversation.
+    /// The reference machine, which gets the same requests.
     pub(crate) machine: Machine,
-    /// The caller's instant, or the last that the store has told.
+    /// The caller's instant, or the last decision's if the store uses its own clock.
     pub(crate) now: Timestamp,
-    /// The latest instant so far, from which the clock may have stepped back.
+    /// The latest instant so far; the clock may have stepped back since.
     latest: Timestamp,
-    /// Whether the store decides by its own clock, so that nobody else says how time passes.
+    /// Whether the store decides by its own clock, so that the session cannot move time.
     pub(crate) by_its_own_clock: bool,
     transcript: String,
     receipts: Vec<(Vec<Asked>, Receipt)>,
 }
 
-/// Returns nothing where there was nothing to do.
+/// Turns a moot outcome into `None`.
 pub(crate) fn unless_moot<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
@@ -48,14 +48,14 @@ pub(crate) fn unless_moot<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     }
 }
 
-/// What the store and the pure machines answered.
+/// The answers of the store and of the reference machine to one request.
 pub(crate) struct Answers {
     pub(crate) store: Verdicts,
     pub(crate) machine: Verdicts,
 }
 
 impl Session {
-    /// Opens a session with a store of `harness` at `start`.
+    /// Opens a session on a store of `harness`, starting at `start`.
     pub(crate) async fn open(harness: &impl Harness, start: Timestamp) -> Self {
         Self {
             store: harness.store().await,
@@ -68,7 +68,7 @@ impl Session {
         }
     }
 
-    /// Opens a session with a store of `harness` that decides by its own clock.
+    /// Opens a session on a store of `harness`, by the store's own clock.
     pub(crate) async fn open_by_its_own_clock(harness: &impl Harness) -> Self {
         Self {
             by_its_own_clock: true,
@@ -76,7 +76,7 @@ impl Session {
         }
     }
 
-    /// Opens a session at `start`, or by the store's own clock where it takes no instants for `limit`.
+    /// Opens a session at `start`, or by the store's own clock if it takes no instants for `limit`.
     pub(crate) async fn open_whatever_the_clock(
         harness: &impl Harness,
         limit: &Limit,
@@ -87,7 +87,7 @@ impl Session {
         session
     }
 
-    /// Lets exactly `micros` pass, or says that it cannot.
+    /// Advances the clock by exactly `micros`; moot if that is not possible.
     pub(crate) fn wait(&mut self, micros: u64) -> Outcome {
         let then = self.now.as_micros().saturating_add(micros);
         self.travel(Move::Forward(micros));
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// Moves the clock as far as it goes; the store's own goes by itself.
+    /// Moves the clock as far as possible. The store's own clock moves by itself.
     pub(crate) fn travel(&mut self, time: Move) {
         if self.by_its_own_clock {
             return;
@@ -110,7 +110,8 @@ impl Session {
             Move::Stay => return,
         });
         self.latest = self.latest.max(self.now);
-        // What a store may have dropped at the latest instant would be missed at an earlier one.
+        // A store may have dropped states that expired by `latest`, so do not go back before their
+        // end.
         let behind = self.now < self.latest;
         let dropped = |at| self.machine.may_have_dropped(at);
         if behind && (dropped(self.latest) || dropped(self.now)) {
@@ -118,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Does one step of a history with `limits` and `keys`; `None` where nothing was decided.
+    /// Performs one step with `limits` and `keys`. Returns `None` if nothing was decided.
     pub(crate) async fn step(
         &mut self,
         limits: &[Limit],
@@ -155,7 +156,7 @@ impl Session {
         Ok(answers)
     }
 
-    /// Does a whole history.
+    /// Performs a whole history.
     pub(crate) async fn play(
         &mut self,
         limits: &[Limit],
@@ -168,7 +169,7 @@ impl Session {
         Ok(())
     }
 
-    /// Does a whole history, and fails unless every answer is the one of the machines.
+    /// Performs a whole history, and fails unless every answer equals the machine's.
     pub(crate) async fn play_as_the_machines(
         &mut self,
         limits: &[Limit],
@@ -183,16 +184,16 @@ impl Session {
         Ok(())
     }
 
-    /// Fails unless the store and the machines answered the same, field by field.
+    /// Fails unless the store and the machine gave the same answer, field by field.
     pub(crate) fn alike(&self, answers: &Answers) -> Outcome {
         self.ensure(answers.store == answers.machine, || {
             format!("the machines say\n  {}", told(&answers.machine))
         })
     }
 
-    /// Asks the store at the present instant, and the machines at the one it was decided at.
+    /// Sends a request to the store, and to the machine at the instant of the store's decision.
     ///
-    /// Moot where the store does not support the request, and says so.
+    /// Moot if the store says that it does not support the request.
     pub(crate) async fn ask(&mut self, request: &Request<'_>) -> Outcome<Answers> {
         let request = if self.by_its_own_clock {
             request.clone()
@@ -232,12 +233,12 @@ impl Session {
         Ok(Answers { store, machine })
     }
 
-    /// Asks as [`ask`](Self::ask) does, for what the store says.
+    /// Like [`ask`](Self::ask), but returns only the store's answer.
     pub(crate) async fn decide(&mut self, request: &Request<'_>) -> Outcome<Verdicts> {
         Ok(self.ask(request).await?.store)
     }
 
-    /// Forgets what was consumed.
+    /// Resets the keys of `checks`.
     pub(crate) async fn reset(&mut self, checks: &[Check<'_>]) -> Outcome {
         match self.store.reset(checks.into()).await {
             Ok(()) => {}
@@ -249,8 +250,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns whether two verdicts say the same, but for what they say of time where that goes by
-    /// itself.
+    /// Returns whether two verdicts are the same. By the store's own clock, compares waits only
+    /// roughly, because time passes between them.
     pub(crate) fn same(&self, one: &Verdict, other: &Verdict) -> bool {
         let counted = |verdict: &Verdict| {
             let remembered = !verdict.reset_after().is_zero();
@@ -261,7 +262,7 @@ impl Session {
         one == other || (self.by_its_own_clock && counted(one) == counted(other))
     }
 
-    /// Returns a failure with what was said so far.
+    /// Returns a failure that includes the transcript so far.
     pub(crate) fn failure(&self, what: &str) -> Stop {
         let at = self.now.as_micros();
         Stop::Broken(format!("at {at}: {what}\nso far:\n{}", self.transcript))
@@ -277,7 +278,7 @@ impl Session {
     }
 }
 
-/// Returns the checks that `asked` means.
+/// Returns the checks for `asked`.
 pub(crate) fn checks<'a>(
     limits: &'a [Limit],
     keys: &'a [OwnedKey],
@@ -289,7 +290,7 @@ pub(crate) fn checks<'a>(
         .collect()
 }
 
-/// Returns a request as a line of a transcript.
+/// Formats a request for the transcript.
 fn shown(request: &Request<'_>) -> String {
     let checks: Vec<_> = request
         .checks()
@@ -308,7 +309,7 @@ fn shown(request: &Request<'_>) -> String {
     format!("{:?} [{}]", request.operation(), checks.join(", "))
 }
 
-/// Returns a decision as a line of a transcript.
+/// Formats a decision for the transcript.
 pub(crate) fn told(decision: &Verdicts) -> String {
     let verdicts: Vec<_> = decision
         .as_slice()

@@ -1,4 +1,4 @@
-//! A harness whose stores are watched: whether they decided anything of what a promise asks.
+//! A harness wrapper that counts whether its stores decided any request of a promise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
 use crate::harness::Harness;
 use crate::plan::Plan;
 
-/// What came of a promise's requests and histories.
+/// Counts of a promise's decided requests and of its histories.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     decided: AtomicU64,
@@ -18,13 +18,13 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a history, which was played to its end or was moot.
+    /// Counts a history, which either ended or turned out moot.
     pub(crate) fn history(&self, ended: bool) {
         let counter = if ended { &self.ended } else { &self.moot };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether anything was decided, and not all of the histories were moot.
+    /// Returns whether a request was decided, and not all histories were moot.
     fn applies(&self) -> bool {
         let [decided, ended, moot] =
             [&self.decided, &self.ended, &self.moot].map(|count| count.load(Ordering::Relaxed));
@@ -32,7 +32,7 @@ impl Tally {
     }
 }
 
-/// A [`Harness`] that knows whether its stores decided anything.
+/// A [`Harness`] that records whether its stores decided anything.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct __Watched<H> {
@@ -41,18 +41,18 @@ pub struct __Watched<H> {
 }
 
 impl<H: Harness> __Watched<H> {
-    /// Returns `harness`, watched while `plan` is followed.
+    /// Wraps `harness`, to record what happens while `plan` is followed.
     #[must_use]
     pub fn new(harness: H, plan: &Plan) -> Self {
         let tally = Arc::clone(plan.tally());
         Self { harness, tally }
     }
 
-    /// Says so where nothing was asked that the stores support.
+    /// Prints a line if the stores support nothing that the promise needs.
     ///
     /// # Panics
     ///
-    /// When the harness says otherwise.
+    /// If [`Harness::applies`] says otherwise.
     #[expect(
         clippy::print_stdout,
         reason = "a promise that was not put to the test must not look as if it were"

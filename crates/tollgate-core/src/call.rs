@@ -1,4 +1,5 @@
-//! Calls of a limiter, as values: they do nothing until they are awaited or run.
+//! `Call`, `Refund` and `Reset`: calls to a limiter, which do nothing until they are awaited or
+//! run.
 
 use std::error::Error;
 use std::fmt;
@@ -14,19 +15,18 @@ use crate::request::{Check, Checks, Operation, Request};
 use crate::store::{Boxed, Store, SyncStore};
 use crate::time::Timestamp;
 
-/// A check, a peek, or a taking of up to some cost, not yet done.
+/// A pending check, peek or take.
 ///
 /// Made by [`RateLimiter::check`], [`RateLimiter::peek`] and [`RateLimiter::take_up_to`]. End it
 /// with `.await` or [`run`](Self::run).
 ///
 /// # Errors
 ///
-/// Awaiting and running return the errors of the store. That a call is denied is a decision, not an
-/// error.
+/// Awaiting and running return the store's errors. A denied call is a decision, not an error.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped before it is done, the call may or may not have been counted.
+/// If the future is dropped before it completes, the call may or may not have been counted.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Call<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
@@ -53,8 +53,8 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
         }
     }
 
-    /// Sets the cost, which is 1 otherwise; for
-    /// [`take_up_to`](RateLimiter::take_up_to), the most to take.
+    /// Sets the cost, 1 by default. For [`take_up_to`](RateLimiter::take_up_to), sets the most to
+    /// take.
     ///
     /// A cost of zero is always allowed and consumes nothing. A cost above a limit's capacity is
     /// always denied.
@@ -64,8 +64,8 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
         self
     }
 
-    /// Sets the instant to decide at, in place of the store's own clock; see [`Request::at`] for
-    /// what that asks of callers.
+    /// Sets the instant to decide at, instead of the store's own clock. See [`Request::at`] for its
+    /// restrictions.
     ///
     /// # Examples
     ///
@@ -84,7 +84,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
         self
     }
 
-    /// Returns this call as a request, to add checks of other keys to it.
+    /// Converts this call into a request, so that checks of other keys can be added.
     #[inline]
     #[must_use]
     pub fn into_request(self) -> Request<'k>
@@ -101,8 +101,9 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
     ///
     /// # Errors
     ///
-    /// Those of the store.
-    // Always inlined, for the operation and whether there is a time are known where it is called.
+    /// Returns the store's errors.
+    // Always inlined: the caller knows the operation and whether `at` is set, so the match folds
+    // away.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
         match (self.limiter.limits(), self.operation, self.at) {
@@ -123,7 +124,7 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
     }
 }
 
-/// Decides what nearly every call is.
+/// Decides the most common call: a consume from one limit, at the store's own clock.
 #[inline]
 fn consume<'l>(
     limits: &'l [Limit],
@@ -186,17 +187,18 @@ impl fmt::Debug for Deciding<'_, '_> {
     }
 }
 
-/// A refund, not yet done, made by [`RateLimiter::refund`]. End it with `.await` or
-/// [`run`](Self::run).
+/// A pending refund, made by [`RateLimiter::refund`]. End it with `.await` or [`run`](Self::run).
 ///
 /// # Errors
 ///
-/// Awaiting and running return a [`RefundError`], which holds the receipt if nothing was given back.
-/// A receipt of another key, another limit or the other clock is
-/// [`Malformed`](ErrorKind::Malformed). On a server, a refund of a
-/// [`SlidingLog`](crate::algorithm::SlidingLog) that holds more than 2,000 calls before the refunded
-/// one and more than 2,000 after it is [`Unsupported`](ErrorKind::Unsupported): the call counts until
-/// it leaves the window.
+/// Awaiting and running return a [`RefundError`], which holds the receipt if nothing was given
+/// back.
+///
+/// - [`Malformed`](ErrorKind::Malformed): the receipt is from another key, another limit or the
+///   other clock.
+/// - [`Unsupported`](ErrorKind::Unsupported): on a server, a
+///   [`SlidingLog`](crate::algorithm::SlidingLog) holds more than 2,000 entries before the refunded
+///   one and more than 2,000 after it. The call then counts until it leaves the window.
 #[must_use = "a refund does nothing until it is awaited, or ended by `run`"]
 pub struct Refund<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
@@ -216,8 +218,7 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
         }
     }
 
-    /// Sets the instant to decide at, which it needs if and only if the call that consumed was given
-    /// one.
+    /// Sets the instant to decide at. Set it if and only if the call that consumed had one.
     pub fn at(mut self, now: Timestamp) -> Self {
         self.at = Some(now);
         self
@@ -236,11 +237,11 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
 }
 
 impl<'l, S: SyncStore> Refund<'l, '_, S> {
-    /// Gives back without waiting.
+    /// Runs this refund without waiting.
     ///
     /// # Errors
     ///
-    /// Those of the store, with the receipt if nothing was given back.
+    /// Returns the store's error, with the receipt if nothing was given back.
     pub fn run(self) -> Result<Decision<'l>, RefundError> {
         let verdicts = self.limiter.store().decide_now(&self.request());
         self.finish(verdicts)
@@ -270,7 +271,7 @@ impl<S> fmt::Debug for Refund<'_, '_, S> {
     }
 }
 
-/// A refund that failed.
+/// The error of a refund, with the receipt if nothing was given back.
 #[derive(Debug)]
 pub struct RefundError {
     error: StoreError,
@@ -292,21 +293,21 @@ impl RefundError {
         }
     }
 
-    /// Returns the receipt if nothing was given back, or `None` if it may have been.
+    /// Returns the receipt if nothing was given back, or `None` if something may have been.
     ///
-    /// If [the error is retryable](StoreError::is_retryable), the refund may be tried again with it.
+    /// If [the error is retryable](StoreError::is_retryable), retry the refund with this receipt.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
         self.receipt.map(|receipt| *receipt)
     }
 
-    /// Returns what went wrong.
+    /// Returns the underlying error.
     #[must_use]
     pub fn error(&self) -> &StoreError {
         &self.error
     }
 
-    /// Returns what kind of failure this is.
+    /// Returns the kind of the underlying error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.error.kind()
@@ -331,13 +332,12 @@ impl From<RefundError> for StoreError {
     }
 }
 
-/// A reset, not yet done, made by [`RateLimiter::reset`]. End it with `.await` or
-/// [`run`](Self::run).
+/// A pending reset, made by [`RateLimiter::reset`]. End it with `.await` or [`run`](Self::run).
 ///
 /// # Errors
 ///
-/// Awaiting and running return the errors of the store. After one that is
-/// [`Unknown`](ErrorKind::Unknown), reset again.
+/// Awaiting and running return the store's errors. After [`Unknown`](ErrorKind::Unknown), reset
+/// again.
 #[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
 pub struct Reset<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
@@ -352,11 +352,11 @@ impl<'l, 'k, S> Reset<'l, 'k, S> {
 }
 
 impl<S: SyncStore> Reset<'_, '_, S> {
-    /// Forgets without waiting.
+    /// Runs this reset without waiting.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Returns the store's errors.
     pub fn run(self) -> Result<(), StoreError> {
         let checks = checks(self.limiter.limits(), self.key, 0);
         self.limiter.store().reset_now(&checks)

@@ -8,10 +8,10 @@ use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::time::{Timestamp, Wait};
 
-/// What one limit says about a call.
+/// One limit's verdict on a call.
 ///
-/// The numbers describe the limit after the call: the cost is consumed if the call was allowed,
-/// and nothing has changed if it was denied (limits that count denied calls have counted it).
+/// The numbers describe the limit after the call: an allowed call has consumed its cost, and a
+/// denied one has changed nothing, unless the limit counts denied calls.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Verdict {
     pub(crate) allowed: bool,
@@ -24,10 +24,10 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict of a limit with this `capacity` that allows a call and then has
-    /// `remaining` left.
+    /// Returns the verdict of a limit with this `capacity` that allows a call and has `remaining`
+    /// left after it.
     ///
-    /// For stores that get verdicts from elsewhere; the state machines in
+    /// For stores that get their verdicts from elsewhere; the state machines in
     /// [`algorithm`](crate::algorithm) make their own.
     #[must_use]
     pub fn allow(capacity: u64, remaining: u64) -> Self {
@@ -42,8 +42,8 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict of a limit with this `capacity` that denies a call until `retry_after`
-    /// has passed, with `remaining` left.
+    /// Returns the verdict of a limit with this `capacity` and `remaining` left that denies a call
+    /// until `retry_after` has passed.
     #[must_use]
     pub fn deny(capacity: u64, remaining: u64, retry_after: Wait) -> Self {
         Self {
@@ -53,14 +53,14 @@ impl Verdict {
         }
     }
 
-    /// Sets how long the limit remembers what was consumed.
+    /// Sets how long until the limit has its full capacity again.
     #[must_use]
     pub fn with_reset_after(mut self, reset_after: Wait) -> Self {
         self.reset_after = reset_after;
         self
     }
 
-    /// Sets the cost that the call consumed, and the instant at which it counts.
+    /// Sets the cost that the call consumed, and the instant at which it is counted.
     #[must_use]
     pub fn with_consumed(mut self, cost: u64, at: Timestamp) -> Self {
         self.consumed = cost;
@@ -90,15 +90,15 @@ impl Verdict {
     /// Returns how long to wait until this limit allows the same call, if nobody else calls.
     ///
     /// The wait is exact: one microsecond earlier the limit still denies the call. It is
-    /// [`Wait::NEVER`] when the cost exceeds the [`capacity`](Self::capacity). If another limit
-    /// denied the call, it can be more than zero although this limit allowed it: a limit that
-    /// counts denied calls has counted this one.
+    /// [`Wait::NEVER`] if the cost exceeds the [`capacity`](Self::capacity). It can be more than
+    /// zero even if this limit allowed the call: if another limit denied it, a limit that counts
+    /// denied calls has counted it.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
         self.retry_after
     }
 
-    /// Returns how long this limit remembers what was consumed, if nobody else calls.
+    /// Returns how long until this limit has its full capacity again, if nobody else calls.
     #[must_use]
     pub fn reset_after(&self) -> Wait {
         self.reset_after
@@ -110,17 +110,17 @@ impl Verdict {
         self.consumed
     }
 
-    /// Returns the instant of the decision, by the store's clock or the caller's.
+    /// Returns the instant of the decision, on the store's clock or the caller's.
     ///
-    /// If the clock stepped back, a call counts at the latest instant that the key has seen, and
-    /// this is that instant.
+    /// If the clock stepped back, a call is counted at the latest instant recorded for the key, and
+    /// this returns that instant.
     #[must_use]
     pub fn decided_at(&self) -> Timestamp {
         self.at
     }
 }
 
-/// What the limits of a [`Request`](crate::Request) say, in the order in which it names them.
+/// The verdicts on a [`Request`](crate::Request), in the order of its checks.
 ///
 /// Stores return this. A [`RateLimiter`](crate::RateLimiter) returns a [`Decision`], which also
 /// knows the limits.
@@ -152,10 +152,10 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Returns the answer to a request with this `fingerprint`: allowed if all `verdicts` allow
-    /// it, and denied if there are none.
+    /// Returns the verdicts on a request with this `fingerprint`: allowed if all of them allow it,
+    /// denied if there are none.
     ///
-    /// For stores that get verdicts from elsewhere; [`Request::decide_on`] makes its own.
+    /// For stores that get their verdicts from elsewhere; [`Request::decide_on`] makes its own.
     ///
     /// [`Request::decide_on`]: crate::Request::decide_on
     pub fn new(fingerprint: Fingerprint, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
@@ -167,8 +167,8 @@ impl Verdicts {
         }
     }
 
-    /// Returns the answer to a request about one limit.
-    // Always inlined: otherwise its room for several verdicts is copied, too.
+    /// Returns the verdicts on a request with one check.
+    // Always inlined: otherwise the space for several verdicts is copied, too.
     #[inline(always)]
     pub(crate) fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl Verdicts {
         }
     }
 
-    /// Returns the only verdict and the fingerprint.
+    /// Returns the fingerprint and the only verdict.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl Verdicts {
         !self.allowed
     }
 
-    /// Returns what each limit says, in the order in which the request names them.
+    /// Returns each limit's verdict, in the order of the request's checks.
     #[must_use]
     pub fn as_slice(&self) -> &[Verdict] {
         &self.verdicts
@@ -251,7 +251,7 @@ impl Verdicts {
     /// wait of its limits, or zero if the call was allowed.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
-        // A limit that allows an allowed call says zero.
+        // Every verdict of an allowed call has a wait of zero.
         self.verdicts
             .iter()
             .map(Verdict::retry_after)
@@ -259,7 +259,7 @@ impl Verdicts {
             .unwrap_or(Wait::ZERO)
     }
 
-    /// Returns how long until every limit has forgotten what was consumed, if nobody else calls.
+    /// Returns how long until every limit has its full capacity again, if nobody else calls.
     #[must_use]
     pub fn reset_after(&self) -> Wait {
         self.verdicts
@@ -269,7 +269,7 @@ impl Verdicts {
             .unwrap_or(Wait::ZERO)
     }
 
-    /// Returns the cost that was consumed from every limit; the least, if the costs differ.
+    /// Returns the cost that was consumed from each limit; the smallest, if the costs differ.
     ///
     /// After [`take_up_to`](crate::RateLimiter::take_up_to) this is what was taken.
     #[must_use]
@@ -281,7 +281,7 @@ impl Verdicts {
             .unwrap_or(0)
     }
 
-    /// Returns what is needed to give back what was consumed, or `None` if nothing was.
+    /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
         let consumed: OneOrMany<Consumed> = self
@@ -302,7 +302,7 @@ impl Verdicts {
     }
 }
 
-/// Equal when the verdicts are, whatever the request was.
+/// Compares the verdicts, and ignores the request's fingerprint.
 impl PartialEq for Verdicts {
     fn eq(&self, other: &Self) -> bool {
         (self.allowed, &self.verdicts) == (other.allowed, &other.verdicts)
@@ -320,10 +320,10 @@ impl fmt::Debug for Verdicts {
     }
 }
 
-/// The answer to a call of a [`RateLimiter`](crate::RateLimiter): allowed or denied, and what each
-/// limit says.
+/// The result of a call to a [`RateLimiter`](crate::RateLimiter): allowed or denied, and each
+/// limit's verdict.
 ///
-/// It borrows the limits from the limiter, so that it can name them without a copy.
+/// It borrows the limits from the limiter instead of copying them.
 /// [`into_receipt`](Self::into_receipt) and [`permit`](Self::permit) return values that borrow
 /// nothing.
 #[derive(Clone, Eq, PartialEq)]
@@ -334,7 +334,7 @@ pub struct Decision<'l> {
 }
 
 impl<'l> Decision<'l> {
-    /// Returns the decision that a store has reached about `limits`.
+    /// Returns the decision for a store's `verdicts` on `limits`.
     #[inline]
     pub(crate) fn new(limits: &'l [Limit], verdicts: Verdicts) -> Result<Self, StoreError> {
         if verdicts.verdicts.len() != limits.len() {
@@ -343,7 +343,7 @@ impl<'l> Decision<'l> {
         Ok(Self { limits, verdicts })
     }
 
-    /// Returns the decision that a store has reached about `limits`, which is one.
+    /// Returns the decision for a store's `verdict` on `limits`, which must hold one limit.
     #[inline(always)]
     pub(crate) fn of_one(limits: &'l [Limit], fingerprint: Fingerprint, verdict: Verdict) -> Self {
         Self {
@@ -370,7 +370,7 @@ impl<'l> Decision<'l> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which names the binding limit and says how long to wait.
+    /// [`Denied`], which holds the binding limit and how long to wait.
     ///
     /// # Examples
     ///
@@ -401,23 +401,25 @@ impl<'l> Decision<'l> {
         }
     }
 
-    /// Returns the limit that decides, and what it says.
+    /// Returns the limit that determines the result, and its verdict.
     ///
-    /// For a denied call this is the limit with the longest [`retry_after`](Verdict::retry_after),
-    /// one that denies before one that does not; for an allowed call the limit with the least
-    /// [`remaining`](Verdict::remaining). Of equal limits it is the first.
+    /// For a denied call this is the limit with the longest [`retry_after`](Verdict::retry_after);
+    /// if waits are equal, a limit that denied the call comes before one that allowed it. For an
+    /// allowed call it is the limit with the least [`remaining`](Verdict::remaining). Among limits
+    /// that are still equal, it is the first.
     #[must_use]
     pub fn binding(&self) -> (&'l Limit, &Verdict) {
         let index = self.verdicts.binding();
         (&self.limits[index], &self.verdicts.verdicts[index])
     }
 
-    /// Returns each limit and what it says, in the order in which the limiter was given them.
+    /// Returns each limit and its verdict, in the order of
+    /// [`RateLimiter::limits`](crate::RateLimiter::limits).
     pub fn verdicts(&self) -> impl ExactSizeIterator<Item = (&'l Limit, &Verdict)> {
         self.limits.iter().zip(self.verdicts.as_slice())
     }
 
-    /// Returns what the limit called `name` says, or `None` if the limiter has no such limit.
+    /// Returns the verdict of the limit called `name`, or `None` if the limiter has no such limit.
     #[must_use]
     pub fn verdict(&self, name: &str) -> Option<&Verdict> {
         let mut verdicts = self.verdicts();
@@ -445,7 +447,7 @@ impl<'l> Decision<'l> {
         self.verdicts.retry_after()
     }
 
-    /// Returns how long until every limit has forgotten what was consumed, if nobody else calls.
+    /// Returns how long until every limit has its full capacity again, if nobody else calls.
     #[must_use]
     pub fn reset_after(&self) -> Wait {
         self.verdicts.reset_after()
@@ -458,13 +460,13 @@ impl<'l> Decision<'l> {
         self.verdicts.consumed()
     }
 
-    /// Returns what is needed to give back what was consumed, or `None` if nothing was.
+    /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
         self.verdicts.into_receipt()
     }
 
-    /// Returns the verdicts alone, which borrow nothing.
+    /// Returns the verdicts without the limits; they borrow nothing.
     pub fn into_verdicts(self) -> Verdicts {
         self.verdicts
     }
@@ -517,7 +519,7 @@ impl Denied {
         &self.limit
     }
 
-    /// Returns what that limit said.
+    /// Returns that limit's verdict.
     #[must_use]
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
@@ -547,22 +549,23 @@ impl fmt::Display for Denied {
 
 impl std::error::Error for Denied {}
 
-/// Proof of what a decision consumed, to be given back at most once.
+/// Proof of what a call consumed, which can be refunded once.
 ///
-/// A receipt belongs to the limits, the keys and the clock (the store's, or the caller's) of the
-/// request that consumed. A refund of it with any others is an
-/// [`ErrorKind::Malformed`] error and changes nothing.
+/// A receipt belongs to the limits, the keys and the clock (the store's or the caller's) of the
+/// request that consumed. Refunding it with any others fails with [`ErrorKind::Malformed`] and
+/// changes nothing.
 ///
 /// # After a reset
 ///
-/// A reset forgets what a receipt would give back. What others consume afterwards is safe from an
-/// older receipt as far as the state can tell the two apart:
+/// A reset forgets what a receipt would give back. If the receipt is refunded after all, it can
+/// free units of calls made after the reset, depending on the algorithm:
 ///
-/// - A sliding log and an anchored window tell them apart by their instants, unless both were
-///   recorded in the same microsecond.
-/// - An aligned window, a sliding counter and sliding buckets cannot tell two calls of one window
-///   or bucket apart: if the reset was in the same one, the receipt frees units of later calls.
-/// - GCRA keeps one debt for all calls: an older receipt lowers it by what has not leaked since.
+/// - A sliding log and an anchored window compare instants: the receipt frees nothing, unless a
+///   later call was recorded in the same microsecond as the refunded one.
+/// - An aligned window, a sliding counter and sliding buckets cannot tell calls in one window or
+///   bucket apart: the receipt frees units of later calls in the same one.
+/// - GCRA keeps one debt for all calls: the receipt lowers it by the part of its cost that has not
+///   leaked yet.
 ///
 /// So drop the receipts of a key when you reset it.
 #[derive(Debug, Eq, PartialEq)]
@@ -572,12 +575,12 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Returns whether this is of a decision that was stamped with `fingerprint`.
+    /// Returns whether this receipt is from a decision with this `fingerprint`.
     pub(crate) fn has(&self, fingerprint: Fingerprint) -> bool {
         self.fingerprint == fingerprint
     }
 
-    /// Returns what was consumed of each limit, in the order in which the request named them.
+    /// Returns what was consumed from each limit, in the order of the request's checks.
     #[must_use]
     pub fn consumed(&self) -> &[Consumed] {
         &self.consumed
@@ -598,7 +601,7 @@ impl Consumed {
         self.cost
     }
 
-    /// Returns the instant at which it counts.
+    /// Returns the instant at which the cost is counted.
     #[must_use]
     pub fn at(self) -> Timestamp {
         self.at

@@ -1,11 +1,11 @@
-//! What can go wrong: a limit that cannot be, and a decision that could not be reached.
+//! `LimitError` and `StoreError`: invalid limits, and failures to reach a decision.
 
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// A limit, quota or instant that cannot be constructed.
+/// An error for a limit, quota or instant that is not valid.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -14,27 +14,28 @@ pub enum LimitError {
         "amount {amount} is too large: this algorithm counts exactly up to {most}; choose a smaller amount, or count in a larger unit"
     )]
     AmountTooLarge {
-        /// The amount asked for.
+        /// The amount that was requested.
         amount: u64,
-        /// The largest that would be accepted.
+        /// The largest that is accepted.
         most: u64,
     },
     /// The number of buckets is outside 1 to 127.
     #[error("{buckets} buckets are not possible: choose 1 to 127")]
     BadBuckets {
-        /// The number asked for.
+        /// The number that was requested.
         buckets: u64,
     },
-    /// A name is empty, longer than 64 bytes, or has other characters than ASCII letters, digits, `-`, `_` and `.`.
+    /// A name is empty, is longer than 64 bytes, or contains characters other than ASCII letters,
+    /// digits, `-`, `_` and `.`.
     #[error("{name:?} is not a limit's name: use 1 to 64 ASCII letters, digits, '-', '_' or '.'")]
     BadName {
-        /// The name asked for.
+        /// The name that was rejected.
         name: String,
     },
     /// A window is zero, not whole microseconds, or longer than 2^53 - 1 microseconds.
     #[error("{window:?} is not a window: use whole microseconds, at least one and fewer than 2^53")]
     BadWindow {
-        /// The window asked for.
+        /// The window that was rejected.
         window: Duration,
     },
     /// Two limits of one limiter would share their state.
@@ -45,46 +46,46 @@ pub enum LimitError {
         /// The name they share.
         name: String,
     },
-    /// A burst was asked of a quota of zero, which never refills.
+    /// A burst was requested for a quota of zero, which never refills.
     #[error("a burst of {burst} on a quota of zero would never refill: use a quota of at least 1")]
     NeverRefills {
-        /// The burst asked for.
+        /// The burst that was requested.
         burst: u64,
     },
-    /// A limiter was given no limit.
+    /// A limiter has no limit.
     #[error("a limiter needs at least one limit")]
     NoLimits,
-    /// A text is not a limit, an algorithm or a quota.
+    /// A text cannot be read as a limit, an algorithm or a quota.
     #[error("{}", misread(text, *at, expected))]
     Syntax {
-        /// The text given.
+        /// The text that was rejected.
         text: String,
-        /// The byte of the text from which on it could not be read.
+        /// The byte offset of the first part that could not be read.
         at: usize,
-        /// What should have stood there.
+        /// What was expected there.
         expected: &'static str,
     },
-    /// An instant lies before 1970 or after 2^53 - 1 microseconds.
+    /// An instant is before the Unix epoch, or more than 2^53 - 1 microseconds after it.
     #[error("an instant must lie between the Unix epoch and 2^53 - 1 microseconds after it")]
     TimeOutOfRange,
-    /// More limits than one request may name.
+    /// A limiter has more limits than one request may have checks.
     #[error("{count} limits in one limiter are too many: at most {most} are decided together")]
     TooManyLimits {
-        /// The number asked for.
+        /// The number that was requested.
         count: usize,
-        /// The largest that would be accepted.
+        /// The largest that is accepted.
         most: usize,
     },
 }
 
-/// Never happens: it lets a limit stand where its text may stand too.
+/// Never happens; it lets a function accept a `Limit` as well as its text.
 impl From<Infallible> for LimitError {
     fn from(never: Infallible) -> Self {
         match never {}
     }
 }
 
-/// Returns what is wrong with a text, and where.
+/// Returns the message about a text that is wrong at the byte `at`.
 fn misread(text: &str, at: usize, expected: &str) -> String {
     let (read, rest) = text.split_at_checked(at).unwrap_or((text, ""));
     if rest.is_empty() {
@@ -94,7 +95,7 @@ fn misread(text: &str, at: usize, expected: &str) -> String {
     format!("{text:?} is wrong at character {character} ({rest:?}): expected {expected}")
 }
 
-/// A failure to reach a decision. That a call is denied is a decision, never an error.
+/// A failure to reach a decision. A denied call is a decision, never an error.
 ///
 /// # Examples
 ///
@@ -113,7 +114,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// Returns an error of `kind`; `message` says what to do.
+    /// Returns an error of this `kind`; `message` should say what happened and what to do.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
@@ -130,7 +131,7 @@ impl StoreError {
         self
     }
 
-    /// Returns what kind of failure this is.
+    /// Returns the kind of this error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -138,8 +139,8 @@ impl StoreError {
 
     /// Returns whether the same request may be sent again without consuming twice.
     ///
-    /// True only where nothing was consumed and another try may succeed. An
-    /// [`ErrorKind::Unknown`] outcome may already have been counted, so it is not retryable.
+    /// True only if nothing was consumed and a retry may succeed. After [`ErrorKind::Unknown`] the
+    /// request may have been counted, so it is not retryable.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Full | ErrorKind::Unavailable)
@@ -162,19 +163,20 @@ impl Error for StoreError {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The store holds as many keys as it may, all of them in use. Nothing was consumed.
+    /// The store has no room to record the call, and no unused state to drop. Nothing was consumed.
     Full,
-    /// The request is malformed, such as naming one limit and key twice. Nothing was consumed.
+    /// The request is not valid; it names one limit and key twice, for example. Nothing was
+    /// consumed.
     Malformed,
-    /// The store is set up so that it cannot serve this. Nothing was consumed, unless a server lets
-    /// its user run the first part of what a decision takes and not the rest.
+    /// The store's setup prevents the decision. Nothing was consumed, unless the server's user may
+    /// run only some of the commands that a decision needs: the first of them may then have run.
     Misconfigured,
-    /// The store answered something that is not an answer.
+    /// The store's reply is not valid. The request may have been counted.
     Protocol,
-    /// The store cannot be reached. Nothing was consumed.
+    /// The store cannot be reached, or cannot decide at the moment. Nothing was consumed.
     Unavailable,
-    /// The request was sent and its outcome is not known: it may have been counted.
+    /// The request was sent, but its outcome is unknown: it may have been counted.
     Unknown,
-    /// This store does not do what was asked. Nothing was consumed.
+    /// The store does not support this request. Nothing was consumed.
     Unsupported,
 }

@@ -1,4 +1,4 @@
-//! The two phases of a decision: what each limit says, then what is recorded.
+//! `Evaluation`: evaluates all limits of a request before any of them records it.
 
 use crate::algorithm::{State, States};
 use crate::decision::{Verdict, Verdicts};
@@ -7,10 +7,10 @@ use crate::one_or_many::OneOrMany;
 use crate::request::{Check, Operation, Request};
 use crate::time::{Timestamp, Wait};
 
-/// What the limits of a request said, before anything is recorded.
+/// The result of evaluating a request, before anything is recorded.
 ///
-/// A store that inserts states evaluates first, makes room for the states that
-/// [`writes_to`](Self::writes_to) names, and then applies.
+/// A store that has to insert states calls [`Request::evaluate`], makes room for the states that
+/// [`writes_to`](Self::writes_to) reports, and then calls [`apply`](Self::apply).
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     allowed: bool,
@@ -21,18 +21,18 @@ pub struct Evaluation {
 
 #[derive(Clone, Debug)]
 enum Grant {
-    /// Its own cost.
+    /// The check's own cost.
     Costs,
-    /// The same of each.
+    /// This cost from each.
     Each(u64),
     /// Nothing.
     Nothing,
-    /// Nothing; it is given back where there is a state to give it back to.
+    /// Nothing: a refund, which gives back to each check whose state is not vacant (`true`).
     Returns(OneOrMany<bool>),
 }
 
 impl<'a> Request<'a> {
-    /// Evaluates this request on `states`, one for each check, at `now`, changing nothing.
+    /// Evaluates this request at `now` on `states`, one for each check, and changes nothing.
     #[inline]
     pub fn evaluate(&self, states: &(impl States + ?Sized), now: Timestamp) -> Evaluation {
         match self.operation() {
@@ -84,7 +84,7 @@ impl<'a> Request<'a> {
             .min()
             .unwrap_or(0)
             .min(most);
-        // Where there is nothing to take, the refused call is that of one unit.
+        // If nothing can be taken, the call is denied as one of cost 1 would be.
         let unit = u64::from(grant == 0 && most > 0);
         Evaluation {
             allowed: unit == 0,
@@ -108,8 +108,8 @@ impl Evaluation {
 
     /// Returns whether applying this records anything in the state of the check at `index`.
     ///
-    /// A refund writes only to states that are there: what is given back to one that remembers
-    /// nothing changes nothing, so none needs to be made for it.
+    /// A refund writes only to states that exist: refunding to a missing one changes nothing, so it
+    /// need not be created.
     #[inline]
     #[must_use]
     pub fn writes_to(&self, request: &Request<'_>, index: usize) -> bool {
@@ -126,10 +126,10 @@ impl Evaluation {
         }
     }
 
-    /// Records what was decided in `states` and returns the decision, stamped with `fingerprint`.
+    /// Records the decision in `states` and returns it with this `fingerprint`.
     ///
-    /// `request`, `states` and `now` must be those that were evaluated. Asks for a state to be
-    /// changed only where [`writes_to`](Self::writes_to) says so.
+    /// `request`, `states` and `now` must be the ones that were evaluated. Calls
+    /// [`States::state_mut`] only for the checks that [`writes_to`](Self::writes_to) reports.
     #[inline]
     pub fn apply(
         self,
@@ -148,7 +148,7 @@ impl Evaluation {
         }
     }
 
-    /// Records what was decided in the state of the check at `index`.
+    /// Records the decision in the state of the check at `index`, and returns its verdict.
     fn record(
         &self,
         request: &Request<'_>,
@@ -179,7 +179,7 @@ impl Evaluation {
             } else {
                 let attempt = self.attempt(check);
                 verdict.at = algorithm.commit(state, now, attempt);
-                // The attempt that was just counted is one more to wait for.
+                // The attempt that was just counted makes the wait longer.
                 verdict.retry_after = algorithm.wait(state, now, attempt);
             }
             &*state
@@ -205,7 +205,7 @@ impl Evaluation {
         }
     }
 
-    /// Returns the cost of the call that was refused.
+    /// Returns the cost of a denied call, for limits that count denied calls.
     fn attempt(&self, check: &Check<'_>) -> u64 {
         match self.grant {
             Grant::Each(_) => 1,

@@ -4,18 +4,18 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::request::Request;
 
-/// A hash of what a request counts: its limits, its keys, and whose clock decides.
+/// A hash of a request's limits, keys and clock (the store's or the caller's).
 ///
-/// A store stamps its decisions with it, so that the [`Receipt`](crate::Receipt) of a decision is
-/// refused on other limits, keys or another clock. Costs, amounts and instants are not part of it.
-/// It finds mistakes; it does not stop anyone who searches for two requests with the same one.
+/// A store adds it to each decision, so that the decision's [`Receipt`](crate::Receipt) is rejected
+/// for other limits, other keys or the other clock. Costs, amounts and instants are not part of it.
+/// It catches mistakes; it does not stop anyone who searches for collisions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// Returns a fingerprint that is `hash`, for a store that hashes limits and keys anyway.
+    /// Returns a fingerprint with this `hash`, for a store that hashes limits and keys anyway.
     ///
-    /// The store must make those of all its decisions in the same way.
+    /// The store must compute the fingerprints of all its decisions in the same way.
     #[inline]
     #[must_use]
     pub const fn new(hash: u64) -> Self {

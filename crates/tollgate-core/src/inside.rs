@@ -1,5 +1,5 @@
-//! What the stores of this workspace need beside what is public, to be quick. It is no part of the
-//! API, and may change in any version.
+//! Fast paths for the stores of this workspace. Not part of the public API: they may change in any
+//! version.
 
 use crate::algorithm::State;
 use crate::decision::{Verdict, Verdicts};
@@ -8,42 +8,43 @@ use crate::limit::Limit;
 use crate::request::Check;
 use crate::time::Timestamp;
 
-/// A state that remembers nothing, to borrow where there is none.
+/// A fresh state, to borrow for a key that has none.
 pub const FRESH: &State = State::FRESH;
 
-/// Decides to consume the cost of `check`, which is not zero, from `state` alone.
+/// Consumes the cost of `check`, which must not be zero, from `state` if it fits.
 ///
-/// What nearly every call is, for stores that hold a lock while they decide.
+/// The most common call, for stores that hold a lock while they decide.
 #[inline(always)]
 #[must_use]
 pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict {
     check.consume_from(state, now)
 }
 
-/// Returns the bytes that `state` has allocated beside itself.
+/// Returns the bytes that `state` has allocated on the heap.
 #[must_use]
 pub fn heap_bytes(state: &State) -> usize {
     state.heap_bytes()
 }
 
-/// Returns a hash of the identity of `limit`, for tables in memory.
+/// Returns a hash of the identity of `limit`, for in-memory tables.
 ///
-/// Every process hashes with a random secret, so nobody can choose names whose hashes collide,
-/// or keys that cancel out the difference between two limits. Do not store it or send it.
+/// Every process hashes with its own random secret, so nobody can choose names whose hashes
+/// collide, or keys that cancel out the difference between two limits' hashes. Do not store or send
+/// it.
 #[inline]
 #[must_use]
 pub fn identity_hash(limit: &Limit) -> u64 {
     limit.identity_hash()
 }
 
-/// Returns whether both are the same limit, clones of one another.
+/// Returns whether both are clones of one limit.
 #[inline]
 #[must_use]
 pub fn is_same(limit: &Limit, other: &Limit) -> bool {
     limit.is_same(other)
 }
 
-/// Returns the answer to a request about one limit.
+/// Returns the verdicts on a request with one check.
 #[inline(always)]
 pub fn verdicts(fingerprint: Fingerprint, verdict: Verdict) -> Verdicts {
     Verdicts::of_one(fingerprint, verdict)

@@ -1,12 +1,13 @@
-//! Whom a limit is counted for.
+//! `Key`: who or what a limit is counted for.
 
 use std::fmt;
 
-/// Whom a limit is counted for: any bytes, in a partition and a rest.
+/// Who or what a limit is counted for, such as a user or an address: any bytes, in a partition and
+/// a rest.
 ///
-/// The partition is what keeps states together: everything of one partition is held, and may be
-/// decided, in one place. Keys are equal when both parts are; moving a byte from one part to the
-/// other makes another key, so no separator needs escaping.
+/// States of one partition are stored together, so one request can decide them together; in a
+/// cluster, the partition is the hash tag. Keys are equal if both parts are. Moving a byte from one
+/// part to the other makes another key, so callers need no separator and no escaping.
 ///
 /// # Examples
 ///
@@ -25,7 +26,7 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Returns a key that is its own partition.
+    /// Returns a key with this partition and an empty rest.
     #[must_use]
     pub fn new(partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         Self {
@@ -34,7 +35,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns a key in the same partition with `rest` as its other part.
+    /// Returns a key with the same partition and this `rest`.
     #[must_use]
     pub fn with_rest(self, rest: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         Self {
@@ -43,13 +44,13 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the part that says where the key belongs.
+    /// Returns the partition, which decides where the key's states are stored.
     #[must_use]
     pub fn partition(self) -> &'a [u8] {
         self.partition
     }
 
-    /// Returns the other part, empty unless one was given.
+    /// Returns the rest, which is empty by default.
     #[must_use]
     pub fn rest(self) -> &'a [u8] {
         self.rest

@@ -11,15 +11,18 @@ use crate::text::Reader;
 
 const LONGEST_NAME: usize = 64;
 
-/// Hashes identities, with a secret that each process has for itself.
+/// Hashes identities with a random secret of this process.
 static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// A named quota with its algorithm: what is counted, and how.
+/// A named limit: a quota and the algorithm that counts it.
 ///
-/// Stores keep the states of two limits apart by their names, their algorithms and, where states
-/// would mean something else under another window, their windows. So a limit may be changed while
-/// it is in use: a new amount applies to what has been counted; a new window of a fixed window, a
-/// sliding counter or sliding buckets starts afresh, while a log and a bucket carry on.
+/// Stores identify a limit's states by its name, its algorithm and the parameters that give the
+/// states their meaning, such as a fixed window's length. So a limit may be changed while it is in
+/// use:
+///
+/// - A new amount applies to what has been counted already.
+/// - With a new window, a fixed window, a sliding counter and sliding buckets start afresh; a
+///   sliding log and GCRA keep their states.
 ///
 /// Cloning is cheap.
 ///
@@ -80,16 +83,16 @@ impl Limit {
         &self.0.name
     }
 
-    /// Returns how the quota is counted.
+    /// Returns the algorithm, which holds the quota.
     #[inline]
     #[must_use]
     pub fn algorithm(&self) -> &Algorithm {
         &self.0.algorithm
     }
 
-    /// Returns what keeps this limit's states apart from those of others.
+    /// Returns the string that identifies this limit's states.
     ///
-    /// Two limits of the same identity count in the same states.
+    /// Limits with the same identity share their states.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.0.identity
@@ -101,7 +104,7 @@ impl Limit {
         self.0.identity_hash
     }
 
-    /// Returns whether both are the same limit, clones of one another.
+    /// Returns whether both are clones of one limit.
     #[inline]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -111,8 +114,8 @@ impl Limit {
 impl FromStr for Limit {
     type Err = LimitError;
 
-    /// Reads `NAME=ALGORITHM:N/WINDOW[,OPTION...]`, such as `login=gcra:10/1m,burst=3`, as `Display`
-    /// writes it; [`Algorithm`] lists the options.
+    /// Reads `NAME=ALGORITHM:N/WINDOW[,OPTION...]`, such as `login=gcra:10/1m,burst=3`, as
+    /// `Display` writes it. `FromStr` of [`Algorithm`] lists the options.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let name = text.split_once('=').map(|(name, _)| name);
         // An `=` after a colon belongs to an option.
@@ -146,7 +149,7 @@ impl TryFrom<String> for Limit {
     }
 }
 
-/// Equal when everything a decision depends on is: the name and the algorithm.
+/// Compares the name and the algorithm, which are all that a decision depends on.
 impl PartialEq for Limit {
     fn eq(&self, other: &Self) -> bool {
         self.0.name == other.0.name && self.0.algorithm == other.0.algorithm

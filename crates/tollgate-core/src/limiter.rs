@@ -1,4 +1,4 @@
-//! `RateLimiter`: one or several limits on a store.
+//! `RateLimiter`: one or more limits on a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::key::Key;
 use crate::limit::Limit;
 use crate::request::{MAX_CHECKS, Operation};
 
-/// Limits how often something may happen for a key: one or several limits on one store.
+/// Limits how often something may happen for a key: one or more limits on one store.
 ///
-/// Several limits are decided all-or-nothing, in one round trip. For limits on different keys,
-/// build a [`Request`](crate::Request) and give it to the store.
+/// Several limits are decided together, all-or-nothing, in one round trip. To combine limits on
+/// different keys, build a [`Request`](crate::Request) and pass it to the store.
 ///
-/// Each method returns a call, which does nothing yet. Set its cost or time, and end it with
-/// `.await`, or with `.run()` on a store that decides without waiting ([`SyncStore`]):
+/// [`check`](Self::check) and the other operations return a call, which does nothing yet. Set its
+/// cost or time, then end it with `.await`, or with `.run()` if the store is a [`SyncStore`]:
 ///
 /// ```
 /// use tollgate_core::algorithm::FixedWindow;
@@ -38,17 +38,17 @@ use crate::request::{MAX_CHECKS, Operation};
 /// }
 /// ```
 ///
-/// A clone is cheap, and shares the store and the limits.
+/// Clones are cheap and share the store and the limits.
 ///
 /// # When the store fails
 ///
-/// The caller decides what a failure means, because no answer is right for everyone:
+/// You decide what a store error means, because no default is right for everyone:
 /// `decision.is_ok_and(|d| d.is_allowed())` denies the call (fails closed),
 /// `decision.map_or(true, |d| d.is_allowed())` allows it (fails open).
 ///
 /// # A decision must be read
 ///
-/// A decision that nobody reads limits nothing, so the compiler warns about it:
+/// An ignored decision limits nothing, so the compiler warns about it:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -59,7 +59,7 @@ use crate::request::{MAX_CHECKS, Operation};
 /// }
 /// ```
 ///
-/// and about a call that has no ending:
+/// The compiler also warns about a call that is never awaited or run:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -80,13 +80,14 @@ struct Shared<S> {
 }
 
 impl<S> RateLimiter<S> {
-    /// Returns a limiter that enforces `limits`, each a [`Limit`] or its text, on `store`.
+    /// Returns a limiter that enforces `limits` on `store`; each is a [`Limit`] or its text.
     ///
     /// # Errors
     ///
-    /// [`LimitError::NoLimits`], [`LimitError::TooManyLimits`] (more than [`MAX_CHECKS`]),
-    /// [`LimitError::DuplicateLimit`] when two of them would share their state, and what is wrong
-    /// with a limit's text.
+    /// - [`LimitError::NoLimits`] when `limits` is empty.
+    /// - [`LimitError::TooManyLimits`] when there are more than [`MAX_CHECKS`].
+    /// - [`LimitError::DuplicateLimit`] when two limits would share their state.
+    /// - The parse error when a limit's text is not valid.
     ///
     /// # Examples
     ///
@@ -143,7 +144,7 @@ impl<S> RateLimiter<S> {
         &self.shared.store
     }
 
-    /// Consumes a cost of 1 for `key`, or the cost that the call is given, if every limit allows
+    /// Consumes a cost of 1 for `key`, or the cost set with [`Call::cost`], if every limit allows
     /// it.
     ///
     /// # Examples
@@ -163,7 +164,7 @@ impl<S> RateLimiter<S> {
         Call::new(self, Operation::Consume, key.into(), 1)
     }
 
-    /// Asks what [`check`](Self::check) would decide now, and consumes nothing.
+    /// Returns what [`check`](Self::check) would decide now, and consumes nothing.
     ///
     /// The decision is denied if the check would be. [`remaining`](crate::Decision::remaining) is
     /// what is left before that check.
@@ -187,7 +188,7 @@ impl<S> RateLimiter<S> {
     /// Consumes as much as every limit allows for `key`, at most `most`;
     /// [`Decision::consumed`](crate::Decision::consumed) says how much that was.
     ///
-    /// It is denied only if nothing can be taken, as a check of cost 1 would be.
+    /// It is denied only if not even a cost of 1 can be taken.
     ///
     /// # Examples
     ///
@@ -204,10 +205,11 @@ impl<S> RateLimiter<S> {
         Call::new(self, Operation::TakeUpTo, key.into(), most)
     }
 
-    /// Gives back what `receipt` proves was consumed for `key`, as far as it still counts.
+    /// Gives back what was consumed for `key` according to `receipt`, as far as it still counts.
     ///
-    /// What time has given back already is not given back again, so the calls that were kept stay
-    /// within the limit's bound. See [`Receipt`] for receipts from before a reset.
+    /// Units that have expired or leaked already are not given back again, so the calls that were
+    /// not refunded stay within the limit's bound. See [`Receipt`] for receipts from before a
+    /// reset.
     ///
     /// # Examples
     ///
@@ -215,7 +217,7 @@ impl<S> RateLimiter<S> {
     /// # use tollgate_core::{RateLimiter, Store, StoreError};
     /// # async fn book(limiter: &RateLimiter<impl Store>) -> Result<(), StoreError> {
     /// let decision = limiter.check("alice").await?;
-    /// // The booking failed for another reason, so it shall not count.
+    /// // The booking failed for another reason, so it should not count.
     /// if let Some(receipt) = decision.into_receipt() {
     ///     limiter.refund("alice", receipt).await?;
     /// }
@@ -231,7 +233,8 @@ impl<S> RateLimiter<S> {
         Refund::new(self, key.into(), receipt)
     }
 
-    /// Forgets what was consumed for `key`, by the store's clock and by callers' clocks.
+    /// Forgets everything consumed for `key`, at the store's clock and at callers' instants
+    /// ([`Call::at`]).
     ///
     /// # Examples
     ///

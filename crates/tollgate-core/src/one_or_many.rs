@@ -1,21 +1,22 @@
-//! `OneOrMany`: a short list of small values, mostly of one.
+//! `OneOrMany`: a list of small values that usually holds one.
 
+use std::fmt;
 use std::ops::Deref;
 use std::slice;
 
-/// The most values that are held without an allocation.
+/// The most values that are stored without an allocation.
 const INLINE: usize = 4;
 
-/// One value, or several: up to four without an allocation.
+/// A list of values: up to four without an allocation.
 ///
-/// One is a case of its own because nearly every decision is about one limit: written once, in
-/// place, it costs what its fields cost.
+/// A single value has a variant of its own because most decisions are about one limit: it is
+/// written once, in place, without filling the other slots.
 // Not a `SmallVec`, which is invariant in its items: a `Request` with a longer lifetime could not
 // be used where one with a shorter lifetime is expected.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum OneOrMany<T> {
     One(T),
-    /// The first so many of the values; the rest fill the place.
+    /// The number of values in use, and the slots; unused slots hold copies.
     Few(u8, [T; INLINE]),
     Many(Vec<T>),
 }
@@ -86,7 +87,14 @@ impl<T: Copy> FromIterator<T> for OneOrMany<T> {
     }
 }
 
-/// Equal when the values are, however they are held.
+/// Shows the values as a list, whichever variant holds them.
+impl<T: fmt::Debug> fmt::Debug for OneOrMany<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Compares the values, whichever variant holds them.
 impl<T: PartialEq> PartialEq for OneOrMany<T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other

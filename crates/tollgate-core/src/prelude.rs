@@ -1,5 +1,5 @@
-//! What programs that are limited use: every backend crate re-exports these names, so that it is
-//! the only dependency such a program needs.
+//! The types that most programs need. Every backend crate re-exports them, so that a program needs
+//! no other tollgate crate.
 //!
 //! ```
 //! use tollgate_core::prelude::*;

@@ -1,4 +1,4 @@
-//! How much per how long.
+//! `Quota`: N units per window.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,9 +13,9 @@ const MINUTE_US: u64 = 60 * SECOND_US;
 const HOUR_US: u64 = 60 * MINUTE_US;
 const DAY_US: u64 = 24 * HOUR_US;
 
-/// An amount per window of time: `N` units per `T` microseconds.
+/// An amount per time window: `N` units per `T` microseconds.
 ///
-/// An amount of zero is legal and denies everything that costs anything.
+/// An amount of zero is valid and denies every cost above zero.
 ///
 /// # Examples
 ///
@@ -88,7 +88,7 @@ impl Quota {
 
     const fn of(amount: u32, window_us: u64) -> Self {
         Self {
-            // Widening; `u64::from` is not callable in a constant function.
+            // A widening cast: `u64::from` cannot be called in a `const fn`.
             amount: amount as u64,
             window_us,
         }
@@ -137,7 +137,7 @@ const UNITS: [(u64, &str); 6] = [
 impl FromStr for Quota {
     type Err = LimitError;
 
-    /// Reads `N/WINDOW`, such as `20/1h`; units of a window are `us`, `ms`, `s`, `m`, `h` and `d`.
+    /// Reads `N/WINDOW`, such as `20/1h`. The window's unit is `us`, `ms`, `s`, `m`, `h` or `d`.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let mut reader = Reader::new(text, 0);
         let quota = Self::read(&mut reader)?;
@@ -150,7 +150,7 @@ impl FromStr for Quota {
 }
 
 impl Quota {
-    /// Reads a quota, as far as it goes.
+    /// Reads a quota, and leaves the text after it unread.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, LimitError> {
         let amount = reader.number("a whole number and `/WINDOW`, such as `20/1h`")?;
         if !reader.skip('/') {

@@ -1,4 +1,4 @@
-//! `Request`: what a store is asked to decide.
+//! `Request`: one or more checks for a store to decide together.
 
 use std::borrow::Borrow;
 use std::ops::Deref;
@@ -12,10 +12,10 @@ use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::time::Timestamp;
 
-/// The most limits that one request may name.
+/// The maximum number of checks in a request.
 pub const MAX_CHECKS: usize = 32;
 
-/// One limit, whom it is counted for, and how much a call costs it.
+/// A limit, the key it is counted for, and the cost of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
     limit: &'a Limit,
@@ -26,7 +26,7 @@ pub struct Check<'a> {
 impl<'a> Check<'a> {
     /// Returns a check of `limit` for `key` at `cost`.
     ///
-    /// Any cost is legal: zero is always allowed and changes nothing; more than the limit's
+    /// Any cost is valid: zero is always allowed and changes nothing; more than the limit's
     /// capacity is always denied.
     #[must_use]
     pub fn new(limit: &'a Limit, key: impl Into<Key<'a>>, cost: u64) -> Self {
@@ -43,53 +43,55 @@ impl<'a> Check<'a> {
         self.limit
     }
 
-    /// Returns whom the limit is counted for.
+    /// Returns the key that the limit is counted for.
     #[must_use]
     pub fn key(&self) -> Key<'a> {
         self.key
     }
 
-    /// Returns how much the call costs this limit.
+    /// Returns the cost of the call.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Decides to consume this check's cost, which is not zero, from `state` alone.
+    /// Consumes this check's cost, which must not be zero, from `state` if it fits.
     ///
-    /// What nearly every call is, for stores that hold a lock while they decide.
+    /// The most common call, for stores that hold a lock while they decide.
     #[inline(always)]
     pub(crate) fn consume_from(&self, state: &mut State, now: Timestamp) -> Verdict {
         self.limit.algorithm().consume(state, now, self.cost)
     }
 
-    /// Returns whether both count in the same state.
+    /// Returns whether both checks count in the same state.
     #[must_use]
     pub fn shares_state_with(&self, other: &Self) -> bool {
         self.limit.identity() == other.limit.identity() && self.key == other.key
     }
 }
 
-/// What a request does with the limits it names.
+/// What a request does with its checks.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Operation<'a> {
     /// Consumes every cost, or nothing.
     Consume,
-    /// Says what each limit would say of consuming, and consumes nothing; nor is it an attempt.
+    /// Decides as [`Operation::Consume`] would, but consumes nothing and is not counted as an
+    /// attempt.
     Peek,
-    /// Gives back what a decision on the same limits and keys consumed.
+    /// Gives back what a request with the same limits and keys consumed.
     Refund(&'a Receipt),
-    /// Consumes the same amount of every limit: as much as all allow, at most the least cost.
+    /// Consumes the same cost from every limit: as much as all of them allow, at most the smallest
+    /// cost of the checks.
     TakeUpTo,
 }
 
-/// One or several checks decided together, all-or-nothing.
+/// One or more checks that are decided together, all-or-nothing.
 ///
 /// # Examples
 ///
-/// Three a second and twenty a minute, by address, and five a minute by address and endpoint, in
-/// one decision:
+/// Three per second and twenty per minute for an address, and five per minute for an address and
+/// endpoint, in one decision:
 ///
 /// ```
 /// use std::time::Duration;
@@ -124,7 +126,7 @@ enum Held<'a> {
 }
 
 impl<'a> Checks<'a> {
-    /// Returns one check.
+    /// Returns a list of one check.
     #[inline(always)]
     pub(crate) fn one(check: Check<'a>) -> Self {
         Self(Held::Owned(OneOrMany::One(check)))
@@ -183,7 +185,7 @@ impl<'a> FromIterator<Check<'a>> for Checks<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Returns a request to do `operation` with all of `checks`.
+    /// Returns a request to apply `operation` to all of `checks`.
     #[must_use]
     pub fn new(
         operation: Operation<'a>,
@@ -193,31 +195,32 @@ impl<'a> Request<'a> {
         Self::of_parts(operation, checks.collect(), None)
     }
 
-    /// Returns a request to consume.
+    /// Returns a request to consume the check's cost.
     #[inline]
     #[must_use]
     pub fn consume(check: Check<'a>) -> Self {
         Self::of_parts(Operation::Consume, Checks::one(check), None)
     }
 
-    /// Returns a request to look without consuming.
+    /// Returns a request to decide the check without consuming anything.
     #[inline]
     #[must_use]
     pub fn peek(check: Check<'a>) -> Self {
         Self::of_parts(Operation::Peek, Checks::one(check), None)
     }
 
-    /// Returns a request to take as much as there is, at most the check's cost.
+    /// Returns a request to consume as much as the limit allows, at most the check's cost.
     #[inline]
     #[must_use]
     pub fn take_up_to(check: Check<'a>) -> Self {
         Self::of_parts(Operation::TakeUpTo, Checks::one(check), None)
     }
 
-    /// Returns a request to give back what `receipt` proves was consumed; the check's cost is ignored.
+    /// Returns a request to give back what was consumed according to `receipt`. The check's cost is
+    /// ignored.
     ///
-    /// The checks must name the same limits and keys in the same order as the request that gave
-    /// the receipt.
+    /// The checks must name the same limits and keys, in the same order, as the request that
+    /// consumed.
     #[must_use]
     pub fn refund(receipt: &'a Receipt, check: Check<'a>) -> Self {
         Self::of_parts(Operation::Refund(receipt), Checks::one(check), None)
@@ -244,47 +247,48 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets the instant at which to decide, in place of the store's own clock.
+    /// Sets the instant to decide at, instead of the store's own clock.
     ///
-    /// For replays, tests, and stores that cannot tell the time. A key that is used with a
-    /// caller's clock must never be used with the store's: guarantees then hold for neither.
-    /// With callers whose clocks differ by up to `e`, what holds is the quota per `T - 2e`.
+    /// For replays, tests, and stores without a clock. Never use one key with both a caller's clock
+    /// and the store's: no guarantee holds for such a key. If callers' clocks are off by up to `e`,
+    /// the quota holds per `T - 2e` instead of per `T`.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         self.at = Some(now);
         self
     }
 
-    /// Returns what to do with the checks.
+    /// Returns the operation to apply to the checks.
     #[inline]
     #[must_use]
     pub fn operation(&self) -> Operation<'a> {
         self.operation
     }
 
-    /// Returns the checks, in the order in which verdicts are given.
+    /// Returns the checks, in the order of the verdicts.
     #[inline]
     #[must_use]
     pub fn checks(&self) -> &[Check<'a>] {
         &self.checks
     }
 
-    /// Returns the caller's instant, or `None` for the store's clock.
+    /// Returns the caller's instant, or `None` to use the store's clock.
     #[inline]
     #[must_use]
     pub fn caller_time(&self) -> Option<Timestamp> {
         self.at
     }
 
-    /// Checks what every store needs of a request; stores call it before they decide.
+    /// Returns an error if this request is not valid. Stores call this before they decide.
     ///
-    /// `fingerprint` returns what the store stamps its decision on this request with, such as
-    /// [`Fingerprint::of`]. It is called only for a refund.
+    /// `fingerprint` returns the fingerprint that the store gives its decision on this request,
+    /// such as [`Fingerprint::of`]. It is called only for a refund.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when one limit
-    /// and key is named twice, or when a receipt was given for other limits, keys or another clock.
+    /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
+    /// have the same limit and key, or when a receipt is from other limits, other keys or the other
+    /// clock.
     #[inline]
     pub fn validate(
         &self,
@@ -297,13 +301,14 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Checks what [`validate`](Self::validate) does, save for whose a receipt is: for a store that
-    /// passes requests on to another one, whose fingerprints it does not know.
+    /// Does the same as [`validate`](Self::validate), but does not compare a receipt's fingerprint.
+    ///
+    /// For stores that forward requests to another store, whose fingerprints they do not know.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when one limit
-    /// and key is named twice, or when a receipt is of another number of limits.
+    /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
+    /// have the same limit and key, or when a receipt is from another number of limits.
     #[inline]
     pub fn validate_checks(&self) -> Result<(), StoreError> {
         if self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_)) {
@@ -331,10 +336,11 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Decides this request on `states`, one for each check, at `now`.
+    /// Decides this request at `now` on `states`, one for each check.
     ///
-    /// This is the meaning of a decision: every store must reach the same one. It is pure but for
-    /// `states`, and reads no clock ([`caller_time`](Self::caller_time) is the store's to apply).
+    /// This defines the decision that every store must reach. It changes only `states` and reads no
+    /// clock. It also ignores [`caller_time`](Self::caller_time): the store must pass that as
+    /// `now`.
     ///
     /// # Panics
     ///

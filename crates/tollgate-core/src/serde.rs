@@ -1,4 +1,4 @@
-//! The feature `serde`: limits, algorithms and quotas as text, in any format.
+//! The feature `serde`: limits, algorithms and quotas as strings, in any format.
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use crate::error::LimitError;
 use crate::limit::Limit;
 use crate::quota::Quota;
 
-/// Reads a text as a `T`.
+/// Deserializes a string as a `T`.
 struct Text<T> {
     expected: &'static str,
     read: PhantomData<T>,
@@ -45,42 +45,42 @@ fn write<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S:
     serializer.collect_str(value)
 }
 
-/// Writes the text of `Display`.
+/// Serializes the text that `Display` writes.
 impl Serialize for Limit {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         write(self, serializer)
     }
 }
 
-/// Reads the text that `FromStr` reads.
+/// Deserializes the text that `FromStr` reads.
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read("\"login=gcra:10/1m\"", deserializer)
     }
 }
 
-/// Writes the text of `Display`.
+/// Serializes the text that `Display` writes.
 impl Serialize for Algorithm {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         write(self, serializer)
     }
 }
 
-/// Reads the text that `FromStr` reads.
+/// Deserializes the text that `FromStr` reads.
 impl<'de> Deserialize<'de> for Algorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read("\"gcra:10/1m\"", deserializer)
     }
 }
 
-/// Writes the text of `Display`.
+/// Serializes the text that `Display` writes.
 impl Serialize for Quota {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         write(self, serializer)
     }
 }
 
-/// Reads the text that `FromStr` reads.
+/// Deserializes the text that `FromStr` reads.
 impl<'de> Deserialize<'de> for Quota {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read("\"10/1m\"", deserializer)

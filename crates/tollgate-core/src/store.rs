@@ -1,4 +1,4 @@
-//! `Store`: what a backend implements.
+//! `Store`: the trait that a backend implements.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,18 +15,19 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// Decides requests against shared state, atomically.
 ///
-/// Implement this to bring limits to another place; the crate `tollgate-conformance` checks it
-/// with one line. Leases and schedules are separate traits: a store says what it can do by what it
-/// implements. Stores wrap stores, so every method takes `&self` and is cheap to forward.
+/// Implement this trait to add a backend; the crate `tollgate-conformance` tests it with one line.
+/// Features beyond deciding and resetting, such as leases or schedules, belong in traits of their
+/// own, which a store implements if it has them. Stores can wrap stores: every method takes `&self`
+/// and is cheap to forward.
 ///
 /// # Behavior
 ///
-/// - A decision MUST be the one that [`Request::decide_on`] reaches on the same states at the same
-///   instant (checked by `agrees_with_the_machine`).
+/// - A decision MUST equal what [`Request::decide_on`] returns for the same states and instant
+///   (checked by `agrees_with_the_machine`).
 /// - Concurrent requests MUST behave as if decided one after another (checked by
 ///   `admits_exactly_the_bound_under_concurrency`).
-/// - A denied request and a peek MUST change nothing, except that limits which count denials count
-///   the attempt (checked by `denied_calls_change_nothing` and `peek_changes_nothing`).
+/// - A denied request and a peek MUST change nothing, except that limits which count denied calls
+///   count a denied request (checked by `denied_calls_change_nothing` and `peek_changes_nothing`).
 /// - A request of several checks MUST consume all of its costs or nothing (checked by
 ///   `is_all_or_nothing`).
 /// - A request with [`Request::at`] MUST be decided at that instant (checked by
@@ -35,60 +36,63 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 /// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
 ///   `malformed_requests_change_nothing`).
 /// - A [`Receipt`](crate::Receipt) from before a reset MUST free nothing that was consumed after
-///   it, where states know the instants of calls (checked by
+///   it, if the state records the instants of calls (checked by
 ///   `receipts_from_before_a_reset_free_nothing`).
-/// - An error MUST NOT be returned for a call that is merely denied.
+/// - A denied call MUST be a decision, not an error.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Decides `request`, all-or-nothing.
     ///
     /// # Errors
     ///
-    /// An [`ErrorKind`](crate::ErrorKind) that says whether anything may have been consumed.
+    /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been consumed.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it is done, the request may or may not have been counted.
+    /// If the future is dropped before it completes, the request may or may not have been counted.
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError>;
 
-    /// Forgets what was consumed of each limit by its key, by whichever clock; costs are ignored.
+    /// Forgets everything consumed from each check's limit for its key, at the store's clock and at
+    /// callers' instants. Costs are ignored.
     ///
     /// # Behavior
     ///
-    /// - What is forgotten MUST be as if it had never been (checked by `reset_forgets_everything`).
-    /// - Several checks MAY be forgotten one after another: a request may be decided in between.
+    /// - After a reset, decisions MUST be as if nothing had been consumed (checked by
+    ///   `reset_forgets_everything`).
+    /// - Several checks MAY be reset one after another, with requests decided in between.
     ///
     /// # Errors
     ///
-    /// An [`ErrorKind`](crate::ErrorKind) that says whether anything may have been forgotten.
+    /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError>;
 
     /// Returns whether this store can decide `request`, without deciding it.
     ///
     /// # Behavior
     ///
-    /// - Where this is false, [`decide`](Self::decide) MUST fail with
-    ///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); where it is true, it MUST NOT
+    /// - If this is `false`, [`decide`](Self::decide) MUST fail with
+    ///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); if it is `true`, it MUST NOT
     ///   (checked by `says_what_it_supports`).
     fn supports<'a>(&self, request: &Request<'a>) -> bool;
 }
 
-/// A store that decides in this thread, without waiting for anything.
+/// A store that can decide on the calling thread, without waiting for anything.
 pub trait SyncStore: Store {
     /// Decides `request`, as [`Store::decide`] does.
     ///
     /// # Errors
     ///
-    /// As [`Store::decide`].
+    /// Same as [`Store::decide`].
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError>;
 
-    /// Decides to consume from one limit, by the store's own clock: what nearly every call is.
+    /// Consumes from one limit at the store's own clock, which is the most common call.
     ///
-    /// The same as [`decide_now`](Self::decide_now), for stores that can do this faster.
+    /// Does the same as [`decide_now`](Self::decide_now); a store may override it with something
+    /// faster.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Same as [`decide_now`](Self::decide_now).
     #[inline]
     fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
         self.decide_now(&Request::consume(check))?.into_one()
@@ -98,13 +102,14 @@ pub trait SyncStore: Store {
     ///
     /// # Errors
     ///
-    /// As [`Store::reset`].
+    /// Same as [`Store::reset`].
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError>;
 }
 
 macro_rules! forward {
     ($pointer:ty) => {
-        // As `async_trait` would write it, but without a second box around the store's own.
+        // Written as `async_trait` would expand it, but without a second box around the store's
+        // future.
         #[deny(clippy::missing_trait_methods)]
         impl<S: Store + ?Sized> Store for $pointer {
             fn decide<'a, 'store, 'call>(

@@ -1,30 +1,30 @@
-//! `Reader`: reads the text of a limit from left to right, and knows where it is.
+//! `Reader`: reads the text of a limit from left to right, and tracks its position.
 
 use crate::error::LimitError;
 
-/// A text, and how far it has been read.
+/// A text and the current position in it.
 pub(crate) struct Reader<'t> {
     text: &'t str,
     at: usize,
 }
 
 impl<'t> Reader<'t> {
-    /// Returns a reader of `text` from the byte `at` on.
+    /// Returns a reader of `text` that starts at the byte `at`.
     pub(crate) fn new(text: &'t str, at: usize) -> Self {
         Self { text, at }
     }
 
-    /// Returns how many bytes have been read.
+    /// Returns the current position, in bytes from the start of the text.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Returns what has not been read.
+    /// Returns the text that has not been read.
     fn rest(&self) -> &'t str {
         self.text.get(self.at..).unwrap_or("")
     }
 
-    /// Returns whether everything has been read.
+    /// Returns whether all text has been read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest().is_empty()
     }
@@ -50,7 +50,7 @@ impl<'t> Reader<'t> {
     ///
     /// # Errors
     ///
-    /// [`LimitError::Syntax`] if none comes next, or if it does not fit 64 bits.
+    /// [`LimitError::Syntax`] if no number comes next, or if it does not fit into 64 bits.
     pub(crate) fn number(&mut self, expected: &'static str) -> Result<u64, LimitError> {
         let (rest, start) = (self.rest(), self.at);
         let length = rest
@@ -61,7 +61,7 @@ impl<'t> Reader<'t> {
         digits.parse().map_err(|_| self.expected(start, expected))
     }
 
-    /// Returns the error that `expected` should have stood at the byte `at`.
+    /// Returns the error that `expected` is missing at the byte `at`.
     pub(crate) fn expected(&self, at: usize, expected: &'static str) -> LimitError {
         LimitError::Syntax {
             text: self.text.to_owned(),

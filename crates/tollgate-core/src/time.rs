@@ -1,4 +1,4 @@
-//! Instants and waits, in whole microseconds.
+//! `Timestamp` and `Wait`: instants and waiting times, in whole microseconds.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -7,8 +7,8 @@ use crate::error::LimitError;
 
 /// The largest integer that every store represents exactly: 2^53 - 1.
 ///
-/// Lua numbers are IEEE doubles, so a store that runs scripts counts exactly only up to here.
-/// Every quantity of a limit stays within it, and constructors prove so.
+/// Lua numbers are IEEE doubles, so scripts count exactly only up to this. Constructors reject
+/// limits with any quantity above it.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// An instant: whole microseconds since the Unix epoch, at most [`MAX_EXACT`] (the year 2255).
@@ -45,7 +45,8 @@ impl Timestamp {
         Ok(Self(micros))
     }
 
-    /// Returns the instant `micros` microseconds after the Unix epoch, or [`Timestamp::MAX`].
+    /// Returns the instant `micros` microseconds after the Unix epoch, capped at
+    /// [`Timestamp::MAX`].
     #[must_use]
     pub const fn saturating_from_micros(micros: u64) -> Self {
         if micros > MAX_EXACT {
@@ -61,14 +62,14 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns this instant moved later by `by`, truncated to microseconds, or [`Timestamp::MAX`].
+    /// Returns this instant plus `by` in whole microseconds, capped at [`Timestamp::MAX`].
     #[must_use]
     pub fn saturating_add(self, by: Duration) -> Self {
         let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         Self::saturating_from_micros(self.0.saturating_add(micros))
     }
 
-    /// Returns how long after `earlier` this instant is, or zero if it is not.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
@@ -89,10 +90,10 @@ impl TryFrom<SystemTime> for Timestamp {
     }
 }
 
-/// How long until something holds: nothing, a span of whole microseconds, or never.
+/// How long to wait: zero, a number of whole microseconds, or forever.
 ///
-/// Waits are ordered: [`Wait::ZERO`] is the least and [`Wait::NEVER`] the greatest, so the wait
-/// for several conditions at once is their maximum.
+/// Waits are ordered from [`Wait::ZERO`] to [`Wait::NEVER`], so the wait for several conditions at
+/// once is the maximum of their waits.
 ///
 /// # Examples
 ///
@@ -108,9 +109,9 @@ impl TryFrom<SystemTime> for Timestamp {
 pub struct Wait(u64);
 
 impl Wait {
-    /// It will not hold, however long one waits.
+    /// A wait that never ends.
     pub const NEVER: Self = Self(u64::MAX);
-    /// It holds now.
+    /// No wait.
     pub const ZERO: Self = Self(0);
 
     /// Returns a wait of `micros` microseconds; `u64::MAX` is [`Wait::NEVER`].
@@ -134,7 +135,8 @@ impl Wait {
         }
     }
 
-    /// Returns the wait in whole seconds, rounded up, as an HTTP `Retry-After` wants it.
+    /// Returns the wait in seconds, rounded up, as HTTP `Retry-After` needs it, or `None` if it
+    /// never ends.
     #[must_use]
     pub const fn as_secs_ceil(self) -> Option<u64> {
         match self.as_micros() {
@@ -149,7 +151,7 @@ impl Wait {
         self.0 == u64::MAX
     }
 
-    /// Returns whether there is nothing to wait for.
+    /// Returns whether the wait is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0

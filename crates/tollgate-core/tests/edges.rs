@@ -259,6 +259,17 @@ fn a_limiter_has_one_to_the_most_limits_each_of_its_own_state() {
 }
 
 #[test]
+fn a_receipt_shows_what_was_consumed_as_a_list() {
+    let limits = ["a", "b"].map(|name| format!("{name}=gcra:3/1m").parse::<Limit>().unwrap());
+    let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
+    let request = Request::new(Operation::Consume, &checks);
+    let mut states = [State::default(), State::default()];
+    let verdicts = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
+    let shown = format!("{:?}", verdicts.into_receipt().unwrap());
+    assert_eq!(shown.matches("Consumed {").count(), 2, "{shown}");
+}
+
+#[test]
 fn a_limiter_takes_limits_as_text() {
     let limits = RateLimiter::new((), ["burst=gcra:3/1m", "hourly=fixed-window:20/1h"]).unwrap();
     let burst = Limit::new("burst", Gcra::new(Quota::per_minute(3)).unwrap()).unwrap();

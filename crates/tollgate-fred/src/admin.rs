@@ -1,4 +1,4 @@
-//! Operators' commands through fred: any command, to any server that a store counts on.
+//! `Operate` and `Nodes` through fred: any command, to any server of a store.
 
 use async_trait::async_trait;
 use fred::interfaces::Resp3Frame;
@@ -38,9 +38,9 @@ impl<C: Clients> Nodes for FredEngine<C> {
             }
             Node::Serving(slot) => (None, ClusterHash::Custom(*slot)),
         };
-        // Of one client, whose commands keep their order.
+        // All through one client, which keeps the order of commands.
         let (client, pins) = (self.clients().next(), self.pinned_to(server));
-        // fred writes them in the order in which they are first polled, which is this one.
+        // fred writes commands in the order of their first poll, which is this one.
         let replies = join_all(commands.iter().map(|words| {
             let (name, arguments) = split(words);
             let command = CustomCommand::new(name, hash.clone(), false);
@@ -55,7 +55,7 @@ impl<C: Clients> Nodes for FredEngine<C> {
     }
 }
 
-/// Returns the name of a command, and its other words.
+/// Returns the name of a command, and its arguments.
 fn split(command: &Command) -> (String, Vec<Value>) {
     let mut words = command.words().iter();
     let name = words.next().map(Vec::as_slice).unwrap_or_default();

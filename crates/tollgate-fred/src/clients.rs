@@ -1,4 +1,4 @@
-//! What fred offers to send commands through: a client, or a pool of them.
+//! `Clients`: a client of fred, or a pool of them.
 
 use std::slice;
 
@@ -6,12 +6,13 @@ use fred::clients::{Client, Pool};
 
 /// What a [`FredStore`](crate::FredStore) sends its commands through: [`Client`] or [`Pool`].
 ///
-/// Each is centralized, behind Sentinels, or a cluster's, as its own configuration says.
+/// Its configuration says whether it connects to one server, to a primary behind Sentinels, or to a
+/// cluster.
 pub trait Clients: sealed::Sealed + Clone + Send + Sync + 'static {
     /// Returns all clients, at least one.
     fn all(&self) -> &[Client];
 
-    /// Returns the client to send the next command through, a connected one if there is any.
+    /// Returns the client to send the next command through, preferably a connected one.
     fn next(&self) -> &Client;
 }
 

@@ -1,4 +1,4 @@
-//! Connections that are a store's own, with the settings that a rate limiter needs.
+//! Connections that a store makes itself, with settings for a rate limiter.
 
 use std::future;
 use std::pin::pin;
@@ -24,20 +24,20 @@ use crate::store::{FredStore, follows_nothing};
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 impl FredStore<Client> {
-    /// Connects to `url` and returns a store on it, with the default [`Options`] and the settings
-    /// that a rate limiter needs.
+    /// Connects to `url` and returns a store on it, with the default [`Options`] and settings for a
+    /// rate limiter.
     ///
-    /// `url` is as fred takes it: `redis://host:port`, `redis-cluster://host:port?node=host:port`
-    /// or `redis-sentinel://host:port?sentinelServiceName=name`, with `rediss` for TLS.
-    /// With `rediss`, the system says which authorities are trusted; for others, and for a
-    /// certificate of your own, see [`settings::builder`].
-    /// The connections end when the store is dropped, or this future is.
+    /// `url` is `redis://host:port`, `redis-cluster://host:port?node=host:port` or
+    /// `redis-sentinel://host:port?sentinelServiceName=name`, as in fred, with `rediss` for TLS.
+    /// TLS trusts the certificate authorities that the system trusts. For others, and for a client
+    /// certificate, see [`settings::builder`]. Dropping the store, or this future, ends the
+    /// connections.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if `url` is none, the server refuses its user or password, or a
-    /// certificate is refused; [`ErrorKind::Unavailable`] if there is no server, or no Sentinel that
-    /// lets this client in, for a reason that fred does not tell.
+    /// [`ErrorKind::Misconfigured`] if `url` is not valid, the server refuses its user or password,
+    /// or a certificate is refused; [`ErrorKind::Unavailable`] if the server cannot be reached, or
+    /// if no Sentinel accepts this client, for which fred gives no reason.
     ///
     /// # Examples
     ///
@@ -53,7 +53,7 @@ impl FredStore<Client> {
         Self::builder().connect(url).await
     }
 
-    /// Returns what sets up a store and connects it.
+    /// Returns a builder that sets up a store and connects it.
     pub fn builder() -> FredStoreBuilder {
         FredStoreBuilder(Ok(Options::new()))
     }
@@ -61,8 +61,8 @@ impl FredStore<Client> {
 
 /// Sets up a [`FredStore`], and connects it.
 ///
-/// What is not set is as in [`Options::new`]. What is set wrongly is an error of the method that
-/// connects.
+/// Unset options are as in [`Options::new`]. The method that connects returns an error if an option
+/// is not valid.
 ///
 /// # Examples
 ///
@@ -84,40 +84,40 @@ impl FredStore<Client> {
 pub struct FredStoreBuilder(Result<Options, StoreError>);
 
 impl FredStoreBuilder {
-    /// Sets everything that [`Options`] hold, in place of what was set before.
+    /// Sets all [`Options`], in place of those set before.
     pub fn options(self, options: Options) -> Self {
         Self(Ok(options))
     }
 
-    /// Sets what every key begins with, so that several uses of one server keep apart: 1 to 64
-    /// ASCII letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
+    /// Sets the prefix of every key, so that several programs can share a server: 1 to 64 ASCII
+    /// letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
     pub fn prefix(self, prefix: &str) -> Self {
         Self(self.0.and_then(|options| options.with_prefix(prefix)))
     }
 
-    /// Sets how long a decision may take, with everything that belongs to it. The default is
-    /// 500 ms.
+    /// Sets how long a decision may take, including loading scripts and following redirections. The
+    /// default is 500 ms.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self(self.0.map(|options| options.with_deadline(deadline)))
     }
 
-    /// Sets whose clock decides. The default is the server's.
+    /// Sets which clock decides. The default is the server's.
     pub fn clock(self, clock: Clock) -> Self {
         Self(self.0.map(|options| options.with_clock(clock)))
     }
 
-    /// Sets how much longer than it is needed a state is kept that was written at a caller's
-    /// instant, as [`Options::with_caller_slack`] explains. The default is ten minutes.
+    /// Sets the extra TTL of states written at a caller's instant; see
+    /// [`Options::with_caller_slack`]. The default is ten minutes.
     pub fn caller_slack(self, slack: Duration) -> Self {
         Self(self.0.map(|options| options.with_caller_slack(slack)))
     }
 
-    /// Hashes every key with `secret`, as [`Options::with_hashed_keys`] explains.
+    /// Hashes every key with `secret`; see [`Options::with_hashed_keys`].
     pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
         Self(self.0.map(|options| options.with_hashed_keys(secret)))
     }
 
-    /// Hashes long keys with `secret`, as [`Options::with_hashed_long_keys`] explains.
+    /// Hashes long keys with `secret`; see [`Options::with_hashed_long_keys`].
     pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
         Self(self.0.map(|options| options.with_hashed_long_keys(secret)))
     }
@@ -126,34 +126,35 @@ impl FredStoreBuilder {
     ///
     /// # Errors
     ///
-    /// As [`FredStore::connect`]; [`ErrorKind::Misconfigured`] if this was set up wrongly.
+    /// The same as [`FredStore::connect`], and [`ErrorKind::Misconfigured`] if an option is not
+    /// valid.
     pub async fn connect(self, url: &str) -> Result<FredStore, StoreError> {
         let options = self.0?;
         let builder = settings::builder(url, &options)?;
         Self(Ok(options)).connect_with(&builder).await
     }
 
-    /// Connects to `url`, `size` times.
+    /// Connects a pool of `size` clients to `url`, and returns a store on it.
     ///
-    /// One client carries all calls of a process at once; two gain little, and more gain nothing
-    /// that has been measured.
+    /// One client carries all calls of a process at once. Two gain little, and more gained nothing
+    /// in measurements.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect); [`ErrorKind::Misconfigured`] if `size` is 0.
+    /// The same as [`connect`](Self::connect), and [`ErrorKind::Misconfigured`] if `size` is 0.
     pub async fn connect_pool(self, url: &str, size: usize) -> Result<FredStore<Pool>, StoreError> {
         let options = self.0?;
         let builder = settings::builder(url, &options)?;
         open(builder.build_pool(size).map_err(refused)?, options).await
     }
 
-    /// Connects what `builder` builds.
+    /// Connects the client that `builder` builds, and returns a store on it.
     ///
-    /// `builder` is to come from [`settings::builder`], which shows how to add certificates.
+    /// `builder` should come from [`settings::builder`], which shows how to add certificates.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect), and as [`FredStore::new`].
+    /// The same as [`connect`](Self::connect) and [`FredStore::new`].
     pub async fn connect_with(self, builder: &Builder) -> Result<FredStore, StoreError> {
         let options = self.0?;
         let client = builder.build().map_err(refused)?;
@@ -162,15 +163,15 @@ impl FredStoreBuilder {
     }
 }
 
-/// A client's task, which is started again when it stops by itself, and ends with this.
+/// The task of a client, which is restarted when it stops by itself, and ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection(JoinHandle<()>);
 
 impl Connection {
     async fn open(client: &Client) -> Result<Self, Error> {
-        // Not `init`: were this future dropped while that waits, fred's task would go on for ever.
+        // Not `init`: if this future were dropped while it waits, fred's task would go on forever.
         let mut connected = pin!(client.wait_for_connect());
-        // It hears only of what happens from here on.
+        // Poll it before connecting, because it only sees what happens after its first poll.
         let first = future::poll_fn(|context| Poll::Ready(connected.as_mut().poll(context))).await;
         let task = Task(client.connect());
         match first {
@@ -187,7 +188,7 @@ impl Drop for Connection {
     }
 }
 
-/// fred's task, which would go on without anyone to wait for it.
+/// fred's task, which ends when this is dropped.
 struct Task(ConnectHandle);
 
 impl Drop for Task {
@@ -198,8 +199,8 @@ impl Drop for Task {
 
 /// Keeps `client` running until someone calls its `quit`.
 ///
-/// fred's task ends on some failures that pass, such as a queue that is full at the moment when
-/// the connection is lost, and then nothing would connect the client again.
+/// fred's task ends on some passing failures, such as a full queue at the moment when the
+/// connection is lost. Nothing would connect the client again then.
 async fn keep(client: Client, mut task: Task) {
     loop {
         match (&mut task.0).await {
@@ -221,11 +222,10 @@ async fn open<C: Clients>(clients: C, options: Options) -> Result<FredStore<C>, 
     Ok(FredStore::of(clients, options, connections))
 }
 
-/// What fred says of what went wrong.
+/// Phrases in fred's errors, and what each means.
 ///
-/// It is looked for in the details: fred has one kind of error for all that goes wrong with
-/// Sentinels and what is behind them, and another for all that goes wrong with sockets, TLS
-/// included.
+/// We search the details because fred has one kind of error for all problems with Sentinels and the
+/// servers behind them, and another for all problems with sockets, including TLS.
 const WORDS: [(&str, NoConnection); 8] = [
     ("InvalidCertificate", NoConnection::UntrustedCertificate),
     ("AlertReceived", NoConnection::AlertedTls),
@@ -237,7 +237,7 @@ const WORDS: [(&str, NoConnection); 8] = [
     ("UnexpectedEof", NoConnection::NotGreeted),
 ];
 
-/// Returns what to tell a caller for whom no connection was opened.
+/// Returns the store error for an error of connecting.
 pub(crate) fn refused(error: Error) -> StoreError {
     let other = match error.kind() {
         FredErrorKind::Auth => NoConnection::WrongPassword,

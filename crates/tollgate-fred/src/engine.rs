@@ -1,4 +1,4 @@
-//! Moves bytes through fred: each command is written once, and its reply is taken as it came.
+//! `FredEngine`: sends the commands of a store through fred, each of them once.
 
 use std::future;
 use std::time::{Duration, SystemTime};
@@ -15,11 +15,12 @@ use tollgate_core::wire::{Call, Engine, Failure};
 use crate::clients::Clients;
 use crate::failure;
 
-/// fred's own timeout comes this much before the deadline, so that it, and not the deadline, ends
-/// the call: only then does fred drop a command that it has not written yet.
+/// How long before the deadline fred's own timeout fires. Only that makes fred drop a command that
+/// it has not written yet.
 const MARGIN: Duration = Duration::from_millis(2);
-/// How long to wait before a call is sent again that the server has refused because the key is on
-/// its way to another node. The routes are new by then: fred reads them before it tells of `MOVED`.
+/// The first pause before a call is sent again because its key is moving to another node; each
+/// further one is twice as long. fred knows the new routes by then: it reads them before it reports
+/// a `MOVED`.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(32);
 
@@ -27,9 +28,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(32);
 pub(crate) struct FredEngine<C> {
     clients: C,
     is_clustered: bool,
-    /// What is asked of fred for each command, whatever the client's own configuration says.
+    /// The options of each command, which override the client's own configuration.
     pins: Pins,
-    /// How long a call may go after a key that is on its way.
+    /// How long a call is sent again while its key is moving.
     patience: Duration,
 }
 
@@ -42,8 +43,8 @@ impl<C: Clients> FredEngine<C> {
             is_clustered: clients.all().iter().any(ClientLike::is_clustered),
             clients,
             pins: Pins {
-                // One write, ever: in a cluster, fred would write a command again whose connection
-                // it has closed, even if it is to fail fast.
+                // Write once: in a cluster, fred would write a command again after it closed the
+                // connection, even with `fail_fast`.
                 max_attempts: Some(1),
                 fail_fast: true,
                 timeout: Some(timeout),
@@ -57,7 +58,7 @@ impl<C: Clients> FredEngine<C> {
         &self.clients
     }
 
-    /// Sends a command about `key`, again only where the server has said that it did not run it.
+    /// Sends a command about `key`, and again only if the server said that it did not run it.
     async fn send(
         &self,
         name: &'static str,
@@ -92,7 +93,7 @@ impl<C: Clients> FredEngine<C> {
         send_once(self.clients.next(), &self.pins, command, arguments).await
     }
 
-    /// Returns what is asked of fred for each command that is to go to `server`.
+    /// Returns the options of a command for `server`.
     pub(crate) fn pinned_to(&self, server: Option<Server>) -> Pins {
         let mut pins = self.pins.clone();
         pins.cluster_node = server;
@@ -107,12 +108,12 @@ pub(crate) async fn send_once(
     command: CustomCommand,
     arguments: Vec<Value>,
 ) -> Result<Resp3Frame, Failure> {
-    // Raw, since fred's own decoding mixes the server's errors with those of the client. What
-    // is an error here is never the server's answer to this very command.
+    // Raw, because fred's decoding mixes the server's errors with those of the client. An `Err`
+    // here is never the server's answer to this command.
     let client = client.with_options(pins);
     match client.custom_raw(command, arguments).await {
         Ok(frame) => failure::reply(frame),
-        // The deadline is about to say so.
+        // The deadline is near, and reports it.
         Err(error) if failure::is_timeout(&error) => future::pending().await,
         Err(error) => Err(failure::no_reply(error)),
     }
@@ -135,7 +136,7 @@ impl<C: Clients> Engine for FredEngine<C> {
     }
 
     async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
-        // Where the keys are, the script will be sent; another node learns it when it is asked.
+        // Load it where the call goes, by its keys; other nodes get the script when they need it.
         let text = Value::from_static_str(call.script().text());
         let arguments = vec![Value::from_static_str("LOAD"), text];
         self.send("SCRIPT", &call.keys()[0], arguments).await?;

@@ -1,14 +1,14 @@
-//! What fred's errors prove about a command: that it was not sent, that it was refused, or nothing.
+//! Turns fred's errors into failures: not sent, refused by the server, or unknown.
 
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::Resp3Frame;
 use tollgate_core::wire::Failure;
 
-/// What fred says only before it has written a command.
+/// Errors that fred returns only before it has written a command.
 ///
-/// Each is made in one place of fred alone: its check whether the client is connected, its queue
-/// when that is full or closed or is emptied, its search for a connection, and its check whether
-/// the connection is blocked.
+/// Each comes from one place in fred: the check whether the client is connected; the queue, when it
+/// is full, closed or emptied; the search for a connection; and the check whether the connection is
+/// blocked.
 const NOT_SENT: [(ErrorKind, &str); 6] = [
     (ErrorKind::Backpressure, "Max in-flight commands reached."),
     (ErrorKind::Canceled, "Canceled."),
@@ -20,12 +20,12 @@ const NOT_SENT: [(ErrorKind, &str); 6] = [
     (ErrorKind::Unknown, "Failed to route command."),
     (ErrorKind::Unknown, "Failed to send command to router."),
 ];
-/// What fred says instead of `MOVED` and `ASK` once it may not follow them.
+/// The error that fred returns for `MOVED` and `ASK` when it may not follow them.
 const REDIRECTED: (ErrorKind, &str) = (ErrorKind::Routing, "Too many redirections.");
-/// The code of the answer that a call is best served by for [`REDIRECTED`], which hides the line.
+/// The error code that we report for [`REDIRECTED`], because fred hides the server's own.
 const ON_ITS_WAY: &str = "TRYAGAIN";
 
-/// Returns the reply to a command, or the error that the server answered it with.
+/// Returns the reply to a command, or the server's error.
 pub(crate) fn reply(frame: Resp3Frame) -> Result<Resp3Frame, Failure> {
     let line = match frame {
         Resp3Frame::SimpleError { data, .. } => data.to_string(),
@@ -35,7 +35,7 @@ pub(crate) fn reply(frame: Resp3Frame) -> Result<Resp3Frame, Failure> {
     Err(refused(line))
 }
 
-/// Returns what it means that fred has no reply to a command.
+/// Returns the failure for a command to which fred has no reply.
 pub(crate) fn no_reply(error: Error) -> Failure {
     let is =
         |(kind, details): &(ErrorKind, &str)| error.kind() == kind && error.details() == *details;
@@ -47,21 +47,21 @@ pub(crate) fn no_reply(error: Error) -> Failure {
         return Failure::not_sent(error);
     }
     match error.kind() {
-        // All commands of the connection get this when it brings what is no reply to any.
+        // All commands of a connection get this when it brings a reply that fred cannot assign.
         ErrorKind::Protocol | ErrorKind::Parse => Failure::malformed(error),
-        // Also what looks like the server's word, such as CLUSTERDOWN: fred closes a connection
-        // that brings it, and gives it to every command that waits there, run or not.
+        // Also errors that look like the server's, such as CLUSTERDOWN: fred closes the connection
+        // that brings one, and returns it for every command that waits there, run or not.
         _ => Failure::lost(error),
     }
 }
 
-/// Returns that a reply has another type than `expected`.
+/// Returns the failure for a reply of another type than `expected`.
 pub(crate) fn wrong_type(expected: &str, frame: &Resp3Frame) -> Failure {
     let details = format!("expected {expected}, found {:?}", frame_kind(frame));
     Failure::malformed(Error::new(ErrorKind::Parse, details))
 }
 
-/// Returns whether the server refused a command because its keys are elsewhere, or about to be.
+/// Returns whether the server refused a command because its keys are, or are moving, elsewhere.
 pub(crate) fn is_on_its_way(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { line, .. } if line.starts_with(ON_ITS_WAY))
 }

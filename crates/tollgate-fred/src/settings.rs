@@ -1,4 +1,4 @@
-//! The settings of fred that a rate limiter needs, for clients that are not the store's own.
+//! Settings of fred for a rate limiter, for clients of your own.
 
 use std::time::Duration;
 
@@ -11,23 +11,22 @@ use tollgate_core::{ErrorKind, StoreError};
 
 use crate::connect::refused;
 
-/// How long opening a connection may take, and each command of fred's own.
+/// How long connecting may take, and each command that fred sends by itself.
 const SETUP: Duration = Duration::from_secs(1);
 /// How many commands may wait to be written before the next is refused.
 const WAITING: usize = 10_000;
-/// How long a connection may be silent, in deadlines, while it owes replies.
+/// How long a connection that owes replies may be silent, in deadlines.
 const SILENT_DEADLINES: u32 = 4;
-/// The longest silence that can be set: Linux takes `TCP_USER_TIMEOUT` in milliseconds, as a signed
-/// number of 32 bits.
+/// The longest silence that can be set: on Linux, `TCP_USER_TIMEOUT` is a signed 32-bit number of
+/// milliseconds.
 const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 
-/// Returns what builds a client or a pool on `url` that serves a store with `options`.
+/// Returns a builder of fred for a client or a pool on `url`, set up for a store with `options`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Misconfigured`] if `url` is not one that fred takes, or if it asks for TLS and this
-/// program was built without: fred would connect without it too, and send the password for all to
-/// read.
+/// [`ErrorKind::Misconfigured`] if fred does not accept `url`, or if it asks for TLS and this
+/// program was built without: fred would connect in the clear, and send the password in it.
 ///
 /// # Examples
 ///
@@ -39,7 +38,7 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 /// # Ok::<(), tollgate_core::StoreError>(())
 /// ```
 ///
-/// With TLS and an authority that the system does not know, here through `rustls`:
+/// With TLS and a certificate authority that the system does not know, here through `rustls`:
 ///
 /// ```no_run
 /// # #[cfg(any(feature = "enable-rustls", feature = "enable-rustls-ring"))]
@@ -73,13 +72,13 @@ pub fn builder(url: &str, options: &Options) -> Result<Builder, StoreError> {
     let mut builder = Builder::from_config(config);
     builder
         .with_connection_config(|connection| set_up(connection, deadline))
-        // For what else the client is used: the store sets it for each of its own calls.
+        // For other uses of the client: the store sets a timeout for each of its own calls.
         .with_performance_config(|performance| performance.default_command_timeout = deadline)
         .set_policy(ReconnectPolicy::new_exponential(0, 50, 1_000, 2));
     Ok(builder)
 }
 
-/// Fails if `url` asks for TLS and there will be none.
+/// Fails if `url` asks for TLS and the client would not use it.
 fn is_kept(url: &str, uses_tls: bool) -> Result<(), StoreError> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     let server = scheme.split(['-', '+']).next().unwrap_or_default();
@@ -104,7 +103,7 @@ fn set_up(connection: &mut ConnectionConfig, deadline: Duration) {
     connection.tcp.nodelay = Some(true);
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     {
-        // fred counts silence from its last write, so to it a busy connection is never silent.
+        // fred measures silence from its last write, so it never finds a busy connection silent.
         connection.tcp.user_timeout = Some(silence);
     }
     connection.unresponsive.max_timeout = Some(silence);

@@ -1,4 +1,4 @@
-//! The store: what core makes of an engine, on fred's clients.
+//! `FredStore`: a store on Redis or Valkey through fred.
 
 use async_trait::async_trait;
 use fred::clients::Client;
@@ -12,26 +12,26 @@ use crate::engine::FredEngine;
 
 /// A [`Store`] on Redis or Valkey, through fred's [`Client`] or [`Pool`](fred::clients::Pool).
 ///
-/// Each call is one `EVALSHA`, written once, whatever the client's own settings say: a call whose
-/// outcome is not known is reported as such, never sent again.
+/// Each call is one `EVALSHA`, written once, whatever the client's own settings are. A call whose
+/// outcome is unknown fails with [`ErrorKind::Unknown`], and is never sent again.
 #[derive(Debug)]
 pub struct FredStore<C = Client> {
     store: WireStore<FredEngine<C>>,
-    /// The connections that are this store's own, and end with it.
+    /// The connections that this store made, which end with it.
     _connections: Vec<Connection>,
 }
 
 impl<C: Clients> FredStore<C> {
     /// Returns a store that sends its commands through `clients`, with the default [`Options`].
     ///
-    /// The caller connects them, and keeps them connected.
+    /// The caller connects `clients`, and keeps them connected.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if they are a cluster's and `max_redirections` of their
-    /// `ConnectionConfig` is not 0. fred follows `ASK` on a connection that others use, so that
-    /// their replies can get mixed up, and its client stops for good where it may not write a
-    /// command twice.
+    /// [`ErrorKind::Misconfigured`] if `clients` are for a cluster and `max_redirections` of their
+    /// `ConnectionConfig` is not 0. fred follows `ASK` on a connection that other calls use, which
+    /// can mix up their replies. Where it may not write a command twice, its client stops for good
+    /// instead.
     ///
     /// # Examples
     ///
@@ -51,11 +51,11 @@ impl<C: Clients> FredStore<C> {
         Self::with_options(clients, Options::default())
     }
 
-    /// Returns a store that sends its commands through `clients`.
+    /// Returns a store like [`new`](Self::new), with `options`.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The same as [`new`](Self::new).
     pub fn with_options(clients: C, options: Options) -> Result<Self, StoreError> {
         follows_nothing(&clients)?;
         Ok(Self::of(clients, options, Vec::new()))
@@ -69,17 +69,17 @@ impl<C: Clients> FredStore<C> {
         }
     }
 
-    /// Returns what core makes of the clients.
+    /// Returns the store of core that this wraps.
     pub(crate) fn wire(&self) -> &WireStore<FredEngine<C>> {
         &self.store
     }
 
-    /// Returns what this store sends its commands through.
+    /// Returns the clients of this store.
     pub fn clients(&self) -> &C {
         self.store.engine().clients()
     }
 
-    /// Returns how keys are named, time is told, and how long a decision may take.
+    /// Returns the options: key prefix, clock and deadline.
     pub fn options(&self) -> &Options {
         self.store.options()
     }
@@ -101,7 +101,7 @@ impl<C: Clients> Store for FredStore<C> {
     }
 }
 
-/// Fails if fred would follow redirections.
+/// Fails if fred would follow redirections by itself.
 pub(crate) fn follows_nothing(clients: &impl Clients) -> Result<(), StoreError> {
     let follows =
         |client: &Client| client.is_clustered() && client.connection_config().max_redirections != 0;

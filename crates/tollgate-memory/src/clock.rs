@@ -1,4 +1,4 @@
-//! Where a store's time comes from.
+//! The clocks of a store: `SystemClock`, and `ManualClock` for tests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,31 +9,32 @@ use tollgate_core::Timestamp;
 
 use crate::counter::{Counter, TimeStampCounter, nanos_since};
 
-/// Tells the time.
+/// A source of the current time for a [`MemoryStore`](crate::MemoryStore).
 pub trait Clock: Send + Sync + 'static {
-    /// Returns the current instant. Called with a part of the store locked: it must not call the
-    /// store.
+    /// Returns the current instant.
+    ///
+    /// The store calls this while it holds a lock, so it must not call the store.
     fn now(&self) -> Timestamp;
 }
 
-/// The system's time when it was made, and the time that has passed since.
+/// A clock that starts at the system's time and never steps back.
 ///
-/// It runs as [`Instant`] does, and like that it never steps back, from one thread to another
-/// either. It does not follow adjustments of the system clock: limits within one process need even
-/// time, not the right time of day. So aligned windows drift from the wall clock as the machine's
+/// It runs as [`Instant`] does, so no reading on any thread is earlier than a previous one. It
+/// ignores later adjustments of the system clock: within one process, even time matters more than
+/// the right time of day. Aligned windows therefore drift from the wall clock as the machine's
 /// timer does, and may fall behind it while the machine sleeps.
 ///
-/// On Linux on x86-64, where the system takes its own time from the processor's time stamp
-/// counter, most readings are of that counter, which costs a third of [`Instant::now`]. The two
-/// are compared about every millisecond, so a reading is at most a microsecond off. Elsewhere
-/// every reading is of [`Instant`].
+/// On x86-64 Linux that uses the processor's time stamp counter as its clock source, most readings
+/// come from that counter, at a third of the cost of [`Instant::now`]. The clock compares the two
+/// about every millisecond, so a reading is off by at most a microsecond. Elsewhere every reading
+/// comes from [`Instant`].
 #[derive(Clone)]
 pub struct SystemClock {
     passed: Passed,
     origin_us: u64,
 }
 
-/// What tells the nanoseconds that have passed.
+/// The source of the nanoseconds since the clock was made.
 #[derive(Clone)]
 enum Passed {
     Counter(Arc<Counter<TimeStampCounter>>),
@@ -43,7 +44,7 @@ enum Passed {
 impl SystemClock {
     /// Returns a clock that starts at the system's time.
     ///
-    /// A system clock that is set before 1970 or after 2255 is taken as the nearest of those.
+    /// A system clock set before 1970 or after 2255 counts as the nearest of those.
     #[must_use]
     pub fn new() -> Self {
         let origin = Instant::now();
@@ -61,9 +62,10 @@ impl SystemClock {
         }
     }
 
-    /// Returns the current instant, perhaps as it was before earlier instructions have finished.
+    /// Returns the current instant, but may read the clock before earlier instructions have
+    /// finished.
     ///
-    /// For a caller that needs no more than that it is cheaper than [`Clock::now`].
+    /// Cheaper than [`Clock::now`].
     #[inline(always)]
     fn early_now(&self) -> Timestamp {
         self.after(match &self.passed {
@@ -100,7 +102,7 @@ impl fmt::Debug for SystemClock {
     }
 }
 
-/// A clock that moves only when it is told to, for tests. Clones tell the same time.
+/// A clock for tests that moves only when you set or advance it. Clones share one time.
 ///
 /// # Examples
 ///
@@ -124,13 +126,13 @@ impl fmt::Debug for SystemClock {
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// Returns a clock that stands at a fixed instant in 2020.
+    /// Returns a clock set to a fixed instant in 2020.
     #[must_use]
     pub fn new() -> Self {
         Self::at(Timestamp::saturating_from_micros(1_600_000_000_000_000))
     }
 
-    /// Returns a clock that stands at `now`.
+    /// Returns a clock set to `now`.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
         Self(Arc::new(AtomicU64::new(now.as_micros())))
@@ -147,7 +149,7 @@ impl ManualClock {
             let now = Timestamp::saturating_from_micros(micros);
             Some(now.saturating_add(by).as_micros())
         };
-        // The closure never declines, so this always stores.
+        // The closure always returns `Some`, so this always stores.
         let _ = self
             .0
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
@@ -166,7 +168,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// The clock of a store, without a virtual call for the usual one.
+/// The clock of a store; avoids a virtual call for [`SystemClock`].
 pub(crate) enum Source {
     System(SystemClock),
     Other(Arc<dyn Clock>),
@@ -181,7 +183,7 @@ impl Source {
         }
     }
 
-    /// Returns the current instant, or one that was current some nanoseconds ago.
+    /// Returns the current instant, or one from a few nanoseconds ago.
     #[inline]
     pub(crate) fn early_now(&self) -> Timestamp {
         match self {

@@ -1,4 +1,4 @@
-//! Decisions about several keys at once, in several shards.
+//! Decides requests with several checks, whose states may be in several shards.
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
@@ -9,18 +9,18 @@ use crate::probe::{KeyHasher, Probe};
 use crate::shard::{Entry, Shard};
 use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
 
-/// Checks that are decided without allocating.
+/// Requests with up to this many checks are decided without allocating.
 const INLINE: usize = 4;
 
-/// The shards of a request, locked.
+/// The locked shards of a request.
 struct Locked<'s, 'r, 'k> {
-    /// What to search for, for each check.
+    /// One probe for each check.
     probes: &'r [Probe<'r, 'k>],
     hasher: &'s KeyHasher,
-    /// Each shard once, in order of its number: every thread locks in that order, so no two
-    /// threads can each hold what the other waits for.
+    /// Each shard once, in ascending order. All threads lock in this order, so they cannot
+    /// deadlock.
     shards: SmallVec<[MutexGuard<'s, Shard>; INLINE]>,
-    /// In which of `shards` each check is.
+    /// For each check, the index of its shard in `shards`.
     places: SmallVec<[usize; INLINE]>,
 }
 
@@ -41,8 +41,9 @@ impl MemoryStore {
             let new: SmallVec<[usize; INLINE]> = (0..probes.len())
                 .filter(|&index| locked.entry(index).is_none())
                 .collect();
-            // States that are held know if they were changed since. Any other may have just been
-            // dropped, at an instant that must not be later than this one: it is read once more.
+            // A stored state remembers the instant of its last change, so an early reading is fine.
+            // For a new key, another thread may just have removed an expired state. Its reading
+            // must not be later than ours, so we read the clock again with the locks held.
             let now = if new.is_empty() {
                 early
             } else {
@@ -63,7 +64,8 @@ impl MemoryStore {
                 return Ok(decision);
             }
             drop(locked);
-            // Where there is no room, another call may have taken the last places with these keys.
+            // If there was no room, another call may have used the last of it to insert these keys:
+            // look once more.
             if !has_room {
                 break;
             }
@@ -81,7 +83,7 @@ impl MemoryStore {
         let mut numbers: SmallVec<[usize; INLINE]> = probes.iter().map(number).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        // Every number is there: the list was made of them.
+        // `numbers` has the shard of every probe, so the search always finds it.
         let place = |probe| numbers.partition_point(|&other| other < number(probe));
         Locked {
             places: probes.iter().map(place).collect(),

@@ -1,41 +1,41 @@
-//! A cycle counter that is compared with the system's monotonic clock again and again.
+//! `Counter`: nanoseconds from a cycle counter that is regularly compared with the monotonic clock.
 //!
-//! Reading a processor's cycle counter costs a third of what the monotonic clock costs, but its
-//! rate is not known. Measuring the rate once, at the start, is not good enough: a thread that is
-//! preempted between the two readings of a comparison measures a wrong rate, and keeps it for ever.
+//! Reading a processor's cycle counter costs a third of reading the monotonic clock, but its rate
+//! is unknown. Measuring the rate once, at the start, is not enough: a thread that is preempted
+//! between the two readings of a comparison measures a wrong rate, and would keep it forever.
 //!
-//! So the counter only fills in the time between readings of the monotonic clock, which are at
-//! most [`SPAN`] ticks apart: about a millisecond. After that the next caller reads the monotonic
-//! clock, and its reading is where the next stretch starts. An error never lasts, and never adds
-//! up. A comparison that took too long is thrown away.
+//! So time is divided into stretches of at most [`SPAN`] ticks, about a millisecond. Each stretch
+//! starts at a reading of the monotonic clock, and only readings within it come from the counter.
+//! Errors therefore neither last nor add up. A comparison that took too long is thrown away.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
-/// For how many ticks the counter is used after a comparison: 0.4 ms at 5 GHz, 2 ms at 1 GHz.
+/// The ticks for which the counter is used after a comparison: 0.4 ms at 5 GHz, 2 ms at 1 GHz.
 const SPAN: u64 = 1 << 21;
 
-/// The ticks that a comparison may take. It usually takes 100 to 300; a preemption takes more.
+/// The most ticks a comparison may take. It usually takes 100 to 300; with a preemption, more.
 const LONGEST_COMPARISON: u64 = 1 << 10;
 
-/// The least time over which a rate is measured. Both ends are known to [`LONGEST_COMPARISON`].
+/// The shortest time over which a rate is measured. Both ends are exact to [`LONGEST_COMPARISON`].
 const LEAST_MEASURED_NS: u64 = 10_000_000;
 
-/// Two rates measured one after the other agree if they differ by less than one part in 2^12.
+/// Two successive measured rates agree if they differ by less than one part in 2^12.
 const AGREEMENT_BITS: u32 = 12;
 
-/// Rates are in units of 2^-32 nanoseconds a tick.
+/// Rates are in units of 2^-32 nanoseconds per tick.
 const RATE_BITS: u32 = 32;
 
-/// Counters slower than 250 MHz are not used: `SPAN` would be long, and products could overflow.
+/// Counters slower than 250 MHz are not used: a `SPAN` would take long, and products could
+/// overflow.
 const LARGEST_RATE: u64 = 4 << RATE_BITS;
 
-/// The rate of a counter that stands still, or was not measured yet; it agrees with no other.
+/// The rate of a counter that stands still or has not been measured yet; it agrees with no rate.
 const NO_RATE: u64 = u64::MAX;
 
-/// A cycle counter, and the monotonic clock that it is compared with.
+/// A cycle counter and the monotonic clock to compare it with.
 pub(crate) trait Hardware {
     /// Reads the counter. The processor may do so before it has finished earlier instructions.
     fn ticks(&self) -> u64;
@@ -43,24 +43,23 @@ pub(crate) trait Hardware {
     /// Reads the counter after all earlier instructions.
     fn ordered_ticks(&self) -> u64;
 
-    /// Returns the nanoseconds since a fixed instant, by the monotonic clock.
+    /// Returns the monotonic clock's nanoseconds since a fixed instant.
     fn nanos(&self) -> u64;
 }
 
-/// Tells the nanoseconds of the monotonic clock, mostly from the counter.
+/// Returns nanoseconds of the monotonic clock, mostly by reading the cycle counter.
 ///
-/// Readers are lock-free, and a reading is never less than one that was returned before, to this
-/// or another thread:
+/// Readers are lock-free. No reading is ever less than an earlier one, on any thread:
 ///
 /// - A stretch is used for [`SPAN`] ticks only, and the next one starts after that.
-/// - `floor` holds what the next stretch must not fall behind: the end of the last one, and every
-///   reading of the monotonic clock that was returned in between.
+/// - `floor` is a lower bound for the next stretch: the end of the last one, and every reading of
+///   the monotonic clock returned in between.
 ///
-/// If the counter runs ahead of the monotonic clock, time stands still at the end of a stretch
-/// for as long (nanoseconds); if it falls behind, time moves forward by as much.
+/// If the counter runs ahead of the monotonic clock, time stands still at the end of a stretch for
+/// that long (nanoseconds); if it falls behind, time jumps forward by as much.
 #[repr(C, align(64))]
 pub(crate) struct Counter<H> {
-    /// Odd while the stretch is being written.
+    /// Odd while a thread is writing the stretch.
     version: AtomicU64,
     start: AtomicU64,
     span: AtomicU64,
@@ -68,20 +67,20 @@ pub(crate) struct Counter<H> {
     rate: AtomicU64,
     floor: AtomicU64,
     hardware: H,
-    /// Whoever holds it compares the counter; everybody else reads the monotonic clock meanwhile.
+    /// The holder compares the counter; meanwhile all other threads read the monotonic clock.
     measured: Mutex<Measured>,
 }
 
-/// A stretch of time that the counter tells.
+/// A period during which time is read from the counter.
 #[derive(Clone, Copy)]
 struct Stretch {
     /// The first tick.
     start: u64,
-    /// How many ticks it is long. A stretch of none stands for a counter that cannot be used.
+    /// The length in ticks; 0 if the counter cannot be used.
     span: u64,
     /// The time at the first tick.
     nanos: u64,
-    /// In units of 2^-32 nanoseconds a tick.
+    /// In units of 2^-32 nanoseconds per tick.
     rate: u64,
 }
 
@@ -96,14 +95,14 @@ impl Stretch {
         self.nanos + ((self.span * self.rate) >> RATE_BITS)
     }
 
-    /// Returns whether `ticks` were read shortly before this stretch began, by a processor that
-    /// read the counter early.
+    /// Returns whether `ticks` is from shortly before this stretch: the processor read the counter
+    /// early.
     fn begins_after(self, ticks: u64) -> bool {
         self.start.wrapping_sub(ticks) < self.span
     }
 }
 
-/// The last comparison that a rate was measured from.
+/// The last comparison that was used to measure a rate.
 struct Measured {
     ticks: u64,
     nanos: u64,
@@ -112,7 +111,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// Takes a comparison, and returns the rate if the last two measured ones agree.
+    /// Records a comparison, and returns the rate if the last two measurements agree.
     fn rate(&mut self, ticks: u64, nanos: u64) -> Option<u64> {
         let passed = nanos.saturating_sub(self.nanos);
         if passed >= LEAST_MEASURED_NS {
@@ -153,14 +152,14 @@ impl<H: Hardware> Counter<H> {
         }
     }
 
-    /// Returns the time, never less than what was returned before, to any thread.
+    /// Returns the time, which is never less than an earlier reading on any thread.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.read(H::ordered_ticks)
     }
 
-    /// Returns the time at which the processor comes by here, which may be before it has finished
-    /// earlier instructions, such as taking a lock: some nanoseconds earlier than [`Self::now`].
+    /// Returns the time, but may read the counter before earlier instructions, such as taking a
+    /// lock, have finished: a few nanoseconds earlier than [`Self::now`].
     #[inline]
     pub(crate) fn early_now(&self) -> u64 {
         self.read(H::ticks)
@@ -177,7 +176,7 @@ impl<H: Hardware> Counter<H> {
         }
     }
 
-    // Whoever sees a part of a later stretch also sees that the version has changed.
+    // A reader that sees any part of a later stretch also sees a changed version.
     #[inline]
     fn stretch(&self) -> Stretch {
         Stretch {
@@ -188,7 +187,7 @@ impl<H: Hardware> Counter<H> {
         }
     }
 
-    /// Returns whether the stretch that was read since `version` was is one that was written.
+    /// Returns whether a stretch read after `version` is consistent: no write overlapped the read.
     #[inline]
     fn is_whole(&self, version: u64) -> bool {
         (self.version.load(Ordering::Relaxed) ^ version) | (version & 1) == 0
@@ -209,9 +208,10 @@ impl<H: Hardware> Counter<H> {
         self.read_monotonic_clock(stretch.end())
     }
 
-    /// Reads the monotonic clock, and compares the counter with it unless another thread does.
+    /// Reads the monotonic clock, and compares the counter with it unless another thread is doing
+    /// so.
     ///
-    /// What the last stretch told was less than `end`.
+    /// All readings of the last stretch were less than `end`.
     fn read_monotonic_clock(&self, end: u64) -> u64 {
         let nanos = match self.measured.try_lock() {
             Some(mut measured) => self.compare(&mut measured),
@@ -225,7 +225,7 @@ impl<H: Hardware> Counter<H> {
         let before = self.hardware.ordered_ticks();
         let nanos = self.hardware.nanos();
         let after = self.hardware.ordered_ticks();
-        // Another thread has compared them since this one looked.
+        // Another thread has started a new stretch since this one looked.
         if let Some(nanos) = last.at(after) {
             return nanos;
         }
@@ -246,11 +246,11 @@ impl<H: Hardware> Counter<H> {
         nanos.max(last.end())
     }
 
-    /// Replaces the stretch, whose last reading is less than `end`.
+    /// Starts the stretch `next`; all readings of the last one were less than `end`.
     fn publish(&self, end: u64, next: Stretch) {
         self.floor.fetch_max(end, Ordering::Relaxed);
         let version = self.version.load(Ordering::Relaxed);
-        // Whoever sees that the stretch is being written also sees the floor.
+        // A reader that sees the odd version also sees the floor.
         self.version.store(version + 1, Ordering::Release);
         self.start.store(next.start, Ordering::Release);
         self.span.store(next.span, Ordering::Release);
@@ -260,10 +260,10 @@ impl<H: Hardware> Counter<H> {
     }
 }
 
-/// The time stamp counter of x86-64, on a Linux that takes its own time from it.
+/// The time stamp counter of x86-64, if it is Linux's own clock source.
 ///
-/// Linux does so only while the counter has a constant rate and is in step on all processors, and
-/// keeps watching it.
+/// Linux uses it only while its rate is constant and all processors agree on it, and keeps
+/// checking.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) struct TimeStampCounter {
     origin: Instant,
@@ -271,14 +271,14 @@ pub(crate) struct TimeStampCounter {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 impl TimeStampCounter {
-    /// Returns the counter, unless the system does not trust it.
+    /// Returns the counter, if Linux uses it as its clock source.
     pub(crate) fn trusted(origin: Instant) -> Option<Self> {
         let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         let trusted = std::fs::read(source).is_ok_and(|name| Self::is(&name));
         trusted.then_some(Self { origin })
     }
 
-    /// Returns whether this is what Linux calls `source`, the clock it takes its time from.
+    /// Returns whether `source`, the name of Linux's current clock source, is this counter.
     fn is(source: &[u8]) -> bool {
         source.trim_ascii() == b"tsc"
     }
@@ -293,7 +293,7 @@ impl Hardware for TimeStampCounter {
 
     #[inline]
     fn ordered_ticks(&self) -> u64 {
-        // RDTSCP, which waits for earlier instructions.
+        // RDTSCP waits for earlier instructions to finish.
         tick_counter::x86_64_processor_id().0
     }
 
@@ -302,7 +302,7 @@ impl Hardware for TimeStampCounter {
     }
 }
 
-/// No counter: on other systems nothing tells that there is one to be trusted.
+/// No counter: other systems do not say whether it can be trusted.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 pub(crate) enum TimeStampCounter {}
 
@@ -345,18 +345,18 @@ mod tests {
 
     const MILLISECOND: u64 = 1_000_000;
 
-    /// Hardware of which everything is known: reading it is all that makes time pass.
+    /// Simulated hardware with a known true time, which only passes when the hardware is read.
     struct Simulated {
         /// The true nanoseconds.
         nanos: AtomicU64,
-        /// What the counter counts beside its rate.
+        /// Ticks added to those that the rate gives.
         offset: AtomicU64,
-        /// Ticks in 1,000 nanoseconds.
+        /// Ticks per 1,000 nanoseconds.
         rate: AtomicU64,
         random: AtomicU64,
-        /// One of so many readings is followed by a preemption.
+        /// One in this many readings is followed by a preemption; 0 for no preemptions.
         preempted_one_in: u64,
-        /// The nanoseconds that every reading takes; random if there are none.
+        /// The nanoseconds that each reading takes; 0 for random.
         reading_takes: AtomicU64,
     }
 
@@ -372,7 +372,7 @@ mod tests {
             }
         }
 
-        /// Returns hardware that is never preempted, counts `rate` ticks in 1,000 nanoseconds, and
+        /// Returns hardware that is never preempted, counts `rate` ticks per 1,000 nanoseconds, and
         /// takes the same time for every reading.
         fn even(rate: u64, reading_takes: u64) -> Self {
             Self {
@@ -399,7 +399,7 @@ mod tests {
             self.nanos.load(Ordering::Relaxed)
         }
 
-        /// Lets the time of an instruction pass, and now and then that of a preemption.
+        /// Lets one instruction's time pass, and sometimes a preemption's.
         fn work(&self) {
             self.pass(match self.reading_takes.load(Ordering::Relaxed) {
                 0 => 5 + self.random(20),
@@ -425,7 +425,7 @@ mod tests {
 
     impl Hardware for &Simulated {
         fn ticks(&self) -> u64 {
-            // Up to 60 ns before what was done last.
+            // Up to 60 ns before the previous instruction.
             let early = self.random(60) * self.rate.load(Ordering::Relaxed) / 1_000;
             self.ordered_ticks().wrapping_sub(early)
         }
@@ -443,7 +443,7 @@ mod tests {
         }
     }
 
-    /// Reads the counter, and returns by how much the reading is outside the time that it took.
+    /// Reads the counter, and returns how far the reading lies outside the time it took.
     fn error(counter: &Counter<&Simulated>, last: &mut u64) -> u64 {
         let before = counter.hardware.true_nanos();
         let now = counter.now();
@@ -457,7 +457,7 @@ mod tests {
         counter.stretch().span > 0
     }
 
-    /// Returns a counter that is used, and its last reading.
+    /// Returns a counter that has started using its cycle counter, and its last reading.
     fn used(simulated: &Simulated) -> (Counter<&Simulated>, u64) {
         let counter = Counter::new(simulated);
         let mut last = 0;
@@ -486,7 +486,7 @@ mod tests {
                 worst <= 1_000,
                 "{worst} ns, 1 in {preempted_one_in} preempted"
             );
-            // A test of a counter that is hardly ever used would show nothing.
+            // A counter that is hardly ever used would prove nothing.
             assert!(
                 used > 50_000,
                 "{used} times, 1 in {preempted_one_in} preempted"
@@ -528,7 +528,7 @@ mod tests {
             let end = simulated.true_nanos() + 100 * MILLISECOND;
             while simulated.true_nanos() < end {
                 let error = error(&counter, &mut last);
-                // Until a rate has been measured that differs, each stretch may be off by its length.
+                // Until a different rate is measured, each stretch may be off by its length.
                 let most = if simulated.true_nanos() + 60 * MILLISECOND < end {
                     4 * MILLISECOND
                 } else {
@@ -593,13 +593,13 @@ mod tests {
         let read = || [counter.ticks(), counter.ordered_ticks(), counter.nanos()];
         let before = read();
         std::thread::sleep(Duration::from_millis(2));
-        // At 250 MHz at least.
+        // At least 250 MHz.
         for (before, after) in before.iter().zip(read()) {
             assert!(after - before >= 500_000, "{before} to {after}");
         }
     }
 
-    /// Another thread may read the next stretch before the one that began it has returned.
+    /// Another thread may read the next stretch before the thread that started it has returned.
     #[test]
     fn a_stretch_never_tells_less_than_the_last_one() {
         let simulated = Simulated::new(0);
@@ -613,11 +613,11 @@ mod tests {
         };
         counter.publish(end, next);
         assert_eq!(counter.now(), end);
-        // Not even to a processor that read the counter before that stretch began.
+        // Not less, even if the processor read the counter before that stretch started.
         simulated.offset.fetch_sub(1_000, Ordering::Relaxed);
         assert_eq!(counter.now(), end);
         simulated.offset.fetch_add(1_000, Ordering::Relaxed);
-        // Nor less than what was read of the monotonic clock in between.
+        // Nor less than a monotonic reading returned in between.
         simulated.pass(3 * MILLISECOND);
         let held = counter.measured.lock();
         let told = counter.now();
@@ -629,7 +629,7 @@ mod tests {
         };
         counter.publish(0, next);
         assert_eq!(counter.now(), told);
-        // Nor less than another thread may have been told by this stretch.
+        // Nor less than this stretch may have returned to another thread.
         let next = Stretch {
             start: simulated.count() + 1_000,
             nanos: told + 5_000,
@@ -639,19 +639,19 @@ mod tests {
         assert_eq!(counter.now(), told + 5_000);
     }
 
-    /// A thread that is preempted while it compares keeps nobody from reading the time.
+    /// A thread that is preempted during a comparison does not stop others from reading the time.
     #[test]
     fn readers_need_no_lock() {
         let simulated = Simulated::new(0);
         let (counter, mut last) = used(&simulated);
-        // Versions are told apart by more than one bit.
+        // Repeated, so that more than the lowest bit of the version changes.
         for _ in 0..4 {
             simulated.pass(3 * MILLISECOND);
             let held = counter.measured.lock();
             let end = counter.stretch().end();
             counter.floor.fetch_max(end, Ordering::Relaxed);
             let version = counter.version.fetch_add(1, Ordering::Relaxed);
-            // Half of what it writes is there.
+            // Half of the stretch is written.
             let start = counter.start.swap(simulated.count(), Ordering::Relaxed);
             for _ in 0..3_000 {
                 assert!(error(&counter, &mut last) <= 1_000);
@@ -668,7 +668,7 @@ mod tests {
         }
     }
 
-    /// Each stretch is four times the same number, so one that was read in part is told.
+    /// All four fields of a stretch are the same number, so a torn read shows.
     #[test]
     fn a_stretch_is_read_as_it_was_written() {
         let simulated = Simulated::new(0);
@@ -713,7 +713,7 @@ mod tests {
     #[test]
     fn a_rate_is_used_once_two_measured_ones_agree() {
         let least = LEAST_MEASURED_NS;
-        // Four nanoseconds a tick, the slowest counter that is used.
+        // Four nanoseconds per tick: the slowest counter that is used.
         let ticks = least / 4;
         let mut measured = Measured {
             ticks: 0,
@@ -723,14 +723,14 @@ mod tests {
         };
         assert_eq!(measured.rate(ticks, least), None, "measured once");
         assert_eq!(measured.rate(2 * ticks, 2 * least), Some(LARGEST_RATE));
-        // Comparisons that are too close to the last one, or before it, measure nothing.
+        // Comparisons too soon after the last one, or before it, measure nothing.
         assert_eq!(measured.rate(0, 3 * least - 1), Some(LARGEST_RATE));
         assert_eq!(measured.rate(0, 0), Some(LARGEST_RATE));
-        // Slower by one part in 2^12, then as slow as that.
+        // One part in 2^12 slower, then the same again.
         let slower = least + (least >> AGREEMENT_BITS) + 1;
         assert_eq!(measured.rate(3 * ticks, 2 * least + slower), None);
         assert_eq!(measured.rate(4 * ticks, 2 * least + 2 * slower), None);
-        // Twice as fast, and then faster by exactly one part in 2^12, which is not less.
+        // Twice as fast, then faster by exactly one part in 2^12, which is too much to agree.
         let mut measured = Measured {
             ticks: 0,
             nanos: 0,
@@ -766,7 +766,7 @@ mod tests {
 
     #[test]
     fn the_clock_is_taken_as_read_in_the_middle_of_a_comparison() {
-        // What a comparison takes is twice what a reading does.
+        // A comparison takes twice as long as a reading.
         for (reading_takes, used) in [(100, true), (512, true), (513, false)] {
             let simulated = Simulated::even(1_000, reading_takes);
             let counter = Counter::new(&simulated);
@@ -775,7 +775,7 @@ mod tests {
                 let version = counter.version.load(Ordering::Relaxed);
                 let before = simulated.true_nanos();
                 assert_eq!(error(&counter, &mut last), 0);
-                // A nanosecond is a tick, so the counter tells the time of its first instruction.
+                // One tick per nanosecond, so the counter's time is when the reading began.
                 let compared = counter.version.load(Ordering::Relaxed) != version;
                 let off = last.abs_diff(before);
                 assert!(compared || !is_used(&counter) || off <= 2, "{off} ns off");
@@ -785,7 +785,7 @@ mod tests {
         }
     }
 
-    /// While another thread compares, so that this one cannot.
+    /// Another thread holds the comparison lock, so this one cannot compare.
     #[test]
     fn an_early_reading_of_the_counter_is_not_taken_for_a_late_one() {
         let simulated = Simulated::new(0);
@@ -807,13 +807,13 @@ mod tests {
             let simulated = Simulated::new(0);
             let (counter, mut last) = used(&simulated);
             simulated.change_rate(2 * 2_596);
-            // Another thread compares, or every comparison takes too long.
+            // Either another thread is comparing, or every comparison takes too long.
             let held = (!is_compared).then(|| counter.measured.lock());
             if is_compared {
                 simulated.reading_takes.store(1_000, Ordering::Relaxed);
             }
             for _ in 0..2_000 {
-                // Never back, and ahead by no more than a stretch.
+                // Never back, and never ahead by more than a stretch.
                 assert!(error(&counter, &mut last) <= MILLISECOND);
                 simulated.pass(1_000);
             }
@@ -822,7 +822,7 @@ mod tests {
         }
     }
 
-    /// Two threads that find a stretch used up, one after the other.
+    /// Two threads find the same stretch used up, one after the other.
     #[test]
     fn a_stretch_that_has_just_begun_is_not_ended() {
         let simulated = Simulated::new(0);

@@ -1,4 +1,4 @@
-//! What a table is searched for: a limit, a key and their hash.
+//! `Probe`: what to search the table for, with its hash.
 
 use std::array;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -10,17 +10,17 @@ use tollgate_core::{Check, Fingerprint, Key, inside};
 
 use crate::store::Timeline;
 
-/// The longest key that is held as it is.
+/// The longest key that is stored as it is.
 const SHORT: usize = 16;
 
-/// The length that stands for a key that is held as its hash. No short key is as long.
+/// The length that marks a key stored as its hash. No short key has this length.
 const HASHED: u8 = 0xff;
 
-/// A check as the table sees it, computed once, before any lock is taken.
+/// A check with its hash, computed once, before any lock is taken.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'r, 'k> {
     pub(crate) check: &'r Check<'k>,
-    /// Of the limit's identity and the key: what the table finds an entry by.
+    /// The hash of the limit's identity and the key, by which the table finds an entry.
     pub(crate) hash: u64,
     pub(crate) key: StoredKey,
 }
@@ -33,18 +33,18 @@ impl<'r, 'k> Probe<'r, 'k> {
         Self { check, hash, key }
     }
 
-    /// Returns the fingerprint of a request about this limit and key alone.
+    /// Returns the fingerprint of a request with this check alone.
     #[inline]
     pub(crate) fn fingerprint(&self, timeline: Timeline) -> Fingerprint {
         Fingerprint::new(self.hash ^ u64::from(timeline == Timeline::Caller))
     }
 }
 
-/// A key as the table holds it: 24 bytes, whatever its length.
+/// A key as the table stores it: 24 bytes, whatever its length.
 ///
-/// A key of up to 16 bytes without a rest is held as it is. Any other key is held as a hash of 128
-/// bits. A million such keys include two of the same hash with a probability of 10^-27, and nobody
-/// can look for such keys without the store's secret.
+/// A key of up to 16 bytes without a rest is stored as it is; any other key as a 128-bit hash.
+/// Among a million such keys, the probability that two have the same hash is 10^-27, and nobody can
+/// search for such a pair without the store's secret.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) struct StoredKey {
     /// The number of bytes, or [`HASHED`].
@@ -70,7 +70,7 @@ impl StoredKey {
     }
 }
 
-/// A store's hash functions, with secrets of its own.
+/// The hash functions of a store, with its secret seeds.
 pub(crate) struct KeyHasher {
     seed: u64,
     shared_seed: SharedSeed,
@@ -79,7 +79,7 @@ pub(crate) struct KeyHasher {
 
 impl KeyHasher {
     pub(crate) fn new() -> Self {
-        // Its keys are the one thing in the standard library that the system chooses at random.
+        // `RandomState` is the only source of system randomness in the standard library.
         let random = RandomState::new();
         let [seed, shared_seed, first, second] = array::from_fn(|number| random.hash_one(number));
         Self {
@@ -89,7 +89,7 @@ impl KeyHasher {
         }
     }
 
-    /// Returns the hash that a key of a limit is found by.
+    /// Returns the hash by which the table finds a limit's key.
     #[inline]
     pub(crate) fn hash(&self, identity_hash: u64, key: &StoredKey) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
@@ -109,11 +109,11 @@ impl KeyHasher {
         Fingerprint::new(hasher.finish())
     }
 
-    /// Returns 128 bits that stand for a key.
+    /// Returns a 128-bit hash of a key.
     #[inline(never)]
     fn hash_long(&self, partition: &[u8], rest: &[u8]) -> [u64; 2] {
         let mut hasher = self.long;
-        // Where the partition ends is part of a key: `("ab", "c")` is not `("a", "bc")`.
+        // The partition's length is part of a key: `("ab", "c")` is not `("a", "bc")`.
         hasher.write_usize(partition.len());
         hasher.write(partition);
         hasher.write(rest);
@@ -124,8 +124,8 @@ impl KeyHasher {
 
 /// Packs up to 16 bytes into two words, differently for any two texts of the same length.
 ///
-/// Each word holds a piece from one end; the pieces overlap where there are fewer bytes than they
-/// hold, so that no length needs a loop.
+/// Each word takes a piece from one end. For short texts the pieces overlap, so that no length
+/// needs a loop.
 #[inline]
 fn pack(bytes: &[u8]) -> [u64; 2] {
     debug_assert!(bytes.len() <= SHORT, "longer keys are not packed");
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Each key cancels out what is public about its limit.
+    /// Each key cancels out the public part of its limit's hash.
     #[test]
     fn keys_chosen_to_collide_over_many_limits_do_not() {
         let hasher = KeyHasher::new();
@@ -213,7 +213,7 @@ mod tests {
             *groups.entry(hash & 0xff).or_insert(0) += 1;
         }
         assert_eq!(hashes.len(), 4_096);
-        // What a table looks at to find a key is spread evenly: 64, 32 and 16 each on average.
+        // The bits by which a table finds a key are spread evenly: 64, 32 and 16 each on average.
         let most = |counts: &BTreeMap<u64, u32>| *counts.values().max().unwrap();
         assert!(most(&shards) < 2 * 64, "{} in one shard", most(&shards));
         assert!(most(&tags) < 3 * 32, "{} of one tag", most(&tags));
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(held.collect::<BTreeSet<_>>().len(), keys.len());
     }
 
-    /// A key may be any bytes, so also those that a long key is held as.
+    /// A key may consist of any bytes, including those under which a long key is stored.
     #[test]
     fn a_short_key_never_equals_a_long_one() {
         let hasher = KeyHasher::new();

@@ -1,4 +1,4 @@
-//! One part of the table: entries behind one lock, and how stale ones leave it.
+//! `Shard`: the part of the hash table behind one lock, and how expired entries leave it.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -7,21 +7,21 @@ use tollgate_core::{Fingerprint, Limit, Request, Timestamp, Verdicts, inside};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
 
-/// Tables smaller than this are not worth shrinking.
+/// Tables with fewer buckets are not worth shrinking.
 const LEAST_SHRUNK: usize = 1_024;
 
-/// Entries behind one lock.
+/// A hash table of entries, behind one lock.
 #[derive(Default)]
 pub(crate) struct Shard {
     table: HashTable<Entry>,
-    /// The place to look at next for a stale entry.
+    /// The next bucket to check for an expired entry.
     hand: usize,
 }
 
-/// What is remembered of one limit for one key: one cache line.
+/// The state of one key under one limit, in one cache line.
 #[repr(align(64))]
 pub(crate) struct Entry {
-    /// The limit that last changed this state, by which it is judged stale.
+    /// The limit that last changed this state, by which it expires.
     limit: Limit,
     key: StoredKey,
     pub(crate) state: State,
@@ -47,7 +47,7 @@ impl Entry {
         hasher.hash(inside::identity_hash(&self.limit), &self.key)
     }
 
-    /// Decides a request about this entry alone.
+    /// Decides a request that concerns this entry alone.
     pub(crate) fn decide(
         &mut self,
         request: &Request<'_>,
@@ -61,7 +61,7 @@ impl Entry {
         evaluation.apply(request, fingerprint, &mut self.state, now)
     }
 
-    /// Makes the entry be judged by `limit`, which may have been changed since.
+    /// Makes the entry expire by `limit`, which may have changed since the entry was made.
     #[inline]
     pub(crate) fn adopt(&mut self, limit: &Limit) {
         if !inside::is_same(&self.limit, limit) {
@@ -75,7 +75,7 @@ impl Entry {
     }
 }
 
-/// Returns whether two limits that are not clones of one another count in the same states.
+/// Returns whether two limits that are not clones of each other share their states.
 #[cold]
 fn is_equivalent(held: &Limit, asked: &Limit) -> bool {
     held.identity() == asked.identity()
@@ -91,7 +91,7 @@ impl Shard {
         self.table.find_mut(probe.hash, |entry| entry.is_of(probe))
     }
 
-    /// Inserts an entry that is not there yet.
+    /// Inserts an entry that is not in the table yet.
     pub(crate) fn insert(&mut self, probe: &Probe<'_, '_>, state: State, hasher: &KeyHasher) {
         self.table
             .insert_unique(probe.hash, Entry::new(probe, state), |entry| {
@@ -99,7 +99,8 @@ impl Shard {
             });
     }
 
-    /// Returns the entry of `probe`, to be judged by its limit; a fresh one if there was none.
+    /// Returns the entry of `probe`, inserting a fresh one if needed, and makes it expire by
+    /// `probe`'s limit.
     pub(crate) fn find_or_insert(
         &mut self,
         probe: &Probe<'_, '_>,
@@ -129,8 +130,8 @@ impl Shard {
         found.map(|entry| entry.remove()).is_ok()
     }
 
-    /// Looks at the next `places` places, wrapping around, for entries that are fresh at `now`;
-    /// returns how many it dropped.
+    /// Checks the next `places` buckets, wrapping around, drops entries that have expired at `now`,
+    /// and returns how many.
     pub(crate) fn sweep(&mut self, places: usize, now: Timestamp, hasher: &KeyHasher) -> usize {
         let mut dropped = 0;
         for _ in 0..places.min(self.places()) {
@@ -146,7 +147,7 @@ impl Shard {
             }
             self.hand += 1;
         }
-        // Shrinking moves entries, so not before every place that was asked for has been looked at.
+        // Shrinking moves entries, so it must come last.
         self.shrink_if_sparse(hasher);
         dropped
     }
@@ -158,7 +159,7 @@ impl Shard {
         dropped
     }
 
-    /// Returns memory to the system once most of a large table has expired.
+    /// Returns memory to the system once a large table is mostly empty.
     fn shrink_if_sparse(&mut self, hasher: &KeyHasher) {
         let held = self.table.len();
         if self.places() > LEAST_SHRUNK && held < self.places() / 8 {
@@ -166,12 +167,12 @@ impl Shard {
         }
     }
 
-    /// Returns how many places there are for entries.
+    /// Returns the number of buckets in the table.
     pub(crate) fn places(&self) -> usize {
         self.table.num_buckets()
     }
 
-    /// Returns the bytes held for entries, those allocated beside the table included.
+    /// Returns the bytes used by the table and by what its entries allocated.
     pub(crate) fn bytes(&self) -> usize {
         let beside = |entry: &Entry| inside::heap_bytes(&entry.state);
         self.table.allocation_size() + self.table.iter().map(beside).sum::<usize>()

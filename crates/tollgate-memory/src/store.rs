@@ -1,4 +1,4 @@
-//! The store: shards, the bound on keys, and decisions about one key.
+//! `MemoryStore`: a sharded, bounded store within one process.
 
 use std::fmt;
 use std::num::NonZero;
@@ -18,73 +18,74 @@ use crate::clock::{Clock, Source, SystemClock};
 use crate::probe::{KeyHasher, Probe};
 use crate::shard::Shard;
 
-/// Keys held unless another number is asked for: 75 to 300 MB of them, without rings and logs.
+/// The default bound on keys: 75 to 300 MB, without the counts of sliding buckets and sliding logs.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
-/// Shards for each processor: enough that two threads rarely meet, and that growing one is short.
+/// Shards per processor: enough that threads rarely contend and that growing one shard is short.
 const SHARDS_PER_PROCESSOR: usize = 32;
 
-/// How many places each insertion looks at for stale states: more than one, so that a table is
-/// swept faster than it can grow.
+/// How many hash table buckets each insertion checks for expired states. More than one, so that the
+/// sweep outpaces the table's growth.
 const PLACES_PER_INSERTION: usize = 4;
 
-/// How long a state has been stale before an insertion drops it. A key that is called every now
-/// and then is best left where it is: dropping and inserting it costs several times what finding
-/// it does.
+/// How long a state must have been expired before an insertion drops it. Dropping and reinserting
+/// the state of a key that is called now and then costs several times as much as finding it.
 const GRACE_US: u64 = 1_000_000;
 
-/// How many places are looked at, at most, for room for one new key.
+/// The most buckets to check when making room for one new key.
 const PLACES_PER_NEW_KEY: usize = 512;
 
-/// How often room is looked for, since another thread may take what one has found.
+/// How often to try to make room, since another thread may take what was freed.
 pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 
-/// Decides in this process, and remembers at most a set number of keys.
+/// A store in this process that holds a bounded number of keys.
 ///
-/// Sharded: calls for different keys rarely wait for each other, and no call waits for anything
-/// but a short lock. A call from code that does not wait allocates nothing for a key that is held,
-/// for up to four limits, once a log has grown to its quota. States that have
-/// remembered nothing for a second are dropped a few at a time, as new keys come; there is no
-/// thread that does so, and no pause.
+/// The store is sharded: calls for different keys rarely contend, and calls wait only for short
+/// locks. A `.run()` call on up to four limits allocates nothing if its keys are already stored and
+/// their logs have grown to full size.
+///
+/// A state expires once it no longer affects any decision. Each insertion of a new key drops a few
+/// states that expired at least a second ago; there is no background thread and no pause.
 ///
 /// # When it is full
 ///
-/// A state that remembers anything is never dropped: that would give its key a fresh limit for
-/// free. A call for a *new* key first looks for states to drop, at up to 512 places; if there is
-/// none among them it fails with [`ErrorKind::Full`], and consumes nothing. Calls for keys that
-/// are held are decided as ever, and so are denials and peeks, which hold nothing.
+/// The store never drops a state that has not expired: that would give its key a fresh limit for
+/// free. A call for a *new* key in a full store checks up to 512 hash table buckets for expired
+/// states to drop. If it finds none, it fails with [`ErrorKind::Full`] and consumes nothing. Calls
+/// for stored keys still work, and so do denials and peeks for new keys, which store nothing.
 ///
 /// # Memory
 ///
-/// A key takes a bounded number of bytes, however long it is: up to 16 bytes are held as they are,
-/// while a longer key, or one with a rest, is held as a keyed hash of 128 bits. So the store takes at
-/// most [`max_keys`](Builder::max_keys) times these bytes, and a few hundred for each shard:
+/// A key takes a bounded number of bytes, whatever its length. Keys of up to 16 bytes are stored as
+/// they are; longer keys, and keys with a [rest](tollgate_core::Key::with_rest), are stored as a
+/// keyed 128-bit hash. The store therefore takes at most [`max_keys`](Builder::max_keys) times the
+/// bytes below, and a few hundred bytes per shard:
 ///
-/// | algorithm | bytes a key |
+/// | algorithm | bytes per key |
 /// |---|---|
 /// | fixed window, sliding counter, GCRA | 300 |
 /// | sliding buckets of `k` buckets | 300 + 48 + 8 (`k` + 1) |
 /// | sliding log of an amount `N` | 300 + 48 + 16 max(`N`, 4) |
 ///
-/// The 300 are the table's: 65 for each place, of which a table that has just grown fills less than
-/// a quarter when keys come and go. It is at most 160 for a store that only fills up. A log grows to
-/// its bound only for keys that use their amount up. [`bytes`](Self::bytes) tells what is in use.
+/// The 300 bytes are the hash table's share: 65 per bucket, and while keys come and go, a table
+/// that has just grown can be less than a quarter full. In a store that only fills up, the share is
+/// at most 160. A log grows to its bound only for keys that use up their amount.
+/// [`bytes`](Self::bytes) returns what is in use.
 ///
 /// # Chosen keys
 ///
-/// What finds a key in the table depends on secrets that the system's random numbers gave this
-/// process and this store. Callers who choose keys, or even names of limits, cannot choose such
-/// that collide and make calls slow, nor two long keys that are held as the same hash: they would
-/// have to know the secrets. The hash of the table is foldhash, which is fast rather than
-/// cryptographic: it does not withstand callers who measure single calls so precisely that they
-/// learn the secrets from them.
+/// The hash table is seeded with the system's random numbers, for each process and store. Without
+/// these secrets, callers who choose keys, or even names of limits, cannot make them collide to
+/// slow calls down, and cannot find two long keys with the same stored hash. The table's hash is
+/// foldhash, which is fast rather than cryptographic: it does not withstand callers who time single
+/// calls so precisely that they learn the secrets.
 ///
 /// # Time
 ///
-/// Requests are decided at the store's [`Clock`], or at [`Request::at`]; the two are counted apart.
-/// States kept by callers' instants are dropped only by [`sweep_at`](Self::sweep_at), or when a
-/// caller's request needs room, judged by its instant: so all callers' instants in one store must
-/// be of one clock.
+/// Requests are decided at the time of the store's [`Clock`], or at [`Request::at`]; the two are
+/// counted separately. States from [`Request::at`] expire by the callers' instants: only
+/// [`sweep_at`](Self::sweep_at), or a later such request that needs room, drops them. All callers
+/// of one store must therefore take their instants from the same clock.
 ///
 /// # Examples
 ///
@@ -101,20 +102,20 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryStore {
-    /// First those of the store's timeline, then as many of callers'.
+    /// First the shards for the store's clock, then as many for callers' instants.
     shards: Box<[Padded]>,
-    /// One less than the shards of one timeline, whose number is a power of two.
+    /// One less than the number of shards per timeline, which is a power of two.
     shard_mask: usize,
     pub(crate) hasher: KeyHasher,
     clock: Source,
     max_keys: usize,
-    /// How many keys are held, or are about to be.
+    /// The number of keys that are stored or about to be.
     held: AtomicUsize,
-    /// The shard to look at next for room.
+    /// The next shard in which to make room.
     hand: AtomicUsize,
 }
 
-/// Whose clock states are kept by.
+/// The clock that a state's instants come from.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Timeline {
     Caller,
@@ -131,12 +132,12 @@ impl Timeline {
     }
 }
 
-/// On a cache line of its own, so that neighbours' locks do not slow each other.
+/// Aligned to cache lines of its own, so that neighbouring locks do not share one.
 #[derive(Default)]
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
-/// Sets up a [`MemoryStore`].
+/// A builder for a [`MemoryStore`].
 ///
 /// # Examples
 ///
@@ -161,7 +162,7 @@ impl fmt::Debug for DebugClock {
 }
 
 impl Builder {
-    /// Sets how many keys are held at most; a key of two limits counts twice. One million unless set.
+    /// Sets the most keys to hold; a key under two limits counts twice. The default is one million.
     ///
     /// A key takes at most 300 bytes, and more for sliding buckets and logs: see
     /// [Memory](MemoryStore#memory).
@@ -171,14 +172,14 @@ impl Builder {
         self
     }
 
-    /// Sets the clock. A [`SystemClock`] unless set.
+    /// Sets the clock. The default is a [`SystemClock`].
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(DebugClock(Arc::new(clock)));
         self
     }
 
-    /// Returns the store.
+    /// Builds the store.
     #[must_use]
     pub fn build(self) -> MemoryStore {
         let processors = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
@@ -198,9 +199,9 @@ impl Builder {
     }
 }
 
-/// Returns how many shards a timeline has, a power of two.
+/// Returns the number of shards per timeline, a power of two.
 fn shards(processors: usize, max_keys: usize) -> usize {
-    // A small store has few shards, so that looking for room soon looks at all of it.
+    // A small store has few shards, so that making room soon covers all of it.
     (processors * SHARDS_PER_PROCESSOR)
         .min(max_keys / 8)
         .min(1 << 16)
@@ -208,13 +209,13 @@ fn shards(processors: usize, max_keys: usize) -> usize {
 }
 
 impl MemoryStore {
-    /// Returns a store of at most one million keys, by the system's clock.
+    /// Returns a store of at most one million keys, on a [`SystemClock`].
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Returns a builder, to set the number of keys and the clock.
+    /// Returns a builder, to set the bound on keys and the clock.
     #[must_use]
     pub fn builder() -> Builder {
         Builder {
@@ -223,25 +224,25 @@ impl MemoryStore {
         }
     }
 
-    /// Returns how many keys are held at most.
+    /// Returns the most keys that the store holds.
     #[must_use]
     pub fn max_keys(&self) -> usize {
         self.max_keys
     }
 
-    /// Returns how many keys are held, stale ones that have not been dropped yet included.
+    /// Returns the number of keys held, including expired ones that have not been dropped yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Returns whether no key is held.
+    /// Returns whether the store holds no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the bytes held for keys and their states; looks at every key.
+    /// Returns the bytes used by keys and their states. Visits every key.
     #[must_use]
     pub fn bytes(&self) -> usize {
         (0..self.shards.len())
@@ -249,22 +250,24 @@ impl MemoryStore {
             .sum()
     }
 
-    /// Drops every state of the store's own clock that remembers nothing any more, and returns how
-    /// many there were. New keys do so by themselves; this is for a store that sees none.
+    /// Drops all expired states kept by the store's own clock, and returns how many there were.
+    ///
+    /// New keys drop expired states as they come; call this on a store that gets no new keys.
     pub fn sweep(&self) -> usize {
         self.sweep_shards(0..=self.shard_mask, || self.clock.now())
     }
 
-    /// Drops every state kept by callers' instants that remembers nothing any more at `now`, and
-    /// returns how many there were.
+    /// Drops all states kept by callers' instants that have expired at `now`, and returns how many
+    /// there were.
     pub fn sweep_at(&self, now: Timestamp) -> usize {
         self.sweep_shards(self.shard_mask + 1..=2 * self.shard_mask + 1, || now)
     }
 
-    /// Drops every state, of the store's own clock and of callers' instants, and returns how many
-    /// there were: all keys start afresh.
+    /// Drops all states, whichever clock they are kept by, and returns how many there were. All
+    /// keys start afresh.
     ///
-    /// For states that were written while a clock was far ahead, which deny until time catches up.
+    /// Use it to remove states written while a clock was far ahead, which deny until time catches
+    /// up.
     ///
     /// # Examples
     ///
@@ -311,7 +314,7 @@ impl MemoryStore {
         }
     }
 
-    /// Returns the instant to decide at, or one that was current some nanoseconds ago.
+    /// Like [`Self::now`], but a clock reading may be a few nanoseconds old.
     #[inline]
     pub(crate) fn early_now(&self, request: &Request<'_>) -> Timestamp {
         match request.caller_time() {
@@ -327,7 +330,7 @@ impl MemoryStore {
 
     #[inline]
     pub(crate) fn shard_of(&self, probe: &Probe<'_, '_>, timeline: Timeline) -> usize {
-        // The table takes its tag from the top bits and its place from the low ones.
+        // The table uses the top bits as tags and the low bits as bucket indices, so take others.
         let bits = usize::try_from(probe.hash >> 32).unwrap_or_default();
         let shard = bits & self.shard_mask;
         match timeline {
@@ -341,13 +344,13 @@ impl MemoryStore {
         self.shards[shard].0.lock()
     }
 
-    /// Decides a request about one limit.
+    /// Decides a request with one check.
     fn decide_one(&self, request: &Request<'_>, check: &Check<'_>) -> Result<Verdicts, StoreError> {
         let probe = self.probe(check);
         let timeline = Timeline::of(request);
         let fingerprint = probe.fingerprint(timeline);
         request.validate(|_| fingerprint)?;
-        // Read before the lock is held: a state that is held knows if it was changed since.
+        // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.early_now(request);
         let mut shard = self.lock(self.shard_of(&probe, timeline));
         let Some(entry) = shard.find_mut(&probe) else {
@@ -357,7 +360,7 @@ impl MemoryStore {
         Ok(entry.decide(request, fingerprint, now))
     }
 
-    /// Decides about a key that was not held a moment ago.
+    /// Decides a request for a key that was not stored a moment ago.
     #[cold]
     fn decide_new(
         &self,
@@ -369,8 +372,8 @@ impl MemoryStore {
         let mut has_room = true;
         for _ in 0..LOOKS_FOR_ROOM {
             let mut shard = self.lock(self.shard_of(probe, timeline));
-            // Read with the lock held: whoever dropped this key's state did so at an earlier
-            // instant. A reading from before might fall into the window that was just forgotten.
+            // Read with the lock held. Another thread may just have dropped this key's expired
+            // state; an earlier reading might fall into the window that is now forgotten.
             let now = self.now(request);
             if let Some(entry) = shard.find_mut(probe) {
                 return Ok(entry.decide(request, fingerprint, now));
@@ -387,7 +390,8 @@ impl MemoryStore {
                 return Ok(decision);
             }
             drop(shard);
-            // Where there is no room, another call may have taken the last place with this key.
+            // If there was no room, another call may have used the last of it to insert this key:
+            // look once more.
             if !has_room {
                 break;
             }
@@ -396,7 +400,7 @@ impl MemoryStore {
         Err(self.full())
     }
 
-    /// Drops some of the states that have long been stale, after an insertion into `shard`.
+    /// After an insertion into `shard`, drops some states that expired long ago.
     pub(crate) fn sweep_some(&self, shard: &mut Shard, now: Timestamp, timeline: Timeline) {
         if timeline == Timeline::Store {
             let long_ago = now.as_micros().saturating_sub(GRACE_US);
@@ -405,7 +409,7 @@ impl MemoryStore {
         }
     }
 
-    /// Counts `keys` more as held, or returns false if that would be too many.
+    /// Reserves room for `keys` more keys, or returns false if there is none.
     pub(crate) fn reserve(&self, keys: usize) -> bool {
         let add = |held: usize| Some(held + keys).filter(|&held| held <= self.max_keys);
         self.held
@@ -420,20 +424,21 @@ impl MemoryStore {
         }
     }
 
-    /// Drops stale states until there is room for `keys`, and returns whether there is; called with
-    /// no lock held.
+    /// Drops expired states until there is room for `keys`, and returns whether there is.
+    ///
+    /// Must be called without holding a lock.
     pub(crate) fn make_room(&self, keys: usize, now: Timestamp, timeline: Timeline) -> bool {
         let mut places = PLACES_PER_NEW_KEY;
         for _ in 0..self.shards.len() {
             let next = self.hand.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-            // What is kept by callers' instants is judged by one only when a caller gives one.
+            // States kept by callers' instants can only be judged by such an instant.
             let now = match (next > self.shard_mask, timeline) {
                 (true, Timeline::Store) => continue,
                 (false, Timeline::Caller) => self.clock.now(),
                 _ => now,
             };
             let mut shard = self.lock(next);
-            // A table has one place at least.
+            // A table has at least one bucket, so the loop ends.
             let looked_at = places.min(shard.places());
             self.release(shard.sweep(places, now, &self.hasher));
             places -= looked_at;
@@ -486,12 +491,12 @@ impl SyncStore for MemoryStore {
         }
     }
 
-    // Without a `Request`, which would be written to memory and read again: a tenth of a call.
+    // Builds no `Request`: writing it to memory and reading it back takes a tenth of a call.
     #[inline(always)]
     fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
         let probe = self.probe(&check);
         let fingerprint = probe.fingerprint(Timeline::Store);
-        // Read before the lock is held: a state that is held knows if it was changed since.
+        // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
         let mut shard = self.lock(self.shard_of(&probe, Timeline::Store));
         let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
@@ -507,7 +512,7 @@ impl SyncStore for MemoryStore {
             entry.adopt(check.limit());
         }
         drop(shard);
-        // Written where the caller wants it, with the lock released.
+        // The result is written after the lock is released.
         Ok((fingerprint, verdict))
     }
 
@@ -570,7 +575,7 @@ mod tests {
         }
     }
 
-    /// A table finds an entry by the lowest and the highest bits of its hash: if all entries of a
+    /// A table finds an entry by the lowest and the highest bits of its hash. If the entries of a
     /// shard had some of those in common, finding one would be slow.
     #[test]
     fn keys_are_spread_evenly_over_shards_and_within_each() {
@@ -590,7 +595,7 @@ mod tests {
         }
         assert_eq!(shards.len(), count);
         for (shard, searched) in shards {
-            // Of 200 random ones, more than a hundred differ.
+            // Out of 200 random values, more than a hundred are distinct.
             assert!(searched.len() > 100, "{} in shard {shard}", searched.len());
             let lowest: BTreeSet<u64> = searched.iter().map(|of| of.0).collect();
             assert!(

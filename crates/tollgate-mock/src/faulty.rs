@@ -1,4 +1,4 @@
-//! A store that fails, delays or loses replies on schedule.
+//! `FaultyStore`: a wrapper that fails, delays or loses replies on schedule.
 
 use std::fmt;
 use std::iter::Fuse;
@@ -15,27 +15,26 @@ use tollgate_core::{
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The call is carried out, and its reply comes this much later.
+    /// The store decides the call, and the reply arrives this much later.
     ///
-    /// An asynchronous call waits in Tokio, and panics outside of a Tokio runtime that has its time
-    /// driver enabled; [`SyncStore`] blocks the thread.
+    /// An asynchronous call waits in Tokio, and panics outside a Tokio runtime with the time driver
+    /// enabled; [`SyncStore`] blocks the thread.
     Delay(Duration),
     /// The call fails before it reaches the store: nothing is consumed.
     Fail(ErrorKind),
-    /// The call is carried out and its reply is lost, so that the caller gets
-    /// [`ErrorKind::Unknown`] and cannot tell.
+    /// The store decides the call and the reply is lost: the caller gets [`ErrorKind::Unknown`].
     LoseReply,
-    /// Nothing.
+    /// Nothing goes wrong.
     None,
 }
 
-/// Passes calls on to a store, except that things go wrong with them on schedule.
+/// Wraps a store whose calls fail, or whose replies are late or lost, on schedule.
 ///
-/// The schedule gives one [`Fault`] for each call to decide or reset, in the order in which they
-/// are made; once it is used up, nothing goes wrong any more. A request that is not
-/// [valid](Request::validate) or not [supported](Store::supports) takes no fault: the store refuses
-/// it at once, so there is nothing to delay or lose. A refund of a receipt that was given for
-/// another key or limit does take a fault: only the store can tell.
+/// The schedule has one [`Fault`] per call to decide or reset, in the order of the calls; once it
+/// runs out, nothing goes wrong any more. A request that is not [valid](Request::validate) or not
+/// [supported](Store::supports) uses up no fault: the store refuses it at once, so there is nothing
+/// to delay or lose. A refund with a receipt for another key or limit does use one up, because only
+/// the store can detect it.
 ///
 /// # Examples
 ///
@@ -62,7 +61,7 @@ pub struct FaultyStore<S> {
 }
 
 impl<S> FaultyStore<S> {
-    /// Returns `store` with the faults of `schedule`, which may be endless.
+    /// Wraps `store` with the faults of `schedule`, which may be endless.
     pub fn new<I>(store: S, schedule: I) -> Self
     where
         I: IntoIterator<Item = Fault>,
@@ -75,13 +74,13 @@ impl<S> FaultyStore<S> {
         }
     }
 
-    /// Returns the store that calls are passed on to, to look at it without a fault.
+    /// Returns the wrapped store, for calls without faults.
     pub fn inner(&self) -> &S {
         &self.store
     }
 
     fn next_fault(&self) -> Fault {
-        // An iterator that panicked is asked again; what it then says is its own affair.
+        // If the iterator panicked earlier, we still call it; what it returns then is up to it.
         self.schedule
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -91,12 +90,12 @@ impl<S> FaultyStore<S> {
 }
 
 impl<S: Store> FaultyStore<S> {
-    /// Returns whether the store refuses `request` without carrying it out.
+    /// Returns whether the store refuses `request` without deciding it.
     fn refuses(&self, request: &Request<'_>) -> bool {
         request.validate_checks().is_err() || !self.store.supports(request)
     }
 
-    /// Carries out a call with the next fault; a call that is not to reach the store is not polled.
+    /// Makes a call with the next fault. If the fault is `Fail`, the call is never polled.
     async fn pass_on<T: Send>(
         &self,
         call: impl Future<Output = Result<T, StoreError>> + Send,
@@ -125,7 +124,7 @@ impl<S: Store> FaultyStore<S> {
 }
 
 impl Fault {
-    /// Fails a call that is not to reach the store.
+    /// Returns the error of a call that must not reach the store.
     fn before(self) -> Result<(), StoreError> {
         match self {
             Self::Fail(kind) => {
@@ -146,7 +145,7 @@ impl Fault {
     /// Passes an answer on, or loses it.
     fn after<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match (self, answer) {
-            // A call that the store did not carry out has no reply that could be lost.
+            // The store did not decide this call, so there is no reply to lose.
             (_, Err(error))
                 if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) =>
             {

@@ -1,4 +1,4 @@
-//! Operators' commands through redis-rs: any command, to any server that a store counts on.
+//! `Operate` and `Nodes` through redis-rs: any command, to any server of a store.
 
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
@@ -46,7 +46,7 @@ where
         if let Some(cluster) = self.cluster() {
             return Ok(match cluster.send_all(pipeline, node).await? {
                 Ok(replies) => replies.into_iter().map(reply).collect(),
-                // redis-rs reports one error for all of them.
+                // redis-rs reports one error for the whole pipeline.
                 Err(line) => vec![Reply::Error(line); commands.len()],
             });
         }
@@ -80,7 +80,7 @@ fn reply(value: Value) -> Reply {
         }
         Value::SimpleString(status) => text(status),
         Value::VerbatimString { text: verbatim, .. } => text(verbatim),
-        // There is nothing else that redis-rs knows.
+        // redis-rs has no other value but `Nil`.
         _ => Reply::Nil,
     }
 }

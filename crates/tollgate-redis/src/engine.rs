@@ -1,4 +1,4 @@
-//! Sends the commands of a store through a connection of redis-rs.
+//! `RedisEngine`: sends the commands of a store through a connection of redis-rs.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,8 +17,8 @@ pub(crate) struct RedisEngine<C> {
 }
 
 impl<C> RedisEngine<C> {
-    /// Returns an engine that connects to the nodes that slots are being moved to through
-    /// `importers`, or else through `connection` itself.
+    /// Returns an engine on `connection`. It connects to migrating nodes through `importers`, or
+    /// without those through `connection` too.
     pub(crate) fn new(connection: C, deadline: Duration, importers: Option<Importers>) -> Self {
         Self {
             connection,
@@ -36,7 +36,7 @@ impl<C> RedisEngine<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    /// Returns the connection as that of a cluster, if it is one.
+    /// Returns the cluster, if the connection is to one.
     pub(crate) fn cluster(&self) -> Option<Cluster<'_>> {
         Cluster::of(&self.connection, self.importers.as_ref(), self.deadline)
     }

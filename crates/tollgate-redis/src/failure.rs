@@ -1,45 +1,44 @@
-//! What redis-rs reports, as what a store has to know: may the server have run it?
+//! Turns errors of redis-rs into failures that say whether the server may have run the call.
 
 use redis::{ErrorKind, RedisError};
 use tollgate_core::wire::Failure;
 
-/// Returns what `error` says of a call that was handed to a connection to one server.
+/// Returns the failure for an `error` of a call on a connection to one server.
 ///
-/// A connection that was lost fails with the same `BrokenPipe` the calls whose replies it owes and
-/// those that came too late to be written, and a timeout may be one of connecting or of waiting for
-/// a reply: both may have been executed.
+/// When a connection is lost, redis-rs returns the same `BrokenPipe` for calls that were sent and
+/// for calls that were not. A timeout may come from connecting or from waiting for a reply. In both
+/// cases the call may have been executed.
 pub(crate) fn of(error: RedisError) -> Failure {
     if let Some(answer) = answered(&error) {
         return with(answer, error);
     }
     match error.kind() {
-        // A password is sent, and its refusal read, while the connection is made, before any call
-        // is handed to it. redis-rs drops the server's own words.
+        // The password is checked while connecting, before any call is sent. redis-rs drops the
+        // server's own words.
         ErrorKind::AuthenticationFailed => {
             Failure::refused("WRONGPASS the server refused the user or password", error)
         }
-        // Found before anything is written: settings that contradict each other or the server, and
-        // names that have no address.
+        // Raised before anything is written: settings that contradict each other or the server, and
+        // host names without an address.
         ErrorKind::Client | ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => {
             Failure::not_sent(error)
         }
-        // Only connecting is refused: TCP reports the end of an established connection otherwise
-        // (`ECONNRESET`, `EPIPE`, `ETIMEDOUT`). What connects for a call, which is the manager, does
-        // so before it writes it, and does not write it twice.
+        // Only connecting is refused: an established connection ends with another error
+        // (`ECONNRESET`, `EPIPE`, `ETIMEDOUT`). Of all connections only the manager connects for a
+        // call, and it connects before it writes the call, and does not write it twice.
         _ if error.is_connection_refusal() => Failure::not_sent(error),
-        // So is a certificate, before anything else is written.
+        // A certificate, too, is refused before anything else is written.
         _ if is_distrust(&error) => Failure::not_sent(error),
         _ => Failure::lost(error),
     }
 }
 
-/// Returns whether the certificate of a server was refused, which ends a TLS session before it has
-/// begun.
+/// Returns whether this client refused the server's certificate, which ends the TLS handshake.
 fn is_distrust(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Io && error.to_string().starts_with("invalid peer certificate")
 }
 
-/// Returns what `error` says of a call that a node of a cluster answered with it.
+/// Returns the failure for an `error` that a cluster node answered a call with.
 #[cfg(feature = "cluster")]
 pub(crate) fn of_answer(error: RedisError) -> Failure {
     match answered(&error) {
@@ -48,14 +47,14 @@ pub(crate) fn of_answer(error: RedisError) -> Failure {
     }
 }
 
-/// What a server answered instead of a reply that can be used.
+/// An answer of a server that is not a usable reply.
 enum Answer {
     Error(String),
     OtherType,
 }
 
 fn answered(error: &RedisError) -> Option<Answer> {
-    // A code is there only where a server wrote one.
+    // An error has a code only if a server wrote one.
     if let Some(code) = error.code() {
         return Some(Answer::Error(match error.detail() {
             Some(detail) => format!("{code} {detail}"),

@@ -31,7 +31,7 @@ pub use store::RedisStore;
 #[doc(no_inline)]
 pub use tollgate_core::prelude::*;
 
-/// The recipes, each of which is run on a server.
+/// The recipes, which run as doctests on a server.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/recipes.md")]
 mod recipes {}

@@ -1,4 +1,4 @@
-//! What stands in for `cluster` where that feature is off: no connection is a cluster's.
+//! Replaces `cluster` where that feature is off: no connection is to a cluster.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;

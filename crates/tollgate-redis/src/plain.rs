@@ -1,4 +1,4 @@
-//! The store that runs no scripts.
+//! `PlainStore`: a store without scripts, through redis-rs.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -13,25 +13,26 @@ use tollgate_core::{Checks, ErrorKind, Limit, Request, Store, StoreError, Verdic
 use crate::engine::RedisEngine;
 use crate::failure;
 
-/// A [`Store`] for servers on which scripts may not run: fixed windows, one at a time, by the
-/// server's clock, each decision one transaction of plain commands.
+/// A [`Store`] for servers that do not allow scripts: fixed windows only, one limit per request, by
+/// the server's clock. Each decision is one transaction of plain commands.
 ///
-/// Its counters are its own: it shares none with a [`RedisStore`](crate::RedisStore).
-/// An aligned window is exact; an anchored one begins with the millisecond after its first call,
-/// and cannot be refunded. It needs Redis 7.0 or later, or Valkey, and one server, not a cluster.
+/// It shares no counters with a [`RedisStore`](crate::RedisStore). Aligned windows are exact as
+/// long as the server's clock does not step. An anchored window starts with the millisecond after
+/// its first call, and cannot be refunded. It needs Redis 7.0 or later, or Valkey, and a single
+/// server, not a cluster.
 pub struct PlainStore<C>(wire::PlainStore<RedisEngine<C>>);
 
 impl<C> PlainStore<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    /// Returns a store that is to serve `limits`, through `connection`.
+    /// Returns a store for `limits` that sends its commands through `connection`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] when plain commands cannot serve one of `limits`, all of which
-    /// are named with the reason, or when `connection` is that of a cluster;
-    /// [`ErrorKind::Misconfigured`] when `options` ask for the caller's clock.
+    /// [`ErrorKind::Unsupported`] if plain commands cannot serve some of `limits` (the message
+    /// names each with the reason), or if `connection` is to a cluster;
+    /// [`ErrorKind::Misconfigured`] if `options` set the caller's clock.
     ///
     /// # Examples
     ///
@@ -61,14 +62,14 @@ where
         wire::PlainStore::new(engine, options, limits).map(Self)
     }
 
-    /// Returns what this store sends its commands through.
+    /// Returns the connection of this store.
     pub fn connection(&self) -> &C {
         self.0.engine().connection()
     }
 }
 
-/// Returns why a transaction was not run: what the server said of the first command that it refused,
-/// unless that is a command, or a form of one, that it does not know.
+/// Returns the error of the first command that Redis rejected while queueing the transaction. For
+/// an unknown command or option, returns the transaction's own error.
 fn refused(error: RedisError) -> Failure {
     let errors = error.clone().into_server_errors();
     let first = errors.as_deref().and_then(<[_]>::first);
@@ -81,7 +82,7 @@ fn refused(error: RedisError) -> Failure {
     }
 }
 
-/// What a command replied, as numbers.
+/// The numbers in a command's reply.
 struct Numbers(Vec<Option<i64>>);
 
 impl FromRedisValue for Numbers {
@@ -99,7 +100,7 @@ where
 {
     async fn transact(&self, commands: &[Command]) -> Result<Vec<Vec<Option<i64>>>, Failure> {
         let mut transaction = redis::pipe();
-        // Each command's error by itself, or redis-rs would make one of its own of them.
+        // Report each command's error by itself, instead of one combined error.
         transaction.atomic().ignore_errors();
         for command in commands {
             let mut sent = redis::Cmd::new();
@@ -143,7 +144,7 @@ where
     }
 }
 
-/// Leaves the connection out, which need not be printable.
+/// Leaves the connection out, because it may not implement `Debug`.
 impl<C> fmt::Debug for PlainStore<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PlainStore").finish_non_exhaustive()

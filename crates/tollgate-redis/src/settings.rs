@@ -1,6 +1,6 @@
-//! The settings that a rate limiter needs, for connections of your own.
+//! Settings of redis-rs for a rate limiter, for connections of your own.
 //!
-//! [`RedisStore::connect`](crate::RedisStore) and its like use these.
+//! [`RedisStore::connect`](crate::RedisStore) and the other constructors also use these.
 
 use std::time::Duration;
 
@@ -13,12 +13,10 @@ use redis::{ProtocolVersion, cluster::ClusterClientBuilder};
 #[cfg(feature = "cluster")]
 use tollgate_core::wire::Options;
 
-/// How many calls may be waited for at once through one connection; the next one is not sent until
-/// another ends.
+/// The most calls in flight on one connection; the next call waits until one of them ends.
 ///
-/// It bounds how many are sent in one deadline to a server that hangs, not how many are on their way
-/// there: a call that is given up at its deadline makes room for another, and what was sent of it is
-/// executed when the server goes on.
+/// This bounds the calls sent per deadline, not the calls that a hung server will run: a call that
+/// times out makes room for another, but the server still executes it when it resumes.
 pub const MOST_IN_FLIGHT: usize = 4096;
 
 /// How long data may stay unacknowledged before the connection counts as lost.
@@ -27,12 +25,11 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// How long opening a connection may take.
 const CONNECTING: Duration = Duration::from_secs(1);
 
-/// Returns the settings of sockets: what is written is sent at once, and a peer that is gone
-/// without a word is noticed.
+/// Returns the socket settings: `TCP_NODELAY`, and on Linux `TCP_USER_TIMEOUT`.
 ///
-/// No reply within the deadline ends a call, not the connection, so that on Linux one to a machine
-/// that has vanished is ended by `TCP_USER_TIMEOUT` after five seconds; elsewhere it stays until
-/// the system gives it up.
+/// A missed deadline ends a call, not the connection. If the server's machine vanishes,
+/// `TCP_USER_TIMEOUT` ends the connection after five seconds; on systems other than Linux it stays
+/// until the system gives it up.
 #[must_use]
 pub fn tcp() -> TcpSettings {
     let settings = TcpSettings::default().set_nodelay(true);
@@ -41,8 +38,8 @@ pub fn tcp() -> TcpSettings {
     settings
 }
 
-/// Returns the settings of a multiplexed connection: the store's deadline is the only timeout of a
-/// call, and calls that are waited for are bounded by [`MOST_IN_FLIGHT`].
+/// Returns the settings of a multiplexed connection: at most [`MOST_IN_FLIGHT`] calls at once, and
+/// no response timeout, because the store's deadline ends a call.
 #[must_use]
 pub fn connection() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
@@ -51,10 +48,11 @@ pub fn connection() -> AsyncConnectionConfig {
         .set_concurrency_limit(MOST_IN_FLIGHT)
 }
 
-/// Returns the settings of a connection manager: as [`connection`], and a call fails at once where
-/// the server cannot be reached, instead of waiting for several attempts.
+/// Returns the settings of a connection manager: those of [`connection`], and no retries, so that a
+/// call fails at once if the server cannot be reached.
 ///
-/// Its client is to use [`tcp`] and RESP3, which notices a lost connection before a call does.
+/// Use [`tcp`] and RESP3 for its client. With RESP3, it notices a lost connection before the next
+/// call does.
 #[cfg(feature = "connection-manager")]
 #[must_use]
 pub fn manager() -> ConnectionManagerConfig {
@@ -65,11 +63,11 @@ pub fn manager() -> ConnectionManagerConfig {
         .set_concurrency_limit(MOST_IN_FLIGHT)
 }
 
-/// Sets what a cluster's connections need: no retries, RESP3, [`tcp`], and [`MOST_IN_FLIGHT`].
+/// Sets up cluster connections: no retries, RESP3, [`tcp`], and [`MOST_IN_FLIGHT`].
 ///
-/// The retries are the ones that matter. redis-rs sends a command again after a lost connection,
-/// where it may have been executed; a store counts it twice then.
-/// The store follows redirections itself.
+/// The retries matter most: after a lost connection redis-rs would send a command again that the
+/// server may have executed, and the call would be counted twice. The store follows redirections
+/// itself.
 #[cfg(feature = "cluster")]
 #[must_use]
 pub fn cluster(builder: ClusterClientBuilder, options: &Options) -> ClusterClientBuilder {
@@ -78,7 +76,7 @@ pub fn cluster(builder: ClusterClientBuilder, options: &Options) -> ClusterClien
         .use_protocol(ProtocolVersion::RESP3)
         .tcp_settings(tcp())
         .connection_timeout(CONNECTING)
-        // Reading the slots needs a bound of its own: all calls wait for it.
+        // Reading the slots needs a timeout of its own, because all calls wait for it.
         .response_timeout(options.deadline())
         .connection_concurrency_limit(MOST_IN_FLIGHT)
 }

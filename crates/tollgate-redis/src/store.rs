@@ -1,4 +1,4 @@
-//! The store: what core makes of an engine, on a connection of redis-rs.
+//! `RedisStore`: a store on Redis or Valkey through redis-rs.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use crate::engine::RedisEngine;
 
 /// A [`Store`] on Redis or Valkey, through any connection of redis-rs that can be cloned.
 ///
-/// Each call is one `EVALSHA`, sent once: a call whose outcome is not known is reported as such,
-/// never sent again.
+/// Each call is one `EVALSHA`, sent once. A call whose outcome is unknown fails with
+/// [`ErrorKind::Unknown`](tollgate_core::ErrorKind::Unknown), and is never sent again.
 pub struct RedisStore<C>(WireStore<RedisEngine<C>>);
 
 impl<C> RedisStore<C>
@@ -21,13 +21,12 @@ where
 {
     /// Returns a store that sends its commands through `connection`, with the default [`Options`].
     ///
-    /// The connection's own [settings](crate::settings) matter.
-    /// It MUST NOT send a command again by itself: a cluster's connection does, unless its client
-    /// was built with [`settings::cluster`](crate::settings) or `retries(0)`, and then a call can
-    /// be counted twice.
+    /// Use suitable [settings](crate::settings) for the connection. It MUST NOT retry commands by
+    /// itself, or a call can be counted twice. A cluster connection does, unless its client was
+    /// built with [`settings::cluster`](crate::settings) or `retries(0)`.
     ///
-    /// A `ClusterConnection` is known by its type; one within a type of your own is taken for a
-    /// connection to one server.
+    /// The store recognizes a `ClusterConnection` by its type. If you wrap it in a type of your
+    /// own, the store takes it for a connection to one server.
     ///
     /// # Examples
     ///
@@ -47,7 +46,7 @@ where
         Self::with_options(connection, Options::default())
     }
 
-    /// Returns a store that sends its commands through `connection`, as [`new`](Self::new) does.
+    /// Returns a store like [`new`](Self::new), with `options`.
     pub fn with_options(connection: C, options: Options) -> Self {
         let engine = RedisEngine::new(connection, options.deadline(), None);
         Self::of(engine, options)
@@ -57,17 +56,17 @@ where
         Self(WireStore::new(engine, options))
     }
 
-    /// Returns what core makes of the connection.
+    /// Returns the store of core that this wraps.
     pub(crate) fn wire(&self) -> &WireStore<RedisEngine<C>> {
         &self.0
     }
 
-    /// Returns what this store sends its commands through.
+    /// Returns the connection of this store.
     pub fn connection(&self) -> &C {
         self.0.engine().connection()
     }
 
-    /// Returns how keys are named, time is told, and how long a decision may take.
+    /// Returns the options: key prefix, clock and deadline.
     pub fn options(&self) -> &Options {
         self.0.options()
     }
@@ -92,7 +91,7 @@ where
     }
 }
 
-/// Leaves the connection out, which need not be printable.
+/// Leaves the connection out, because it may not implement `Debug`.
 impl<C> fmt::Debug for RedisStore<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,

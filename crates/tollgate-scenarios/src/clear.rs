@@ -1,4 +1,4 @@
-//! States are cleared in bulk.
+//! Clears states in bulk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tollgate_core::wire::{Clear, Cleared, Operate, Options};
 use tollgate_core::{Limit, RateLimiter, Timestamp};
 use tollgate_testkit::{Cluster, Server};
 
-/// One of each algorithm, and of each kind of window.
+/// One limit of each algorithm and of each kind of window.
 const LIMITS: [(&str, &str); 7] = [
     ("aligned", "fixed-window:3/1m"),
     ("anchored", "fixed-window:3/1m,anchored"),
@@ -22,10 +22,10 @@ const LIMITS: [(&str, &str); 7] = [
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 const YEARS: Duration = Duration::from_secs(10 * 365 * 86_400);
-/// More than one step clears, and more than one scan finds.
+/// More keys than one step clears or one scan returns.
 const MANY: u64 = 4_000;
 
-/// Returns options for servers that are busy, with `prefix`.
+/// Returns options with `prefix` and a long deadline, for busy servers.
 pub fn options(prefix: &str) -> Options {
     let options = Options::new().with_deadline(Duration::from_secs(5));
     options.with_prefix(prefix).unwrap()
@@ -47,7 +47,7 @@ fn after(by: Duration) -> Timestamp {
     now().saturating_add(by)
 }
 
-/// Returns every key of the servers that `keep` keeps, with all that it holds.
+/// Returns all keys of the servers that `keep` accepts, with their dumped values.
 pub fn snapshot(servers: &[Server], keep: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<u8>> {
     let mut held = BTreeMap::new();
     for server in servers {
@@ -87,7 +87,7 @@ fn foreign(servers: &[Server], prefix: &str) -> Vec<String> {
     names.to_vec()
 }
 
-/// Clears what is ahead of the clock and nothing else, for every algorithm, and then the rest.
+/// Clears the states that are ahead of the clock, for every algorithm, then all others.
 pub async fn clears_what_is_ahead<S: Operate + 'static>(
     store: S,
     servers: &[Server],
@@ -103,7 +103,7 @@ pub async fn clears_what_is_ahead<S: Operate + 'static>(
             let _ = limiter.check(key).cost(3).await.unwrap();
             let _ = limiter.check(key).cost(3).at(now()).await.unwrap();
         }
-        // Ahead by ten years, by an hour, and by what healthy clocks differ by.
+        // Ahead by ten years, by an hour, and by as little as healthy clocks differ.
         for (key, by) in [
             ("years", YEARS),
             ("hour", HOUR),
@@ -121,7 +121,7 @@ pub async fn clears_what_is_ahead<S: Operate + 'static>(
 
     for (by, found) in [
         (Duration::from_secs(1), 2 * count),
-        // A window or bucket may have begun a minute before its latest call.
+        // A window or bucket may have begun up to a minute before its latest call.
         (HOUR - MINUTE - MINUTE, 2 * count),
         (HOUR + MINUTE, count),
         (YEARS + MINUTE, 0),
@@ -129,7 +129,7 @@ pub async fn clears_what_is_ahead<S: Operate + 'static>(
         let what = Clear::new().ahead_by(by).dry_run();
         let cleared = store.clear(&what, &mut |_| ()).await.unwrap();
         assert_eq!((cleared.found, cleared.cleared), (found, 0), "{by:?}");
-        // That of another release.
+        // The key of another release.
         assert_eq!(cleared.skipped, 1);
     }
     assert_eq!(snapshot(servers, |_| true), before, "a dry run");
@@ -159,7 +159,8 @@ pub async fn clears_what_is_ahead<S: Operate + 'static>(
 
     let two = Clear::new().with_limit("log").with_limit("bucket");
     let cleared = store.clear(&two, &mut |_| ()).await.unwrap();
-    // Three of the server's clock, three of callers', that of a moment ahead, and the healed one.
+    // Three states by the server's clock, three by callers' clocks, the one ahead by 1 ms, and the
+    // healed one.
     assert_eq!(cleared.cleared, 2 * 8);
     let mut last = Cleared::default();
     let mut progress = |so_far: &Cleared| {
@@ -174,13 +175,13 @@ pub async fn clears_what_is_ahead<S: Operate + 'static>(
     assert_eq!(snapshot(servers, |_| true), foreign);
 }
 
-/// Returns the server that takes `key`.
+/// Returns the server that serves `key`.
 fn owner<'a>(servers: &'a [Server], key: &str) -> &'a Server {
     let takes = |server: &&Server| server.command(&["EXISTS", key]).error().is_none();
     servers.iter().find(takes).unwrap()
 }
 
-/// Writes `count` states, and as many keys of others, in bulk.
+/// Writes `count` states, and as many keys of another prefix, in bulk.
 fn fill(servers: &[Server], prefix: &str, count: u64) {
     for server in servers {
         let mut connection = server.connection();
@@ -207,7 +208,7 @@ fn calls(servers: &[Server], command: &str) -> u64 {
     servers.iter().map(of).sum()
 }
 
-/// Clears thousands of keys in small steps, while others come and go.
+/// Clears thousands of keys in small steps, while other keys are written and deleted.
 pub async fn clears_many_in_small_steps<S: Operate + 'static>(
     store: S,
     servers: &[Server],
@@ -256,12 +257,12 @@ pub async fn clears_many_in_small_steps<S: Operate + 'static>(
     assert_eq!(snapshot(servers, other), others);
     let left = snapshot(servers, |key| !other(key));
     assert!(left.keys().all(|key| key.contains("{new-")), "{left:?}");
-    // So many steps of so few keys that none takes a server long.
+    // Many steps of few keys each, so that none blocks a server for long.
     assert!(calls(servers, "unlink") >= MANY / 25);
     assert!(calls(servers, "scan") >= 2 * MANY / 100 && *steps >= 2 * MANY / 100);
 }
 
-/// Returns a cluster of three masters, and its addresses as the clients take them.
+/// Returns a cluster of three masters.
 pub fn cluster() -> Cluster {
     Cluster::masters_only(tollgate_testkit::Flavor::System, 3)
 }

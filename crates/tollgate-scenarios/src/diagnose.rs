@@ -1,4 +1,4 @@
-//! Servers are diagnosed, each of which is set up wrongly in one way.
+//! Diagnoses servers, each of which is misconfigured in one way.
 
 use std::slice;
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ fn options() -> Options {
     options.with_prefix("shop").unwrap()
 }
 
-/// Returns the most severe of what was found by `check`.
+/// Returns the most severe finding of `check`.
 #[track_caller]
 fn found<'a>(diagnosis: &'a Diagnosis, check: &str) -> &'a Finding {
     let findings = diagnosis.findings().iter();
@@ -44,7 +44,7 @@ fn is(diagnosis: &Diagnosis, check: &str, severity: Severity, words: &[&str]) {
         let told = format!("{}: {}", finding.found, finding.advice);
         assert!(told.contains(word), "{word} is not in {told}");
     }
-    // Whoever has a problem is told what to do.
+    // Every finding worse than `Fine` comes with advice.
     assert_eq!(finding.advice.is_empty(), severity == Fine, "{finding:?}");
 }
 
@@ -59,13 +59,13 @@ fn leaves_nothing(servers: &[Server]) {
     }
 }
 
-/// On servers that are set up well, nothing is worse than a note.
+/// On well-configured servers, no finding is worse than a note.
 pub async fn finds_nothing_wrong<C: Client>() {
     for flavor in Flavor::chosen() {
         let durable = ["--appendonly", "yes", "--appendfsync", "always"];
         let server = Server::options(flavor).args(durable).start();
         let diagnosis = of::<C>(&server).await;
-        // That there is no replica.
+        // The note that there is no replica.
         assert_eq!(diagnosis.worst(), Note, "{diagnosis:#?}");
         assert!(diagnosis.findings().len() >= 11, "{diagnosis:#?}");
         for finding in diagnosis.findings() {
@@ -80,7 +80,7 @@ pub async fn finds_nothing_wrong<C: Client>() {
     }
 }
 
-/// Settings of servers that endanger limits.
+/// Finds server settings that endanger limits.
 pub async fn finds_dangerous_settings<C: Client>() {
     for (arguments, check, severity, words) in [
         (
@@ -154,7 +154,7 @@ pub async fn finds_dangerous_settings<C: Client>() {
     }
 }
 
-/// Waits until a server says `words` of its replication.
+/// Waits until `INFO replication` of `server` contains `words`.
 async fn replication_says(server: &Server, words: &str) {
     loop {
         let reply = server.command(&["INFO", "replication"]);
@@ -165,7 +165,7 @@ async fn replication_says(server: &Server, words: &str) {
     }
 }
 
-/// Primaries whose replicas they do not wait for, and replicas.
+/// Finds primaries that do not wait for their replicas, and stores connected to a replica.
 pub async fn finds_replicas_that_are_not_waited_for<C: Client>() {
     let primary = Server::start(Flavor::System);
     let of_it = [
@@ -218,10 +218,10 @@ const NEEDED: [&str; 14] = [
     "time",
     "unlink",
 ];
-/// What is read beside.
+/// The additional commands that the diagnosis itself runs.
 const LOOKED_AT: [&str; 6] = ["config|get", "hello", "info", "ping", "scan", "select"];
 
-/// Users who may not do all that limits need, each lacking something else.
+/// Finds which command a user lacks, for each command that limits need.
 pub async fn finds_what_a_user_lacks<C: Client>() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
@@ -234,7 +234,7 @@ pub async fn finds_what_a_user_lacks<C: Client>() {
         };
         let all: Vec<String> = NEEDED.iter().map(|name| format!("+{name}")).collect();
         let mut all: Vec<&str> = all.iter().map(String::as_str).collect();
-        // Redis 6.2 cannot say `config|get`.
+        // Redis 6.2 does not support subcommands such as `config|get` in ACLs.
         let looked_at: Vec<String> = LOOKED_AT
             .iter()
             .filter(|name| flavor != Flavor::Redis62 || !name.contains('|'))
@@ -254,7 +254,8 @@ pub async fn finds_what_a_user_lacks<C: Client>() {
                 .collect();
             let user = format!("no-{}", missing.replace('|', "-"));
             set(&user, "~shop:*", &others);
-            // Or it is there already, and nobody misses being able to load it.
+            // Otherwise the script might be loaded already, and a missing `script|load` would not
+            // show.
             server.command(&["SCRIPT", "FLUSH"]);
             let diagnosis = C::server(&url(&user), options()).await.diagnose().await;
             let severity = match missing {
@@ -282,7 +283,7 @@ pub async fn finds_what_a_user_lacks<C: Client>() {
                     "{finding:?}"
                 );
             }
-            // Who may not delete leaves keys that expire.
+            // A user without `unlink` leaves keys behind, which expire.
             for key in server.command(&["KEYS", "*"]).items() {
                 let key = key.text().unwrap();
                 let left = server.command(&["PTTL", key]).integer().unwrap();
@@ -318,7 +319,7 @@ pub async fn finds_what_a_user_lacks<C: Client>() {
     }
 }
 
-/// A server that is far away, and one that does not answer.
+/// Finds a server with a long round trip, and one that does not answer.
 pub async fn finds_slow_servers<C: Client>() {
     let server = Server::start(Flavor::System);
     is(&of::<C>(&server).await, "round trip", Fine, &[]);
@@ -349,7 +350,7 @@ pub async fn finds_slow_servers<C: Client>() {
     );
 }
 
-/// States that were written by a clock that was ahead.
+/// Finds states written while a clock was ahead.
 pub async fn finds_states_ahead<C: Client>() {
     let server = Server::start(Flavor::System);
     let store = C::server(&server.url(), options()).await;
@@ -364,7 +365,7 @@ pub async fn finds_states_ahead<C: Client>() {
     let diagnosis = limiter.store().diagnose().await;
     let words = ["1 of 2 states", "3650 days", "reset --all --ahead"];
     is(&diagnosis, "states ahead", Serious, &words);
-    // One that no limit has written.
+    // A value that no limit has written.
     server.command(&["SET", "shop:pace:gcra:v1:{carol}", "theirs"]);
     server.command(&["DEL", "shop:pace:gcra:v1-caller:{bob}"]);
     let diagnosis = limiter.store().diagnose().await;
@@ -376,7 +377,8 @@ pub async fn finds_states_ahead<C: Client>() {
     );
 }
 
-/// Clusters that are well, that lack a slot or a master, and one that is taken for a server.
+/// Finds nothing wrong with a healthy cluster; finds missing slots and masters, and a cluster that
+/// is used as a single server.
 pub async fn finds_what_a_cluster_lacks<C: Client>() {
     let options = || options().with_deadline(Duration::from_secs(1));
     let arguments = ["--cluster-require-full-coverage", "no"];
@@ -388,7 +390,7 @@ pub async fn finds_what_a_cluster_lacks<C: Client>() {
     let store = C::cluster(&cluster, options()).await;
     let diagnosis = store.diagnose().await;
     is(&diagnosis, "slots", Fine, &["all 16384", "3 masters"]);
-    // Each master was looked at.
+    // Each master is checked.
     for check in ["permissions", "decisions", "writes", "states ahead"] {
         let findings = diagnosis.findings().iter();
         let servers: Vec<_> = findings
@@ -415,7 +417,7 @@ pub async fn finds_what_a_cluster_lacks<C: Client>() {
         &["a node of a cluster", "redis-cluster://"],
     );
 
-    // Far from where any key is tried.
+    // A slot far from those of the diagnosis's test keys.
     let [slot, master] = [16_000_u16; 2];
     let master = cluster.master_of(master);
     for node in cluster.nodes() {

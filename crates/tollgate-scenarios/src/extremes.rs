@@ -1,4 +1,4 @@
-//! The longest and the shortest times that can be set.
+//! The longest and shortest durations that options accept.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::wire::{Clock, Options};
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 
-/// Deadlines that are never reached; a system's timers and options hold less than some of them.
+/// Deadlines that are never reached; some exceed what timers and socket options can hold.
 const LONG: [Duration; 5] = [
     Duration::MAX,
     Duration::from_secs(u64::MAX / 1_000),
@@ -14,7 +14,7 @@ const LONG: [Duration; 5] = [
     Duration::from_millis(1 << 31),
     Duration::from_secs(3_600),
 ];
-/// Deadlines that are reached at once.
+/// Deadlines that pass immediately.
 const SHORT: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_nanos(1),
@@ -26,7 +26,8 @@ fn limiter<S: Store>(store: Result<S, StoreError>) -> RateLimiter<S> {
     RateLimiter::new(store.unwrap(), [limit.unwrap()]).unwrap()
 }
 
-/// Checks that stores with extreme times connect, and decide unless there is no time for it.
+/// Checks that stores with extreme durations connect, and decide unless their deadline is too
+/// short.
 pub async fn are_taken<S: Store, F: Future<Output = Result<S, StoreError>>>(
     connect: impl Fn(Options) -> F,
 ) {

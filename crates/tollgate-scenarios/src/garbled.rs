@@ -1,4 +1,4 @@
-//! Replies that are noise: the server runs a call, and what comes back is no answer.
+//! Invalid replies: the server executes a call, but the client receives noise.
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store};
 use tollgate_testkit::Server;
 
-/// Passes everything on between clients and a server, but for one reply, which becomes noise.
+/// A proxy that forwards everything, except that it can replace one reply by noise.
 struct Garbler {
     address: String,
     garbles_next: Arc<AtomicBool>,
@@ -22,7 +22,7 @@ impl Garbler {
         let address = listener.local_addr().unwrap().to_string();
         let garbles_next = Arc::new(AtomicBool::new(false));
         let (upstream, garbles) = (server.address(), Arc::clone(&garbles_next));
-        // It ends with the process of its test.
+        // This thread ends with the test's process.
         thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
@@ -39,7 +39,7 @@ impl Garbler {
     }
 }
 
-/// Passes on what `from` sends, each time as much as there is.
+/// Forwards bytes from `from` as they arrive.
 fn pass(from: io::Result<TcpStream>, to: io::Result<TcpStream>, garbles_next: Arc<AtomicBool>) {
     let (mut from, mut to) = (from.unwrap(), to.unwrap());
     thread::spawn(move || {
@@ -63,15 +63,15 @@ fn limiter<S: Store>(store: S) -> RateLimiter<S> {
     RateLimiter::new(store, [limit.unwrap()]).unwrap()
 }
 
-/// Checks that a call whose reply is noise is counted once, and told from one that was lost; and
-/// that calls go on afterwards.
+/// Checks that a call whose reply is noise counts once, that its error differs from a lost reply's,
+/// and that calls work afterwards.
 pub async fn is_counted_once<S: Store>(server: &Server, connect: impl AsyncFn(String) -> S) {
     let garbler = Garbler::start(server);
     let limiter = limiter(connect(format!("redis://{}", garbler.address)).await);
     for round in 0..3 {
         limiter.reset("key").await.unwrap();
         assert_eq!(limiter.check("key").await.unwrap().remaining(), 99);
-        // A connection that is new is trusted for a moment.
+        // Wait, because clients trust a new connection for a moment.
         tokio::time::sleep(Duration::from_millis(200)).await;
         garbler.garbles_next.store(true, Ordering::SeqCst);
         let error = limiter.check("key").await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Calls that a server runs, and whose replies never come.
+//! Calls that the server executes, but whose replies are lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,10 +6,11 @@ use std::time::Duration;
 use tollgate_core::{Decision, ErrorKind, RateLimiter, Store};
 use tollgate_testkit::Server;
 
-/// Cuts the connection of ten calls after the server has them and before it replies, and checks
-/// that none is counted twice. The limiter's one limit is a thousand, of which one is used.
+/// Cuts the connection of at least ten calls after the server has received them and before it
+/// replies, and checks that none is counted twice.
 ///
-/// On a busy machine a reply can be faster than the cut, so more are cut until one was lost.
+/// The limiter must have one limit with an amount of 1,000 and 1 consumed. On a busy machine a
+/// reply can arrive before the cut, so this continues until one is lost.
 pub async fn is_not_asked_for_again<S: Store + 'static>(limiter: RateLimiter<S>, server: &Server) {
     let limiter = Arc::new(limiter);
     let (mut counted, mut lost) = (1, 0);
@@ -29,7 +30,7 @@ pub async fn is_not_asked_for_again<S: Store + 'static>(limiter: RateLimiter<S>,
             assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
             lost += 1;
         }
-        // Reading brings the connection back.
+        // A peek makes the client reconnect.
         let left = loop {
             match limiter.peek("key").await {
                 Ok(decision) => break decision.remaining(),

@@ -1,23 +1,22 @@
-//! Published rate limiters in wide use, command by command: what this library is compared with.
+//! Widely used rate limiters as published, command by command, to compare this library with.
 //!
-//! Each is as exact, and as wrong, as what is published.
-//! Whatever the original reads from its machine's clock is an argument here.
-//! Where an original decides in one round trip and writes in another, there is a function for each
-//! of the two, so that other callers can come between.
+//! Each runs the same commands, with the same flaws, as the original. Where the original reads its
+//! machine's clock, the time is an argument here. Where it decides in one round trip and writes in
+//! another, there is one function for each, so that other callers can run in between.
 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisResult};
 
-/// The limit that the counter of each second has written into it.
+/// The amount per second that is hard-coded in the counter of each second.
 pub const MOST_PER_SECOND: u64 = 10;
-/// What may be scheduled per day, with less than a minute between two, is written into it too.
+/// The most times that the schedule accepts per day; hard-coded too, as is the minute between two.
 pub const MOST_PER_DAY: usize = 10;
-/// What the schedule compares the calls of an hour with.
+/// The number that the schedule compares an hour's entries with.
 pub const MOST_PER_HOUR: usize = 5;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// Decides by a sorted set of milliseconds, in one transaction: writes, trims, counts.
+/// Decides with a sorted set of milliseconds, in one transaction: add, trim, count.
 pub async fn sorted_set_in_transaction(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -39,7 +38,7 @@ pub async fn sorted_set_in_transaction(
     Ok(held <= most)
 }
 
-/// The first command of the sorted set in a pipeline that is no transaction: writes the call.
+/// The first command of the sorted set in a plain pipeline: adds the call.
 pub async fn sorted_set_in_pipeline_writes(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -48,7 +47,7 @@ pub async fn sorted_set_in_pipeline_writes(
     add(key, now_ms, now_ms).query_async(connection).await
 }
 
-/// The other commands of the sorted set in a pipeline that is no transaction: trim and count.
+/// The other commands of the sorted set in a plain pipeline: trim and count.
 pub async fn sorted_set_in_pipeline_counts(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -67,7 +66,7 @@ pub async fn sorted_set_in_pipeline_counts(
     Ok(held <= most)
 }
 
-/// Decides as [`sorted_set_in_transaction`] does, where the period is made milliseconds in 32 bits.
+/// Decides like [`sorted_set_in_transaction`], but converts the period to milliseconds in 32 bits.
 pub async fn sorted_set_of_ints(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -90,8 +89,7 @@ pub async fn sorted_set_of_ints(
     Ok(held <= most)
 }
 
-/// Decides as [`sorted_set_in_transaction`] does, with the end of a transaction that has no
-/// beginning.
+/// Decides like [`sorted_set_in_transaction`], but with `EXEC` and without `MULTI`.
 pub async fn sorted_set_with_a_stray_end(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -113,7 +111,7 @@ pub async fn sorted_set_with_a_stray_end(
     Ok(held <= most)
 }
 
-/// Decides by a sorted set of milliseconds, in a script that counts before it trims.
+/// Decides with a sorted set of milliseconds, in a script that counts before it trims.
 pub async fn sorted_set_in_script(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -135,7 +133,7 @@ pub async fn sorted_set_in_script(
     Ok(held <= most)
 }
 
-/// The first half of the sorted set of whole seconds: counts, and says whether there is room.
+/// The first half of the sorted set of whole seconds: counts, and returns whether there is room.
 pub async fn sorted_set_of_seconds_counts(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -152,7 +150,7 @@ pub async fn sorted_set_of_seconds_counts(
     Ok(held < most)
 }
 
-/// The second half of the sorted set of whole seconds: writes the call, and trims.
+/// The second half of the sorted set of whole seconds: adds the call, and trims.
 pub async fn sorted_set_of_seconds_writes(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -165,7 +163,7 @@ pub async fn sorted_set_of_seconds_writes(
         .await
 }
 
-/// Decides by a sorted set of whole seconds, one command after another.
+/// Decides with a sorted set of whole seconds, one command after another.
 pub async fn sorted_set_of_seconds(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -180,7 +178,7 @@ pub async fn sorted_set_of_seconds(
     Ok(admits)
 }
 
-/// Decides by a counter for each of several windows `(period, most)`, and counts in all of them.
+/// Decides with one counter for each of several windows `(period, most)`, and increments them all.
 pub async fn counters_of_windows(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -201,12 +199,12 @@ pub async fn counters_of_windows(
     Ok(counted.iter().zip(windows).all(within))
 }
 
-/// The key in which [`counters_of_windows`] counts.
+/// Returns the key of a counter of [`counters_of_windows`].
 pub fn window_key(key: &str, period_s: u64, now_s: u64) -> String {
     format!("rate_limit:{key}:{period_s}:{}", now_s / period_s)
 }
 
-/// The first half of a counter of each second: what has been counted, if anything.
+/// The first half of the counter of each second: reads the count, if there is one.
 pub async fn counter_of_a_second_reads(
     connection: &mut (impl ConnectionLike + Send),
     ip: &str,
@@ -217,7 +215,8 @@ pub async fn counter_of_a_second_reads(
         .await
 }
 
-/// The second half of a counter of each second: decides by what was read, and counts.
+/// The second half of the counter of each second: decides by the count that was read, and
+/// increments.
 pub async fn counter_of_a_second_writes(
     connection: &mut (impl ConnectionLike + Send),
     ip: &str,
@@ -240,7 +239,7 @@ pub async fn counter_of_a_second_writes(
     Ok(true)
 }
 
-/// Decides by a counter of each second, and does not look at what became of the count.
+/// Decides with a counter of each second, and ignores whether the increment succeeded.
 pub async fn counter_of_a_second_unchecked(
     connection: &mut (impl ConnectionLike + Send),
     ip: &str,
@@ -251,12 +250,12 @@ pub async fn counter_of_a_second_unchecked(
     Ok(written.unwrap_or(true))
 }
 
-/// The key in which a counter of each second counts.
+/// Returns the key of the counter of a second.
 pub fn second_key(ip: &str, now_s: u64) -> String {
     format!("{ip}:{now_s}")
 }
 
-/// A time that a schedule has accepted, and that is yet to be written down.
+/// A time that a schedule has accepted but not yet stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Accepted(Option<Entry>);
 
@@ -268,8 +267,8 @@ struct Entry {
     first: bool,
 }
 
-/// The first half of a schedule of one a minute, five an hour and ten a day: reads the day's
-/// seconds, and accepts the time `send_ms` or does not.
+/// The first half of a schedule of one per minute, five per hour and ten per day: reads the day's
+/// seconds, and accepts or rejects the time `send_ms`.
 pub async fn schedule_reads(
     connection: &mut (impl ConnectionLike + Send),
     ip: &str,
@@ -298,7 +297,7 @@ pub async fn schedule_reads(
     }))))
 }
 
-/// The second half of a schedule, which its caller does not wait for: writes the time down.
+/// The second half of a schedule, which its caller does not wait for: stores the time.
 pub async fn schedule_writes(
     connection: &mut (impl ConnectionLike + Send),
     accepted: &Accepted,
@@ -319,7 +318,7 @@ pub async fn schedule_writes(
     pipeline.query_async(connection).await
 }
 
-/// Accepts the time `send_ms` and writes it down, or does neither.
+/// Accepts and stores the time `send_ms`, or does neither.
 pub async fn schedule(
     connection: &mut (impl ConnectionLike + Send),
     ip: &str,
@@ -333,12 +332,12 @@ pub async fn schedule(
     Ok(true)
 }
 
-/// The key in which a schedule keeps the seconds of a day.
+/// Returns the key with a schedule's seconds of one day.
 pub fn day_key(ip: &str, send_ms: u64) -> String {
     format!("{ip}:day-{}", send_ms / DAY_MS)
 }
 
-/// Decides by a counter that the first call of a window sets, in a script.
+/// Decides with a counter that the first call of a window creates, in a script.
 pub async fn counter_set_by_the_first(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -359,7 +358,7 @@ pub async fn counter_set_by_the_first(
         .await
 }
 
-/// Decides by a counter that one command sets, if there is none, and reads, in a script.
+/// Decides with a counter that one command creates if needed and reads, in a script.
 pub async fn counter_set_and_read_at_once(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -376,7 +375,7 @@ pub async fn counter_set_and_read_at_once(
         .await
 }
 
-/// Decides by a counter that is set, if there is none, and then read, in a script.
+/// Decides with a counter that is created if needed and then read, in a script.
 pub async fn counter_set_then_read(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -393,7 +392,7 @@ pub async fn counter_set_then_read(
         .await
 }
 
-/// Decides by a counter that is incremented in any case, in one transaction.
+/// Decides with a counter that every call increments, in one transaction.
 pub async fn counter_in_transaction(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -414,8 +413,8 @@ pub async fn counter_in_transaction(
     Ok(counted <= most)
 }
 
-/// Decides by a sorted set of the seconds in which calls came and a hash of how many came in each,
-/// in a script, at the server's time.
+/// Decides with a sorted set of the seconds with calls and a hash of the calls in each, in a
+/// script, by the server's time.
 pub async fn counts_by_second(
     connection: &mut (impl ConnectionLike + Send),
     seconds_key: &str,
@@ -441,7 +440,7 @@ pub async fn counts_by_second(
         .await
 }
 
-/// Writes the server's time to a sorted set, and decides nothing.
+/// Adds the server's time to a sorted set, and decides nothing.
 pub async fn stamps(connection: &mut (impl ConnectionLike + Send), key: &str) -> RedisResult<bool> {
     const SCRIPT: &str = "
         local time = redis.call('TIME')

@@ -1,4 +1,4 @@
-//! Errors, none of which shows the key that was asked about.
+//! Checks that no error shows the key of its call.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -10,12 +10,11 @@ use tollgate_core::{
 };
 use tollgate_testkit::{Reply, Server};
 
-/// The two parts of a key, each with a word that stands nowhere else.
+/// The two parts of a key, each with a word that occurs nowhere else.
 const PARTITION: &str = "carol4711";
 const REST: &str = "/account/dave0815";
 
-/// A refusal: a word of what the server says, the commands that make it say so, and those that end
-/// that.
+/// A word of the server's error, the commands that provoke the error, and those that end it.
 type Refusal = (
     &'static str,
     &'static [&'static str],
@@ -48,7 +47,7 @@ const REFUSALS: [Refusal; 7] = [
         &["ACL SETUSER default resetkeys ~other:*"],
         &["ACL SETUSER default allkeys"],
     ),
-    // Of what a script or a transaction does.
+    // Errors from within a script or a transaction.
     (
         "",
         &["ACL SETUSER default -set -pexpireat"],
@@ -61,18 +60,18 @@ const REFUSALS: [Refusal; 7] = [
     ),
 ];
 
-/// Returns options with a deadline that is not reached.
+/// Returns options with a deadline that is never reached.
 pub fn options() -> Options {
-    // A machine that is busy with other tests must not fail these.
+    // These tests must not fail because the machine is busy with others.
     Options::default().with_deadline(std::time::Duration::from_secs(5))
 }
 
-/// Returns the limit that is asked about.
+/// Returns the limit that is called.
 pub fn limit() -> Limit {
     Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(1_000))).unwrap()
 }
 
-/// Returns the key that no text may show.
+/// Returns the key that no text may contain.
 pub fn key() -> Key<'static> {
     Key::from(PARTITION).with_rest(REST)
 }
@@ -84,7 +83,7 @@ fn hides(text: &str) {
     }
 }
 
-/// Checks that nothing of `error` shows the key, and that it says `what` all the same.
+/// Checks that no part of `error` shows the key, and that it still contains `what`.
 #[track_caller]
 pub fn is_redacted(error: &StoreError, what: &str) {
     let mut link: Option<&dyn Error> = Some(error);
@@ -101,8 +100,8 @@ pub fn is_redacted(error: &StoreError, what: &str) {
     assert!(error.to_string().contains(what), "no {what} in {error}");
 }
 
-/// Asks `store` everything that it serves, and returns the errors; what is not an error, and the
-/// store itself, must not show the key either.
+/// Performs every operation on `store` and returns the errors. Also checks that neither successful
+/// results nor the store itself show the key.
 async fn ask<S: Store + Debug>(store: &S, receipt: &Receipt) -> Vec<StoreError> {
     let limit = limit();
     let check = Check::new(&limit, key(), 1);
@@ -137,7 +136,7 @@ async fn receipt(store: &impl Store) -> Receipt {
     decision.into_receipt().unwrap()
 }
 
-/// Checks that no refusal of `server` shows the key that `store` asks about.
+/// Checks that no error of `server` shows the key of a call on `store`.
 pub async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
     let mut control = server.connection();
     let mut tell = |commands: &[&str]| {
@@ -171,7 +170,7 @@ pub async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
     is_redacted(&error, "WRONGTYPE");
 }
 
-/// Returns arguments that make a server know none of the commands of a decision.
+/// Returns arguments for a server that knows none of the commands of a decision.
 pub fn without_commands() -> Vec<String> {
     let renamed = ["EVALSHA", "BITFIELD", "BITFIELD_RO", "UNLINK"];
     let rename = |name: &str| {
@@ -180,7 +179,7 @@ pub fn without_commands() -> Vec<String> {
     renamed.into_iter().flat_map(rename).collect()
 }
 
-/// Checks that a server which knows none of the commands does not get the key into an error.
+/// Checks that errors of a server that does not know the commands do not show the key.
 pub async fn hides_keys_of_unknown_commands<S: Store + Debug>(store: &S, known: &S) {
     let receipt = receipt(known).await;
     let errors = ask(store, &receipt).await;

@@ -1,4 +1,4 @@
-//! Servers that take TLS only, or ask for passwords.
+//! Servers that accept only TLS, or that require passwords.
 
 use std::sync::Once;
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_testkit::{SentinelGroup, Server};
 
-/// How long it may take until it is known that there will be no connection.
+/// How long it may take to find out that no connection is possible.
 pub const SET_UP: Duration = Duration::from_millis(2_500);
-/// What the documentation says that the user of this store and this limit must be allowed.
+/// The ACL rules that the documentation gives for this store and this limit.
 pub const USER: [&str; 9] = [
     "on",
     ">secret",
@@ -22,12 +22,12 @@ pub const USER: [&str; 9] = [
     "+set",
     "+unlink",
 ];
-/// What an error says where no password was given.
+/// Part of the error if no password was given.
 pub const ASKED: &str = "the server asks for a password";
-/// What an error says where another password was given.
+/// Part of the error if a wrong password was given.
 pub const REFUSED: &str = "the server refused the user or password";
 
-/// Chooses the cryptography, as programs do: a build of the workspace may have several.
+/// Installs a rustls crypto provider, as programs do: a workspace build may include several.
 pub fn choose() {
     static CHOSEN: Once = Once::new();
     CHOSEN.call_once(|| {
@@ -36,19 +36,19 @@ pub fn choose() {
     });
 }
 
-/// Returns options with a deadline that is not reached.
+/// Returns options with a deadline that is never reached.
 pub fn options() -> Options {
-    // A machine that is busy with other tests must not fail these.
+    // These tests must not fail because the machine is busy with others.
     Options::default().with_deadline(Duration::from_secs(5))
 }
 
-/// Returns a limiter of nine an hour.
+/// Returns a limiter of nine calls per hour.
 pub fn limiter<S: Store>(store: S) -> RateLimiter<S> {
     let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(9)));
     RateLimiter::new(store, [limit.unwrap()]).unwrap()
 }
 
-/// Calls for `key` and returns what is left.
+/// Calls for `key` and returns what remains.
 pub async fn call<S: Store>(limiter: &RateLimiter<S>, key: &str) -> u64 {
     limiter.check(key).await.unwrap().remaining()
 }
@@ -61,7 +61,7 @@ pub async fn decides<S: Store>(store: Result<S, StoreError>) {
     assert_eq!(call(&limiter, "alice").await, 7);
 }
 
-/// Checks that there is no connection, for a reason that `hint` is a part of.
+/// Checks that connecting fails with `kind`, and a message that contains `hint`.
 #[track_caller]
 pub fn is_refused<S>(store: Result<S, StoreError>, kind: ErrorKind, hint: &str) {
     let Err(error) = store else {
@@ -71,19 +71,19 @@ pub fn is_refused<S>(store: Result<S, StoreError>, kind: ErrorKind, hint: &str) 
     assert!(error.to_string().contains(hint), "no {hint:?} in {error}");
 }
 
-/// Checks that there is no connection, because of settings that `hint` is about.
+/// Checks that connecting fails because of the settings that `hint` names.
 #[track_caller]
 pub fn is_misconfigured<S>(store: Result<S, StoreError>, hint: &str) {
     is_refused(store, ErrorKind::Misconfigured, hint);
 }
 
-/// Lets the user `limiter` do `more` than [`USER`] at a server that has no other user.
+/// Creates the user `limiter` on a server, with the rights of [`USER`] and `more`.
 pub fn let_in(server: &Server, more: &[&str]) {
     let own = [&["ACL", "SETUSER", "limiter"][..], &USER, more].concat();
     assert_eq!(server.command(&own).text(), Some("OK"));
 }
 
-/// Kills the primary, and checks that calls go on at another.
+/// Kills the primary, and checks that calls continue on the new one.
 pub async fn follows_a_failover<S: Store>(group: &SentinelGroup, limiter: &RateLimiter<S>) {
     let old = group.primary();
     old.kill();

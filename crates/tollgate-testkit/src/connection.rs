@@ -1,11 +1,11 @@
-//! A client of a few lines, so that a test can ask a server without the clients under test.
+//! `Connection`: a minimal client, so that tests can query a server without the clients under test.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long a connection waits for anything, unless told otherwise.
+/// The default timeout for reads and writes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A blocking connection that speaks RESP2.
@@ -13,14 +13,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Connection(BufReader<Stream>);
 
 impl Connection {
-    /// Connects to `address`, such as `127.0.0.1:6379` or `/run/redis/server.sock`, after a password
-    /// and `@` if the server asks for one.
+    /// Connects to `address`, such as `127.0.0.1:6379` or `/run/redis/server.sock`; if the server
+    /// requires a password, write it and `@` first.
     ///
-    /// Every later read and write fails after five seconds; see [`set_timeout`](Self::set_timeout).
+    /// Reads and writes time out after five seconds; see [`set_timeout`](Self::set_timeout).
     ///
     /// # Errors
     ///
-    /// Fails if nobody listens there, if `address` is none, or if the password is refused.
+    /// Fails if nothing listens there, if `address` is not valid, or if the password is refused.
     pub fn open(address: &str) -> io::Result<Self> {
         let (password, address) = match address.rsplit_once('@') {
             Some((password, address)) => (Some(password), address),
@@ -36,7 +36,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sets how long a read or a write may take.
+    /// Sets the timeout for a read or a write.
     ///
     /// # Errors
     ///
@@ -45,21 +45,21 @@ impl Connection {
         self.0.get_ref().set_timeout(timeout)
     }
 
-    /// Sends a command and waits for its reply; an error of the server's is a [`Reply`] too.
+    /// Sends a command and waits for its reply. An error from the server is also a [`Reply`].
     ///
     /// # Errors
     ///
-    /// Fails if the connection does, if the time is over, or if the reply is not RESP2.
+    /// Fails on a connection error, on a timeout, or if the reply is not RESP2.
     pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
         self.send(words)?;
         self.receive()
     }
 
-    /// Sends a command without waiting for its reply, which [`receive`](Self::receive) returns.
+    /// Sends a command without waiting for its reply; [`receive`](Self::receive) returns it later.
     ///
     /// # Errors
     ///
-    /// Fails if the connection does, or if the time is over.
+    /// Fails on a connection error or a timeout.
     pub fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -71,17 +71,17 @@ impl Connection {
         self.0.get_mut().write_all(&bytes)
     }
 
-    /// Waits for the reply to the oldest command that has none yet.
+    /// Waits for the reply to the oldest unanswered command.
     ///
     /// # Errors
     ///
-    /// Fails if the connection does, if the time is over, or if the reply is not RESP2.
+    /// Fails on a connection error, on a timeout, or if the reply is not RESP2.
     pub fn receive(&mut self) -> io::Result<Reply> {
         read(&mut self.0)
     }
 }
 
-/// What a connection goes through.
+/// The socket of a connection.
 #[derive(Debug)]
 enum Stream {
     Tcp(TcpStream),
@@ -140,26 +140,26 @@ impl Write for Stream {
     }
 }
 
-/// What a server answers.
+/// A reply from a server.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "RESP2 has no other replies")]
 pub enum Reply {
-    /// Several replies in one.
+    /// An array of replies.
     Array(Vec<Self>),
-    /// A string of any bytes.
+    /// A bulk string, of any bytes.
     Bulk(Vec<u8>),
-    /// A refusal, such as `NOSCRIPT No matching script.`.
+    /// An error, such as `NOSCRIPT No matching script.`.
     Error(String),
-    /// A number.
+    /// An integer.
     Integer(i64),
-    /// Nothing, as for a key that is not there.
+    /// The null reply, for example for a missing key.
     Nil,
-    /// A status, such as `OK`.
+    /// A simple string, such as `OK`.
     Simple(String),
 }
 
 impl Reply {
-    /// Returns the text of a status or of a string that is UTF-8.
+    /// Returns the text of a simple string, or of a bulk string that is UTF-8.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Simple(text) => Some(text),
@@ -168,7 +168,7 @@ impl Reply {
         }
     }
 
-    /// Returns the number, if it is one.
+    /// Returns the value of an integer.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),
@@ -176,7 +176,7 @@ impl Reply {
         }
     }
 
-    /// Returns the refusal, if it is one.
+    /// Returns the message of an error.
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Error(text) => Some(text),
@@ -184,7 +184,7 @@ impl Reply {
         }
     }
 
-    /// Returns the replies in an array, and none of anything else.
+    /// Returns the replies in an array; empty for any other reply.
     pub fn items(&self) -> &[Self] {
         match self {
             Self::Array(items) => items,

@@ -1,4 +1,4 @@
-//! Which servers there are to test against.
+//! `Flavor`: the Redis and Valkey servers that tests run on.
 
 use std::env;
 use std::fmt;
@@ -6,31 +6,31 @@ use std::path::{Path, PathBuf};
 
 use crate::folder;
 
-/// The variable that names the server to use as the system's own.
+/// The environment variable with the path of the program for `Flavor::System`.
 const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";
 
-/// The variable that asks for tests on every server.
+/// The environment variable that runs tests on every server.
 const EVERY: &str = "TOLLGATE_EVERY_SERVER";
 
-/// A server to test against.
+/// A server version to test against.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Flavor {
-    /// What the environment variable `TOLLGATE_REDIS_SERVER` names, or else `redis-server` on the
-    /// search path.
+    /// The program in the environment variable `TOLLGATE_REDIS_SERVER`, or else `redis-server` on
+    /// the search path.
     System,
-    /// Redis 6.2, the oldest that is supported, fetched by `cargo xtask servers`.
+    /// Redis 6.2, the oldest supported version, fetched by `cargo xtask servers`.
     Redis62,
     /// Valkey 9.1, fetched by `cargo xtask servers`.
     Valkey91,
 }
 
 impl Flavor {
-    /// Every server there is.
+    /// All servers.
     pub const ALL: [Self; 3] = [Self::System, Self::Redis62, Self::Valkey91];
 
-    /// Returns the servers that a test is to run on: the system's own, or every one where
-    /// [`is_every`](Self::is_every).
+    /// Returns the servers that a test should run on: all if [`is_every`](Self::is_every),
+    /// otherwise only the system's.
     pub fn chosen() -> Vec<Self> {
         if Self::is_every() {
             Self::ALL.to_vec()
@@ -39,14 +39,15 @@ impl Flavor {
         }
     }
 
-    /// Returns whether tests are to run on every server, and on as many histories as there are:
-    /// whether the environment variable `TOLLGATE_EVERY_SERVER` is set, as by
-    /// `cargo xtask test --every-server`.
+    /// Returns whether tests should run on every server and on the full number of histories.
+    ///
+    /// That is so if the environment variable `TOLLGATE_EVERY_SERVER` is set, as `cargo xtask test
+    /// --every-server` does.
     pub fn is_every() -> bool {
         env::var_os(EVERY).is_some_and(|value| !value.is_empty())
     }
 
-    /// Returns a name that is fit for that of a test or a file.
+    /// Returns a name that can be part of a test's or file's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "redis_system",
@@ -59,7 +60,7 @@ impl Flavor {
     ///
     /// # Panics
     ///
-    /// Panics if it is not there, and says what brings it.
+    /// Panics if the program is missing; the message says how to get it.
     #[track_caller]
     pub fn binary(self) -> PathBuf {
         let fetched = match self {
@@ -100,7 +101,7 @@ fn system() -> PathBuf {
     }
 }
 
-/// Returns where the program `name` is; a bare name is looked for on the search path.
+/// Returns the path of the program `name`; a bare name is looked up on the search path.
 fn find(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 {
         return name.canonicalize().ok().filter(|path| path.is_file());

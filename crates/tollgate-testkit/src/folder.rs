@@ -1,15 +1,16 @@
-//! Where builds leave their files.
+//! Finds the folder that builds write to.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the folder that `cargo` builds into.
+/// Returns cargo's target folder.
 ///
-/// It is what tells two checkouts apart, so that each has shared servers of its own.
+/// Shared servers are kept per target folder, so that each checkout has its own.
 pub(crate) fn target() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let workspace = workspace.canonicalize().unwrap_or(workspace);
     match std::env::var_os("CARGO_TARGET_DIR") {
-        // A relative folder is relative to where `cargo` was called, which is most often the root.
+        // A relative folder is relative to where `cargo` was called, which is usually the workspace
+        // root.
         Some(folder) => workspace.join(folder),
         None => workspace.join("target"),
     }

@@ -1,4 +1,4 @@
-//! Ports that no other test has.
+//! `Port`: reserves a port that no other test uses.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -8,22 +8,22 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::folder;
 
-/// Ports begin here; those of cluster buses are [`BUS`] higher.
+/// The first port; cluster bus ports are [`BUS`] higher.
 ///
-/// Both ranges end before the ports that systems give to the near ends of connections. In there, a
-/// client that keeps on trying to reach a server that is down can be given the server's own port,
-/// and then talks to itself.
+/// Both ranges lie below the system's ephemeral ports. Within those, a client that keeps
+/// reconnecting to a server that is down can be given the server's own port, and then talks to
+/// itself.
 const FIRST: u16 = 11_000;
-/// How many ports there are to choose from.
+/// The number of ports to choose from.
 const COUNT: u16 = 10_000;
-/// How much higher than a port the port of the cluster bus is.
+/// The offset from a node's port to its cluster bus port.
 const BUS: u16 = 10_000;
-/// How many ports are tried before there seem to be none.
+/// How many ports to try before giving up.
 const ATTEMPTS: usize = 1_000;
 
-/// A port of the loopback interface that is this process's until it is dropped.
+/// A loopback port that is reserved for this process until this is dropped.
 ///
-/// A lock on a file says so, since nothing else does between two lives of a server.
+/// A file lock reserves it, because nothing listens on the port while its server restarts.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
@@ -31,13 +31,13 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Returns a port that is free, as is the port of its cluster bus.
+    /// Returns a port that is free, and whose cluster bus port is free too.
     #[track_caller]
     pub(crate) fn choose() -> Self {
         let folder = folder::target().join("testkit/ports");
         fs::create_dir_all(&folder).expect("a folder for the locks of ports");
         for _ in 0..ATTEMPTS {
-            // What a hash of nothing is differs from one to the next.
+            // Each `RandomState` has a random seed, so the hash is a random number.
             let random = RandomState::new().hash_one(()) % u64::from(COUNT);
             let number = FIRST + u16::try_from(random).unwrap_or(0);
             let lock = OpenOptions::new()
@@ -61,7 +61,7 @@ impl Port {
     }
 }
 
-/// Returns whether nobody outside of this kit listens on `number` either.
+/// Returns whether no other program listens on `number`.
 fn is_free(number: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok()
 }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn ports_are_below_those_of_clients() {
-        // The lowest of Linux; other systems begin higher.
+        // Linux's lowest ephemeral port; other systems start higher.
         const { assert!(FIRST + COUNT + BUS < 32_768) };
     }
 }

@@ -1,4 +1,4 @@
-//! A server's process, and the shell beside it that ends it.
+//! `Process`: a server process, with a shell beside it that ends it when the test is gone.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
@@ -8,15 +8,15 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The file in a server's folder that its output goes to.
+/// The file in a server's folder that receives its output.
 pub(crate) const LOG: &str = "server.log";
 
-/// Runs the server that `$2` and the following name in the folder `$1`, until it ends or standard
-/// input does.
+/// Runs the command `$2...` in the folder `$1`, until it ends or standard input closes or has a
+/// line.
 ///
-/// A line on standard input ends the server. The end of standard input, which is the end of the
-/// test however it came about, ends the server and removes the folder. The shell that waits for
-/// the server reaps it, so that no signal goes to a process that has got its number since.
+/// A line on standard input kills the server. If standard input closes, the test is gone, however
+/// it ended: the shell kills the server and removes the folder. The shell reaps the server, so that
+/// no signal reaches another process that has reused its id.
 const WATCHDOG: &str = r#"
 folder=$1
 shift
@@ -41,7 +41,7 @@ if [ $? -eq 1 ]; then
 fi
 "#;
 
-/// A server that runs, and that ends when this is dropped or the test is gone.
+/// A running server, killed when this is dropped or when the test process ends.
 #[derive(Debug)]
 pub(crate) struct Process {
     watchdog: Child,
@@ -49,7 +49,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Runs `binary` in `folder`, which is removed should the test be killed.
+    /// Starts `binary` in `folder`, which is removed if the test is killed.
     pub(crate) fn start(
         binary: &Path,
         arguments: &[impl AsRef<OsStr>],
@@ -63,7 +63,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // A signal to the group of the test, as from the terminal, must leave it to its work.
+            // A signal to the test's process group, such as Ctrl-C, must not stop the watchdog.
             .process_group(0)
             .spawn()?;
         let mut line = String::new();
@@ -75,7 +75,7 @@ impl Process {
         Ok(Self { watchdog, server })
     }
 
-    /// Returns the number of the server's process.
+    /// Returns the server's process id.
     pub(crate) fn pid(&self) -> u32 {
         self.server.as_raw_nonzero().get().unsigned_abs()
     }
@@ -93,7 +93,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(mut input) = self.watchdog.stdin.take() {
-            // The server may have ended by itself, and its watchdog with it.
+            // The write fails if the server, and its watchdog with it, has already ended.
             let _ = input.write_all(b"\n");
         }
         let _ = self.watchdog.wait();

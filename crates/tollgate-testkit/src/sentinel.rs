@@ -1,4 +1,4 @@
-//! A primary with replicas, and the sentinels that watch them.
+//! `SentinelGroup`: a primary with replicas, and the sentinels that monitor them.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use crate::cluster::until;
 use crate::server::{field, tail};
 use crate::{Authority, Connection, Flavor, Reply, Server, ServerOptions};
 
-/// What the sentinels call the primary.
+/// The sentinels' name for the primary.
 const NAME: &str = "tollgate";
-/// How many sentinels there are; two must agree.
+/// The number of sentinels; two must agree.
 const SENTINELS: usize = 3;
 
-/// How long anything that sentinels have to agree on may take: on Redis 6.2 they need twenty seconds
-/// to take a primary back as a replica.
+/// How long sentinels may take to agree: on Redis 6.2, they need twenty seconds to accept a former
+/// primary as a replica.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// How often a sentinel does what, in milliseconds.
+/// The command that sets how often a sentinel asks and announces, in milliseconds.
 ///
-/// By default that is every one, two and ten seconds, and a server that was found half a second ago
-/// counts as down before it is first asked. Servers older than Redis 7.0 know no such command.
+/// The defaults are one, two and ten seconds: a server found half a second ago would count as down
+/// before its first ping. Redis before 7.0 does not have this command.
 const PERIODS: [&str; 10] = [
     "SENTINEL",
     "DEBUG",
@@ -26,17 +26,17 @@ const PERIODS: [&str; 10] = [
     "100",
     "INFO-PERIOD",
     "200",
-    // A replica whose information is older than five of these is not promoted; once the primary is
-    // down, that is asked for every second.
+    // A replica is not promoted if its information is older than five ping periods. Once the
+    // primary is down, sentinels ask for it every second.
     "PING-PERIOD",
     "300",
-    // A replica that is promoted and not published within four of these is made a replica again by
-    // the sentinels that do not lead; the one that leads looks every second.
+    // The other sentinels demote a promoted replica unless the leader publishes it within four of
+    // these. The leader checks every second.
     "PUBLISH-PERIOD",
     "500",
 ];
 
-/// How to start a [`SentinelGroup`].
+/// Options to start a [`SentinelGroup`].
 #[derive(Clone, Debug)]
 pub struct SentinelOptions<'a> {
     flavor: Flavor,
@@ -49,8 +49,10 @@ pub struct SentinelOptions<'a> {
 }
 
 impl<'a> SentinelOptions<'a> {
-    /// Returns options for a primary of `flavor` with one replica, which counts as down after half
-    /// a second; on Redis 6.2, whose sentinels are slower, after one and a half.
+    /// Returns options for a primary of `flavor` with one replica.
+    ///
+    /// The primary counts as down after half a second; on Redis 6.2, whose sentinels are slower,
+    /// after one and a half.
     pub fn new(flavor: Flavor) -> Self {
         let down_after = match flavor {
             Flavor::Redis62 => 1_500,
@@ -67,14 +69,14 @@ impl<'a> SentinelOptions<'a> {
         }
     }
 
-    /// Sets how many replicas there are.
+    /// Sets the number of replicas.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// Sets how long the primary may be silent before two of the sentinels hold it for down; the
+    /// Sets how long the primary must be silent before two of the sentinels consider it down; the
     /// third takes twice as long.
     #[must_use]
     pub fn down_after(mut self, time: Duration) -> Self {
@@ -82,7 +84,7 @@ impl<'a> SentinelOptions<'a> {
         self
     }
 
-    /// Adds arguments of the primary and of every replica, such as `["--maxmemory", "1mb"]`.
+    /// Adds arguments for the primary and all replicas, such as `["--maxmemory", "1mb"]`.
     #[must_use]
     pub fn args<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         let arguments = arguments.into_iter().map(Into::into);
@@ -90,7 +92,7 @@ impl<'a> SentinelOptions<'a> {
         self
     }
 
-    /// Has the servers and the sentinels take TLS and nothing else, from each other too; see
+    /// Makes the servers and sentinels accept only TLS, also from each other; see
     /// [`ServerOptions::tls`].
     #[must_use]
     pub fn tls(mut self, authority: &'a Authority) -> Self {
@@ -98,29 +100,32 @@ impl<'a> SentinelOptions<'a> {
         self
     }
 
-    /// Has the servers, but not the sentinels, ask for `password`; see [`ServerOptions::password`].
+    /// Makes the servers, but not the sentinels, require `password`; see
+    /// [`ServerOptions::password`].
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Has the sentinels, but not the servers, ask for `password`, also each other.
+    /// Makes the sentinels, but not the servers, require `password`, also from each other.
     #[must_use]
     pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
         self.sentinel_password = Some(password.into());
         self
     }
 
-    /// Starts the servers and three sentinels, and waits until the replicas follow the primary and
-    /// each sentinel knows all the others and the replicas.
+    /// Starts the servers and three sentinels.
+    ///
+    /// Waits until the replicas follow the primary, and each sentinel knows the other sentinels and
+    /// the replicas.
     ///
     /// # Panics
     ///
-    /// Panics if the program is not there, or if that takes longer than forty seconds.
+    /// Panics if the program is missing, or if that takes longer than forty seconds.
     #[track_caller]
     pub fn start(self) -> SentinelGroup {
-        // By default a replica waits five seconds for others to come.
+        // By default a primary waits five seconds for more replicas before it synchronizes them.
         let mut options = ServerOptions::new(self.flavor)
             .args(["--repl-diskless-sync-delay", "0"])
             .args(self.arguments);
@@ -137,8 +142,8 @@ impl<'a> SentinelOptions<'a> {
         let servers: Vec<Server> = std::iter::once(primary).chain(replicas).collect();
         let quorum = SENTINELS / 2 + 1;
         let sentinels = (0..SENTINELS).map(|index| {
-            // The last does not stand for election when the others do: three that each vote for
-            // themselves elect nobody, and try again only after six seconds.
+            // The last sentinel reacts later than the others. If all three voted for themselves,
+            // none would be elected, and they would only try again after six seconds.
             let is_last = index + 1 == SENTINELS;
             let down_after = self.down_after * if is_last { 2 } else { 1 };
             let mut configuration = format!(
@@ -168,11 +173,10 @@ impl<'a> SentinelOptions<'a> {
     }
 }
 
-/// A primary with replicas, and three sentinels that watch them and make a replica the primary when
-/// it is down.
+/// A primary with replicas, and three sentinels that promote a replica when the primary is down.
 ///
-/// Kill a server with [`Server::kill`] and start it again with [`Server::restart`]; all are killed
-/// when this is dropped.
+/// Kill a server with [`Server::kill`] and restart it with [`Server::restart`]. All of them are
+/// killed when this is dropped.
 #[derive(Debug)]
 pub struct SentinelGroup {
     servers: Vec<Server>,
@@ -184,7 +188,7 @@ impl SentinelGroup {
     ///
     /// # Panics
     ///
-    /// Panics if the program is not there, or if starting takes longer than forty seconds.
+    /// Panics if the program is missing, or if the start takes longer than forty seconds.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
         SentinelOptions::new(flavor).start()
@@ -195,12 +199,12 @@ impl SentinelGroup {
         SentinelOptions::new(flavor)
     }
 
-    /// Returns what the sentinels call the primary, whichever server it is.
+    /// Returns the sentinels' name for the primary, whichever server it is.
     pub fn primary_name(&self) -> &'static str {
         NAME
     }
 
-    /// Returns the servers: the one that was the primary at first, and then the others.
+    /// Returns the servers: first the original primary, then the original replicas.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
@@ -210,21 +214,21 @@ impl SentinelGroup {
         &self.sentinels
     }
 
-    /// Returns where the sentinels listen, such as `127.0.0.1:11000`.
+    /// Returns the sentinels' addresses, such as `127.0.0.1:11000`.
     pub fn sentinel_addresses(&self) -> Vec<String> {
         self.sentinels.iter().map(Server::address).collect()
     }
 
-    /// Returns where the sentinels listen as a client takes it, such as `redis://127.0.0.1:11000`.
+    /// Returns the sentinels' URLs, such as `redis://127.0.0.1:11000`.
     pub fn sentinel_urls(&self) -> Vec<String> {
         self.sentinels.iter().map(Server::url).collect()
     }
 
-    /// Returns the server that the first sentinel that runs names as the primary.
+    /// Returns the current primary, according to the first running sentinel.
     ///
     /// # Panics
     ///
-    /// Panics if no sentinel runs.
+    /// Panics if no sentinel is running.
     #[track_caller]
     pub fn primary(&self) -> &Server {
         let mut named = self
@@ -233,8 +237,8 @@ impl SentinelGroup {
         named.next().expect("a sentinel that runs")
     }
 
-    /// Asks the sentinels to make a replica the primary though nothing is wrong, and waits until
-    /// that is done; returns the new primary.
+    /// Asks the sentinels for a failover from a healthy primary, waits for it, and returns the new
+    /// primary.
     ///
     /// # Panics
     ///
@@ -248,8 +252,8 @@ impl SentinelGroup {
         self.wait_for_failover(old)
     }
 
-    /// Waits until every sentinel that runs names another primary than `old`, and that one takes
-    /// writes; returns it.
+    /// Waits until every running sentinel names a primary other than `old`, and that server accepts
+    /// writes. Returns that server.
     ///
     /// # Panics
     ///
@@ -264,12 +268,12 @@ impl SentinelGroup {
         self.primary()
     }
 
-    /// Waits until every server that runs is the primary or follows it, and each sentinel that runs
-    /// knows that, and the others.
+    /// Waits until every running server is the primary or follows it, and every running sentinel
+    /// knows this and the other sentinels.
     ///
     /// # Panics
     ///
-    /// Panics if no sentinel runs, or if that takes longer than forty seconds.
+    /// Panics if no sentinel is running, or if that takes longer than forty seconds.
     #[track_caller]
     pub fn wait(&self) {
         self.eventually("the sentinels do not come to know each other", || {
@@ -287,7 +291,8 @@ impl SentinelGroup {
         });
     }
 
-    /// Waits until `condition` holds, and panics with the tails of the logs if it takes too long.
+    /// Waits until `condition` holds; if it takes too long, panics with the ends of the sentinels'
+    /// logs.
     #[track_caller]
     fn eventually(&self, problem: &str, condition: impl Fn() -> bool) {
         if let Err(error) = until(problem, PATIENCE, condition) {
@@ -310,17 +315,18 @@ impl SentinelGroup {
         self.servers.iter().find(|server| server.port() == port)
     }
 
-    /// Returns whether `sentinel` knows the others, and that the replicas follow `primary`.
+    /// Returns whether `sentinel` knows the other sentinels, and that all replicas follow
+    /// `primary`.
     fn knows(&self, sentinel: &Server, primary: &Server) -> bool {
         let others = ask(sentinel, &["SENTINEL", "SENTINELS", NAME]);
         let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", NAME]);
         let (Some(others), Some(replicas)) = (others, replicas) else {
             return false;
         };
-        // One that has not answered yet votes for nobody.
+        // A sentinel that has not answered yet does not vote.
         let is_known = |other: &&Reply| is_up(other, "sentinel");
-        // One that the sentinel still holds for a primary is made a replica once more when it has
-        // long become the primary again.
+        // If the sentinel still takes a replica for a primary, it demotes it later, perhaps after
+        // it has become the primary again.
         let port = primary.port().to_string();
         let is_in_order = |replica: &&Reply| {
             is_up(replica, "slave")
@@ -335,21 +341,21 @@ impl SentinelGroup {
     }
 }
 
-/// Asks `server`, if it answers.
+/// Sends a command to `server`; returns `None` if it does not answer.
 fn ask(server: &Server, words: &[&str]) -> Option<Reply> {
     let mut connection = Connection::open(&server.door()).ok()?;
     connection.command(words).ok()
 }
 
-/// Returns whether a sentinel holds `other` for one that is a `kind` and not down.
+/// Returns whether a sentinel considers `other` a `kind` that is not down.
 fn is_up(other: &Reply, kind: &str) -> bool {
-    // What one has said of the primary before stays among the flags of a sentinel.
+    // The flags may also include what `other` last said about the primary.
     let mut flags = value(other, "flags").unwrap_or_default().split(',');
     let down = ["disconnected", "o_down", "s_down"];
     flags.clone().any(|flag| flag == kind) && !flags.any(|flag| down.contains(&flag))
 }
 
-/// Returns the value that follows `name` in a list of names and values.
+/// Returns the value after `name` in a list of names and values.
 fn value<'a>(list: &'a Reply, name: &str) -> Option<&'a str> {
     let mut pairs = list.items().chunks_exact(2);
     pairs.find(|pair| pair[0].text() == Some(name))?[1].text()
@@ -360,7 +366,7 @@ fn is_primary(server: &Server) -> bool {
     role.is_some_and(|role| role.items().first().and_then(Reply::text) == Some("master"))
 }
 
-/// Returns whether `server` follows `primary`, and is not still catching up.
+/// Returns whether `server` follows `primary` and has caught up.
 fn is_replica(server: &Server, primary: &Server) -> bool {
     let reply = ask(server, &["INFO", "replication"]);
     let text = reply.as_ref().and_then(Reply::text).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A server of a test's own.
+//! `Server`: a Redis or Valkey server that belongs to one test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,44 +14,44 @@ use crate::process::{LOG, Process};
 use crate::tls::{SOCKET, Tls};
 use crate::{Authority, Connection, Flavor, Identity, Reply};
 
-/// How long a server may take until it answers.
+/// How long a server may take to answer after its start.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait before looking again.
+/// The pause between two checks of a condition.
 pub(crate) const PAUSE: Duration = Duration::from_millis(2);
-/// How many ports are tried, should programs that are not of this kit take them.
+/// How many ports to try if other programs take them first.
 const ATTEMPTS: usize = 5;
-/// The file in a server's folder that it reads its configuration from, if it has one.
+/// The configuration file in a server's folder, if there is one.
 const CONFIGURATION: &str = "server.conf";
-/// How many lines of a log a panic shows.
+/// How many lines of the log a panic shows.
 const TAIL: usize = 20;
 
-/// How to start a [`Server`].
+/// Options to start a [`Server`].
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     binary: PathBuf,
     arguments: Vec<String>,
-    /// None for a server that takes no TLS.
+    /// `None` for a server without TLS.
     tls: Option<Tls>,
-    /// What the server asks its clients for.
+    /// The password that clients must send.
     password: Option<String>,
-    /// What the server reads at its first start, and may rewrite.
+    /// The configuration that the server reads at its first start and may rewrite.
     configuration: Option<String>,
-    /// What the server is told at each start, whether it knows the command or not.
+    /// A command sent at each start; errors, such as for an unknown command, are ignored.
     told: Vec<String>,
 }
 
 impl ServerOptions {
-    /// Returns options for a server of `flavor` that keeps nothing on disk.
+    /// Returns options for a server of `flavor` that writes nothing to disk.
     ///
     /// # Panics
     ///
-    /// Panics if the server's program is not there, and says what brings it.
+    /// Panics if the server's program is missing; the message says how to get it.
     #[track_caller]
     pub fn new(flavor: Flavor) -> Self {
         Self::with_binary(flavor.binary())
     }
 
-    /// Returns options for the server whose program is `binary`.
+    /// Returns options for a server that runs the program `binary`.
     pub fn with_binary(binary: impl Into<PathBuf>) -> Self {
         let arguments = ["--save", "", "--appendonly", "no"];
         Self {
@@ -64,8 +64,8 @@ impl ServerOptions {
         }
     }
 
-    /// Returns options for a sentinel with this configuration, which asks for `password` if there is
-    /// one, and which is told `command`.
+    /// Returns options for a sentinel with this configuration and optional password, which gets
+    /// `command` at each start.
     #[track_caller]
     pub(crate) fn sentinel(
         flavor: Flavor,
@@ -83,7 +83,7 @@ impl ServerOptions {
         }
     }
 
-    /// Adds an argument, which goes before the later ones and after the kit's own.
+    /// Adds an argument, after the kit's own and earlier ones.
     #[must_use]
     pub fn arg(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -97,34 +97,33 @@ impl ServerOptions {
         self
     }
 
-    /// Has the server take TLS and nothing else, with a certificate of `authority` for 127.0.0.1 and
+    /// Makes the server accept only TLS, with a certificate of `authority` for 127.0.0.1 and
     /// localhost.
     ///
-    /// The kit itself goes on to speak to it, through a socket in its folder. Starting a server
-    /// that was built without TLS fails.
+    /// The kit itself still talks to it through a Unix socket in its folder. Starting a server that
+    /// was built without TLS fails.
     #[must_use]
     pub fn tls(self, authority: &Authority) -> Self {
         self.tls_as(authority, authority.certify())
     }
 
-    /// Has the server take TLS and nothing else, as `identity`.
+    /// Makes the server accept only TLS, with the certificate of `identity`.
     #[must_use]
     pub fn tls_as(mut self, authority: &Authority, identity: Identity) -> Self {
         self.tls = Some(Tls::new(authority, identity));
         self
     }
 
-    /// Does the same as [`tls`](Self::tls), and has the server refuse clients without a certificate
-    /// of `authority`.
+    /// Like [`tls`](Self::tls), and also refuses clients without a certificate of `authority`.
     #[must_use]
     pub fn mutual_tls(mut self, authority: &Authority) -> Self {
         self.tls = Some(Tls::new(authority, authority.certify()).asking_clients());
         self
     }
 
-    /// Has the server ask for `password`, and give it to a server that it follows.
+    /// Requires `password` from clients; the server also sends it to its own primary.
     ///
-    /// Choose one that means nothing in a URL, such as letters and digits.
+    /// Choose one without characters that are special in URLs, such as letters and digits only.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
@@ -136,7 +135,7 @@ impl ServerOptions {
     ///
     /// # Panics
     ///
-    /// Panics if it does not answer within ten seconds, with the tail of its log.
+    /// Panics with the end of the server's log if it does not answer within ten seconds.
     #[track_caller]
     pub fn start(self) -> Server {
         let mut attempt = 1;
@@ -168,12 +167,12 @@ impl ServerOptions {
     }
 }
 
-/// A server of a test's own, on a port of the loopback interface and in a folder for it alone.
+/// A server that belongs to one test, on a loopback port and in a folder of its own.
 ///
-/// It is killed when this is dropped, and when the process ends in any other way.
+/// It is killed when this is dropped, and also if the process ends in any other way.
 #[derive(Debug)]
 pub struct Server {
-    // Declared first: the process must have ended before its folder is removed.
+    // Declared first, so that the process ends before its folder is removed.
     process: Mutex<Option<Process>>,
     options: ServerOptions,
     port: Port,
@@ -183,18 +182,18 @@ pub struct Server {
 /// When a server counts as started.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Readiness {
-    /// It answers, if only that it is still loading its data.
+    /// It answers, even if only that it is still loading its data.
     Answers,
-    /// It has loaded its data too.
+    /// It has loaded its data.
     Serves,
 }
 
 impl Server {
-    /// Starts a server of `flavor` that keeps nothing on disk.
+    /// Starts a server of `flavor` that writes nothing to disk.
     ///
     /// # Panics
     ///
-    /// Panics if the program is not there, or if the server does not answer within ten seconds.
+    /// Panics if the program is missing, or if the server does not answer within ten seconds.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
         Self::options(flavor).start()
@@ -204,25 +203,26 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// Panics if the program is not there, and says what brings it.
+    /// Panics if the program is missing; the message says how to get it.
     #[track_caller]
     pub fn options(flavor: Flavor) -> ServerOptions {
         ServerOptions::new(flavor)
     }
 
-    /// Kills the server as a crash would, and waits until it is gone; its port stays reserved.
+    /// Kills the server as in a crash, and waits until it has ended. Its port stays reserved.
     ///
-    /// Does nothing to a server that has been killed.
+    /// Does nothing if the server has already been killed.
     pub fn kill(&self) {
         *self.process() = None;
     }
 
-    /// Starts the server again on the same port, in the same folder and with the same arguments;
-    /// one that still runs is killed first.
+    /// Starts the server again on the same port, in the same folder and with the same arguments.
+    ///
+    /// Kills it first if it still runs.
     ///
     /// # Panics
     ///
-    /// Panics if it does not answer within ten seconds, with the tail of its log.
+    /// Panics with the end of the server's log if it does not answer within ten seconds.
     #[track_caller]
     pub fn restart(&self) {
         self.kill();
@@ -231,12 +231,12 @@ impl Server {
         }
     }
 
-    /// Does the same as [`restart`](Self::restart) but for waiting until the server has loaded its
-    /// data: until then it answers `LOADING` to most commands.
+    /// Like [`restart`](Self::restart), but does not wait until the server has loaded its data:
+    /// until then it answers most commands with `LOADING`.
     ///
     /// # Panics
     ///
-    /// Panics if it does not answer at all within ten seconds, with the tail of its log.
+    /// Panics with the end of the server's log if it does not answer at all within ten seconds.
     #[track_caller]
     pub fn restart_loading(&self) {
         self.kill();
@@ -245,7 +245,7 @@ impl Server {
         }
     }
 
-    /// Stops the server in its tracks: connections stay open, and nothing is answered.
+    /// Stops the server with `SIGSTOP`: connections stay open, but nothing is answered.
     ///
     /// # Panics
     ///
@@ -255,7 +255,7 @@ impl Server {
         self.signal(Signal::STOP);
     }
 
-    /// Lets a server that was [paused](Self::pause) go on, with what it was sent meanwhile first.
+    /// Resumes a [paused](Self::pause) server, which first handles what it was sent meanwhile.
     ///
     /// # Panics
     ///
@@ -265,7 +265,7 @@ impl Server {
         self.signal(Signal::CONT);
     }
 
-    /// Runs one command on a connection of its own; an error of the server's is a [`Reply`] too.
+    /// Runs one command on a new connection. An error from the server is also a [`Reply`].
     ///
     /// # Panics
     ///
@@ -285,17 +285,17 @@ impl Server {
         connect(&self.door())
     }
 
-    /// Returns where the server listens, such as `127.0.0.1:11000`.
+    /// Returns the server's address, such as `127.0.0.1:11000`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port())
     }
 
-    /// Returns the port that the server listens on.
+    /// Returns the server's port.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// Returns where the server listens as a client takes it, such as `redis://127.0.0.1:11000`, or
+    /// Returns the server's URL, such as `redis://127.0.0.1:11000`, or
     /// `rediss://:password@127.0.0.1:11000` with TLS and a password.
     pub fn url(&self) -> String {
         let scheme = match self.options.tls {
@@ -307,12 +307,12 @@ impl Server {
         format!("{scheme}://{password}{}", self.address())
     }
 
-    /// Returns what the server asks its clients for.
+    /// Returns the password that clients must send.
     pub(crate) fn password(&self) -> Option<&str> {
         self.options.password.as_deref()
     }
 
-    /// Returns how this kit gets to the server, as [`Connection::open`] takes it.
+    /// Returns the address by which this kit connects to the server, as for [`Connection::open`].
     pub(crate) fn door(&self) -> String {
         let place = match self.options.tls {
             Some(_) => self.folder().join(SOCKET).display().to_string(),
@@ -324,7 +324,7 @@ impl Server {
         }
     }
 
-    /// Returns the number of the server's process.
+    /// Returns the server's process id.
     ///
     /// # Panics
     ///
@@ -334,18 +334,18 @@ impl Server {
         self.process().as_ref().expect("a server that runs").pid()
     }
 
-    /// Returns whether the server runs: it was not killed, and has not ended by itself.
+    /// Returns whether the server is running: not killed, and not ended by itself.
     pub fn is_running(&self) -> bool {
         let mut process = self.process();
         process.as_mut().is_some_and(|process| !process.has_ended())
     }
 
-    /// Returns the folder that the server keeps its files in.
+    /// Returns the server's working folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Returns everything that the server has logged, in all its lives.
+    /// Returns everything that the server has logged, across restarts.
     pub fn log(&self) -> String {
         read_log(self.folder())
     }
@@ -401,12 +401,12 @@ impl Server {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        // A test that panicked while it held the lock must still end its server.
+        // If a test panicked while it held the lock, its server must still be killed.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns whether the server at `address` is ready, and is the process `pid`.
+/// Returns whether the server at `address` is ready and has the process id `pid`.
 fn is_ready(address: &str, pid: u32, readiness: Readiness) -> bool {
     let Ok(mut connection) = Connection::open(address) else {
         return false;
@@ -418,21 +418,21 @@ fn is_ready(address: &str, pid: u32, readiness: Readiness) -> bool {
         Ok(_) => {}
         Err(_) => return false,
     }
-    // Some other program may have taken the port first. A server that wants a password, and so
-    // does not say who it is, is taken at its word.
+    // Another program may have taken the port first. A server that requires a password does not
+    // return its process id, so we assume that it is ours.
     match process_id(&mut connection) {
         Some(other) => other == pid,
         None => true,
     }
 }
 
-/// Returns what the server says is the number of its process.
+/// Returns the process id that the server reports.
 pub(crate) fn process_id(connection: &mut Connection) -> Option<u32> {
     let reply = connection.command(&["INFO", "server"]).ok()?;
     field(reply.text()?, "process_id")?.parse().ok()
 }
 
-/// Returns the value of a field in what `INFO` or `CLUSTER INFO` replies.
+/// Returns the value of a field in the reply to `INFO` or `CLUSTER INFO`.
 pub(crate) fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
     information
         .lines()

@@ -1,9 +1,8 @@
-//! Servers that all tests of all processes share.
+//! Servers shared by all tests of all processes.
 //!
-//! The first to ask for one starts it, and it goes away by itself a few seconds after the last that
-//! used it has ended, however that ended.
-//! Who shares a server leaves it as it is: keys of their own, no `FLUSHALL`, no `SCRIPT FLUSH`, no
-//! `CONFIG SET`, and no `SHUTDOWN`.
+//! The first test that asks for a server starts it. It stops a few seconds after its last user has
+//! ended, in whatever way. Tests must leave a shared server unchanged: use keys of your own, and no
+//! `FLUSHALL`, `SCRIPT FLUSH`, `CONFIG SET` or `SHUTDOWN`.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsStr;
@@ -24,29 +23,29 @@ use crate::port::Port;
 use crate::server::{PAUSE, command, connect, process_id, read_log, tail};
 use crate::{Cluster, Connection, Flavor, Reply, folder};
 
-/// How long a server may take until it answers.
+/// How long a server may take to answer after its start.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a server that is found may take to answer before it counts as hung.
+/// How long an existing server may take to answer before it counts as hung.
 const LIVELY: Duration = Duration::from_secs(2);
-/// How many ports are tried, should programs that are not of this kit take them.
+/// How many ports to try if other programs take them first.
 const ATTEMPTS: usize = 5;
 
-/// How many masters a cluster has.
+/// The number of masters in a cluster.
 const MASTERS: usize = 3;
 
-/// The file that users of a server hold a shared lock of.
+/// The file on which each user of a server holds a shared lock.
 const USERS: &str = "users";
-/// The file that is locked while a server is looked for or started.
+/// The file that is locked while a server is looked up or started.
 const STARTING: &str = "starting";
-/// The file that says where the server is; it is removed before the server is killed.
+/// The file with the server's port and process id; removed before the server is killed.
 const STATE: &str = "state";
 
-/// Runs the server that `$3` and the following name in the folder `$1`, until nobody has held a
-/// lock of the file `users` in the folder `$2` for three seconds.
+/// Runs the command `$3...` in the folder `$1`, until for three seconds no process has held a lock
+/// on the file `users` in the folder `$2`.
 ///
-/// It is a process of its own, so that the one that started it may end. The exclusive lock is held
-/// until the server is as good as gone, so that whoever comes then finds no trace of it. A file
-/// that is not there any more, as after `cargo clean`, has no users.
+/// It is a process of its own, so that the process that started it may end. It holds the exclusive
+/// lock until it has killed the server, so that the next user does not find the old state. If the
+/// file is gone, for example after `cargo clean`, there are no users.
 const DAEMON: &str = r#"
 cd "$1" || exit
 users=$2/users
@@ -71,12 +70,12 @@ trap '' HUP INT TERM
 ) </dev/null >/dev/null 2>&1 &
 "#;
 
-/// Returns a server of `flavor` that is shared with every test that asks for the same.
+/// Returns a server of `flavor` that is shared with all tests that ask for one.
 ///
 /// # Panics
 ///
-/// Panics if the server's program or the program `flock` is not there, or if a server that is
-/// started does not answer within ten seconds.
+/// Panics if the server's program or the program `flock` is missing, or if a new server does not
+/// answer within ten seconds.
 #[track_caller]
 pub fn standalone(flavor: Flavor) -> SharedServer {
     let binary = flavor.binary();
@@ -92,13 +91,14 @@ pub fn standalone(flavor: Flavor) -> SharedServer {
     }
 }
 
-/// Returns a cluster of three masters of `flavor` that is shared with every test that asks for the
-/// same; it takes two seconds to start.
+/// Returns a cluster of three masters of `flavor` that is shared with all tests that ask for one.
+///
+/// It takes two seconds to start.
 ///
 /// # Panics
 ///
-/// Panics if the server's program or the program `flock` is not there, or if a cluster that is
-/// started does not serve within twenty seconds.
+/// Panics if the server's program or the program `flock` is missing, or if a new cluster does not
+/// serve within twenty seconds.
 #[track_caller]
 pub fn cluster(flavor: Flavor) -> SharedCluster {
     let binary = flavor.binary();
@@ -130,7 +130,7 @@ fn start_cluster(binary: &Path, place: &Path) -> Result<String, String> {
     Ok(state)
 }
 
-/// A server that other tests use too; it lives as long as anyone holds this.
+/// A server that other tests use too; kept alive while this exists.
 #[derive(Debug)]
 pub struct SharedServer {
     port: u16,
@@ -138,17 +138,17 @@ pub struct SharedServer {
 }
 
 impl SharedServer {
-    /// Returns where the server listens, such as `127.0.0.1:11000`.
+    /// Returns the server's address, such as `127.0.0.1:11000`.
     pub fn address(&self) -> String {
         address(self.port)
     }
 
-    /// Returns the port that the server listens on.
+    /// Returns the server's port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns where the server listens as a client takes it, such as `redis://127.0.0.1:11000`.
+    /// Returns the server's URL, such as `redis://127.0.0.1:11000`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
@@ -163,7 +163,7 @@ impl SharedServer {
         connect(&self.address())
     }
 
-    /// Runs one command on a connection of its own; an error of the server's is a [`Reply`] too.
+    /// Runs one command on a new connection. An error from the server is also a [`Reply`].
     ///
     /// # Panics
     ///
@@ -174,7 +174,7 @@ impl SharedServer {
     }
 }
 
-/// A cluster that other tests use too; it lives as long as anyone holds this.
+/// A cluster that other tests use too; kept alive while this exists.
 #[derive(Debug)]
 pub struct SharedCluster {
     addresses: Vec<String>,
@@ -182,12 +182,12 @@ pub struct SharedCluster {
 }
 
 impl SharedCluster {
-    /// Returns where the nodes listen, such as `127.0.0.1:11000`.
+    /// Returns the nodes' addresses, such as `127.0.0.1:11000`.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
-    /// Returns where the nodes listen as a client takes it, such as `redis://127.0.0.1:11000`.
+    /// Returns the nodes' URLs, such as `redis://127.0.0.1:11000`.
     pub fn urls(&self) -> Vec<String> {
         let addresses = self.addresses.iter();
         addresses
@@ -195,7 +195,7 @@ impl SharedCluster {
             .collect()
     }
 
-    /// Returns where the master of `slot` listens.
+    /// Returns the address of the master of `slot`.
     ///
     /// # Panics
     ///
@@ -205,8 +205,8 @@ impl SharedCluster {
         crate::cluster::master_of(&self.addresses[0], slot)
     }
 
-    /// Runs one command on the node of its first key, which is taken to be its second word; an
-    /// error of the server's is a [`Reply`] too.
+    /// Runs one command on the node of its first key, which must be its second word. An error from
+    /// the server is also a [`Reply`].
     ///
     /// # Panics
     ///
@@ -218,13 +218,13 @@ impl SharedCluster {
     }
 }
 
-/// A folder whose files tell of one shared thing.
+/// A folder with the files of one shared server or cluster.
 #[derive(Debug)]
 struct Place {
     folder: PathBuf,
 }
 
-/// What is shared, and the lock that keeps it.
+/// The state of a shared server, and the lock that keeps it alive.
 #[derive(Debug)]
 struct Shared {
     state: String,
@@ -232,7 +232,7 @@ struct Shared {
 }
 
 impl Place {
-    /// Returns the place of `name` for servers whose program is `binary`.
+    /// Returns the folder for `name` and servers that run `binary`.
     #[track_caller]
     fn new(name: &str, binary: &Path) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -243,7 +243,8 @@ impl Place {
         Self { folder }
     }
 
-    /// Returns what the state says if that `is_alive`, and what `start` returns otherwise.
+    /// Returns the stored state if `is_alive` accepts it; otherwise calls `start` and stores its
+    /// result.
     #[track_caller]
     fn share(
         &self,
@@ -284,7 +285,7 @@ impl Place {
     }
 }
 
-/// Where a shared server is, and which process it is.
+/// The port and process id of a shared server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Node {
     port: u16,
@@ -304,7 +305,7 @@ impl Node {
         address(self.port)
     }
 
-    /// Returns whether that very process answers there.
+    /// Returns whether the process with this id answers on this port.
     fn is_alive(self) -> bool {
         let Ok(mut connection) = Connection::open(&self.address()) else {
             return false;
@@ -323,7 +324,7 @@ fn address(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
-/// Starts a server that lives as long as `place` has users, in the folder `name` there.
+/// Starts a server in the folder `name` of `place`; it lives as long as `place` has users.
 fn start(binary: &Path, arguments: &[&str], place: &Path, name: &str) -> Result<Node, String> {
     let mut attempt = 1;
     loop {
@@ -341,7 +342,7 @@ fn try_to_start(
     name: &str,
 ) -> Result<Node, String> {
     let folder = &place.join(name);
-    // Until the server listens; whoever comes later sees that it does.
+    // Reserves the port until the server listens on it.
     let port = Port::choose();
     let number = port.number().to_string();
     let own = ["--bind", "127.0.0.1", "--port", &number];
@@ -388,7 +389,7 @@ fn daemon(
             "there is no program `flock`: install util-linux",
         ));
     }
-    // What a server before this one has left.
+    // Remove the files of an earlier server.
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => fs::create_dir_all(folder)?,
@@ -400,7 +401,7 @@ fn daemon(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // A signal to the group of the test is not meant for what others use too.
+        // A signal to the test's process group must not reach a server that others use too.
         .process_group(0)
         .status()?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Certificates for servers that speak TLS, and for their clients.
+//! `Authority` and `Identity`: certificates for TLS servers and clients.
 
 use std::env;
 use std::fmt;
@@ -12,28 +12,28 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// The files in a server's folder that it finds its certificates in.
+/// The certificate files in a server's folder.
 const AUTHORITY: &str = "authority.pem";
 const CERTIFICATE: &str = "server.pem";
 const KEY: &str = "server.key";
 
-/// The variable that names the file with all that a program trusts, to those that ask the system.
+/// The environment variable that names the file with the system's trusted roots.
 const ROOTS: &str = "SSL_CERT_FILE";
-/// Says to a test that runs itself that it is the inner one.
+/// Set in the environment of a test that runs itself again, in the inner process.
 const TRUSTING: &str = "TOLLGATE_TESTKIT_TRUSTING";
 
-/// An authority that certifies servers and clients, and that nobody trusts who is not told to.
+/// A certificate authority for tests; trusted only where its certificate is added explicitly.
 pub struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Returns an authority with a key of its own.
+    /// Returns an authority with a new key.
     ///
     /// # Panics
     ///
-    /// Panics if the system gives no random numbers.
+    /// Panics if the system provides no random numbers.
     #[expect(clippy::new_without_default, reason = "no two are alike")]
     pub fn new() -> Self {
         let mut parameters = named("tollgate-testkit authority", &[]);
@@ -47,15 +47,15 @@ impl Authority {
         }
     }
 
-    /// Returns an authority that the whole system trusts, as far as the test `test` can tell.
+    /// Returns an authority that the test `test` sees as trusted by the system.
     ///
-    /// Which roots a process has cannot be changed safely once it runs. So the first time this runs
-    /// the test once more, in a process of its own whose variable `SSL_CERT_FILE` names a file, and
-    /// returns nothing when that has passed; there it writes that file, and returns the authority.
+    /// A running process cannot change its trusted roots safely. So the first call runs the test
+    /// again in another process, with `SSL_CERT_FILE` set to a new file, and returns `None` if the
+    /// test passes there. In that process, this writes the file and returns the authority.
     ///
     /// # Panics
     ///
-    /// Panics if the test fails in the other process, or if that runs no test.
+    /// Panics if the test fails in the other process, or if that process runs no test.
     #[track_caller]
     pub fn of_the_system(test: &str) -> Option<Self> {
         if env::var_os(TRUSTING).is_some_and(|name| name == test) {
@@ -78,33 +78,33 @@ impl Authority {
         None
     }
 
-    /// Returns the authority's own certificate, as PEM: who is given it trusts all that the
-    /// authority certifies.
+    /// Returns the authority's own certificate as PEM, with which a client trusts all that it
+    /// certifies.
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// Certifies someone who is called 127.0.0.1 and localhost, as a server and as a client.
+    /// Creates a server and client certificate for 127.0.0.1 and localhost.
     ///
     /// # Panics
     ///
-    /// Panics if the system gives no random numbers.
+    /// Panics if the system provides no random numbers.
     pub fn certify(&self) -> Identity {
         self.certify_as(&["127.0.0.1", "localhost"])
     }
 
-    /// Certifies someone of these names and addresses, as a server and as a client.
+    /// Creates a server and client certificate for these names and addresses.
     ///
     /// # Panics
     ///
-    /// Panics if a name is none, or if the system gives no random numbers.
+    /// Panics if a name is not valid, or if the system provides no random numbers.
     pub fn certify_as(&self, names: &[&str]) -> Identity {
         let mut parameters = named("tollgate-testkit", names);
         parameters.use_authority_key_identifier_extension = true;
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         parameters.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
-            // A node of a cluster is also the client of the others.
+            // Each node of a cluster is also a client of the others.
             ExtendedKeyUsagePurpose::ClientAuth,
         ];
         let key = KeyPair::generate().expect("a key");
@@ -123,7 +123,7 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// What an [`Authority`] has certified.
+/// A certificate from an [`Authority`], with its key.
 #[derive(Clone)]
 pub struct Identity {
     certificate: String,
@@ -136,7 +136,7 @@ impl Identity {
         &self.certificate
     }
 
-    /// Returns its key, as PEM.
+    /// Returns the certificate's key, as PEM.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -157,7 +157,7 @@ fn named(common_name: &str, names: &[&str]) -> CertificateParams {
     parameters
 }
 
-/// How a server speaks TLS.
+/// The TLS settings of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     authority: String,
@@ -174,21 +174,21 @@ impl Tls {
         }
     }
 
-    /// Has the server refuse clients that the authority has not certified.
+    /// Makes the server refuse clients without a certificate of the authority.
     pub(crate) fn asking_clients(mut self) -> Self {
         self.asks_clients = true;
         self
     }
 
-    /// Writes what a server in `folder` reads.
+    /// Writes the certificate files into a server's `folder`.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(AUTHORITY), &self.authority)?;
         fs::write(folder.join(CERTIFICATE), &self.identity.certificate)?;
         fs::write(folder.join(KEY), &self.identity.key)
     }
 
-    /// Returns what a server is started with that takes nothing but TLS at `port`, and so does as
-    /// a client of others.
+    /// Returns the arguments for a server that accepts only TLS, on `port`, and also connects to
+    /// others by TLS.
     pub(crate) fn arguments<'a>(&self, port: &'a str) -> [&'a str; 18] {
         [
             "--port",
@@ -213,5 +213,6 @@ impl Tls {
     }
 }
 
-/// The file in a server's folder through which this kit speaks to it when its port takes only TLS.
+/// The Unix socket in a server's folder through which this kit connects if the port accepts only
+/// TLS.
 pub(crate) const SOCKET: &str = "server.sock";

@@ -1,4 +1,4 @@
-//! The copy of the project that all mutants are built into at once.
+//! `Copy`: a copy of the project with all mutants built in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -15,10 +15,10 @@ use super::sources::{self, Source};
 use crate::Outcome;
 use crate::project::Files;
 
-/// The module that says which mutant is switched on, in the copy of `tollgate-core`.
+/// The module that selects the active mutant, in the copy of `tollgate-core`.
 const SWITCH: &str = include_str!("switch.rs.in");
-/// What is different in tests of the copy. A history that failed with one mutant is not kept for
-/// the next, and none is made shorter.
+/// Changes to tests in the copy: failing histories are neither saved for the next mutant nor
+/// shrunk.
 const IN_TESTS: [(&str, &str); 2] = [
     (
         "FileFailurePersistence::Direct(path)",
@@ -27,12 +27,12 @@ const IN_TESTS: [(&str, &str); 2] = [
     ("max_shrink_iters: 10_000,", "max_shrink_iters: 0,"),
 ];
 
-/// A copy of the project with every mutant that compiles built in.
+/// A copy of the project that contains every mutant that compiles.
 pub(super) struct Copy<'a> {
     shell: &'a Shell,
     files: &'a Files,
     folder: PathBuf,
-    /// The functions that stay constant.
+    /// The functions that must stay `const`.
     constant: BTreeSet<String>,
     /// The mutants that do not compile.
     dropped: BTreeSet<u64>,
@@ -40,7 +40,7 @@ pub(super) struct Copy<'a> {
     rendered: BTreeMap<String, Rendered>,
 }
 
-/// A program that runs tests.
+/// A test program.
 #[derive(Clone, Debug)]
 pub(super) struct Binary {
     pub(super) package: String,
@@ -67,7 +67,7 @@ impl<'a> Copy<'a> {
         Ok(copy)
     }
 
-    /// Returns the folder of the copy, of what is built of it, and of what its tests leave.
+    /// Returns the folder with the copy, its build and the files of its tests.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -76,7 +76,7 @@ impl<'a> Copy<'a> {
         self.folder.join("tree")
     }
 
-    /// Returns the mutants of Rust files that compile, and whether each is of a wire module.
+    /// Returns the mutants of Rust files that compile, and for each whether it is in a wire module.
     pub(super) fn mutants(&self) -> impl Iterator<Item = (&Mutant, bool)> {
         let all = self.sources.iter().flat_map(|source| {
             let mutants = source.mutants.iter();
@@ -85,7 +85,7 @@ impl<'a> Copy<'a> {
         all.filter(|(mutant, _)| !self.dropped.contains(&mutant.id))
     }
 
-    /// Returns all mutants, also those that do not compile.
+    /// Returns all mutants, including those that do not compile.
     pub(super) fn all_mutants(&self, files: &Files) -> Vec<Mutant> {
         let rust = self
             .sources
@@ -97,7 +97,7 @@ impl<'a> Copy<'a> {
         rust.chain(lua).collect()
     }
 
-    /// Returns how many mutants do not compile.
+    /// Returns the number of mutants that do not compile.
     pub(super) fn dropped(&self) -> usize {
         let all = self.sources.iter().flat_map(|source| &source.mutants);
         all.filter(|mutant| self.dropped.contains(&mutant.id))
@@ -132,7 +132,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Writes every file that has no mutants.
+    /// Writes all files without mutants.
     fn write_others(&self) -> Outcome {
         let tree = self.tree();
         let changed: BTreeSet<_> = self.sources.iter().map(|source| &*source.path).collect();
@@ -151,7 +151,7 @@ impl<'a> Copy<'a> {
         let switch = tree.join("crates/tollgate-core/src/__mutants.rs");
         self.write(&switch, &SWITCH.replace("@texts", &self.texts()))?;
         expected.insert(switch);
-        // A file that was deleted since the last run would still be built.
+        // Otherwise, files deleted since the last run would still be built.
         for crates in self.files.folders_in("crates/") {
             let folder = tree.join("crates").join(crates);
             remove_others(self.shell, &folder, &expected)?;
@@ -159,7 +159,7 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Returns the table of the scripts, as Rust.
+    /// Returns the table of the scripts, as Rust code.
     fn texts(&self) -> String {
         let scripts = sources::lua(self.files);
         let entries = scripts.iter().map(|(path, _)| {
@@ -188,7 +188,7 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Writes a file, or leaves it if it is the same, so that it is not built again.
+    /// Writes a file unless it is unchanged, so that it is not built again.
     fn write(&self, path: &Path, text: &str) -> Outcome {
         if !self.shell.read_file(path).is_ok_and(|held| held == text) {
             self.shell.write_file(path, text)?;
@@ -209,7 +209,7 @@ impl<'a> Copy<'a> {
             .current_dir(self.tree())
             .env("CARGO_TARGET_DIR", self.folder.join("build"))
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            // Enough that switches cost little; what overflows still panics.
+            // Optimized enough that the switches cost little; overflows still panic.
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
             .env("RUSTFLAGS", "--cap-lints=allow")
             .stdout(Stdio::piped());
@@ -227,7 +227,7 @@ impl<'a> Copy<'a> {
                 _ => {}
             }
         }
-        // The last says only how many there were.
+        // The last error only counts the others.
         errors.retain(|error| {
             error["spans"]
                 .as_array()
@@ -239,7 +239,7 @@ impl<'a> Copy<'a> {
         Ok((binaries, errors))
     }
 
-    /// Drops the mutants that `error` comes from.
+    /// Drops the mutants that cause `error`.
     fn drop_mutants_of(&mut self, error: &Value) {
         if error["code"]["code"] == "E0015" {
             let message = error["message"].as_str().unwrap_or_default();
@@ -262,7 +262,7 @@ impl<'a> Copy<'a> {
         self.dropped.extend(found.into_iter().flatten());
     }
 
-    /// Returns the mutants of the innermost point around a range of a rendered file.
+    /// Returns the mutants of the innermost point that contains a range of a rendered file.
     fn mutants_at(&self, path: &str, range: &Range<usize>) -> Option<Vec<u64>> {
         let source = self.sources.iter().find(|source| source.path == path)?;
         let regions = self.rendered.get(path)?.regions.iter();
@@ -287,8 +287,8 @@ impl<'a> Copy<'a> {
         })
     }
 
-    /// Returns the mutants of the function around a range that is in no point: if there are some,
-    /// those that leave out a statement, on which what comes later may depend.
+    /// Returns the mutants of the function around a range that is in no point. If some of them
+    /// delete statements, returns only those, because later code may depend on the statements.
     fn mutants_around(&self, path: &str, range: &Range<usize>) -> Option<Vec<u64>> {
         let source = self.sources.iter().find(|source| source.path == path)?;
         let mut functions = Vec::new();
@@ -321,7 +321,7 @@ impl<'a> Copy<'a> {
         living(true).or_else(|| living(false))
     }
 
-    /// Reads what the last run found out; it is found out again if it is not there.
+    /// Reads what earlier runs found out, if available.
     fn recall(&mut self) {
         let text = self.shell.read_file(self.folder.join("dropped"));
         for line in text.unwrap_or_default().lines() {
@@ -356,7 +356,7 @@ fn binary(message: &Value) -> Option<Binary> {
     })
 }
 
-/// Returns the file and the bytes of a span of an error; of one in a macro, where that is called.
+/// Returns the file and byte range of an error's span; for a macro, the place of its call.
 fn place(span: &Value) -> Option<(String, Range<usize>)> {
     if let Some(call) = span["expansion"].get("span")
         && !span["file_name"].as_str()?.starts_with("crates/")
@@ -368,7 +368,7 @@ fn place(span: &Value) -> Option<(String, Range<usize>)> {
     Some((path, byte("byte_start")?..byte("byte_end")?))
 }
 
-/// Removes the Rust and Lua files in `folder` that are not `expected`.
+/// Removes all files in `folder` that are not `expected`.
 fn remove_others(shell: &Shell, folder: &Path, expected: &BTreeSet<PathBuf>) -> Outcome {
     for path in shell.read_dir(folder)? {
         if path.is_dir() {

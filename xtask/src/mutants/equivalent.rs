@@ -1,18 +1,18 @@
-//! The mutants that are the same program: no test can tell them from the original.
+//! The mutants that do not change the program's behaviour, so that no test can detect them.
 
 use std::collections::HashMap;
 use std::error::Error;
 
 use super::mutant::Mutant;
 
-/// A mutant that cannot be noticed, and why.
+/// A mutant that no test can detect, and why.
 #[derive(Clone, Copy, Debug)]
 struct Equivalent {
     file: &'static str,
     place: &'static str,
     before: &'static str,
     after: &'static str,
-    /// Which of those that are the same in all this, from 0.
+    /// The index, from 0, among mutants that are equal in all other fields.
     nth: usize,
     reason: &'static str,
 }
@@ -351,16 +351,17 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
 };
 
-/// The reasons of the list, by the mutants' numbers.
+/// The reasons in the list, by mutant id.
 #[derive(Debug, Default)]
 pub(super) struct Index(HashMap<u64, &'static str>);
 
 impl Index {
-    /// Finds what is listed among `mutants`.
+    /// Finds the listed mutants among `mutants`.
     ///
     /// # Errors
     ///
-    /// One of the list is not among them: the code has changed, and it is to be judged again.
+    /// If a listed mutant is not among them: the code has changed, so the mutant must be judged
+    /// again.
     pub(super) fn of(mutants: &[Mutant]) -> Result<Self, Box<dyn Error>> {
         let mut reasons = HashMap::new();
         for listed in EQUIVALENT {

@@ -1,8 +1,8 @@
-//! The mutants of a Lua file.
+//! Generates the mutants of a Lua file.
 
 use super::mutant::{Mutant, Mutants};
 
-/// Returns the mutants of the file `path`, whose text is `source`.
+/// Returns the mutants of the file `path` with the text `source`.
 pub(super) fn generate(path: &str, source: &str) -> Vec<Mutant> {
     let mut mutants = Mutants::of(path, source);
     let mut place = String::new();
@@ -23,7 +23,7 @@ pub(super) fn generate(path: &str, source: &str) -> Vec<Mutant> {
     mutants.into_vec()
 }
 
-/// What stands instead of a part of a line.
+/// The replacement of a part of a line.
 #[derive(Debug, Eq, PartialEq)]
 struct Change {
     start: usize,
@@ -60,7 +60,7 @@ struct Token<'t> {
     text: &'t str,
 }
 
-/// Returns the tokens of a line; text in quotes is one, and a comment is none.
+/// Splits a line into tokens; a quoted text is one token, and comments are skipped.
 fn tokens(line: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -92,7 +92,7 @@ fn tokens(line: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Returns whether a minus that comes after `before` takes one operand.
+/// Returns whether a minus after `before` is unary.
 fn is_sign(before: Option<Token<'_>>) -> bool {
     before.is_none_or(|before| {
         let last = before.text.chars().next_back();
@@ -101,7 +101,7 @@ fn is_sign(before: Option<Token<'_>>) -> bool {
     })
 }
 
-/// Returns what a token becomes by itself.
+/// Returns the replacements of a single token.
 fn replaced(token: &str, is_called: bool) -> Vec<String> {
     let others: &[&str] = match token {
         "<" => &["<=", ">="],
@@ -131,12 +131,12 @@ fn replaced(token: &str, is_called: bool) -> Vec<String> {
     others.iter().map(|&other| other.to_owned()).collect()
 }
 
-/// Returns the conditions of the line, as those that always or never hold.
+/// Returns changes that make a condition of the line always true or always false.
 fn conditions<'t>(tokens: &'t [Token<'t>]) -> impl Iterator<Item = Change> + 't {
     tokens.iter().enumerate().flat_map(|(index, token)| {
         let constants: &[&str] = match token.text {
             "if" | "elseif" => &["true", "false"],
-            // What always holds would only be waited for.
+            // A loop that never ends would only time out.
             "while" => &["false"],
             _ => &[],
         };
@@ -156,8 +156,8 @@ fn conditions<'t>(tokens: &'t [Token<'t>]) -> impl Iterator<Item = Change> + 't 
     })
 }
 
-/// Returns the simple statement of the line, left out: an assignment or a call, also one that is
-/// all that an `if` of this line does.
+/// Returns the change that deletes the line's statement: an assignment or a call, also as the only
+/// statement of a one-line `if`.
 fn statements<'t>(tokens: &'t [Token<'t>]) -> Option<Change> {
     let (mut first, mut end) = (0, tokens.len());
     if tokens.first()?.text == "if" {

@@ -1,8 +1,8 @@
-//! `cargo xtask mutants`: breaks the code in every small way it can think of, one at a time, and
-//! tells which test notices.
+//! `cargo xtask mutants`: breaks the code in many small ways, one at a time, and finds out which
+//! test fails.
 //!
-//! All mutants are built into one copy of the project, each behind a switch that the environment
-//! sets when a test is run, so that hundreds of them cost one build.
+//! All mutants are built into one copy of the project. An environment variable switches one of them
+//! on when a test runs, so hundreds of mutants cost one build.
 
 mod copy;
 mod equivalent;
@@ -34,27 +34,40 @@ use crate::project::Files;
 /// Which mutants to try.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Tries only those whose file, function or change holds one of these texts.
+    /// Tries only mutants whose file, function or change contains one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
-    /// Tries as many as this of `tollgate-core` and `tollgate-memory` that need no server, always the
-    /// same as long as they exist.
+    /// Tries this many mutants of `tollgate-core` and `tollgate-memory` that need no server: always
+    /// the same ones, as long as they exist.
     #[arg(long, value_name = "COUNT")]
     sample: Option<usize>,
-    /// Tries none, and writes what became of each when it was tried last into the document.
+    /// Tries no mutants, and writes their latest results into the document.
     #[arg(long)]
     write: bool,
-    /// Tries only those that no test noticed when they were tried last.
+    /// Tries only mutants that no test detected the last time.
     #[arg(long)]
     alive: bool,
-    /// Tries only those that were never tried: of code that is new, or other than it was.
+    /// Tries only mutants that were never tried, because their code is new or has changed.
     #[arg(long)]
     new: bool,
 }
 
-/// Where the results of all mutants are shown.
+impl Arguments {
+    /// Returns the arguments that try a sample of `count` mutants.
+    pub(crate) fn some(count: usize) -> Self {
+        Self {
+            filters: Vec::new(),
+            sample: Some(count),
+            write: false,
+            alive: false,
+            new: false,
+        }
+    }
+}
+
+/// The document with the results of all mutants.
 const DOCUMENT: &str = "docs/mutants.md";
-/// The heading of the part that is written by `--write`.
+/// The heading of the section that `--write` writes.
 const RESULTS: &str = "## Results\n";
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
@@ -88,7 +101,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         .copied()
         .collect();
     let binaries = copy.build(&packages.into_iter().collect::<Vec<_>>())?;
-    // Some of them may have turned out not to compile.
+    // The build may have found more mutants that do not compile.
     let compiled: BTreeSet<u64> = copy.mutants().map(|(mutant, _)| mutant.id).collect();
     candidates.retain(|of| of.mutant.text.is_some() || compiled.contains(&of.mutant.id));
     println!(
@@ -133,7 +146,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     report::finish(&candidates_with(&candidates, &fates), document)
 }
 
-/// Writes the tables of the document, which are its end.
+/// Writes the tables at the end of the document.
 fn write(
     shell: &Shell,
     files: &Files,
@@ -162,7 +175,7 @@ fn candidates_with<'c>(
     all
 }
 
-/// Returns the mutants that are `wanted`.
+/// Returns the mutants that `wanted` accepts.
 fn candidates(copy: &Copy<'_>, files: &Files, wanted: &dyn Fn(&Mutant) -> bool) -> Vec<Candidate> {
     let rust = copy.mutants().map(|(mutant, is_wire)| Candidate {
         mutant: mutant.clone(),

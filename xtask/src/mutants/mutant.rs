@@ -1,4 +1,4 @@
-//! One mutant: what is changed, and where.
+//! `Mutant`: one change of one file.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,33 +6,33 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// One change of one file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Mutant {
-    /// A number that stays the same as long as what follows does, save for the line.
+    /// A hash of the following fields without the line, so that it does not change when code moves.
     pub(super) id: u64,
     pub(super) file: String,
     pub(super) line: usize,
-    /// The function that is changed, or the section of a script.
+    /// The changed function, or the section of a script.
     pub(super) place: String,
     pub(super) before: String,
     pub(super) after: String,
-    /// How many mutants of this place, before and after come first in the file.
+    /// How many mutants with the same place, before and after come earlier in the file.
     pub(super) nth: usize,
-    /// The changed file, if it is a script.
+    /// The whole changed file, if it is a script.
     pub(super) text: Option<String>,
 }
 
 impl Mutant {
-    /// Returns the file as documents name it.
+    /// Returns the file's path as documents show it.
     pub(super) fn shown_file(&self) -> &str {
         self.file.strip_prefix("crates/").unwrap_or(&self.file)
     }
 
-    /// Returns the crate that the file is in.
+    /// Returns the name of the file's crate.
     pub(super) fn package(&self) -> &str {
         let file = self.shown_file();
         file.split('/').next().unwrap_or(file)
     }
 
-    /// Returns the change, such as ``` `a < b` → `a <= b` ```.
+    /// Returns a description of the change, such as ``` `a < b` → `a <= b` ```.
     pub(super) fn change(&self) -> String {
         let nth = match self.nth {
             0 => String::new(),
@@ -52,11 +52,11 @@ impl std::fmt::Display for Mutant {
     }
 }
 
-/// The mutants of one file, while they are being found.
+/// Collects the mutants of one file.
 #[derive(Debug)]
 pub(super) struct Mutants {
     file: String,
-    /// Where each line ends.
+    /// The byte offset of the end of each line.
     ends: Vec<usize>,
     known: HashMap<(String, String, String), usize>,
     mutants: Vec<Mutant>,
@@ -72,7 +72,7 @@ impl Mutants {
         }
     }
 
-    /// Adds a change at the byte `at` of the file, and returns its number.
+    /// Adds a change at the byte `at` of the file, and returns its id.
     pub(super) fn add(&mut self, at: usize, place: &str, before: &str, after: &str) -> u64 {
         let key = (place.to_owned(), squeezed(before), squeezed(after));
         let count = self.known.entry(key.clone()).or_default();
@@ -95,7 +95,7 @@ impl Mutants {
         id
     }
 
-    /// Adds a change of a script, which makes `text` of it.
+    /// Adds a change to a script that turns it into `text`.
     pub(super) fn add_text(&mut self, at: usize, place: &str, change: [&str; 2], text: String) {
         self.add(at, place, change[0], change[1]);
         if let Some(mutant) = self.mutants.last_mut() {
@@ -108,7 +108,7 @@ impl Mutants {
     }
 }
 
-/// Returns `text` in one line.
+/// Joins `text` into one line.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,47 +1,48 @@
-//! The places of a source file that can be changed, and the file with all changes built in.
+//! `Point`: a place that can be changed, and rendering a file with all changes built in.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A place in a source file, and what can stand there.
+/// A place in a source file, with its possible changes.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
-    /// The bytes of the file that are replaced.
+    /// The byte range that is replaced.
     pub(super) range: Range<usize>,
     pub(super) shape: Shape,
     pub(super) alternatives: Vec<Alternative>,
 }
 
-/// How the alternatives of a place are written.
+/// How the changes of a place are built in.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
-    /// An expression or a statement: one of the alternatives, or else the original.
+    /// An expression or a statement: runs the active change, or else the original.
     Switch {
-        /// What is computed once for all of them, and the pattern that names it.
+        /// An expression that is computed once for all of them, and the pattern that binds it.
         setup: Option<(Template, &'static str)>,
         original: Template,
         is_statement: bool,
     },
-    /// The first thing in a body: each alternative is run if it is switched on.
+    /// At the start of a function body: runs each change that is active.
     Insert,
-    /// A condition after the original, which does not hold if the alternative is switched on.
+    /// A condition after the original, which is false if the change is active.
     Append(&'static str),
-    /// The word `const` before a function, which then may not ask what is switched on.
+    /// The word `const` before a function, which is removed because a `const` function cannot read
+    /// the switch.
     Remove,
-    /// The text of a script, which is chosen when it is used.
+    /// The text of a script, which is selected when it is used.
     Script,
-    /// A function; it says where an error is that belongs to no other point.
+    /// A function, to which errors outside of other points are attributed.
     Function,
 }
 
-/// One change: the number of its mutant, and what it makes of the place.
+/// One change: its mutant's id and the replacement.
 #[derive(Clone, Debug)]
 pub(super) struct Alternative {
     pub(super) id: u64,
     pub(super) template: Template,
 }
 
-/// Text, with parts of the source in between, in which there may be other points.
+/// Text mixed with ranges of the source, which may contain other points.
 pub(super) type Template = Vec<Piece>;
 
 #[derive(Clone, Debug)]
@@ -50,25 +51,25 @@ pub(super) enum Piece {
     Source(Range<usize>),
 }
 
-/// What a range of the rendered text is.
+/// What a range of the rendered text contains.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Region {
-    /// The point of this index.
+    /// The point with this index.
     Point(usize),
-    /// What one mutant makes of its place.
+    /// The replacement of one mutant.
     Alternative(u64),
 }
 
-/// A source file with every mutant that is not dropped built in.
+/// A source file with all mutants built in, except for dropped ones.
 #[derive(Debug)]
 pub(super) struct Rendered {
     pub(super) text: String,
     pub(super) regions: Vec<(Range<usize>, Region)>,
 }
 
-/// Renders `source` with `points`, which are ordered by where they start, the outer first.
+/// Renders `source` with `points`, which must be sorted by start, outer ones first.
 ///
-/// `switch` is the path of the function that says which mutant is switched on.
+/// `switch` is the path of the function that returns whether a mutant is active.
 pub(super) fn render(
     source: &str,
     points: &[Point],
@@ -98,7 +99,7 @@ struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    /// Writes a part of the source, and of the points in it those from `first` on.
+    /// Writes a range of the source, with those points in it whose index is at least `first`.
     fn source(&mut self, range: Range<usize>, first: usize) {
         let mut at = range.start;
         for index in first..self.points.len() {
@@ -106,7 +107,7 @@ impl<'a> Renderer<'a> {
             if point.range.start > range.end {
                 break;
             }
-            // What is inside of another point has been written with it.
+            // A point inside another has been written with it.
             if point.range.start < at || point.range.end > range.end {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What became of the mutants, kept for the next run, shown, and written into the document.
+//! Stores the results of mutants, prints them, and writes them into the document.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use super::equivalent::Index;
 use super::mutant::Mutant;
 use crate::Outcome;
 
-/// What became of a mutant.
+/// The result of trying a mutant.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Fate {
-    /// No test noticed it.
+    /// No test failed.
     Alive,
-    /// It is the same program, for the reason that the list of such mutants says.
+    /// No test can detect it; the list of equivalent mutants says why.
     Equivalent,
-    /// This test noticed it.
+    /// This test failed.
     Killed(String),
     /// This test did not end.
     TimedOut(String),
-    /// No test comes to it.
+    /// No test executes it.
     Unreached,
 }
 
@@ -43,12 +43,12 @@ impl fmt::Display for Fate {
     }
 }
 
-/// Which mutants lived when they were tried last, by their numbers.
+/// Which mutants survived the last time they were tried, by id.
 #[derive(Debug, Default)]
 pub(super) struct Results(BTreeMap<u64, bool>);
 
 impl Results {
-    /// Reads what earlier runs wrote, if there were any.
+    /// Reads the results of earlier runs, if there are any.
     pub(super) fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_default();
         let results = text.lines().filter_map(|line| {
@@ -58,20 +58,20 @@ impl Results {
         Self(results.collect())
     }
 
-    /// Returns whether the mutant lived when it was tried last, or `None` if it never was.
+    /// Returns whether the mutant survived the last time, or `None` if it was never tried.
     pub(super) fn is_alive(&self, id: u64) -> Option<bool> {
         self.0.get(&id).copied()
     }
 }
 
-/// Writes what became of a mutant at the end of the file `path`; the last such line counts.
+/// Appends a mutant's result to the file `path`; the last line of each mutant counts.
 pub(super) fn append(path: &Path, id: u64, fate: &Fate) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
     let fate = if fate.is_alive() { "alive" } else { "dead" };
     file.write_all(format!("{id} {fate}\n").as_bytes())
 }
 
-/// How many mutants ended how.
+/// The number of mutants per result.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Counts {
     killed: usize,
@@ -79,7 +79,7 @@ struct Counts {
     alive: usize,
 }
 
-/// Counts of mutants, by where they are.
+/// The number of mutants per result, by place.
 #[derive(Debug, Default)]
 struct Table(BTreeMap<String, Counts>);
 
@@ -121,8 +121,7 @@ fn count(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
     )
 }
 
-/// Shows what became of the mutants, and fails if there is one that lives and is not in `document`
-/// as one that is known to.
+/// Prints the results, and fails if a mutant survived that `document` does not list.
 pub(super) fn finish(fates: &[(&Mutant, &Fate)], document: &str) -> Outcome {
     let mut table = Table::default();
     let (mut known, mut alive) = (Vec::new(), Vec::new());
@@ -150,11 +149,11 @@ pub(super) fn finish(fates: &[(&Mutant, &Fate)], document: &str) -> Outcome {
     Err(format!("{} mutants live: no test notices them", alive.len()).into())
 }
 
-/// Returns the tables of the document: of `mutants`, which are all that compile.
+/// Returns the tables of the document for `mutants`, which must be all that compile.
 ///
 /// # Errors
 ///
-/// One of them was never tried.
+/// If one of them was never tried.
 pub(super) fn tables(
     mutants: &[&Mutant],
     dropped: usize,
@@ -192,7 +191,7 @@ pub(super) fn tables(
     Ok(text)
 }
 
-/// Returns how the tables show a mutant.
+/// Returns a mutant as a row of the tables.
 fn row(mutant: &Mutant) -> String {
     let change = mutant.change().replace('|', "\\|");
     format!(

@@ -1,4 +1,4 @@
-//! The files that mutants are made of.
+//! Finds the files to mutate.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -11,7 +11,7 @@ use super::point::Point;
 use super::{lua, rust};
 use crate::project::Files;
 
-/// The crates that are changed.
+/// The crates to mutate.
 pub(super) const CRATES: [&str; 5] = [
     "tollgate-core",
     "tollgate-memory",
@@ -20,18 +20,18 @@ pub(super) const CRATES: [&str; 5] = [
     "tollgate-fred",
 ];
 
-/// A Rust file of a library, with the places where it can be changed.
+/// A Rust file of a library, with its points and mutants.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) path: String,
     pub(super) text: String,
-    /// Whether only stores on servers need it: it is behind the feature `wire`.
+    /// Whether the file is behind the feature `wire`, which only stores on servers need.
     pub(super) is_wire: bool,
     pub(super) points: Vec<Point>,
     pub(super) mutants: Vec<Mutant>,
 }
 
-/// Returns the Rust files of the crates, and what changes in them.
+/// Returns the Rust files of the crates with their mutants.
 pub(super) fn rust(
     files: &Files,
     constant: &BTreeSet<String>,
@@ -57,7 +57,7 @@ pub(super) fn rust(
     Ok(sources)
 }
 
-/// Returns the Lua files of the crates, and what changes in them.
+/// Returns the Lua files of the crates with their mutants.
 pub(super) fn lua(files: &Files) -> Vec<(String, Vec<Mutant>)> {
     let scripts = files.ending("lua");
     let of_crates = scripts.filter(|(path, _)| {
@@ -69,14 +69,14 @@ pub(super) fn lua(files: &Files) -> Vec<(String, Vec<Mutant>)> {
         .collect()
 }
 
-/// Returns the number that tells that the text of a script was used.
+/// Returns the id that is recorded when the text of a script is used.
 pub(super) fn script_id(path: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Returns the files of the modules that the file `path` declares, save for tests.
+/// Returns the files of the modules that the file `path` declares, except for tests.
 fn submodules(
     files: &Files,
     path: &str,

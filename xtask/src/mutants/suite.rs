@@ -1,4 +1,4 @@
-//! The tests of the copy: how long each takes, and which mutants it reaches.
+//! `Suite`: the tests of the copy, with their durations and the mutants they reach.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use super::copy::Binary;
 use super::worker::{Worker, each, lock};
 
-/// One test, which is run by itself.
+/// One test, which runs in a process of its own.
 #[derive(Debug)]
 pub(super) struct Test {
     pub(super) binary: Binary,
     pub(super) name: String,
     pub(super) cost: Duration,
-    /// The mutants and scripts that it reaches.
+    /// The mutants and scripts that it executes.
     pub(super) reaches: HashSet<u64>,
 }
 
@@ -32,7 +32,7 @@ impl std::fmt::Display for Test {
     }
 }
 
-/// Returns the tests in `binary`.
+/// Lists the tests in `binary`.
 fn list(binary: &Binary) -> Result<Vec<Test>, Box<dyn Error>> {
     let output = Command::new(&binary.path)
         .args(["--list", "--format", "terse"])
@@ -50,17 +50,17 @@ fn list(binary: &Binary) -> Result<Vec<Test>, Box<dyn Error>> {
         .collect())
 }
 
-/// The tests that pass without a mutant, cheapest first, and the names of those that do not.
+/// The tests that pass without a mutant, fastest first, and the names of those that fail.
 #[derive(Debug)]
 pub(super) struct Suite {
     pub(super) tests: Vec<Test>,
     pub(super) failing: Vec<String>,
 }
 
-/// Runs the tests in `binaries` that are `wanted` without a mutant, to learn what each reaches and
-/// how long it takes.
+/// Runs the `wanted` tests in `binaries` without a mutant, to measure what each reaches and how
+/// long it takes.
 ///
-/// What was learnt of a binary that is still the same is read from the file `known`.
+/// Measurements of unchanged binaries are read from the file `known`.
 pub(super) fn measure(
     binaries: &[Binary],
     wanted: &dyn Fn(&Binary, &str) -> bool,
@@ -86,7 +86,7 @@ pub(super) fn measure(
             failing.extend(failed.iter().map(ToString::to_string));
             found.extend(passed);
         }
-        // What was learnt of an earlier build is of no use.
+        // Discard the measurements of earlier builds.
         let path = binary.path.display().to_string();
         cache.retain(|key, _| !key.starts_with(&path));
         cache.insert(key, found.iter().map(remembered).collect());
@@ -123,7 +123,7 @@ fn measure_all(
     Ok(done.into_inner().unwrap_or_default())
 }
 
-/// Returns what tells one build of a binary from another.
+/// Returns a text that identifies this build of the binary.
 fn stamp(binary: &Binary) -> Result<String, Box<dyn Error>> {
     let built = fs::metadata(&binary.path)?.modified()?;
     let built = built.duration_since(UNIX_EPOCH)?.as_nanos();

@@ -1,4 +1,4 @@
-//! Snippets in, mutants out; and a mutant that lives is found.
+//! Tests of the generated mutants, and of a run in which a mutant survives.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,13 +12,13 @@ use super::trial::promise;
 use super::*;
 use crate::project;
 
-/// Returns the changes of a Rust snippet, without its place.
+/// Returns the changes of a Rust snippet, without their places.
 fn rust(source: &str) -> Vec<String> {
     let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
     generated.mutants.iter().map(Mutant::change).collect()
 }
 
-/// Returns the changes inside of the function that the statements make.
+/// Returns the changes within a function that consists of `statements`.
 fn body(statements: &str) -> Vec<String> {
     let mut changes = rust(&format!("fn f() {{ {statements} let _ = (); }}"));
     assert_eq!(changes.remove(0), "`fn f` → `return`");
@@ -34,7 +34,7 @@ fn comparisons_are_moved_by_one_and_decided() {
     ];
     assert_eq!(body("let x = a < b;"), changes);
     assert_eq!(body("if a < b {}"), changes);
-    // What is always true would only be waited for.
+    // A loop that never ends would only time out.
     assert_eq!(body("while a < b {}"), [changes[0], changes[2]]);
     assert_eq!(
         body("if let Some(a) = b {}"),
@@ -110,7 +110,7 @@ fn statements_and_arms_are_left_out() {
         body("match a { A(x) if x => {} B => {} _ => {} }"),
         ["`x` → `true`", "`x` → `false`", "`B =>` left out"]
     );
-    // Without the last, one that is left out leaves nothing to match.
+    // If the last arm is not a catch-all, no arm can be deleted.
     assert_eq!(body("match a { Some(x) => {} None => {} }"), [""; 0]);
 }
 
@@ -166,7 +166,7 @@ fn mutants_that_look_alike_are_told_apart() {
     );
     let ids: BTreeSet<_> = generated.mutants.iter().map(|mutant| mutant.id).collect();
     assert_eq!(ids.len(), generated.mutants.len());
-    // A line more before it does not make it another.
+    // An additional line before it does not change the ids.
     let moved = format!("\n{source}");
     let moved = rust::generate("crates/c/src/a.rs", &moved, &BTreeSet::new()).unwrap();
     assert!(moved.mutants.iter().all(|mutant| ids.contains(&mutant.id)));
@@ -192,7 +192,7 @@ fn all_changes_are_built_in_behind_switches() {
         squeezed(&rendered.text),
         squeezed(&format!(" fn f(a: u64) -> u64 {{{returns} g({sum}) }}"))
     );
-    // One that does not compile is not built in; a function that must be constant is left alone.
+    // Mutants that do not compile are left out, and functions that must be `const` are left alone.
     let dropped = ids.iter().copied().filter(|&id| id != two).collect();
     let rendered = render(source, &generated.points, "on", &dropped);
     assert_eq!(
@@ -252,7 +252,7 @@ fn texts_of_scripts_are_chosen_when_they_are_used() {
     assert!(rendered.contains(&expected), "{rendered}");
 }
 
-/// Returns the changes of a line of Lua, as the line is then.
+/// Returns the changed lines for a line of Lua.
 fn lua(line: &str) -> Vec<String> {
     let mutants = lua::generate("a.lua", line);
     mutants.into_iter().map(|mutant| mutant.after).collect()
@@ -290,7 +290,7 @@ fn lines_of_lua_are_changed() {
     assert_eq!(sections[0].text.as_deref(), Some("--@ fits\na ~= b\n"));
 }
 
-/// A program that fails for one mutant only, as a test that notices it.
+/// Returns a test that fails only for the mutant `id`.
 fn noticing(folder: &Path, name: &str, id: u64) -> Test {
     let path = folder.join(name);
     let text = format!("#!/bin/sh\n[ \"$TOLLGATE_MUTANT\" != {id} ]\n");
@@ -355,7 +355,7 @@ fn a_mutant_that_no_test_notices_is_told() {
         .collect();
     assert!(report::finish(&all[..1], "").is_ok());
     assert!(report::finish(&all, "").is_err());
-    // Those that the document lists are known, but only those.
+    // Survivors that the document lists are accepted, but no others.
     let listed = |index: usize| {
         let mutant = &candidates[index].mutant;
         let change = mutant.change();

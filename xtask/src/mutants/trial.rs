@@ -1,4 +1,4 @@
-//! Trying mutants against the tests that judge them.
+//! `Trial`: runs the tests against each mutant.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
@@ -16,24 +16,23 @@ use super::sources;
 use super::suite::Test;
 use super::worker::{Ending, Worker, each, lock};
 
-/// The file of what became of mutants.
+/// The file with the results.
 pub(super) const RESULTS: &str = "results";
-/// Tests that fail whenever the text of a script is another one, whatever it does; that they fail
-/// says nothing about a mutant of a script.
+/// Tests that fail whenever the text of a script changes, so that their failure says nothing about
+/// a mutant of a script.
 const SNAPSHOTS: [&str; 1] = ["scripts::scripts_are_what_they_were"];
-/// Parts of the names of tests on servers that are not the system's; what they test of the code is
-/// the same there.
+/// Parts of the names of tests on other servers than the system's, which test the same code.
 const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
-/// The tests on a server that a script must satisfy, beside those of core.
+/// The tests on a server that judge a script, in addition to core's.
 const EXACT: &str = "multiplexed_on_system::";
 
-/// How long the tests may take together that a mutant is tried against, the cheapest first.
+/// The total duration of the tests that a mutant is tried against, fastest first.
 ///
-/// What only the slowest tests notice is noticed too late by those who change the code; and most of
-/// the time of a run would go to mutants that stay alive.
+/// If only the slowest tests detect a mutant, developers notice it too late. And surviving mutants
+/// would take most of the time of a run.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// A mutant, and what says which tests judge it.
+/// A mutant with what decides which tests judge it.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) mutant: Mutant,
@@ -42,7 +41,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the packages whose tests judge this.
+    /// Returns the packages whose tests judge this mutant.
     pub(super) fn packages(&self) -> &'static [&'static str] {
         match self.mutant.package() {
             _ if self.mutant.text.is_some() => &["tollgate-core", "tollgate-redis"],
@@ -58,13 +57,13 @@ impl Candidate {
         }
     }
 
-    /// Returns whether this needs neither a server nor a runtime.
+    /// Returns whether this mutant needs neither a server nor a runtime.
     pub(super) fn is_pure(&self) -> bool {
         let package = self.mutant.package();
         package == "tollgate-memory" || package == "tollgate-core" && !self.is_wire
     }
 
-    /// Returns whether the test called `name` in `binary` judges this, if it reaches it.
+    /// Returns whether the test `name` in `binary` judges this mutant, if it reaches it.
     pub(super) fn may_be_judged_by(&self, binary: &Binary, name: &str) -> bool {
         let is_core = binary.package == "tollgate-core";
         if !self.packages().contains(&&*binary.package)
@@ -75,7 +74,7 @@ impl Candidate {
         match self.mutant.text {
             Some(_) if is_core => !SNAPSHOTS.contains(&name),
             Some(_) => name.starts_with(EXACT),
-            // What needs no server is to be noticed without one.
+            // Code that needs no server must be tested without one.
             None => self.is_wire || !is_core || binary.target != "wire",
         }
     }
@@ -89,17 +88,17 @@ impl Candidate {
     }
 }
 
-/// The tests that mutants are tried against.
+/// The tests to run against mutants.
 pub(super) struct Trial<'t> {
-    /// Cheapest first.
+    /// Fastest first.
     pub(super) tests: &'t [Test],
     pub(super) folder: &'t Path,
-    /// The tests that noticed mutants of a place, the latest last.
+    /// The tests that detected mutants of a place, the latest last.
     pub(super) killers: Mutex<HashMap<(String, String), Vec<usize>>>,
 }
 
 impl Trial<'_> {
-    /// Tries all mutants, and returns what becomes of each.
+    /// Tries all mutants and returns their results.
     pub(super) fn all(
         &self,
         candidates: &[Candidate],
@@ -123,7 +122,7 @@ impl Trial<'_> {
                     candidates.len(),
                     candidate.mutant
                 );
-                // At once: a run may be cut short.
+                // Write each result at once, because the run may be interrupted.
                 append(&self.folder.join(RESULTS), candidate.mutant.id, &fate)
                     .map_err(|error| error.to_string())?;
                 fates.insert(candidate.mutant.id, fate);
@@ -160,8 +159,7 @@ impl Trial<'_> {
         let mut promises = BTreeSet::new();
         let mut spent = Duration::ZERO;
         for index in judges() {
-            // A promise that was kept on one kind of connection is kept on the others, as far as
-            // they come to the mutant too.
+            // If a promise held on one kind of connection, the others would give the same result.
             if !promises.insert(promise(&self.tests[index].to_string()).to_owned()) {
                 continue;
             }
@@ -191,7 +189,7 @@ impl Trial<'_> {
     }
 }
 
-/// Returns the promise that `test` checks, or else the whole name of the test.
+/// Returns the promise that `test` checks, or else the test's full name.
 pub(super) fn promise(test: &str) -> &str {
     test.find("conformance::").map_or(test, |at| &test[at..])
 }

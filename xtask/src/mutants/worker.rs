@@ -1,4 +1,4 @@
-//! Who runs the tests: several at the same time, each on servers of its own.
+//! `Worker`: runs tests in parallel with other workers, on servers of its own.
 
 use std::error::Error;
 use std::fs;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use super::suite::Test;
 
-/// How much longer than without a mutant a test may take, beside ten times as long.
+/// How much longer a test may take with a mutant, in addition to ten times its usual duration.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked whether a test has ended.
+/// The pause between two checks whether a test has ended.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How soon a test fails whose server is not kept busy.
+/// A failing test that takes longer than this may have left its server hanging.
 const LIVELY: Duration = Duration::from_secs(2);
-/// How long a test may take without a mutant.
+/// The longest time that a test may take without a mutant.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// How a test ended.
@@ -28,18 +28,18 @@ pub(super) enum Ending {
     TimedOut,
 }
 
-/// One of several that run tests at the same time, each on servers of its own.
+/// Runs tests in parallel with other workers, on servers of its own.
 #[derive(Debug)]
 pub(super) struct Worker {
     folder: PathBuf,
 }
 
 impl Worker {
-    /// Returns the worker of this number, which leaves what it must in `folder`.
+    /// Returns the worker with this number, which keeps its files in `folder`.
     pub(super) fn new(folder: &Path, number: usize) -> std::io::Result<Self> {
         let own = folder.join(format!("worker-{number}"));
         fs::create_dir_all(&own)?;
-        // The servers that were fetched are looked for there, too.
+        // Tests look for the fetched servers in this folder, too.
         let (fetched, link) = (folder.with_file_name("servers"), own.join("servers"));
         if fetched.exists() && !link.exists() {
             symlink(fetched, link)?;
@@ -47,7 +47,7 @@ impl Worker {
         Ok(Self { folder: own })
     }
 
-    /// Runs `test` without a mutant, to learn what it reaches and how long it takes.
+    /// Runs `test` without a mutant, to measure what it reaches and how long it takes.
     ///
     /// Returns whether it passes.
     pub(super) fn measure(&self, test: &mut Test) -> Result<bool, Box<dyn Error>> {
@@ -60,7 +60,7 @@ impl Worker {
         let reached = fs::read_to_string(&file).unwrap_or_default();
         let ids = reached.lines().filter_map(|line| line.parse().ok());
         test.reaches = ids.collect();
-        // One that counts allocations fails because of the record.
+        // A test that counts allocations fails while its reach is recorded.
         let ending = match recorded {
             Ending::Passed => Ending::Passed,
             _ => self.run(test, &[])?,
@@ -80,7 +80,7 @@ impl Worker {
             .args(["--exact", &test.name])
             .current_dir(&test.binary.folder)
             .env("CARGO_MANIFEST_DIR", &test.binary.folder)
-            // Where shared servers are looked for: a mutant may leave one hanging.
+            // Gives this worker its own shared servers, because a mutant may hang them.
             .env("CARGO_TARGET_DIR", &self.folder)
             .env("PROPTEST_RNG_SEED", "1")
             .env("PROPTEST_MAX_SHRINK_ITERS", "0")
@@ -95,15 +95,15 @@ impl Worker {
             Some(_) => Ending::Failed,
             None => Ending::TimedOut,
         };
-        // A script that does not end keeps its server busy for the tests that follow.
+        // A script that never ends would block the server for later tests.
         if started.elapsed() > LIVELY {
             self.end_shared_servers();
         }
         Ok(ending)
     }
 
-    /// Ends the servers that tests of this worker share: one that hangs would go on as long as
-    /// there are users.
+    /// Kills the shared servers of this worker; a hung one would otherwise run as long as it has
+    /// users.
     fn end_shared_servers(&self) {
         let shared = fs::read_dir(self.folder.join("testkit/shared"));
         for place in shared.into_iter().flatten().flatten() {
@@ -117,7 +117,7 @@ impl Worker {
     }
 }
 
-/// Waits for a process to end, and ends it after `limit`.
+/// Waits for a process to end, and kills it after `limit`.
 fn wait(mut child: Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
     let started = Instant::now();
     loop {
@@ -133,7 +133,7 @@ fn wait(mut child: Child, limit: Duration) -> std::io::Result<Option<ExitStatus>
     }
 }
 
-/// Has each of the workers do `work`, at the same time.
+/// Runs `work` on all workers in parallel.
 pub(super) fn each(
     workers: &[Worker],
     work: impl Fn(&Worker) -> Result<(), String> + Sync,

@@ -1,23 +1,24 @@
-//! A run as an SVG picture.
+//! Draws a run as an SVG picture.
 
 use std::fmt::Write;
 
 use super::Picture;
 use super::pattern::{END_MS, Run, WINDOW_MS};
 
-/// Where time zero is, and how many milliseconds a tenth of a pixel is.
+/// The position of time zero, and the milliseconds per tenth of a pixel.
 const LEFT: u64 = 760;
 const MS_PER_TENTH: u64 = 30;
 /// The curve's zero line and the height of one call, in pixels.
 const ZERO: i64 = 202;
 const CALL: i64 = 5;
-/// The least distance of two dots in one row, and the distance of two rows, in tenths of pixels.
+/// The minimum distance between two dots in a row, and the distance between rows, in tenths of
+/// pixels.
 const APART: u64 = 49;
 const ROW: u64 = 52;
 const ADMITTED_AT: u64 = 2_400;
 const DENIED_AT: u64 = 2_520;
 
-/// Written above the calls they belong to: an instant, where the text is anchored, and the text.
+/// Labels above the calls: an instant, the text's anchor, and the text.
 const STRETCHES: [(u64, &str, &str); 4] = [
     (58_500, "end", "burst before the edge"),
     (61_500, "start", "and right after it"),
@@ -75,7 +76,7 @@ impl Svg {
             r#"<desc id="d">{admitted} of {of} calls admitted; {worst} of them in the worst window of 60 seconds; never more than {bound}.</desc>"#
         ));
         self.line(format!("<style>{STYLE}</style>"));
-        // A background of its own: the page may be light or dark.
+        // A background of its own, because the page may be light or dark.
         self.line(r##"<rect x="0.5" y="0.5" width="899" height="311" rx="8" fill="#fff" stroke="#d0d7de"/>"##);
         self.text("24", 33, "t", title);
         self.text("24", 54, "m", &text.to_string());
@@ -141,12 +142,12 @@ impl Svg {
         self.text(x(ms), y(worst) - 5, "w c", &worst.to_string());
     }
 
-    /// Draws one dot for each call, admitted or denied; dots that would touch are stacked away
-    /// from the middle.
+    /// Draws a dot for each admitted or denied call. Dots that would touch are stacked away from
+    /// the middle.
     fn dots(&mut self, run: &Run, admitted: bool) {
         let class = if admitted { "a" } else { "d" };
         let radius = if admitted { "2.4" } else { "1.9" };
-        // The last dot's place in each row.
+        // The position of the last dot in each row.
         let mut rows: Vec<u64> = Vec::new();
         let mut group = format!(r#"<g class="{class}">"#);
         for ms in run.instants(admitted) {
@@ -182,7 +183,7 @@ fn y(count: i64) -> i64 {
     ZERO - CALL * count
 }
 
-/// Writes tenths as a decimal number.
+/// Formats tenths as a decimal number.
 fn decimal(tenths: u64) -> String {
     match (tenths / 10, tenths % 10) {
         (whole, 0) => whole.to_string(),

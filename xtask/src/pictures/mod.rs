@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: what each algorithm does with the same calls.
+//! `cargo xtask pictures`: draws what each algorithm decides about the same calls.
 
 mod drawing;
 mod pattern;
@@ -14,14 +14,14 @@ use crate::{Outcome, report};
 
 const FOLDER: &str = "docs/pictures";
 
-/// What one picture shows.
+/// The settings of one picture.
 struct Picture {
-    /// The file's name, without its ending.
+    /// The file's name without its extension.
     name: &'static str,
     title: &'static str,
     /// The limit as it is written; every quota is 10 per minute.
     limit: &'static str,
-    /// The most that the algorithm ever admits in a window.
+    /// The most that the algorithm ever admits within a window.
     bound: i64,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Returns the path and text of each picture.
+/// Returns the path and SVG text of each picture.
 fn drawn() -> Result<Vec<(String, String)>, LimitError> {
     let mut pictures = Vec::new();
     for picture in &PICTURES {
@@ -106,7 +106,7 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
     Ok(pictures)
 }
 
-/// Returns what is in the folder and would not be drawn, or would be and is not.
+/// Returns the pictures in the folder that are outdated, missing or superfluous.
 fn outdated(shell: &Shell) -> Result<Vec<String>, Box<dyn Error>> {
     let mut findings = Vec::new();
     let drawn = drawn()?;

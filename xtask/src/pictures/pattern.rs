@@ -1,4 +1,4 @@
-//! The calls that every picture shows, and what an algorithm makes of them.
+//! The calls in every picture, and an algorithm's decisions about them.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ pub(super) const WINDOW_MS: u64 = 60_000;
 
 /// Returns the instants of the calls, in milliseconds.
 ///
-/// One call to anchor a window, a burst before the edge of the second minute and one right after
-/// it, a minute at exactly the quota's rate, and a minute at four times that.
+/// One call that anchors a window, a burst before the edge of the second minute and one right after
+/// it, a minute at exactly the quota's rate, and a minute at four times that rate.
 fn calls() -> Vec<u64> {
     let every = |from: u64, to: u64, step: usize| (from..=to).step_by(step);
     std::iter::once(6_000)
@@ -24,16 +24,16 @@ fn calls() -> Vec<u64> {
         .collect()
 }
 
-/// What an algorithm answered to the calls.
+/// The decisions of an algorithm about the calls.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) algorithm: Algorithm,
-    /// Each call's instant, and whether it was admitted.
+    /// The instant of each call, and whether it was admitted.
     pub(super) calls: Vec<(u64, bool)>,
 }
 
 impl Run {
-    /// Asks `algorithm` about the calls.
+    /// Runs `algorithm` on the calls.
     pub(super) fn of(algorithm: Algorithm) -> Result<Self, LimitError> {
         let limit = Limit::new("picture", algorithm)?;
         let mut state = State::default();
@@ -48,14 +48,14 @@ impl Run {
         Ok(Self { algorithm, calls })
     }
 
-    /// Returns the instants of the calls that were admitted, or of those that were not.
+    /// Returns the instants of the calls that were admitted, or of those that were denied.
     pub(super) fn instants(&self, admitted: bool) -> impl Iterator<Item = u64> {
         let calls = self.calls.iter();
         calls.filter_map(move |&(ms, was)| (was == admitted).then_some(ms))
     }
 
-    /// Returns how many admitted calls the window that ends at an instant holds, from each
-    /// instant at which that changes; the window is open at its start.
+    /// Returns the number of admitted calls in the trailing window, which is open at its start, at
+    /// each instant at which it changes.
     pub(super) fn trailing(&self) -> Vec<(u64, i64)> {
         let mut changes = BTreeMap::from([(0, 0)]);
         for ms in self.instants(true) {
@@ -72,7 +72,8 @@ impl Run {
             .collect()
     }
 
-    /// Returns the first instant at which a window held the most, and how many that were.
+    /// Returns the first instant at which the trailing window held the most calls, and their
+    /// number.
     pub(super) fn worst(&self) -> (u64, i64) {
         let steps = self.trailing().into_iter();
         steps.fold(

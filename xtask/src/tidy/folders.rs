@@ -1,8 +1,9 @@
-//! Every algorithm is complete in its folder, and core names it in one list.
+//! Checks that every algorithm's folder is complete, and that core names algorithms only in its
+//! lists.
 
 use crate::project::Files;
 
-/// Where the folders of the algorithms are.
+/// The folder with a folder for each algorithm.
 pub(super) const ALGORITHMS: &str = "crates/tollgate-core/src/algorithm/";
 const COMPLETE: [&str; 6] = [
     "README.md",
@@ -13,11 +14,11 @@ const COMPLETE: [&str; 6] = [
     "twin.rs",
 ];
 const CORE: &str = "crates/tollgate-core/src/";
-/// Where an algorithm is named beside its folder: the list, what other crates re-export, and the
-/// store without scripts, which serves one algorithm alone.
+/// The files that may name an algorithm outside of its folder: the list of algorithms, the prelude,
+/// and the scriptless store, which supports only one.
 const NAMED: [&str; 3] = ["algorithm/mod.rs", "prelude.rs", "wire/plain.rs"];
 
-/// Returns what the folders of the algorithms lack, and where core tells one from the others.
+/// Returns missing or empty files, and code in core that names a single algorithm.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let folders = files.folders_in(ALGORITHMS);
     if folders.is_empty() {
@@ -54,7 +55,7 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
     findings
 }
 
-/// Returns the name of the type in the folder `snake_case`.
+/// Returns the type name for a folder name in `snake_case`.
 fn camel_case(snake_case: &str) -> String {
     let words = snake_case.split('_').map(|word| {
         let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));

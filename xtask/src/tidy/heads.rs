@@ -1,10 +1,10 @@
-//! Every file of code begins by saying what it is.
+//! Checks that every Rust file begins with a sentence that says what it contains.
 
 use crate::project::Files;
 
-/// Returns the Rust files that begin otherwise.
+/// Returns the Rust files that do not begin with one.
 ///
-/// A crate whose documentation is its README says so in the first line instead.
+/// A crate whose documentation is its README begins with the line that includes it.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     files
         .ending("rs")

@@ -1,4 +1,4 @@
-//! Every package is held to the lints of the workspace.
+//! Checks that every package inherits the lints of the workspace.
 
 use crate::project::Files;
 
@@ -32,7 +32,7 @@ mod tests {
             "xtask/Cargo.toml",
             "[lints]\nrust.missing_docs = \"allow\"\n",
         );
-        // The root declares them.
+        // The root manifest declares the lints.
         let root = ("Cargo.toml", "[workspace]\n");
         assert_eq!(findings(&Files::of(&[good, root])), [""; 0]);
         assert_eq!(findings(&Files::of(&[good, none, own, root])).len(), 2);

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what no compiler checks.
+//! `cargo xtask tidy`: checks what the compiler does not.
 
 mod definitions;
 mod documents;

@@ -1,4 +1,4 @@
-//! Every promise that names the case which checks it, names one that exists, and the suite knows
+//! Checks that the cases named by the `Store` trait's promises exist, and that the suite covers
 //! every algorithm.
 
 use std::collections::BTreeSet;
@@ -7,10 +7,10 @@ use crate::project::Files;
 
 const PROMISED_IN: &str = "crates/tollgate-core/src/";
 const CHECKED_IN: &str = "crates/tollgate-conformance/src/";
-/// What a promise of the `Store` trait ends in, before the names of cases.
+/// What precedes the names of cases at the end of a promise.
 const MARK: &str = "(checked by";
 
-/// Returns the names of cases, and of families of limits, that nothing defines.
+/// Returns the names of cases, and of families of limits, that are not defined.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let cases: BTreeSet<&str> = files
         .ending("rs")
@@ -57,7 +57,7 @@ pub(super) fn functions(code: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the names in back quotes between each mark and its closing parenthesis.
+/// Returns the names in backquotes between each mark and its closing parenthesis.
 fn named(text: &str) -> Vec<String> {
     text.split(MARK)
         .skip(1)

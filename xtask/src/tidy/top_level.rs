@@ -1,4 +1,4 @@
-//! The visible top level stays as small as it is.
+//! Checks that no visible files or folders are added to the top level.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const TOP_LEVEL: [&str; 9] = [
     "xtask",
 ];
 
-/// Returns what is at the top level and should not be, or should be and is not.
+/// Returns what is at the top level but not listed, or listed but missing.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let found: BTreeSet<&str> = files
         .iter()

@@ -1,17 +1,17 @@
-//! Nothing unfinished, and nothing that is true on one machine only.
+//! Checks for markers of unfinished work, and for paths of one machine.
 
 use crate::project::Files;
 
-/// Written in two parts, so that this file has none of them.
+/// Written in two parts, so that this file does not contain them.
 const UNFINISHED: [&str; 3] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
     concat!("dbg", "!"),
 ];
-/// Folders that are there on somebody's machine.
+/// Folders that exist only on one machine.
 const FOLDERS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
-/// Returns where such words are.
+/// Returns the places of such words and paths.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let mut findings = Vec::new();
     for (path, text) in files.iter() {
@@ -26,7 +26,7 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
     findings
 }
 
-/// Returns whether `word` is in `line` and not in the middle of another word.
+/// Returns whether `line` contains `word` on its own, not as part of another word.
 fn has_word(line: &str, word: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -37,7 +37,8 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Returns whether `line` has a path that begins with `folder`; a path that only holds it is not one.
+/// Returns whether `line` contains a path that begins with `folder`, not one that contains it
+/// further on.
 fn has_path(line: &str, folder: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '}');
     line.match_indices(folder)

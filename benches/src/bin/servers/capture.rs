@@ -1,4 +1,4 @@
-//! What the library sends for a call, to be sent again by hand.
+//! Captures what the library sends for a call, so that it can be sent by hand.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use tollgate_core::{Limit, RateLimiter};
 
 use crate::Problem;
 
-/// A script, its keys and its argument.
+/// A script call: text, hash, keys and argument.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) text: String,
@@ -17,7 +17,8 @@ pub(crate) struct Sent {
     pub(crate) argument: Vec<u8>,
 }
 
-/// Returns what a store with `options` sends for a call of `cost` on `limits` by each of `names`.
+/// Returns what a store with `options` sends for a call of `cost` on `limits`, for each key in
+/// `names`.
 pub(crate) async fn sent(
     options: &Options,
     limits: &[Limit],
@@ -28,7 +29,7 @@ pub(crate) async fn sent(
     let limiter = RateLimiter::new(store, limits.iter().cloned())?;
     let mut all = Vec::with_capacity(names.len());
     for name in names {
-        // There is no server to answer.
+        // The call fails, because there is no server.
         let _ = limiter.check(name.as_str()).cost(cost).await;
         let sent = limiter.store().engine().take();
         all.push(sent.ok_or("a store that sends nothing")?);
@@ -36,7 +37,7 @@ pub(crate) async fn sent(
     Ok(all)
 }
 
-/// Keeps what it was to send last.
+/// An engine that only stores the last call.
 #[derive(Default)]
 struct Capture(Mutex<Option<Sent>>);
 

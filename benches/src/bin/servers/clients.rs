@@ -1,4 +1,4 @@
-//! The two clients, and what is sent through each by hand.
+//! The two clients, and the commands that are sent through each by hand.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use tollgate_testkit::Server;
 use crate::Problem;
 use crate::capture::Sent;
 
-/// For how long a counter that is set by hand counts, in milliseconds.
+/// The TTL of a counter that is set by hand, in milliseconds.
 const MINUTE_MS: u32 = 60_000;
-/// Long enough for a machine that others use; the timer costs the same.
+/// Long enough for a shared machine; a shorter timer would cost the same.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A connection of each client.
+/// One connection of each client.
 pub(crate) struct Clients {
     pub(crate) redis: RedisRs,
     pub(crate) fred: Fred,
 }
 
 impl Clients {
-    /// Connects to `server` with the settings that the stores' own connections have.
+    /// Connects to `server` with the same settings as the stores' own connections.
     pub(crate) async fn connect(server: &Server) -> Result<Self, Problem> {
         let info = server.url().into_connection_info()?;
         let settings = info.redis_settings().clone();
@@ -49,42 +49,43 @@ impl Clients {
         })
     }
 
-    /// Ends what would go on connecting after the server has gone.
+    /// Closes fred's client, which would keep reconnecting after the server has ended.
     pub(crate) async fn close(self) -> Result<(), Problem> {
         self.fred.0.quit().await?;
         Ok(())
     }
 }
 
-/// Returns the options of every store that is measured.
+/// Returns the options of all measured stores.
 pub(crate) fn options() -> Options {
     Options::new().with_deadline(DEADLINE)
 }
 
-/// What is sent through a client by hand, as its own documentation shows, and the store on it.
+/// A client: commands by hand, as its own documentation shows them, and a store on the same
+/// connection.
 pub(crate) trait Client: Clone + Send + Sync + 'static {
-    /// The name of the crate.
+    /// The name of the client crate.
     const NAME: &'static str;
 
     type Store: Store + 'static;
 
-    /// Returns a store on this very connection.
+    /// Returns a store on the same connection.
     fn store(&self) -> Result<Self::Store, StoreError>;
 
-    /// Loads a script, and returns the name to call it by.
+    /// Loads a script, and returns its hash.
     fn load(&self, text: &str) -> impl Future<Output = Result<String, Problem>> + Send;
 
     fn ping(&self) -> impl Future<Output = Result<(), Problem>> + Send;
 
     fn increment(&self, key: &str) -> impl Future<Output = Result<(), Problem>> + Send;
 
-    /// Runs a script that replies with a number, without a key.
+    /// Runs a script without keys that replies with a number.
     fn script(&self, sha1: &str) -> impl Future<Output = Result<(), Problem>> + Send;
 
-    /// Increments a counter that expires after a while, in one transaction.
+    /// Increments a counter with a TTL, in one transaction.
     fn transaction(&self, key: &str) -> impl Future<Output = Result<(), Problem>> + Send;
 
-    /// Sends what the library sends, and returns the bytes that it would read.
+    /// Sends what the library sends, and returns the reply that it would read.
     fn send(&self, sent: &Sent) -> impl Future<Output = Result<Vec<u8>, Problem>> + Send;
 }
 
@@ -192,8 +193,8 @@ impl Client for Fred {
         self.frame("EVALSHA", arguments).await.map(drop)
     }
 
-    /// A pipeline that begins and ends the transaction itself: fred's own transactions wait for
-    /// each other.
+    /// Uses a pipeline with `MULTI` and `EXEC`, because fred's own transactions wait for each
+    /// other.
     async fn transaction(&self, key: &str) -> Result<(), Problem> {
         let pipeline = self.0.pipeline();
         let expire = vec![

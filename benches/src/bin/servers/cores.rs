@@ -1,14 +1,14 @@
-//! Keeps this process and the server each to a core of its own, where there are two.
+//! Pins this process and the server to separate cores, if there are two.
 
-/// The cores that this process may run on, the first of which it has taken for itself.
+/// The cores that this process may use; it pins itself to the first.
 pub(crate) struct Cores {
-    /// This process's and the server's.
+    /// This process's core and the server's.
     pair: Option<(usize, usize)>,
 }
 
 #[cfg(target_os = "linux")]
 impl Cores {
-    /// Keeps this thread, and those that it starts, to the first core.
+    /// Pins this thread, and the threads that it starts, to the first core.
     pub(crate) fn take() -> Self {
         use rustix::thread::{CpuSet, sched_getaffinity};
 
@@ -20,8 +20,8 @@ impl Cores {
         }
     }
 
-    /// Keeps every thread of the server's process `pid` to the second core; returns what to say of
-    /// it.
+    /// Pins all threads of the server's process `pid` to the second core, and returns a description
+    /// of the result.
     pub(crate) fn give(&self, pid: u32) -> String {
         use rustix::process::Pid;
 

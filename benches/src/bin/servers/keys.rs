@@ -1,4 +1,4 @@
-//! The keys that a subject goes around, and how many of them.
+//! `Keys`: the keys that a subject's calls use in turn, and how many of them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use crate::measure::DEPTHS;
 
-/// How full a log is to be that admits every call: speed varies, and a full log denies.
+/// How full a log should get if every call is to be admitted: speed varies, and a full log denies.
 const FULLNESS: f64 = 0.6;
 
-/// Names of keys, all or the first of which are asked about in turn.
+/// Names of keys; calls use the first `used` of them in turn.
 pub(crate) struct Keys {
     names: Vec<String>,
     used: AtomicUsize,
     log: Option<Log>,
 }
 
-/// A limit whose state is as long as there were calls within its window.
+/// A limit whose state grows with the calls in its window.
 pub(crate) struct Log {
     amount: u32,
     window: Duration,
-    /// The most calls per second that were seen, at each depth.
+    /// The highest measured calls per second, at each depth.
     fastest: Mutex<[f64; DEPTHS.len()]>,
 }
 
@@ -34,8 +34,8 @@ impl Keys {
         }
     }
 
-    /// Returns at most `count` keys, of which so many are used that each is asked about nearly as
-    /// often as `amount` in `window` admits.
+    /// Returns at most `count` keys, and uses only so many that each gets nearly as many calls as
+    /// `amount` per `window` admits.
     pub(crate) fn of_log(count: usize, amount: u32, window: Duration) -> Self {
         Self {
             log: Some(Log {
@@ -51,17 +51,17 @@ impl Keys {
         &self.names
     }
 
-    /// Returns the place of the key for the call of number `turn`.
+    /// Returns the index of the key for call number `turn`.
     pub(crate) fn place(&self, turn: usize) -> usize {
         turn % self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns the key for the call of number `turn`.
+    /// Returns the key for call number `turn`.
     pub(crate) fn name(&self, turn: usize) -> &str {
         &self.names[self.place(turn)]
     }
 
-    /// Uses as many keys as the speed asks for that was seen at a depth.
+    /// Sets the number of used keys for the highest speed measured at this depth.
     pub(crate) fn prepare(&self, depth: usize) {
         if let Some(log) = &self.log {
             let used = log.keys(log.fastest()[depth]).clamp(1, self.names.len());
@@ -69,7 +69,7 @@ impl Keys {
         }
     }
 
-    /// Takes note of the speed that was seen at a depth.
+    /// Records the speed measured at a depth.
     pub(crate) fn saw(&self, depth: usize, per_second: f64) {
         if let Some(log) = &self.log {
             let fastest = &mut log.fastest()[depth];
@@ -84,7 +84,7 @@ impl Log {
         locked.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Returns how many keys are needed at so many calls per second.
+    /// Returns how many keys are needed for so many calls per second.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -105,7 +105,7 @@ mod tests {
         let keys = Keys::of_log(50, 100, Duration::from_millis(240));
         keys.prepare(1);
         assert_eq!(keys.place(7), 0);
-        // 2,400 calls in a window, and 60 of them for each key.
+        // 2,400 calls per window, and 60 of them for each key.
         keys.saw(1, 10_000.0);
         keys.saw(1, 9_000.0);
         keys.prepare(1);

@@ -1,8 +1,8 @@
-//! Prints what decisions on real servers take, beside the commands that they are made of.
+//! Measures decisions on real servers, next to the commands they consist of.
 //!
-//! Every subject goes through one connection, and all are measured in turn, many times over: what
-//! is compared is of the same round, and what is printed is the median of the rounds. A filter
-//! selects the subjects whose names hold it, such as `gcra`.
+//! All subjects use one connection and are measured in turn, many times. Values are compared within
+//! the same round, and the program prints the median over all rounds. A filter selects the subjects
+//! whose names contain it, such as `gcra`.
 
 mod capture;
 mod clients;
@@ -30,28 +30,28 @@ use crate::clients::Clients;
 use crate::cores::Cores;
 use crate::measure::Plan;
 
-/// Why a measurement came to nothing.
+/// An error that ends a measurement.
 type Problem = Box<dyn Error + Send + Sync>;
 
-/// Measures decisions on servers of its own, one after another.
+/// Measures decisions on servers that it starts, one after another.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Selects the subjects whose names hold this.
+    /// Selects the subjects whose names contain this.
     filter: Option<String>,
-    /// Which server: `redis_system`, `redis_6_2` or `valkey_9_1`; all three unless told.
+    /// The server: `redis_system`, `redis_6_2` or `valkey_9_1`; default: all of them.
     #[arg(long, value_parser = flavor)]
     flavor: Vec<Flavor>,
     /// How often every subject is measured.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// How many milliseconds each measurement takes.
+    /// The duration of each measurement in milliseconds.
     #[arg(long, default_value_t = 80)]
     slice: u64,
-    /// Shows in seconds that everything works; its numbers mean nothing.
+    /// Checks within seconds that everything works; the numbers mean nothing.
     #[arg(long)]
     quick: bool,
-    /// Makes decisions through both clients at once for so many seconds instead, and then compares
-    /// what was allowed with what the server holds.
+    /// Makes decisions through both clients at once for this many seconds instead, and then
+    /// compares what was allowed with what the server has counted.
     #[arg(long)]
     soak: Option<u64>,
 }
@@ -78,8 +78,8 @@ fn main() -> ExitCode {
 
 fn all(arguments: &Arguments) -> Result<(), Problem> {
     let cores = Cores::take();
-    // One thread: with several, they and the server contend for two cores, and results vary by
-    // half from one minute to the next.
+    // A single thread: with several, they compete with the server for two cores, and results vary
+    // by half from one minute to the next.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -93,7 +93,7 @@ fn all(arguments: &Arguments) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Measures on one server, which ends with this.
+/// Measures on one server, which is stopped at the end.
 async fn one(arguments: &Arguments, flavor: Flavor, cores: &Cores) -> Result<(), Problem> {
     let mut out = io::stdout();
     let server = Server::start(flavor);

@@ -10,16 +10,16 @@ use crate::points::Point;
 use crate::run::{Run, percentile};
 use crate::{Problem, processor};
 
-/// How many calls are in flight.
+/// The numbers of calls in flight.
 pub(crate) const DEPTHS: [usize; 3] = [1, 64, 256];
 
-/// How much is measured.
+/// The number and duration of measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) slice: Duration,
     pub(crate) warm_up: Duration,
-    /// The window of limits whose state is as long as there were calls in it.
+    /// The window of limits whose state grows with the calls in it.
     pub(crate) window: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Returns a plan that measures nothing well.
+    /// Returns a plan that only checks that everything works.
     pub(crate) fn quick() -> Self {
         Self {
             rounds: 1,
@@ -46,32 +46,32 @@ impl Plan {
     }
 }
 
-/// What one slice told, times in microseconds.
+/// The measurements of one slice; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) per_second: f64,
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// How long the server was busy for each call; nothing where the system does not say.
+    /// The server's processor time per call; `None` if the system does not report it.
     pub(crate) server: Option<f64>,
-    /// How long this process was busy for each call.
+    /// This process's processor time per call.
     pub(crate) client: Option<f64>,
-    /// The share of calls that were told something else than was expected.
+    /// The share of calls with another outcome than expected.
     pub(crate) astray: f64,
 }
 
-/// What was measured of one point.
+/// All measurements of one point.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// A sample of each round, for each of [`DEPTHS`].
+    /// One sample per round, for each of [`DEPTHS`].
     pub(crate) samples: [Vec<Sample>; DEPTHS.len()],
-    /// Why it was left out, if it was.
+    /// Why the point was left out, if it was.
     pub(crate) failure: Option<String>,
 }
 
-/// Returns what was measured of each of `points`.
+/// Measures each of `points`.
 ///
-/// Round 0 is measured as the others, so that everything has been done once, and forgotten.
+/// Round 0 is a warm-up: it is measured like the others and discarded.
 pub(crate) async fn all(
     points: &[Point],
     plan: &Plan,
@@ -105,8 +105,8 @@ pub(crate) async fn all(
     Ok(all)
 }
 
-/// Returns the order of a round: each begins elsewhere, and each second one goes backwards, so
-/// that no subject always follows the same one.
+/// Returns the order of a round. Each round starts elsewhere, and every second one runs backwards,
+/// so that no subject always follows the same one.
 fn order(points: usize, round: usize) -> impl Iterator<Item = usize> {
     let first = round * 7;
     (0..points).map(move |turn| {
@@ -158,8 +158,8 @@ fn astray(run: &Run, expected: Option<Outcome>) -> usize {
     }
 }
 
-/// Waits until the server and this process have nothing more to do, since only then the system has
-/// counted all that they have done.
+/// Waits until the server and this process are idle: only then has the system counted all their
+/// work.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(2)).await;
 }

@@ -1,4 +1,4 @@
-//! The rate limiters in wide use that the library is compared with, as subjects.
+//! Widely used rate limiters, as subjects to compare the library with.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,16 +15,16 @@ use crate::measure::Plan;
 use crate::points::Point;
 use crate::run::{Subject, erase};
 
-/// How many keys they go around: as many as most other subjects do.
+/// The number of keys: as many as most other subjects use.
 const KEYS: usize = 1_000;
 /// A limit that no measurement reaches.
 const MOST: u64 = 1_000_000_000;
-/// What a log of calls keeps them for: at some hundred calls a second for each key, about a
-/// hundred are in it.
+/// How long a log keeps its calls, in seconds. At a few hundred calls per second for each key, it
+/// holds about a hundred.
 const LOG_S: u64 = 1;
 const MINUTE_S: u64 = 60;
 
-/// Which of them; the names say how they keep what they count.
+/// The limiters, named by how they store their counts.
 #[derive(Clone, Copy)]
 enum System {
     CounterInTransaction,
@@ -113,7 +113,7 @@ impl System {
     }
 }
 
-/// One of them, on a connection.
+/// A limiter on a connection.
 struct Original {
     system: System,
     row: String,
@@ -132,7 +132,7 @@ impl Subject for Original {
     }
 }
 
-/// Returns a point for each of them, through the client that they are written for.
+/// Returns a point for each limiter, through the client that it is written for.
 pub(crate) fn all(client: &RedisRs, plan: &Plan) -> impl Iterator<Item = Point> {
     System::ALL.into_iter().map(move |(system, name)| {
         let row = format!("original: {name}");

@@ -1,4 +1,4 @@
-//! What is measured: each subject through each client.
+//! The points to measure: each subject through each client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) const LOG: &str = "sliding log of 100";
 pub(crate) const LONG_LOG: &str = "sliding log of 10,000";
 pub(crate) const COSTLY_LOG: &str = "sliding log of 100 calls that cost 1,000";
 
-/// How many keys are gone around where nothing asks for another number.
+/// The default number of keys.
 const KEYS: usize = 1_000;
 
 /// One subject through one client.
@@ -38,9 +38,9 @@ pub(crate) struct Point {
     pub(crate) client: &'static str,
     pub(crate) runs: Box<dyn Runs>,
     pub(crate) keys: Arc<Keys>,
-    /// How long it is run before it is measured.
+    /// How long the subject runs before each measurement.
     pub(crate) warm_up: Duration,
-    /// What every call is expected to be told.
+    /// The expected outcome of every call.
     pub(crate) expected: Option<Outcome>,
 }
 
@@ -49,27 +49,27 @@ pub(crate) fn row(case: &str, outcome: Outcome) -> String {
     format!("{case}, {outcome:?}").to_lowercase()
 }
 
-/// Returns the name of the row of what the library sends for allowed calls, sent by hand.
+/// Returns the name of the row in which the scripts of allowed calls are sent by hand.
 pub(crate) fn by_hand(case: &str) -> String {
     format!("{case}, by hand")
 }
 
-/// Limits that decide together, and who is asked about.
+/// Limits that decide together, and the keys to call.
 struct Case {
     name: &'static str,
     outcome: Outcome,
     limits: Vec<Limit>,
     cost: u64,
     keys: Arc<Keys>,
-    /// How many calls each key has made before the measurement.
+    /// The calls that each key makes before the measurement.
     filled: usize,
-    /// How long the calls must go on until the state is what it stays.
+    /// How long calls must run until the size of the state is stable.
     settles: Option<Duration>,
 }
 
-/// Returns the points whose rows hold `filter`, and those that others are compared with.
+/// Returns the points whose rows contain `filter`, and those that others are compared with.
 ///
-/// What a script by hand and the library do to one limit, they do to the same keys.
+/// For each case, the library and the script by hand use the same limits and keys.
 pub(crate) async fn all(
     clients: &Clients,
     plan: &Plan,
@@ -100,7 +100,7 @@ pub(crate) async fn all(
     Ok(points)
 }
 
-/// Adds the commands that decisions are made of.
+/// Adds the commands that decisions consist of.
 async fn commands<C: Client>(
     points: &mut Vec<Point>,
     client: &C,
@@ -142,7 +142,7 @@ async fn commands<C: Client>(
     Ok(())
 }
 
-/// Adds the decisions of a case through the library and, where they are allowed, by hand.
+/// Adds the decisions of a case through the library and, if they are allowed, by hand.
 async fn decisions<C: Client>(
     points: &mut Vec<Point>,
     case: &Case,
@@ -157,7 +157,7 @@ async fn decisions<C: Client>(
             case.keys.names(),
         )
         .await?;
-        // A script that nobody has loaded is refused.
+        // A script must be loaded before it can be called.
         if let Some(text) = sent.first().map(|sent| &sent.text) {
             client.load(text).await?;
         }
@@ -202,8 +202,8 @@ impl Clone for Case {
 
 /// Returns the cases in which every call is allowed.
 ///
-/// A state that is as long as there were calls in its window has a short one, and is asked about
-/// for that long before each measurement: it is then as long as it stays.
+/// Logs and buckets grow with the calls in their window, so these cases use a short window and run
+/// for one full window before each measurement.
 fn allowed(plan: &Plan) -> Result<Vec<Case>, LimitError> {
     let short = Quota::new(1_000_000, plan.window)?;
     let case = |name, algorithms: &[Algorithm]| -> Result<Case, LimitError> {
@@ -256,7 +256,7 @@ fn allowed(plan: &Plan) -> Result<Vec<Case>, LimitError> {
     ])
 }
 
-/// Returns the cases in which every call is denied, of several limits by the last.
+/// Returns the cases in which every call is denied; with several limits, by the last one.
 fn denied() -> Result<Vec<Case>, LimitError> {
     let once = Quota::per_day(1);
     let case = |name, algorithms: &[Algorithm]| -> Result<Case, LimitError> {
@@ -307,7 +307,7 @@ fn gcras(quotas: &[Quota]) -> Result<Vec<Algorithm>, LimitError> {
     quotas.iter().map(gcra).collect()
 }
 
-/// Returns limits of names that no other case has.
+/// Returns limits with names that no other case uses.
 fn limits(
     case: &str,
     outcome: Outcome,
@@ -320,7 +320,7 @@ fn limits(
         .collect()
 }
 
-/// Makes the calls that the keys of a case have made before.
+/// Makes the calls that a case needs before the measurement.
 async fn fill(case: &Case, client: &impl Client) -> Result<(), Problem> {
     let limiter = Arc::new(RateLimiter::new(
         client.store()?,
@@ -371,7 +371,7 @@ async fn plain(points: &mut Vec<Point>, client: &RedisRs, plan: &Plan) -> Result
         let keys = Arc::clone(&case.keys);
         if outcome == Outcome::Denied {
             for name in keys.names() {
-                // Where it is refused, it is so when it is measured, and left out.
+                // If this fails, so does the measurement, and the point is left out.
                 let _ = limiter.check(name.as_str()).await;
             }
         }

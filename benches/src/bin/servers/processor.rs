@@ -1,13 +1,13 @@
-//! How long a process has kept processors busy.
+//! Measures the processor time of a process.
 
 use std::fs;
 use std::time::Duration;
 
-/// Returns how long the threads of the process `pid` have run, to the nanosecond; nothing where
-/// the system does not say.
+/// Returns the processor time of all threads of the process `pid`, to the nanosecond; `None` if the
+/// system does not report it.
 ///
-/// Linux counts in `/proc/PID/task/TID/schedstat` what has run up to the thread's last switch or
-/// tick. So whoever compares two readings waits before each until the process is idle.
+/// Linux counts the time up to a thread's last switch or tick in `/proc/PID/task/TID/schedstat`. To
+/// compare two readings, wait before each until the process is idle.
 pub(crate) fn time(pid: u32) -> Option<Duration> {
     let threads = threads(pid);
     if threads.is_empty() {
@@ -19,7 +19,7 @@ pub(crate) fn time(pid: u32) -> Option<Duration> {
     })
 }
 
-/// Returns the numbers of the threads of the process `pid`; none where the system does not say.
+/// Returns the thread ids of the process `pid`; empty if the system does not report them.
 pub(crate) fn threads(pid: u32) -> Vec<i32> {
     let folder = fs::read_dir(format!("/proc/{pid}/task"));
     let names = folder.into_iter().flatten().flatten();
@@ -28,7 +28,7 @@ pub(crate) fn threads(pid: u32) -> Vec<i32> {
         .collect()
 }
 
-/// Returns how long a thread has run, from what is in its `schedstat`.
+/// Parses a thread's processor time from its `schedstat`.
 fn ran(text: &str) -> Option<Duration> {
     let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
     Some(Duration::from_nanos(nanoseconds))

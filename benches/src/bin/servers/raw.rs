@@ -10,7 +10,7 @@ use crate::clients::Client;
 use crate::keys::Keys;
 use crate::run::Subject;
 
-/// `PING`: what a round trip costs.
+/// `PING`: the cost of a round trip.
 pub(crate) struct Ping<C>(pub(crate) C);
 
 impl<C: Client> Subject for Ping<C> {
@@ -20,7 +20,7 @@ impl<C: Client> Subject for Ping<C> {
     }
 }
 
-/// `INCR`: what a write costs.
+/// `INCR`: the cost of a write.
 pub(crate) struct Increment<C> {
     pub(crate) client: C,
     pub(crate) keys: Arc<Keys>,
@@ -33,7 +33,7 @@ impl<C: Client> Subject for Increment<C> {
     }
 }
 
-/// `EVALSHA` of `return 1`: what a script costs.
+/// `EVALSHA` of `return 1`: the cost of a script.
 pub(crate) struct Nothing<C> {
     pub(crate) client: C,
     pub(crate) sha1: String,
@@ -46,7 +46,7 @@ impl<C: Client> Subject for Nothing<C> {
     }
 }
 
-/// `MULTI`, `INCR`, `PEXPIRE NX`, `EXEC`: the fixed window of many programs.
+/// `MULTI`, `INCR`, `PEXPIRE NX`, `EXEC`: the fixed window as many programs implement it.
 pub(crate) struct Transaction<C> {
     pub(crate) client: C,
     pub(crate) keys: Arc<Keys>,
@@ -54,14 +54,14 @@ pub(crate) struct Transaction<C> {
 
 impl<C: Client> Subject for Transaction<C> {
     async fn call(&self, turn: usize) -> Result<bool, Problem> {
-        // Not the counters of `INCR`, which never expire.
+        // Other keys than those of `INCR`, which never expire.
         let key = format!("multi:{}", self.keys.name(turn));
         self.client.transaction(&key).await?;
         Ok(true)
     }
 }
 
-/// What the library sends, sent by hand.
+/// The library's script calls, sent by hand.
 pub(crate) struct ByHand<C> {
     pub(crate) client: C,
     pub(crate) sent: Vec<Sent>,

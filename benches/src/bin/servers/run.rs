@@ -1,4 +1,4 @@
-//! Calls of one kind, so many in flight at a time, for so long.
+//! Runs calls of one subject, with a fixed number in flight, for a fixed time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use crate::Problem;
 
-/// Something that is called again and again.
+/// Something that is called repeatedly.
 pub(crate) trait Subject: Send + Sync + 'static {
-    /// Makes the call of number `turn`, and returns whether it was allowed.
+    /// Makes call number `turn`, and returns whether it was allowed.
     fn call(&self, turn: usize) -> impl Future<Output = Result<bool, Problem>> + Send;
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) elapsed: Duration,
     pub(crate) allowed: usize,
-    /// How long each call took, in nanoseconds, in ascending order.
+    /// The latencies of all calls in nanoseconds, in ascending order.
     pub(crate) latencies: Vec<u32>,
 }
 
@@ -36,13 +36,13 @@ pub(crate) trait Runs: Send + Sync {
 
 type Pending<'a> = Pin<Box<dyn Future<Output = Result<Run, Problem>> + Send + 'a>>;
 
-/// A subject, and how often it was called.
+/// A subject, and the number of its calls.
 struct Line<S> {
     subject: Arc<S>,
     calls: Arc<AtomicUsize>,
 }
 
-/// Returns `subject` without its type, so that only a run, and no call, is made through a pointer.
+/// Erases the type of `subject`, so that each run, but not each call, is dispatched dynamically.
 pub(crate) fn erase(subject: impl Subject) -> Box<dyn Runs> {
     Box::new(Line {
         subject: Arc::new(subject),
@@ -81,7 +81,7 @@ impl<S: Subject> Runs for Line<S> {
     }
 }
 
-/// Calls one after another until `end`, at least once.
+/// Makes calls one after another until `end`, at least one.
 async fn caller<S: Subject>(
     subject: Arc<S>,
     calls: Arc<AtomicUsize>,
@@ -103,13 +103,13 @@ async fn caller<S: Subject>(
     }
 }
 
-/// Returns the value of `sorted` that `percent` of the values do not exceed.
+/// Returns the value that `percent` of the `sorted` values do not exceed.
 pub(crate) fn percentile(sorted: &[u32], percent: usize) -> Option<u32> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }
 
-/// Returns the value in the middle of `values`, of two the greater.
+/// Returns the middle one of `values`; of two, the greater.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

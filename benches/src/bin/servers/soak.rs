@@ -1,4 +1,5 @@
-//! Decisions through both clients at once, and whether the server holds what was allowed.
+//! Makes decisions through both clients at once, and checks that the server counted what was
+//! allowed.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,25 +13,25 @@ use tollgate_testkit::Server;
 use crate::clients::{Client, Clients, Fred, RedisRs};
 use crate::{Problem, stamp};
 
-/// How many calls are in flight through each client.
+/// The number of calls in flight through each client.
 const CALLERS: usize = 64;
-/// How many keys each limit is asked about.
+/// The number of keys per limit.
 const KEYS: usize = 100;
 
-/// A limit, and what callers were told of each of its keys.
+/// A limit, and the answers for each of its keys.
 struct Told {
     limit: Limit,
     keys: Vec<Key>,
 }
 
-/// A key, and what callers were told of it.
+/// A key, and the answers to its calls.
 struct Key {
     name: String,
     calls: AtomicU64,
     allowed: AtomicU64,
 }
 
-/// What all callers share.
+/// The state that all callers share.
 struct Soak {
     all: Vec<Told>,
     turns: AtomicUsize,
@@ -38,8 +39,8 @@ struct Soak {
 }
 
 impl Soak {
-    /// Returns limits of which nothing is given back while this runs, so that a server holds as
-    /// much as was allowed: one that is not reached, and two that are.
+    /// Returns three limits, one that is not reached and two that are. None gives anything back
+    /// while this runs, so the server's count must equal what was allowed.
     fn new() -> Result<Self, LimitError> {
         let many = Quota::new(1_000_000_000, Duration::from_secs(86_400))?;
         let few = Quota::per_day(1_000);
@@ -66,7 +67,7 @@ impl Soak {
         })
     }
 
-    /// Returns a limiter for each limit.
+    /// Returns one limiter per limit.
     fn limiters<C: Client>(&self, client: &C) -> Result<Vec<RateLimiter<C::Store>>, Problem> {
         let limiter = |told: &Told| {
             let limiter = RateLimiter::new(client.store()?, [told.limit.clone()])?;
@@ -75,7 +76,7 @@ impl Soak {
         self.all.iter().map(limiter).collect()
     }
 
-    /// Calls until `end`, through one client.
+    /// Makes calls until `end` through one client.
     async fn call<S: Store>(&self, limiters: &[RateLimiter<S>], end: Instant) {
         while Instant::now() < end {
             let turn = self.turns.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +96,7 @@ impl Soak {
     }
 }
 
-/// Makes decisions for `span`, and fails unless each was counted once.
+/// Makes decisions for `span`, and fails unless each was counted exactly once.
 pub(crate) async fn run(
     out: &mut (impl Write + Send),
     server: &Server,
@@ -105,7 +106,8 @@ pub(crate) async fn run(
     let soak = Arc::new(Soak::new()?);
     let redis = Arc::new(soak.limiters::<RedisRs>(&clients.redis)?);
     let fred = Arc::new(soak.limiters::<Fred>(&clients.fred)?);
-    // A script that is not known yet is refused and sent again: what is counted begins after that.
+    // A script that is not loaded yet is rejected and sent again, so load the scripts before
+    // counting.
     for limiter in &*redis {
         let _ = limiter.check("first").await?;
     }
@@ -160,17 +162,17 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// What callers were told of a limit, and what the server counts.
+/// The answers of a limit, and the server's counts.
 #[derive(Default)]
 struct Sums {
     decisions: u64,
     allowed: u64,
     counted: u64,
-    /// Keys of which the two differ.
+    /// The number of keys for which the two differ.
     wrong: u64,
 }
 
-/// Compares what callers were told of a limit with what both clients read from the server.
+/// Compares the answers of a limit with the counts that both clients read from the server.
 async fn compare<S: Store, T: Store>(
     told: &Told,
     redis: &RateLimiter<S>,
@@ -189,7 +191,7 @@ async fn compare<S: Store, T: Store>(
     Ok(sums)
 }
 
-/// Returns how much of a limit the server counts for a key.
+/// Returns how much of a limit the server has counted for a key.
 async fn counted<S: Store>(limiter: &RateLimiter<S>, key: &str) -> Result<u64, StoreError> {
     let decision = limiter.peek(key).await?;
     let (_, verdict) = decision.binding();

@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! Reads a server's release and script count from `INFO`.
 
 use tollgate_testkit::Server;
 
@@ -8,7 +8,7 @@ use crate::Problem;
 pub(crate) fn release(server: &Server) -> Result<String, Problem> {
     let reply = server.command(&["INFO", "server"]);
     let text = reply.text().ok_or("the server does not say what it is")?;
-    // Valkey tells the release of Redis that it is like, too.
+    // Valkey also reports the Redis release that it is compatible with.
     let named = [("Valkey", "valkey_version"), ("Redis", "redis_version")];
     let found = named
         .into_iter()
@@ -16,7 +16,7 @@ pub(crate) fn release(server: &Server) -> Result<String, Problem> {
     found.ok_or_else(|| "the server does not say its release".into())
 }
 
-/// Returns how many scripts a server has run, failed ones included, since its counts began.
+/// Returns how many scripts a server has run since its counters started, including failed ones.
 pub(crate) fn scripts_run(server: &Server) -> Result<u64, Problem> {
     let reply = server.command(&["INFO", "commandstats"]);
     let text = reply.text().ok_or("the server does not count commands")?;
@@ -24,14 +24,14 @@ pub(crate) fn scripts_run(server: &Server) -> Result<u64, Problem> {
     calls.ok_or_else(|| "the server has not counted scripts".into())
 }
 
-/// Returns the value of a field in what `INFO` replies.
+/// Returns the value of a field in the reply to `INFO`.
 fn value<'a>(information: &'a str, name: &str) -> Option<&'a str> {
     information
         .lines()
         .find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
 }
 
-/// Returns the number of calls in what is told of one command.
+/// Returns the number of calls in the statistics of one command.
 fn calls(counts: &str) -> Option<u64> {
     let mut parts = counts.split(',');
     parts.find_map(|part| part.strip_prefix("calls=")?.parse().ok())

@@ -1,4 +1,4 @@
-//! What was measured, in tables.
+//! Prints the measurements as tables.
 
 use std::io::{self, Write};
 
@@ -13,10 +13,10 @@ use crate::run::median;
 
 const CLIENTS: [&str; 2] = [RedisRs::NAME, Fred::NAME];
 const NOTHING: &str = "–";
-/// A share of calls above this is told of.
+/// A larger share of calls with an unexpected outcome is reported.
 const STRAY: f64 = 0.001;
 
-/// Writes everything that was measured.
+/// Writes all tables.
 pub(crate) fn write(
     out: &mut impl Write,
     points: &[Point],
@@ -38,7 +38,7 @@ struct Results<'a> {
 }
 
 impl Results<'_> {
-    /// Returns the rows that anything was measured of, in order.
+    /// Returns the rows with measurements, in order.
     fn rows(&self) -> Vec<&str> {
         let mut rows: Vec<&str> = Vec::new();
         for (point, measured) in self.points.iter().zip(self.measured) {
@@ -49,14 +49,14 @@ impl Results<'_> {
         rows
     }
 
-    /// Returns the samples of a row, in order of rounds; none if it was not measured.
+    /// Returns the samples of a row in the order of rounds; empty if it was not measured.
     fn samples(&self, row: &str, client: &str, depth: usize) -> &[Sample] {
         let mut all = self.points.iter().zip(self.measured);
         let found = all.find(|(point, _)| point.row == row && point.client == client);
         found.map_or(&[], |(_, measured)| &measured.samples[depth])
     }
 
-    /// Writes how many calls a second, how long each takes, and how long it keeps both sides busy.
+    /// Writes calls per second, latencies, and the processor time of both sides.
     fn absolutes(&self, out: &mut impl Write, depth: usize) -> io::Result<()> {
         let count = DEPTHS[depth];
         let calls = if count == 1 { "call" } else { "calls" };
@@ -90,7 +90,7 @@ impl Results<'_> {
         writeln!(out)
     }
 
-    /// Writes how the library compares with what it sends, sent by hand.
+    /// Writes the library's time relative to the same scripts sent by hand.
     fn by_hand(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
@@ -101,21 +101,22 @@ impl Results<'_> {
             let Some((case, hand)) = self.twin(row) else {
                 continue;
             };
-            // More calls in the same time are less time for each.
+            // More calls in the same time mean less time per call, so the ratio is inverted.
             let cells = self.ratios(&hand, case, |sample| Some(sample.per_second));
             line(out, case, &cells)?;
         }
         writeln!(out)
     }
 
-    /// Returns a row of allowed decisions, and that of what it sends; nothing for other rows.
+    /// Returns a row of allowed decisions with the row of the same scripts by hand, or `None` for
+    /// other rows.
     fn twin<'r>(&self, row: &'r str) -> Option<(&'r str, String)> {
         let case = row.strip_suffix(", allowed")?;
         let hand = by_hand(case);
         self.rows().contains(&&*hand).then_some((row, hand))
     }
 
-    /// Writes how long each decision keeps the server busy, for each `INCR`.
+    /// Writes the server's processor time of each call relative to `INCR`.
     fn increments(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
@@ -134,7 +135,7 @@ impl Results<'_> {
         writeln!(out)
     }
 
-    /// Writes the ratios that are promised.
+    /// Writes the ratios that the documentation promises.
     fn others(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
@@ -165,8 +166,7 @@ impl Results<'_> {
         heading(out, first, &columns.concat())
     }
 
-    /// Returns, for each client and depth, how a value of one row compares with that of another in
-    /// the same round.
+    /// Returns, for each client and depth, the ratio of two rows' values in the same round.
     fn ratios(&self, row: &str, other: &str, value: fn(&Sample) -> Option<f64>) -> Vec<String> {
         let depths = 0..DEPTHS.len();
         let all = CLIENTS.into_iter().flat_map(|client| {
@@ -183,7 +183,7 @@ impl Results<'_> {
         .collect()
     }
 
-    /// Writes what was left out, and which calls were not told what was expected.
+    /// Writes which points were left out, and which had calls with an unexpected outcome.
     fn remarks(&self, out: &mut impl Write) -> io::Result<()> {
         for (point, measured) in self.points.iter().zip(self.measured) {
             let (row, client) = (&point.row, point.client);

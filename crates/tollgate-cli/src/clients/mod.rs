@@ -1,4 +1,4 @@
-//! The clients that connect to servers.
+//! Connects to servers through redis-rs or fred.
 
 mod tls;
 
@@ -13,7 +13,7 @@ use tollgate_redis::RedisStore;
 use crate::store::Client;
 pub(crate) use tls::{Authorities, choose};
 
-/// Connects with `client`, trusting `authorities` in place of those of the system, if there are any.
+/// Connects with `client`, trusting `authorities` instead of the system's if they are given.
 pub(crate) async fn open(
     client: &Client,
     authorities: Option<&Authorities>,

@@ -1,4 +1,4 @@
-//! TLS to a server: which cryptography, and whom to trust.
+//! TLS settings: the crypto provider and the trusted authorities.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use tollgate_redis::redis::TlsCertificates;
 
 use crate::failure::Failure;
 
-/// The authorities of a PEM file, which are trusted instead of those of the system.
+/// The authorities of a PEM file, trusted instead of the system's.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Authorities {
     pem: Vec<u8>,
@@ -29,7 +29,7 @@ impl Authorities {
         let certificates = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         let certificates = certificates.map_err(|error| failure(io::Error::other(error)))?;
         let authorities = Self { pem, certificates };
-        // Read as a client will, so that what is wrong is said of this file.
+        // Parse the certificates as a client will, so that errors name this file.
         let roots = authorities.roots().map_err(io::Error::other);
         match roots {
             Ok(roots) if roots.is_empty() => {
@@ -40,7 +40,7 @@ impl Authorities {
         }
     }
 
-    /// Returns them as redis-rs takes them.
+    /// Returns the certificates for redis-rs.
     pub(crate) fn certificates(&self) -> TlsCertificates {
         TlsCertificates {
             client_tls: None,
@@ -48,7 +48,7 @@ impl Authorities {
         }
     }
 
-    /// Returns them as fred takes them.
+    /// Returns the TLS configuration for fred.
     pub(crate) fn config(&self) -> Result<ClientConfig, rustls::Error> {
         let config = ClientConfig::builder().with_root_certificates(self.roots()?);
         Ok(config.with_no_client_auth())
@@ -63,8 +63,8 @@ impl Authorities {
     }
 }
 
-/// Chooses the cryptography, before the first connection.
+/// Installs the crypto provider; call it before the first connection.
 pub(crate) fn choose() {
-    // Refused only where that has been done.
+    // Fails only if a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

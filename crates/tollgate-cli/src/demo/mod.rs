@@ -1,4 +1,4 @@
-//! `tollgate demo`: every algorithm on a day of traffic that needs no file and no server.
+//! `tollgate demo`: all algorithms on a day of synthetic traffic, without a file or a server.
 
 mod traffic;
 
@@ -16,7 +16,7 @@ use crate::summary::{Summary, Tally};
 use crate::text::{Grouped, Share, Table, Times};
 use crate::trace::Trace;
 
-/// Runs the command.
+/// Runs `tollgate demo`.
 pub(crate) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure> {
     let bad = |source: LimitError| Failure::Quota {
         quota: options.quota.clone(),
@@ -36,13 +36,13 @@ pub(crate) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure>
     written
 }
 
-/// Returns the algorithm whose decisions the report draws.
+/// Returns the algorithm that the report shows over time.
 fn shown(quota: Quota) -> Algorithm {
-    // An aligned window can count whatever a quota says, as not every algorithm can.
+    // Not every algorithm supports every quota, but an aligned window does.
     Gcra::new(quota).map_or_else(|_| FixedWindow::aligned(quota).into(), Algorithm::from)
 }
 
-/// Returns the table and what to read from it.
+/// Returns the table and its explanation.
 fn tell(trace: &Trace, abuser: Option<usize>, comparison: &Comparison) -> String {
     let requests = count(trace.events().len());
     let is_abusive = |key: usize| abuser == Some(key);
@@ -109,7 +109,7 @@ fn tell(trace: &Trace, abuser: Option<usize>, comparison: &Comparison) -> String
     text
 }
 
-/// Returns the worst window and how many times the quota it is, unless the quota is nothing.
+/// Returns the worst window, and how many times the quota it is unless the quota is 0.
 fn worst_window(worst: u64, amount: u64) -> String {
     let worst_grouped = Grouped(worst);
     if amount == 0 {
@@ -118,8 +118,8 @@ fn worst_window(worst: u64, amount: u64) -> String {
     format!("{worst_grouped} ({}x)", Times(worst, amount))
 }
 
-/// Returns what to think of an algorithm; `fewest` is how few of the others' requests one that
-/// keeps to the quota denies.
+/// Returns a verdict on an algorithm; `fewest` is the fewest denials of other clients by any
+/// algorithm that keeps to the quota.
 fn verdict(quota: Quota, outcome: &Outcome, others: u64, fewest: Option<u64>) -> &'static str {
     let amount = quota.amount();
     if outcome.worst.saturating_mul(2) > amount.saturating_mul(3) {
@@ -158,7 +158,7 @@ fn write_report(
     report.write(path)
 }
 
-/// How many clients the report shows.
+/// The number of clients in the report.
 const TOP: usize = 10;
 
 fn count(length: usize) -> u64 {

@@ -1,17 +1,17 @@
-//! A day of synthetic traffic, the same every time.
+//! A day of synthetic traffic, identical in every run.
 
 use tollgate_core::Timestamp;
 
 use crate::failure::Failure;
 use crate::trace::Trace;
 
-/// The client that does not play by the rules.
+/// The abusive client.
 pub(super) const ABUSER: &str = "203.0.113.66";
 
-/// An exporter that sends what it has gathered, every quarter of an hour.
+/// An exporter that sends a batch every quarter of an hour.
 const EXPORTER: &str = "198.51.100.7";
 
-/// A monitor that looks every ten seconds.
+/// A monitor that sends a request every ten seconds.
 const MONITOR: &str = "198.51.100.20";
 
 const VISITORS: u64 = 240;
@@ -25,12 +25,12 @@ const MINUTE_US: u64 = 60 * SECOND_US;
 const HOUR_US: u64 = 60 * MINUTE_US;
 const DAY_US: u64 = 24 * HOUR_US;
 
-/// Out of a thousand visits, how many begin in each hour: quiet nights, busy evenings.
+/// How many of a thousand visits begin in each hour: few at night, many in the evening.
 const VISITS_BY_HOUR: [u64; 24] = [
     12, 8, 6, 5, 6, 10, 20, 34, 46, 52, 54, 56, 58, 54, 52, 54, 58, 62, 68, 74, 76, 62, 45, 28,
 ];
 
-/// Returns the day, in order of time.
+/// Returns the day's requests in time order.
 pub(super) fn day() -> Result<Trace, Failure> {
     let mut day = Day {
         trace: Trace::default(),
@@ -57,7 +57,7 @@ struct Day {
 }
 
 impl Day {
-    /// A request `after` midnight; what falls after the day is not part of it.
+    /// Adds a request `after` midnight, unless it falls after the day's end.
     fn request(&mut self, client: &str, after: u64) -> Result<(), Failure> {
         if after >= DAY_US {
             return Ok(());
@@ -66,7 +66,7 @@ impl Day {
         self.trace.push(at, client.as_bytes())
     }
 
-    /// Somebody looks at a few pages; each page needs several files at once.
+    /// A visitor views a few pages; each page loads several files at once.
     fn visit(&mut self, client: &str) -> Result<(), Failure> {
         let mut at = self.random.hour() * HOUR_US + self.random.below(HOUR_US);
         for _ in 0..self.random.between(2, 9) {
@@ -98,7 +98,7 @@ impl Day {
         Ok(())
     }
 
-    /// Several requests a second, whatever the answers.
+    /// Several requests per second, whether allowed or denied.
     fn hammer(&mut self, from: u64, to: u64) -> Result<(), Failure> {
         let mut at = from;
         while at < to {
@@ -108,7 +108,7 @@ impl Day {
         Ok(())
     }
 
-    /// Bursts just before and just after a minute begins, where fixed windows meet.
+    /// Bursts just before and after a minute begins, to exploit fixed windows.
     fn game_the_windows(&mut self, from: u64, to: u64) -> Result<(), Failure> {
         for turn in 0..(to - from) / (4 * MINUTE_US) {
             let boundary = from + turn * 4 * MINUTE_US;
@@ -121,7 +121,7 @@ impl Day {
     }
 }
 
-/// SplitMix64: a few operations, good enough to imitate people, and the same on every machine.
+/// SplitMix64: a small random generator with the same numbers on every machine.
 struct Random(u64);
 
 impl Random {
@@ -133,7 +133,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number less than `end`, which is not zero.
+    /// Returns a random number below `end`, which must not be zero.
     fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -142,7 +142,7 @@ impl Random {
         start + self.below(end - start)
     }
 
-    /// Returns an hour in which a visit begins.
+    /// Returns a random hour in which a visit begins.
     fn hour(&mut self) -> u64 {
         let mut left = self.below(VISITS_BY_HOUR.iter().sum());
         for (hour, visits) in (0..).zip(VISITS_BY_HOUR) {

@@ -1,4 +1,4 @@
-//! Apache and nginx access logs: common format, and combined, which begins the same way.
+//! `AccessLog`: parses Apache and nginx access logs, in common or combined format.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::record::{Record, Skip, path_of_request};
 /// The length of `[17/May/2015:10:05:03 +0000] `.
 const TIME: usize = 29;
 
-/// Reads lines such as `203.0.113.7 - alice [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17`.
+/// Parses lines such as `203.0.113.7 - alice [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17`.
 pub(crate) struct AccessLog {
     clock: LogClock,
 }
@@ -23,8 +23,8 @@ impl AccessLog {
         }
     }
 
-    /// Returns what `line` says. What follows the size is not looked at: browsers write what they
-    /// like there, also quotes that never close.
+    /// Parses `line` up to the size. The rest is ignored: it is chosen by clients, and may contain
+    /// quotes that never close.
     #[inline]
     pub(crate) fn parse<'a>(&mut self, line: &'a [u8]) -> Result<Record<'a>, Skip> {
         let (ip, rest) = word(line).ok_or_else(|| {
@@ -50,9 +50,8 @@ impl AccessLog {
 
     /// Returns the user, the instant, and what follows it.
     ///
-    /// Clients choose the names of users, and are not to choose names that hide a request or move
-    /// it in time: a name may hold brackets, and even a time, but no quote that is not escaped, and
-    /// one follows the time of the request.
+    /// The user name is attacker-controlled, and may contain brackets and even a fake time. It
+    /// cannot contain an unescaped quote, so the real time is the one followed by a quote.
     #[inline]
     fn user_and_time<'a>(
         &mut self,
@@ -84,7 +83,7 @@ impl AccessLog {
     }
 }
 
-/// Returns what precedes the first space, which must be something, and what follows it.
+/// Splits `text` at the first space; `None` if there is nothing before it.
 #[inline]
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     match memchr(b' ', text)? {
@@ -93,7 +92,7 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Returns what is between quotes at the start, and what follows them and a space.
+/// Returns the quoted text at the start, and what follows it and a space.
 #[inline]
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.strip_prefix(b"\"")?;

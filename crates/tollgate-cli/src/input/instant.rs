@@ -1,4 +1,4 @@
-//! Instants as logs write them.
+//! Parses times as they are written in logs.
 
 use tollgate_core::Timestamp;
 
@@ -6,7 +6,7 @@ use super::record::Skip;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// Reads times such as `17/May/2015:10:05:03 +0000`, and remembers the last minute it read.
+/// Parses times such as `17/May/2015:10:05:03 +0000`, and caches the last minute.
 pub(crate) struct LogClock {
     /// Day, hour and minute: `17/May/2015:10:05`.
     minute: [u8; MINUTE],
@@ -28,7 +28,7 @@ impl LogClock {
         }
     }
 
-    /// Returns the instant that `stamp` names.
+    /// Parses `stamp`.
     #[inline]
     pub(crate) fn read(&mut self, stamp: &[u8; STAMP]) -> Result<Timestamp, Skip> {
         let [minute @ .., b':', s1, s2, b' ', z0, z1, z2, z3, z4] = stamp else {
@@ -40,7 +40,7 @@ impl LogClock {
             self.minute = *minute;
             self.zone = zone;
         }
-        // A leap second is the first second of the next minute.
+        // A leap second counts as the first second of the next minute.
         let second = number(&[*s1, *s2])
             .filter(|&s| s <= 60)
             .ok_or(Skip::NoTime)?;
@@ -52,7 +52,7 @@ impl LogClock {
     }
 }
 
-/// Returns the start of a minute such as `17/May/2015:10:05` in `zone`.
+/// Returns the start of a minute such as `17/May/2015:10:05` in `zone`, in seconds.
 fn start_of(minute: &[u8; MINUTE], zone: &[u8; ZONE]) -> Option<i64> {
     let [
         d1,
@@ -102,7 +102,7 @@ const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// Returns the number that a few `digits` write.
+/// Parses a few decimal digits.
 #[inline]
 fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |value, digit| {
@@ -112,10 +112,10 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// Reads a time in any of the ways of JSON logs.
+/// Parses a time in any of the formats of JSON logs.
 ///
-/// A number is seconds since the Unix epoch, or milliseconds, microseconds or nanoseconds if it
-/// would otherwise name a year after 5000.
+/// A number is in seconds since the Unix epoch. If that would be after the year 5000, it is in
+/// milliseconds, microseconds or nanoseconds.
 pub(crate) fn read_any(text: &str) -> Result<Timestamp, Skip> {
     let text = text.trim();
     if let Some(unix) = read_unix(text) {
@@ -133,7 +133,7 @@ pub(crate) fn read_any(text: &str) -> Result<Timestamp, Skip> {
         .ok_or(Skip::NoSuchInstant)
 }
 
-/// Returns `None` if `text` is not a number, and `Some(None)` if it is none that names an instant.
+/// Returns `None` if `text` is not a number, and `Some(None)` if the number is not a valid instant.
 fn read_unix(text: &str) -> Option<Option<Timestamp>> {
     let (decimal, exponent) = match text.split_once(['e', 'E']) {
         Some((decimal, exponent)) => (decimal, Some(read_exponent(exponent)?)),
@@ -154,7 +154,7 @@ fn is_digits(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Returns the exponent that `text` writes, or one that is as good if it is beyond all lines.
+/// Parses an exponent; one that is too large for any line is replaced by [`FAR`].
 fn read_exponent(text: &str) -> Option<i64> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),
@@ -165,19 +165,19 @@ fn read_exponent(text: &str) -> Option<i64> {
     is_number.then(|| sign * digits.parse().map_or(FAR, |number: i64| number.min(FAR)))
 }
 
-/// Farther than any line has digits, so that these cannot make up for it.
+/// More than the digits of any line, so that digits cannot compensate for it.
 const FAR: i64 = 1 << 40;
 
-/// The most digits of a number that has 64 bits.
+/// The most digits of a 64-bit number.
 const MOST_DIGITS: i64 = 20;
 
-/// Returns the digits before and after the point, which is moved to the right by `exponent`;
-/// `None` if there are too many of them before it.
+/// Moves the decimal point to the right by `exponent`, and returns the digits before and after it;
+/// `None` if there are too many before it.
 fn move_point(whole: &str, fraction: &str, exponent: i64) -> Option<(String, String)> {
     let digits = format!("{whole}{fraction}");
     let significant = digits.trim_start_matches('0');
     if significant.is_empty() {
-        // Nothing stays nothing, whatever the exponent.
+        // Zero stays zero, whatever the exponent.
         return Some((digits, String::new()));
     }
     let zeros = digits.len() - significant.len();
@@ -185,7 +185,7 @@ fn move_point(whole: &str, fraction: &str, exponent: i64) -> Option<(String, Str
     if point > MOST_DIGITS {
         return None;
     }
-    // Zeros beyond these would only move what is too small to count.
+    // More zeros would only shift digits that are too small to count.
     let before = usize::try_from((-point).min(MOST_DIGITS)).unwrap_or(0);
     let point = usize::try_from(point).unwrap_or(0);
     let digits = format!("{}{significant:0<point$}", "0".repeat(before));
@@ -193,10 +193,10 @@ fn move_point(whole: &str, fraction: &str, exponent: i64) -> Option<(String, Str
     Some((format!("0{whole}"), fraction.to_owned()))
 }
 
-/// Returns the instant that is `whole.fraction` seconds, or smaller units, after the Unix epoch.
+/// Returns the instant `whole.fraction` seconds, or smaller units, after the Unix epoch.
 fn instant(whole: &str, fraction: &str) -> Option<Timestamp> {
     let whole: u64 = whole.parse().ok()?;
-    // How many digits of the fraction are whole microseconds.
+    // How many digits of the fraction make whole microseconds.
     let digits = match whole {
         0..100_000_000_000 => 6,
         100_000_000_000..100_000_000_000_000 => 3,
@@ -272,7 +272,7 @@ mod tests {
         ] {
             assert_eq!(clock.read(text), LogClock::new().read(text));
         }
-        // A minute that was refused is refused again.
+        // A minute that was rejected is rejected again.
         assert!(clock.read(b"99/May/2015:10:06:04 +0100").is_err());
         assert!(clock.read(b"99/May/2015:10:06:04 +0100").is_err());
     }
@@ -310,7 +310,7 @@ mod tests {
             assert_eq!(any(text), Ok(MAY), "{text}");
         }
         assert_eq!(any("1.43185710325e9"), Ok(MAY + 250_000));
-        // A float knows only 1431857103.1234567.
+        // A float would be exact only to 1431857103.1234567.
         assert_eq!(any("1.431857103123457e9"), Ok(MAY + 123_457));
         assert_eq!(any("4.503599627370497e15"), Ok(4_503_599_627_370_497));
         assert_eq!(any("1e-6"), Ok(1));

@@ -1,4 +1,4 @@
-//! JSON lines: one object on each line, with fields called as the command line says.
+//! `JsonLines`: parses logs with one JSON object per line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,9 +17,9 @@ const IP: usize = 1;
 const USER: usize = 2;
 const PATH: usize = 3;
 
-/// Reads objects such as `{"time": 1431857103, "ip": "203.0.113.7"}`.
+/// Parses objects such as `{"time": 1431857103, "ip": "203.0.113.7"}`.
 pub(crate) struct JsonLines<'n> {
-    /// The names of the fields, `None` for those that the key does not need.
+    /// The names of the fields; `None` for fields that the key does not need.
     names: [Option<&'n str>; FIELDS],
 }
 
@@ -36,7 +36,7 @@ impl<'n> JsonLines<'n> {
         }
     }
 
-    /// Returns what `line` says.
+    /// Parses `line`.
     pub(crate) fn parse<'a>(&self, line: &'a [u8]) -> Result<Record<'a>, Skip> {
         let mut found = [None; FIELDS];
         let fields = Fields {
@@ -67,7 +67,7 @@ impl<'n> JsonLines<'n> {
     }
 }
 
-/// What access logs write where nobody is named.
+/// How access logs write a missing user.
 const NOBODY: Cow<'_, [u8]> = Cow::Borrowed(b"-");
 
 fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
@@ -77,7 +77,7 @@ fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns the text of a string or number; anything else is as good as absent.
+/// Returns the text of a string or number; other values count as missing.
 fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let json = raw.get();
     match json.as_bytes().first()? {
@@ -94,7 +94,7 @@ fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Picks the fields called `names` from an object, and from the objects in it for dotted names.
+/// Finds the fields with `names` in an object, and within its objects for dotted names.
 struct Fields<'f, 'n, 'a> {
     names: [Option<&'n str>; FIELDS],
     found: &'f mut [Option<&'a RawValue>; FIELDS],
@@ -136,7 +136,7 @@ impl<'a> Visitor<'a> for Fields<'_, '_, 'a> {
                     names: inner,
                     found: self.found,
                 };
-                // What is not an object has no such field.
+                // If the value is not an object, the field is missing.
                 let _ = fields.deserialize(&mut serde_json::Deserializer::from_str(value.get()));
             } else {
                 map.next_value::<IgnoredAny>()?;
@@ -146,7 +146,7 @@ impl<'a> Visitor<'a> for Fields<'_, '_, 'a> {
     }
 }
 
-/// The name of a field, borrowed where it can be.
+/// The name of a field, borrowed if possible.
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,11 +1,11 @@
-//! Lines of a stream, read in large blocks and never copied one by one.
+//! Splits a stream into lines, in large blocks and without copying each line.
 
 use std::io::{self, ErrorKind, Read};
 
-/// How much is read at once: enough to make calls rare, little enough to stay in the cache.
+/// The size of a read: large enough to make calls rare, small enough to stay in the cache.
 const BLOCK: usize = 256 * 1024;
 
-/// The longest line that is looked at, so that a file without line ends does not fill the memory.
+/// The longest line that is parsed, so that a file without line ends does not fill the memory.
 const LONGEST: usize = 1024 * 1024;
 
 /// A line without its end.
@@ -15,14 +15,14 @@ pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
 }
 
-/// Calls `each` with every line of `reader`; what `reader` fails with is given to `fail`.
+/// Calls `each` with every line of `reader`; read errors are converted by `fail`.
 pub(crate) fn for_each<E>(
     reader: &mut impl Read,
     fail: impl Fn(io::Error) -> E,
     mut each: impl FnMut(Line<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut buffer = vec![0; BLOCK];
-    // What is in the buffer, after the last line end.
+    // The bytes in the buffer after the last line end.
     let mut held = 0;
     let mut too_long = false;
     loop {
@@ -74,7 +74,7 @@ fn whole(line: &[u8]) -> Line<'_> {
 mod tests {
     use super::*;
 
-    /// Hands out at most a few bytes at a time.
+    /// A reader that returns at most a few bytes at a time.
     struct Trickle<'a>(&'a [u8], usize);
 
     impl Read for Trickle<'_> {

@@ -1,4 +1,4 @@
-//! Reading logs into a trace.
+//! `Input`: reads log files into a trace.
 
 mod access_log;
 mod instant;
@@ -22,20 +22,20 @@ use crate::key::KeyParts;
 use crate::progress::Progress;
 use crate::trace::Trace;
 
-/// How many skipped lines are shown.
+/// The number of skipped lines to show.
 const SHOWN: usize = 5;
 
-/// The requests of some logs, in order of time.
+/// The requests of all logs in time order, and the skipped lines.
 pub(crate) struct Input {
     pub(crate) trace: Trace,
     pub(crate) skipped: Skipped,
 }
 
-/// The lines that are not requests.
+/// The lines that could not be parsed.
 #[derive(Default)]
 pub(crate) struct Skipped {
     pub(crate) count: u64,
-    /// The first of them: `FILE:LINE: REASON`.
+    /// The first few, as `FILE:LINE: REASON`.
     pub(crate) first: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Input {
             trace: Trace::default(),
             skipped: Skipped::default(),
         };
-        // Its lock is held while it is read: a second one would wait for itself.
+        // Standard input is locked while it is read, so reading it twice would deadlock.
         if files.iter().filter(|path| is_standard_input(path)).count() > 1 {
             return Err(Failure::StandardInputTwice);
         }
@@ -122,13 +122,13 @@ impl Skipped {
         }
     }
 
-    /// Returns the first reason in brackets, empty if there is none.
+    /// Returns the first reason in brackets; empty without skipped lines.
     fn hint(&self) -> String {
         let hint = |first| format!(" ({} lines skipped, the first {first})", self.count);
         self.first.first().map(hint).unwrap_or_default()
     }
 
-    /// Returns what to tell of the skipped lines, empty if there are none.
+    /// Returns the message about skipped lines; empty without any.
     pub(crate) fn remark(&self) -> String {
         if self.count == 0 {
             return String::new();
@@ -160,10 +160,10 @@ impl Parser<'_> {
         let Line::Whole(line) = line else {
             return Err(Skip::TooLong);
         };
-        // Some programs begin a file with a mark that says UTF-8.
+        // Some programs start a file with a UTF-8 byte order mark.
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let is_json = match self.format {
-            // No host name starts with a brace, and every JSON object does.
+            // Every JSON object starts with a brace, and no host name does.
             Format::Auto => line.trim_ascii_start().first() == Some(&b'{'),
             Format::AccessLog => false,
             Format::Json => true,

@@ -1,4 +1,4 @@
-//! What a line of a log says, or why it says nothing.
+//! `Record` and `Skip`: a parsed log line, or why a line was skipped.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use tollgate_core::Timestamp;
 
 use crate::key::Part;
 
-/// A request as a log records it.
+/// A request from a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Record<'a> {
     pub(crate) at: Timestamp,
     pub(crate) ip: Cow<'a, [u8]>,
-    /// `-` where nobody is named.
+    /// `-` without a user.
     pub(crate) user: Cow<'a, [u8]>,
     /// Without the query string.
     pub(crate) path: Cow<'a, [u8]>,
@@ -29,7 +29,7 @@ impl Record<'_> {
     }
 }
 
-/// Why a line is not a request.
+/// Why a line was skipped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum Skip {
     #[error("the line is empty")]
@@ -60,7 +60,7 @@ pub(crate) enum Skip {
 
 /// Returns the path of a request line such as `GET /path?query HTTP/1.1`, without the query.
 ///
-/// Whatever a client sent is a request: what does not have that form is its own path.
+/// Clients may send anything: text without that form is used as the path.
 #[inline]
 pub(crate) fn path_of_request(request: &[u8]) -> &[u8] {
     let mut path = request;
@@ -74,7 +74,7 @@ pub(crate) fn path_of_request(request: &[u8]) -> &[u8] {
     without_query(path)
 }
 
-/// Returns the path of a field that holds a path or a whole request line.
+/// Returns the path of a field that contains a path or a whole request line.
 pub(crate) fn path_of_field(text: &[u8]) -> &[u8] {
     let protocol = memchr::memrchr(b' ', text).map_or(&[][..], |space| &text[space + 1..]);
     if protocol.starts_with(b"HTTP/") {

@@ -1,4 +1,4 @@
-//! Files to read: plain, gzip, or standard input.
+//! `Source`: an input file, plain or gzip, or standard input.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
@@ -9,34 +9,34 @@ use flate2::read::MultiGzDecoder;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// How every gzip stream starts.
+/// The first bytes of every gzip stream.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A file to read, as far as can be told before it is open.
+/// An input file before it is opened for reading.
 pub(crate) struct Source<'p> {
     path: &'p Path,
     bytes: u64,
 }
 
-/// Returns whether `path` stands for standard input.
+/// Returns whether `path` means standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Returns whether what is read from `log` is the regular file at `path`, however the two are
-/// called: writing to `path` would lose the log.
+/// Returns whether `log` and `path` are the same regular file, under whatever names: writing to
+/// `path` would then destroy the log.
 pub(crate) fn is_read_from(log: &Path, path: &Path) -> bool {
-    // A shell opens the file that standard input is, so its name has to be asked for.
+    // The shell may have redirected a file to standard input, so look at that file.
     let log = if is_standard_input(log) {
         Path::new("/dev/stdin")
     } else {
         log
     };
-    // A terminal or pipe may well be read and written.
+    // Terminals and pipes may be read and written.
     path.is_file() && is_same_file(log, path).unwrap_or(false)
 }
 
-/// Names may differ by links of both kinds, which share an inode.
+/// Compares inodes, since symbolic and hard links give one file several names.
 #[cfg(unix)]
 fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -50,7 +50,7 @@ fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
     Ok(fs::canonicalize(one)? == fs::canonicalize(other)?)
 }
 
-/// The text of a source.
+/// The decompressed text of a source.
 pub(crate) enum Reader<'g> {
     Gzip(Box<MultiGzDecoder<BufReader<Raw<'g>>>>),
     Plain(Raw<'g>),
@@ -59,10 +59,9 @@ pub(crate) enum Reader<'g> {
 type Raw<'g> = Chain<Cursor<Vec<u8>>, Metered<'g>>;
 
 impl<'p> Source<'p> {
-    /// Looks at `path`, so that what cannot be read is found before anything is; `-` is standard
-    /// input.
+    /// Checks that `path` can be read, before any file is read; `-` is standard input.
     ///
-    /// Nothing stays open: there may be more logs than files that can be open at once.
+    /// Keeps no file open, because there may be more logs than files that can be open at once.
     pub(crate) fn new(path: &'p Path) -> Result<Self, Failure> {
         let look = || {
             let metadata = fs::metadata(path)?;
@@ -70,7 +69,8 @@ impl<'p> Source<'p> {
                 return Err(io::Error::from(ErrorKind::IsADirectory));
             }
             if metadata.is_file() {
-                // Only this tells whether it may be read; a pipe can be opened only once.
+                // Only opening it shows whether it is readable. A pipe can be opened only once, so
+                // it is not tried.
                 File::open(path)?;
             }
             Ok(metadata.len())
@@ -87,12 +87,12 @@ impl<'p> Source<'p> {
         self.path
     }
 
-    /// Returns the size of the file, compressed if it is; 0 if it is not known.
+    /// Returns the size of the file, compressed if it is; 0 if unknown.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Opens the file and returns its text, unpacked if the first bytes say that it is packed, whatever the name says.
+    /// Opens the file and returns its text, decompressed if it starts like gzip, whatever its name.
     pub(crate) fn reader(self, progress: &Progress) -> io::Result<Reader<'_>> {
         let file: Box<dyn Read> = if is_standard_input(self.path) {
             Box::new(io::stdin().lock())
@@ -122,7 +122,7 @@ impl Read for Reader<'_> {
     }
 }
 
-/// A file whose reading is shown as progress.
+/// A file that reports what is read to the progress bar.
 pub(crate) struct Metered<'g> {
     file: Box<dyn Read>,
     progress: &'g Progress,

@@ -1,4 +1,4 @@
-//! All algorithms at one quota, side by side.
+//! The report's comparison of all algorithms at one quota.
 
 use std::fmt::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::text::{Grouped, Share, Times};
 
 const WIDTH: u64 = 1_000;
 const LEFT: u64 = 250;
-/// Each of the two charts, with the numbers beside its bars.
+/// The width of each chart, without the numbers beside its bars.
 const PANEL: u64 = 250;
 const NUMBERS: u64 = 115;
 const ROW: u64 = 28;
@@ -17,7 +17,7 @@ const BAR: u64 = 16;
 const TOP: u64 = 26;
 const BOTTOM: u64 = 26;
 
-/// Writes the section of a report.
+/// Writes the comparison section.
 pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
     let quota = comparison.quota;
     writeln!(
@@ -35,7 +35,7 @@ pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64
     f.write_str("</section>\n")
 }
 
-/// The two charts: how much is admitted, and how much of it at the worst.
+/// The two charts: admitted and denied requests, and the worst window.
 struct Panels {
     requests: u64,
     amount: u64,
@@ -43,7 +43,7 @@ struct Panels {
     windows: Scale,
 }
 
-/// Where the second chart begins.
+/// The left edge of the second chart.
 const SECOND: u64 = LEFT + PANEL + NUMBERS;
 
 fn chart(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
@@ -54,7 +54,7 @@ fn chart(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Res
         requests,
         amount,
         counts: Scale::new(requests, PANEL),
-        // The mark of the quota needs room, also where nothing comes near it.
+        // Leave room for the mark of the quota, even if all values are far below it.
         windows: Scale::new(worst.max(amount.saturating_add(amount / 4 + 1)), PANEL),
     };
     let bottom = TOP + u64::try_from(comparison.rows.len()).unwrap_or(0) * ROW;
@@ -137,7 +137,7 @@ impl Panels {
         let is_over = outcome.worst > self.amount;
         let class = if is_over { "over" } else { "within" };
         svg::bar(f, class, [Length(SECOND * UNIT), y, width, height])?;
-        // A number beside the mark, not under it.
+        // Beside the mark of the quota, not under it.
         let end = SECOND * UNIT + width.0;
         let mark = self.mark().0;
         let is_near = (end..end + 40 * UNIT).contains(&mark);
@@ -149,7 +149,7 @@ impl Panels {
         )
     }
 
-    /// Returns where the quota is marked.
+    /// Returns the position of the quota's mark.
     fn mark(&self) -> Length {
         Length(SECOND * UNIT + self.windows.length(self.amount).0)
     }

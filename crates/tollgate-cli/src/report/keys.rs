@@ -1,4 +1,4 @@
-//! The keys that were limited most.
+//! The report's chart of the most denied keys.
 
 use std::fmt::{self, Write};
 
@@ -7,10 +7,10 @@ use super::svg::{self, Escaped, Length, Scale, UNIT};
 use crate::summary::Summary;
 use crate::text::{Grouped, Share};
 
-/// A longer list is a table, not a picture.
+/// The most keys in the chart; more would be unreadable.
 const MOST: usize = 30;
 
-/// Characters of a key that are shown beside its bar; the whole is in its tooltip.
+/// How many characters of a key are shown beside its bar; its tooltip shows the whole key.
 const SHOWN: usize = 34;
 
 const WIDTH: u64 = 1_000;
@@ -20,7 +20,7 @@ const ROW: u64 = 26;
 const BAR: u64 = 16;
 const BOTTOM: u64 = 40;
 
-/// Writes the section of a report.
+/// Writes the section of the most denied keys.
 pub(super) fn chart(f: &mut impl Write, summary: &Summary) -> fmt::Result {
     f.write_str("<section><h2>Keys most limited</h2>\n")?;
     let keys = &summary.top_denied[..summary.top_denied.len().min(MOST)];

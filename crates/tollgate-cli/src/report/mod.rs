@@ -1,4 +1,4 @@
-//! The HTML report: one file that needs nothing else, not even a network.
+//! `Report`: a self-contained HTML report, readable without a network.
 
 mod comparison;
 mod keys;
@@ -19,12 +19,12 @@ use crate::text::{Grouped, Share, utc_second};
 
 const STYLE: &str = include_str!("style.css");
 
-/// Everything a report shows.
+/// The contents of a report.
 pub(crate) struct Report<'r> {
     pub(crate) title: String,
-    /// Where the requests are from.
+    /// Where the requests come from.
     pub(crate) source: String,
-    /// What they are counted by.
+    /// What the requests are counted by.
     pub(crate) key: String,
     pub(crate) summary: &'r Summary,
     pub(crate) timeline: &'r Timeline,
@@ -139,7 +139,7 @@ fn tile(f: &mut impl Write, class: &str, number: u64, name: &str, more: &str) ->
     )
 }
 
-/// Writes what the two colours mean.
+/// Writes the legend of the two colours.
 fn legend(f: &mut impl Write) -> fmt::Result {
     f.write_str("<p class=\"legend\"><i class=\"a\"></i> admitted <i class=\"d\"></i> denied</p>\n")
 }

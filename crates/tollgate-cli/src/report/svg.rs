@@ -1,12 +1,12 @@
-//! What charts are made of: lengths, scales and escaped text.
+//! SVG building blocks: lengths, scales, bars and escaped text.
 
 use std::fmt::{self, Write};
 
-/// A length in hundredths of a unit of a drawing, so that no chart needs a float.
+/// A length in hundredths of a drawing unit, so that charts need no floats.
 #[derive(Clone, Copy)]
 pub(super) struct Length(pub(super) u64);
 
-/// A unit in hundredths.
+/// One drawing unit, in hundredths.
 pub(super) const UNIT: u64 = 100;
 
 impl fmt::Display for Length {
@@ -15,7 +15,7 @@ impl fmt::Display for Length {
     }
 }
 
-/// Text that a page shows as it is, whatever is in it.
+/// Text, escaped for HTML.
 pub(super) struct Escaped<'t>(pub(super) &'t str);
 
 impl fmt::Display for Escaped<'_> {
@@ -43,7 +43,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Returns a scale that ends at the first round number from `most` on, `length` units long.
+    /// Returns a scale of `length` units whose end is `most`, rounded up to a round number.
     pub(super) fn new(most: u64, length: u64) -> Self {
         let most = most.max(1);
         let step = round_step(most);
@@ -54,20 +54,20 @@ impl Scale {
         }
     }
 
-    /// Returns the length for `value`; what is not nothing can be seen.
+    /// Returns the length for `value`; a value above 0 is always visible.
     pub(super) fn length(self, value: u64) -> Length {
         let exact = u128::from(value) * u128::from(self.length) / u128::from(self.most);
         let length = u64::try_from(exact).unwrap_or(self.length).min(self.length);
         Length(if value > 0 { length.max(UNIT / 2) } else { 0 })
     }
 
-    /// Returns the round numbers to label.
+    /// Returns the round numbers for the axis labels.
     pub(super) fn ticks(self) -> impl Iterator<Item = u64> {
         (0..=self.most / self.step).map(move |index| index * self.step)
     }
 }
 
-/// Returns the round number that divides `most` into at most five steps.
+/// Returns the smallest round number that divides `most` into at most five steps.
 fn round_step(most: u64) -> u64 {
     let mut decade: u64 = 1;
     loop {
@@ -81,7 +81,7 @@ fn round_step(most: u64) -> u64 {
     }
 }
 
-/// Opens a drawing of `width` by `height` units that `label` describes.
+/// Starts a drawing of `width` by `height` units with the description `label`.
 pub(super) fn open(f: &mut impl Write, width: u64, height: u64, label: &str) -> fmt::Result {
     writeln!(
         f,
@@ -90,7 +90,7 @@ pub(super) fn open(f: &mut impl Write, width: u64, height: u64, label: &str) -> 
     )
 }
 
-/// Draws a bar, of nothing if it has no length.
+/// Draws a bar, or nothing if it is empty.
 pub(super) fn bar(
     f: &mut impl Write,
     class: &str,

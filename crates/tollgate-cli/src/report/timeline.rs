@@ -1,4 +1,4 @@
-//! Admitted and denied over time.
+//! `Timeline`: the report's chart of admitted and denied requests over time.
 
 use std::fmt::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::trace::{Event, Trace};
 const SECOND_US: u64 = 1_000_000;
 const DAY: u64 = 86_400;
 
-/// Round spans of time in seconds, for bars and labels.
+/// Round time spans in seconds, for bars and labels.
 const SPANS: [u64; 19] = [
     1,
     2,
@@ -45,11 +45,11 @@ const RIGHT: u64 = 12;
 const TOP: u64 = 12;
 const BOTTOM: u64 = 62;
 
-/// Counts decisions by when they were reached.
+/// Counts decisions per time span.
 pub(crate) struct Timeline {
     /// In seconds.
     span: u64,
-    /// The number of the first span since the Unix epoch.
+    /// The index of the first span, counted from the Unix epoch.
     first: u64,
     counts: Vec<Count>,
 }
@@ -70,7 +70,7 @@ impl Timeline {
         Self {
             span,
             first: first / span,
-            // At most as many as there are bars.
+            // The conversion cannot fail: the number of bars is bounded.
             counts: vec![Count::default(); usize::try_from(bars).unwrap_or_default()],
         }
     }
@@ -90,7 +90,7 @@ impl Timeline {
         }
     }
 
-    /// Writes the section of a report.
+    /// Writes the section of the chart.
     pub(super) fn chart(&self, f: &mut impl Write) -> fmt::Result {
         f.write_str("<section><h2>Admitted and denied over time</h2>\n")?;
         legend(f)?;
@@ -128,7 +128,7 @@ impl Timeline {
     fn bars(&self, f: &mut impl Write, scale: Scale) -> fmt::Result {
         let base = (HEIGHT - BOTTOM) * UNIT;
         let slot = self.slot();
-        // A hair of space between bars, where they are wide enough for one.
+        // A small gap between bars, if they are wide enough.
         let width = Length(slot - (slot / 8).min(2 * UNIT));
         for (index, count) in (0_u64..).zip(&self.counts) {
             if count.admitted + count.denied == 0 {
@@ -162,7 +162,7 @@ impl Timeline {
         let mut shown_day = None;
         let mut at = start.div_ceil(step) * step;
         while at < end {
-            // A label stands where its instant is, be it within a bar.
+            // Labels stand exactly at their instants, even within a bar.
             let x = Length(LEFT * UNIT + (at - start) * slot / self.span);
             let (y1, y2) = (HEIGHT - BOTTOM, HEIGHT - BOTTOM + 5);
             let day = at / DAY;
@@ -202,7 +202,7 @@ impl Timeline {
         )
     }
 
-    /// Returns the width of a bar and the space beside it, in hundredths.
+    /// Returns the width of a bar with its gap, in hundredths.
     fn slot(&self) -> u64 {
         let bars = u64::try_from(self.counts.len()).unwrap_or(1).max(1);
         (WIDTH - LEFT - RIGHT) * UNIT / bars
@@ -220,7 +220,7 @@ fn when(seconds: u64, format: &str) -> String {
     )
 }
 
-/// Returns the least round span that covers `first..=last` at most `most` times over.
+/// Returns the smallest round span that covers `first..=last` in at most `most` pieces.
 fn span_for(first: u64, last: u64, most: u64) -> u64 {
     let fits = |&span: &u64| last / span - first / span < most;
     let weeks = || {

@@ -1,13 +1,13 @@
-//! What remains of each algorithm at an instant, given everything that was counted.
+//! `Definition`: what remains of each algorithm at an instant, computed from all counted calls.
 
-/// What was counted, and when.
+/// One counted call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) at: u128,
     pub(crate) amount: u128,
 }
 
-/// An algorithm by its parameters.
+/// An algorithm with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Definition {
     Aligned {
@@ -51,7 +51,8 @@ impl Definition {
         }
     }
 
-    /// Returns how much of a call is counted: of a denied one, no more than fills a log.
+    /// Returns how much of a call's cost is counted. In a log, a denied call counts at most the
+    /// amount.
     pub(crate) fn weight(self, cost: u128) -> u128 {
         match self {
             Self::Log { amount, .. } => cost.min(amount),
@@ -59,8 +60,8 @@ impl Definition {
         }
     }
 
-    /// Returns `now` as a clock that steps back is read: never before the last instant counted,
-    /// or the start of its window or bucket.
+    /// Returns the instant to use for `now` if the clock may have stepped back: never before the
+    /// last counted call, or before the start of its window or bucket.
     pub(crate) fn clamp(self, events: &[Event], now: u128) -> u128 {
         let Some(last) = events.last() else {
             return now;
@@ -82,11 +83,11 @@ impl Definition {
             counted.map(|event| event.amount).sum()
         };
         match self {
-            // Everything in the same window.
+            // Counts every call in the same window.
             Self::Aligned { amount, window } => {
                 amount.saturating_sub(sum(&|at| at / window == now / window))
             }
-            // Everything since the last call that found no window open, for one window.
+            // A window opens at the first call outside an open window; counts every call in it.
             Self::Anchored { amount, window } => {
                 let (start, used) = last_window(events, window);
                 if now < start + window {
@@ -95,7 +96,7 @@ impl Definition {
                     amount
                 }
             }
-            // From each event on, no more than the burst and what has flowed in since.
+            // After each event, at most the burst plus what has refilled since may be taken.
             Self::Bucket {
                 burst,
                 amount,
@@ -110,26 +111,27 @@ impl Definition {
                 }
                 least
             }
-            // This bucket and as many before it as a window holds.
+            // Counts the current bucket, and as many before it as a window holds.
             Self::Buckets {
                 amount,
                 bucket,
                 buckets,
             } => amount.saturating_sub(sum(&|at| now / bucket <= at / bucket + buckets)),
-            // This window, and the part of the last one that a sliding window would cover.
+            // Counts the current window, and the share of the previous one that a sliding window
+            // would cover.
             Self::Counter { amount, window } => {
                 let this = sum(&|at| at / window == now / window);
                 let last = sum(&|at| at / window + 1 == now / window);
                 let covered = (last * (window - now % window)).div_ceil(window);
                 amount.saturating_sub(this + covered)
             }
-            // Everything in the half-open window that ends now.
+            // Counts every call in the half-open window that ends now.
             Self::Log { amount, window } => amount.saturating_sub(sum(&|at| at + window > now)),
         }
     }
 }
 
-/// Returns the start of the last anchored window, and what was counted in it.
+/// Returns the start of the last anchored window, and the total counted in it.
 fn last_window(events: &[Event], window: u128) -> (u128, u128) {
     let mut last = (0, 0);
     for event in events {

@@ -1,8 +1,9 @@
-//! The second oracle: each algorithm defined again, from the list of what it admitted.
+//! `Naive`: the second oracle, which defines each algorithm again from the list of its admitted
+//! calls.
 //!
-//! Nothing here is shared with the core: no state machine, no incremental counters, no formula for
-//! a wait. Each definition says what remains at an instant, given everything counted so far; a wait
-//! is then searched for. It is slow, and meant to be obviously right.
+//! It shares nothing with the core: no state machine, no incremental counters, no formula for
+//! waits. Each definition computes what remains at an instant from everything counted so far, and
+//! waits are found by search. It is slow, and meant to be obviously right.
 
 mod definitions;
 
@@ -11,20 +12,20 @@ use tollgate_core::algorithm::Algorithm;
 
 use definitions::{Definition, Event};
 
-/// What a limit should say of a call.
+/// The expected answer of a limit to a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
     pub(crate) consumed: u128,
-    /// When it was counted; nothing where it was not.
+    /// The instant at which the call was counted, or `None` if it was not.
     pub(crate) counted_at: Option<u128>,
     pub(crate) remaining: u128,
-    /// `None` for never.
+    /// `None` means never.
     pub(crate) retry_after: Option<u128>,
     pub(crate) reset_after: u128,
 }
 
-/// One limit for one key, as everything that was counted for it.
+/// One limit for one key, as the list of all its counted calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Naive {
     definition: Definition,
@@ -53,7 +54,7 @@ impl Naive {
                 bucket: window.div_ceil(u128::from(machine.buckets())),
                 buckets: u128::from(machine.buckets()),
             },
-            // A window counted in coarser steps is only ever stricter than its definition.
+            // If a window is counted in coarser steps, it is stricter than its definition.
             Algorithm::SlidingCounter(_) if amount * window >= 1 << 53 => return None,
             Algorithm::SlidingCounter(_) => Definition::Counter { amount, window },
             Algorithm::SlidingLog(_) => Definition::Log { amount, window },
@@ -76,23 +77,24 @@ impl Naive {
         self.answer(now, if allowed { cost } else { 0 }, allowed, cost)
     }
 
-    /// Looks at what consuming `cost` at `now` would say.
+    /// Returns the answer to a peek at `cost`.
     pub(crate) fn peek(&self, now: u64, cost: u64) -> Answer {
         let (now, cost) = (u128::from(now), u128::from(cost));
         self.answer(now, 0, cost <= self.remaining(now), cost)
     }
 
-    /// Takes as much as there is at `now`, at most `most`.
+    /// Takes as much as remains at `now`, up to `most`.
     pub(crate) fn take_up_to(&mut self, now: u64, most: u64) -> Answer {
         let left = u64::try_from(self.remaining(u128::from(now))).unwrap_or(u64::MAX);
-        // Where there is nothing to take, it is as a call of one unit.
+        // If nothing remains, this acts like a call of cost 1.
         self.consume(now, left.min(most).max(u64::from(most > 0)))
     }
 
-    /// Returns whether giving back is to forget what was counted, and no more than that.
+    /// Returns whether a refund only has to remove the call from the list.
     ///
-    /// It is not for a bucket, which has leaked since; for an anchored window, whose first call
-    /// holds its place; and for a log of attempts, which remembers only the newest of them.
+    /// That is not so for a token bucket, which has refilled since; for an anchored window, whose
+    /// first call still determines its start; and for a log that counts denied calls, which keeps
+    /// only the newest.
     pub(crate) fn forgets_refunds(&self) -> bool {
         match self.definition {
             Definition::Anchored { .. } | Definition::Bucket { .. } => false,
@@ -103,12 +105,12 @@ impl Naive {
         }
     }
 
-    /// Returns how many events were counted, so that one can be given back.
+    /// Returns the number of counted calls; a refund names one by index.
     pub(crate) fn counted(&self) -> usize {
         self.events.len()
     }
 
-    /// Gives back the event at `index`.
+    /// Refunds the call at `index`.
     pub(crate) fn refund(&mut self, now: u64, index: usize) -> Answer {
         self.events[index].amount = 0;
         self.answer(u128::from(now), 0, true, 0)
@@ -147,7 +149,7 @@ impl Naive {
         self.definition.remaining(&self.events, now)
     }
 
-    /// Searches for the least wait after which `cost` remains.
+    /// Searches for the shortest wait after which `cost` remains.
     fn wait(&self, now: u128, cost: u128) -> u128 {
         if self.remaining(now) >= cost {
             return 0;

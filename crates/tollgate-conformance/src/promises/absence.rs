@@ -1,4 +1,4 @@
-//! Promises that what is forgotten is as what never was.
+//! Promises that expired, reset or refunded calls leave no trace.
 
 use crate::clock::whatever_the_clock;
 use crate::harness::Harness;
@@ -6,9 +6,9 @@ use crate::history::{Acts, costs, histories, moves, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
 
-/// After `reset_after` a key is as one never seen, however long ago that was.
+/// After `reset_after`, a key behaves like one never seen, however much later it is called.
 ///
-/// So a store may drop it then, and no answer tells whether it did.
+/// A store may therefore drop its state then, and no answer shows whether it did.
 ///
 /// # Panics
 ///
@@ -32,7 +32,7 @@ pub async fn absence_is_as_never_seen(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// A reset forgets all that was consumed, at any instant.
+/// A reset forgets everything that was consumed, at any instant.
 ///
 /// # Panics
 ///
@@ -60,7 +60,7 @@ pub async fn reset_forgets_everything(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// What is refunded at once was never taken.
+/// A refund at the same instant undoes the call completely.
 ///
 /// # Panics
 ///
@@ -90,7 +90,7 @@ pub async fn a_refund_at_once_undoes(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// What time has given back is not given back again by a refund.
+/// A refund does not give back what time has already given back.
 ///
 /// # Panics
 ///
@@ -109,7 +109,7 @@ pub async fn a_late_refund_gives_nothing(harness: &impl Harness, plan: &Plan) {
             let reset_after = scene.peek(ALICE, 0).await?.reset_after();
             let micros = reset_after.as_micros().unwrap();
             scene.session.wait(micros)?;
-            // Both consume the same again, and only one of them refunds what is gone.
+            // Both keys consume the same again; only one then refunds the old, expired call.
             scene.consume(ALICE, cost).await?;
             scene.consume(BOB, cost).await?;
             scene.refund(ALICE, &receipt).await?;

@@ -1,4 +1,4 @@
-//! Promises that a store decides as the pure machines, and as the algorithms are defined.
+//! Promises that a store's decisions equal those of the machine and of the algorithms' definitions.
 
 use tollgate_core::Limit;
 
@@ -9,9 +9,10 @@ use crate::plan::Plan;
 use crate::scene::Scene;
 use crate::session::Outcome;
 
-/// Every decision is the one that the pure machine reaches on the same history.
+/// Every decision equals the machine's for the same history.
 ///
-/// Field by field, over two keys that interleave, with refunds, resets and a clock that steps back.
+/// Compared field by field, over two interleaved keys, with refunds, resets and a clock that steps
+/// back.
 ///
 /// # Panics
 ///
@@ -20,8 +21,8 @@ pub async fn agrees_with_the_machine(harness: &impl Harness, plan: &Plan) {
     agree_on(harness, plan, Acts::ALL);
 }
 
-/// By the store's own clock too, every decision is the one that the pure machine reaches at the
-/// instant that the decision tells.
+/// By the store's own clock too, every decision equals the machine's at the instant that the
+/// decision reports.
 ///
 /// # Panics
 ///
@@ -47,13 +48,14 @@ pub(super) fn agree_on(harness: &impl Harness, plan: &Plan, kind: Acts) {
     );
 }
 
-/// Every decision is the one that the algorithm's definition gives, from the list of what was counted.
+/// Every decision follows from the algorithm's definition and the list of counted calls.
 ///
 /// # Panics
 ///
 /// When the promise is broken.
 pub async fn agrees_with_the_definition(harness: &impl Harness, plan: &Plan) {
-    // With refunds the clock goes forward: what is given back no longer says where it has been.
+    // With refunds, the clock only moves forward: a refunded call no longer records how far it had
+    // come.
     for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS] {
         plan.check_each(
             |limit| (starts(limit), histories(limit, 1, kind)),
@@ -76,7 +78,7 @@ async fn follows(
     let mut held: Vec<usize> = Vec::new();
     for step in history {
         let refunded = match step.act {
-            // The session gives back the same one of those not given back yet.
+            // The session refunds the receipt at this same index.
             Act::Refund(index) if !held.is_empty() => Some(held.swap_remove(index % held.len())),
             _ => None,
         };

@@ -1,4 +1,4 @@
-//! Promises about what an answer says: what is left, and whom it admits.
+//! Promises about answers: what remains, and which calls are allowed.
 
 use proptest::strategy::Strategy;
 use tollgate_core::Timestamp;
@@ -9,9 +9,9 @@ use crate::history::{Act, Acts, costs, histories, moves, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
 
-/// A call is allowed exactly if its cost is at most what a peek says is remaining.
+/// A call is allowed exactly if its cost is at most what a peek says remains.
 ///
-/// Its wait is zero exactly if it is allowed, and never exactly if it exceeds the capacity.
+/// Its wait is zero exactly if it is allowed, and "never" exactly if its cost exceeds the capacity.
 ///
 /// # Panics
 ///
@@ -26,7 +26,8 @@ pub async fn allows_exactly_what_remains(harness: &impl Harness, plan: &Plan) {
         async |limit, (start, mut history, cost)| {
             let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
             if scene.session.by_its_own_clock {
-                // What has leaked meanwhile is not refunded, and is a unit again a moment later.
+                // A refund leaves out what has leaked since the call, which a moment later may add
+                // up to a unit.
                 history.retain(|step| !matches!(step.act, Act::Refund(_)));
             }
             scene.play(&history).await?;
@@ -59,7 +60,7 @@ pub async fn allows_exactly_what_remains(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// What is allowed takes exactly its cost from what remains, and what is denied consumes nothing.
+/// An allowed call takes exactly its cost from what remains; a denied call consumes nothing.
 ///
 /// # Panics
 ///
@@ -94,7 +95,8 @@ pub async fn takes_exactly_the_cost(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// Who would be admitted at a cost is admitted at any smaller one, and waits no longer for it.
+/// If a call is allowed at some cost, it is allowed at any smaller cost; smaller costs never wait
+/// longer.
 ///
 /// # Panics
 ///
@@ -115,7 +117,7 @@ pub async fn smaller_costs_wait_no_longer(harness: &impl Harness, plan: &Plan) {
             let mut earliest = None;
             for cost in costs {
                 let wait = scene.peek(ALICE, cost).await?.retry_after();
-                // Time may go by itself, so it is the ends of waits that are compared.
+                // The store's own clock may advance between peeks, so compare when the waits end.
                 let now = scene.session.now;
                 let until = wait.duration().map(|wait| now.saturating_add(wait));
                 let end = (until.is_none(), until);
@@ -129,7 +131,7 @@ pub async fn smaller_costs_wait_no_longer(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// While nobody calls, what remains never falls and what is remembered never lasts longer.
+/// Without calls, what remains never falls, and `reset_after` never moves to a later instant.
 ///
 /// # Panics
 ///
@@ -159,7 +161,7 @@ pub async fn time_only_gives_back(harness: &impl Harness, plan: &Plan) {
                         format!("{} remained before", before.remaining())
                     })?;
                 let expected = fresh_at.saturating_duration_since(now);
-                // Where waits reach past the end of time, their ends cannot be compared.
+                // Waits that end after the last representable instant cannot be compared.
                 if fresh_at < Timestamp::MAX {
                     let reset_after = after.reset_after().duration();
                     scene.session.ensure(reset_after == Some(expected), || {

@@ -1,4 +1,4 @@
-//! Promises about how much is admitted in any span of time.
+//! Promises about how much is admitted within any time span.
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Limit, Timestamp};
@@ -10,9 +10,9 @@ use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
 use crate::session::Outcome;
 
-/// No half-open span of any length ever holds more than the algorithm's bound.
+/// No half-open span of any length holds more than the algorithm's bound.
 ///
-/// Counting what was admitted and not given back, with refunds and a clock that steps back.
+/// Counts what was admitted and not given back, with refunds and a clock that steps back.
 ///
 /// # Panics
 ///
@@ -24,8 +24,8 @@ pub async fn never_over_admits(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// Giving back never makes room for more to be kept than the bound: not by taking all there is
-/// around the boundaries of windows either, and giving it back at the worst of times.
+/// Refunds never make room for more than the bound, even if callers take everything around window
+/// boundaries and give it back at the worst moments.
 ///
 /// # Panics
 ///
@@ -37,7 +37,7 @@ pub async fn refunds_keep_the_bound(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// Fails if what was admitted and not given back is ever more than the bound.
+/// Fails if more than the bound was admitted and not given back in any span.
 async fn keeps_within(
     harness: &impl Harness,
     limit: &Limit,
@@ -49,7 +49,7 @@ async fn keeps_within(
     let mut held: Vec<usize> = Vec::new();
     for step in history {
         if let (Act::Refund(index), false) = (step.act, held.is_empty()) {
-            // The session gives back the same one of those not given back yet.
+            // The session refunds the receipt at this same index.
             let place = held.swap_remove(index % held.len());
             kept[place].amount = 0;
         }
@@ -72,7 +72,7 @@ async fn keeps_within(
     Ok(())
 }
 
-/// Some history admits as much as the bound: a store that is too strict fails.
+/// Some history admits as much as the bound, so a store that is too strict fails.
 ///
 /// # Panics
 ///
@@ -87,7 +87,7 @@ pub async fn reaches_its_bound(harness: &impl Harness, plan: &Plan) {
             let mut scene = Scene::open(harness, limit, start).await;
             let (admitted, span) = greedily(&mut scene, limit).await?;
             let (most, bound) = (most_within(&admitted, span), bound(limit, span));
-            // Tokens that come several in a microsecond are not taken one by one.
+            // Several tokens may arrive within one microsecond and are then taken together.
             let quota = limit.algorithm().quota();
             let slack = u128::from(quota.amount() / window_us);
             scene.session.ensure(most + slack >= bound, || {
@@ -97,14 +97,14 @@ pub async fn reaches_its_bound(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// Asks so as to be admitted as much as possible in a span, whose length is returned too.
+/// Makes calls that admit as much as possible in a span, and returns the span's length with them.
 async fn greedily(scene: &mut Scene<'_>, limit: &Limit) -> Outcome<(Vec<Admitted>, u64)> {
     let quota = limit.algorithm().quota();
     let window_us = quota.window_us();
     let mut admitted = Vec::new();
     match limit.algorithm() {
         Algorithm::Gcra(_) => {
-            // Ten tokens more than the burst, each as soon as it is there.
+            // Take ten tokens beyond the burst, each as soon as it arrives.
             take_all(scene, &mut admitted).await?;
             for _ in 0..10 {
                 let wait = scene.peek(ALICE, 1).await?.retry_after();

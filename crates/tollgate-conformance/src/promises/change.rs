@@ -1,4 +1,4 @@
-//! Promises about limits that change while they are in use, and limits at the ends of what can be.
+//! Promises about limits that change while in use, and about limits with extreme values.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
 use crate::session::Session;
 
-/// A changed limit applies at once to what was counted before: as the machine, and never below zero.
+/// After a limit changes, calls counted before it are judged by the new limit, exactly as the
+/// machine does it, and what remains never falls below zero.
 ///
 /// The limit's amount and window change at random while it is in use.
 ///
@@ -40,7 +41,8 @@ pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan
             for (step, version) in history.iter_mut().zip(versions) {
                 step.asked[0].limit = version;
                 session.travel(step.time);
-                // What one version has forgotten, another might have counted; a store need not.
+                // A store may have dropped a state that expired under one version, but that another
+                // would still count.
                 if session.machine.may_have_dropped(session.now) {
                     for limit in &limits {
                         let check = Check::new(limit, keys[0].key(), 0);
@@ -62,7 +64,7 @@ pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan
     );
 }
 
-/// A limit of zero denies everything that costs anything, for ever.
+/// A limit of zero denies every call with a cost above zero, forever.
 ///
 /// # Panics
 ///
@@ -110,7 +112,7 @@ pub async fn extremes_are_exact(harness: &impl Harness, plan: &Plan) {
             (MAX_EXACT / 1_000, 1_000),
             (1, 1),
         ] {
-            // Those that cannot be are refused by their constructors.
+            // Constructors refuse combinations that are not valid.
             let extreme = with_quota(limit.algorithm(), amount, window_us, amount);
             extremes.extend(extreme.and_then(|machine| Limit::new("extreme", machine).ok()));
         }
@@ -119,7 +121,7 @@ pub async fn extremes_are_exact(harness: &impl Harness, plan: &Plan) {
     agree_on(harness, &plan, Acts::REFUNDS);
 }
 
-/// Returns `limit` with `times` its amount, and its window divided by `part`.
+/// Returns `limit` with its amount times `times`, and its window divided by `part`.
 fn changed(limit: &Limit, times: u64, part: u64) -> Limit {
     let quota = limit.algorithm().quota();
     let amount = if times > 1 {
@@ -135,7 +137,7 @@ fn changed(limit: &Limit, times: u64, part: u64) -> Limit {
     )
 }
 
-/// Returns `limit` with another algorithm, if there is one.
+/// Returns `limit` with another algorithm, if one is given.
 pub(crate) fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
     Limit::new(
         limit.name(),
@@ -144,7 +146,7 @@ pub(crate) fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
     .unwrap()
 }
 
-/// Returns `algorithm` with another quota, if there is one.
+/// Returns `algorithm` with another quota, if that is valid.
 pub(crate) fn with_quota(
     algorithm: &Algorithm,
     amount: u64,

@@ -1,4 +1,4 @@
-//! Promises about several limits decided together.
+//! Promises about requests with several limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::history::{Act, Acts, Asked, Move, composites, costs, starts};
 use crate::plan::Plan;
 use crate::session::{Outcome, Session, checks};
 
-/// How many requests cross, and how often.
+/// How many crossing requests each round makes, and how many rounds there are.
 const CALLS: usize = 100;
 const ROUNDS: usize = 4;
 
-/// The keys of one partition, which every store can decide together.
+/// Returns keys of the same partition, which every store can decide together.
 pub(super) fn keys() -> [OwnedKey; 2] {
     let partition = fresh_key("tenant");
     [
@@ -26,7 +26,7 @@ pub(super) fn keys() -> [OwnedKey; 2] {
     ]
 }
 
-/// Every decision on several limits is the one that the pure machines reach, all-or-nothing.
+/// Every decision on several limits equals the machine's, all-or-nothing.
 ///
 /// # Panics
 ///
@@ -42,7 +42,8 @@ pub async fn composites_agree_with_the_machine(harness: &impl Harness, plan: &Pl
     });
 }
 
-/// Where one limit denies, nothing is consumed from any: each is as it was, and with it what the others allow.
+/// If one limit denies, nothing is consumed from any of them, and each still allows what it did
+/// before.
 ///
 /// # Panics
 ///
@@ -85,8 +86,10 @@ pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
     });
 }
 
-/// A denied request waits as long as its slowest limit, and then is allowed; an allowed one leaves
-/// the least that any of its limits does; the order in which they are named is irrelevant.
+/// A denied request waits as long as its slowest limit, and is then allowed.
+///
+/// An allowed request leaves the least that any of its limits leaves. The order of the limits does
+/// not matter.
 ///
 /// # Panics
 ///
@@ -111,7 +114,7 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
                     cost: costs[limit].min(limits[limit].algorithm().capacity()),
                 })
                 .collect();
-            // Something of each is spent, so that who asks for all of it waits.
+            // Consume something from each limit, so that a call for its whole capacity has to wait.
             for one in &asked {
                 let check = Check::new(&limits[one.limit], keys[one.key].key(), 1);
                 let _ = session.decide(&Request::consume(check)).await?;
@@ -146,7 +149,7 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// Requests that name the same limits in opposite orders all end, and admit exactly what fits.
+/// Requests that name the same limits in opposite orders all complete, and admit exactly what fits.
 ///
 /// # Panics
 ///
@@ -201,7 +204,7 @@ async fn peek(
     session.decide(&request).await
 }
 
-/// Looks at one limit by itself.
+/// Peeks at one limit alone.
 async fn look(
     session: &mut Session,
     limits: &[Limit],

@@ -1,4 +1,4 @@
-//! Promises about many callers at once, on several threads.
+//! Promises about many concurrent callers on several threads.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,15 +16,15 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::session::told;
 
-/// How many callers there are at once.
+/// The number of concurrent callers.
 const CALLERS: u64 = 32;
-/// How often each race is run: a lost update is a matter of luck.
+/// How often each race is run, since lost updates only show by chance.
 const ROUNDS: usize = 8;
 
-/// Of many more calls than fit, all at once and, if there can be one, at one instant, exactly those
-/// that fit are admitted.
+/// Of many concurrent calls, all at one instant if the store takes instants, exactly as many are
+/// admitted as fit.
 ///
-/// And they are told what the same calls one after another would be told.
+/// They get the same answers as the same calls made one after another.
 ///
 /// # Panics
 ///
@@ -48,7 +48,8 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, 
                 "{limit}: {admitted} of {CALLERS} concurrent calls were admitted, where {capacity} fit"
             );
             let mut machine = Machine::default();
-            // At one instant what remains only falls, and then the rest is denied.
+            // At one instant, each admitted call leaves less than the one before, and denials come
+            // last.
             told_all.sort_unstable_by_key(|(now, _, said)| {
                 (*now, std::cmp::Reverse(said.remaining()), said.is_denied())
             });
@@ -64,7 +65,7 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, 
     }
 }
 
-/// Concurrent calls of different costs are told what they would be in some order, one after another.
+/// Concurrent calls of different costs get the answers of some sequential order.
 ///
 /// # Panics
 ///
@@ -73,7 +74,7 @@ pub async fn concurrent_calls_have_an_order(harness: &impl Harness, plan: &Plan)
     let costs: Vec<u64> = (0..CALLERS).map(|caller| 1 + caller % 5).collect();
     for limit in supported(harness, plan).await {
         if limit.algorithm().counts_denied() {
-            // What was denied would have a place in the order too, that its answer does not tell.
+            // Denied calls would also have a place in the order, which their answers do not reveal.
             continue;
         }
         let limit = resized(&limit, CALLERS / 2, limit.algorithm().quota().window_us());
@@ -81,12 +82,13 @@ pub async fn concurrent_calls_have_an_order(harness: &impl Harness, plan: &Plan)
             let store = harness.store().await;
             let key = OwnedKey::fresh("alice");
             let mut said = at_once(&store, &limit, &key, &costs).await;
-            // At one instant what remains only falls, and so says the order of those admitted.
+            // At one instant, each admitted call leaves less than the one before, which gives their
+            // order.
             said.sort_unstable_by_key(|(now, _, said)| (*now, std::cmp::Reverse(said.remaining())));
             let (admitted, denied): (Vec<_>, Vec<_>) =
                 said.into_iter().partition(|(.., said)| said.is_allowed());
             let mut machine = Machine::default();
-            // What would be said of each denied call before, between and after those admitted.
+            // Check each denied call's answer before, between and after the admitted calls.
             let mut explained = vec![false; denied.len()];
             let explain = |machine: &mut Machine, explained: &mut Vec<bool>| {
                 for ((now, cost, said), explained) in denied.iter().zip(explained) {
@@ -116,14 +118,14 @@ pub async fn concurrent_calls_have_an_order(harness: &impl Harness, plan: &Plan)
     }
 }
 
-/// By the store's own clock and under more demand than fits, no span holds more than the bound, and
+/// By the store's own clock and with more demand than fits, no span holds more than the bound, and
 /// at least half of what should be admitted is.
 ///
 /// # Panics
 ///
 /// When the promise is broken.
 pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
-    // On a machine that is busy with something else, callers may be too few for a round. A store
+    // If the machine is busy with something else, there may be too few calls in a round. A store
     // that admits too little does so in every round.
     const ROUNDS: u32 = 4;
     for _ in 1..ROUNDS {
@@ -135,8 +137,8 @@ pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
     assert!(complaint.is_none(), "{}", complaint.unwrap_or_default());
 }
 
-/// Calls for five windows, fails if more than the bound was admitted in any span, and says so if
-/// less than half was.
+/// Makes calls for five windows, and fails if any span holds more than the bound. Returns a
+/// complaint if less than half of the amount was admitted.
 async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<String> {
     const AMOUNT: u64 = 20;
     const WINDOW: Duration = Duration::from_millis(80);
@@ -181,7 +183,7 @@ async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<Stri
                 "{limit}: {most} were admitted within {span} us, where at most {bound} may be"
             );
         }
-        // A log that counts denied calls locks out who keeps on calling.
+        // A log that counts denied calls locks out callers who keep trying.
         let locks = limit.algorithm().counts_denied()
             && matches!(limit.algorithm(), Algorithm::SlidingLog(_));
         let capacity = limit.algorithm().capacity();
@@ -201,7 +203,7 @@ async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<Stri
     None
 }
 
-/// Returns the limits that the store decides at all, at one instant or in what is one to them.
+/// Returns the limits that the store supports, with long windows if it only has its own clock.
 async fn supported(harness: &impl Harness, plan: &Plan) -> Vec<Limit> {
     let store = harness.store().await;
     let key = OwnedKey::fresh("alice");
@@ -212,7 +214,7 @@ async fn supported(harness: &impl Harness, plan: &Plan) -> Vec<Limit> {
     plan.limits().iter().filter(supports).cloned().collect()
 }
 
-/// Returns `limit` with another amount and window; a burst of one stays so.
+/// Returns `limit` with another amount and window. A burst of one stays one.
 fn resized(limit: &Limit, amount: u64, window_us: u64) -> Limit {
     let burst = limit.algorithm().capacity().min(amount);
     limit_of(
@@ -225,8 +227,7 @@ fn consume<'a>(limit: &'a Limit, key: &'a OwnedKey, cost: u64) -> Request<'a> {
     Request::consume(Check::new(limit, key.key(), cost))
 }
 
-/// Makes a call of each cost, all at once, and returns when each was to be decided, or was, and what
-/// it was told.
+/// Makes one call per cost, all at once, and returns for each its instant, its cost and its answer.
 async fn at_once(
     store: &Arc<dyn Store>,
     limit: &Limit,

@@ -1,4 +1,4 @@
-//! Promises that what consumes nothing changes nothing.
+//! Promises that peeks, denied calls and calls for other keys change nothing.
 
 use proptest::collection::vec;
 
@@ -8,7 +8,7 @@ use crate::history::{Acts, LONGEST, Move, costs, histories, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
 
-/// A peek changes nothing: a key that is looked at between calls is told what its twin is told.
+/// A peek changes nothing: a key with peeks between its calls gets the same answers as its twin.
 ///
 /// # Panics
 ///
@@ -40,9 +40,11 @@ pub async fn peek_changes_nothing(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// A denied call changes nothing: a key with denied calls in between is told what its twin is told.
+/// A denied call changes nothing: a key with denied calls between its calls gets the same answers
+/// as its twin.
 ///
-/// Except where the limit counts denied calls: there each attempt counts as if it were admitted.
+/// Limits that count denied calls are the exception: they count each attempt as if it were
+/// admitted.
 ///
 /// # Panics
 ///
@@ -89,9 +91,9 @@ pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// Two keys are counted apart, and a reset of one leaves the other as it is.
+/// Two keys are counted separately, and resetting one leaves the other unchanged.
 ///
-/// A key among others is told what its twin is told that has the store to itself.
+/// A key gets the same answers whether or not its store also serves another key.
 ///
 /// # Panics
 ///

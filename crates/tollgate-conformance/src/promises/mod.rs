@@ -1,4 +1,4 @@
-//! The promises: one function each, named after what it promises.
+//! The promises that every store must keep: one function each, named after its promise.
 
 mod absence;
 mod agreement;

@@ -1,4 +1,4 @@
-//! Promises that are kept where no caller says what time it is.
+//! Promises about requests without a caller's instant, which a store decides by its own clock.
 
 use tollgate_core::{Check, Operation, Request, Verdict, Verdicts};
 
@@ -9,11 +9,11 @@ use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
 use crate::session::{Outcome, Session, unless_moot};
 
-/// What each limit admits in a day.
+/// The amount that each limit admits per day.
 const AMOUNT: u64 = 10;
 
-/// By the store's own clock, a peek says what is left, a denied call takes nothing, and a call for
-/// as much as there is takes the rest.
+/// By the store's own clock, a peek returns what is left, a denied call consumes nothing, and
+/// `take_up_to` takes the rest.
 ///
 /// # Panics
 ///
@@ -32,7 +32,7 @@ pub async fn counts_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
             says(&scene, exceeds, false, 0, left)?;
             let denied = scene.consume(ALICE, left + 1).await?;
             says(&scene, denied, false, 0, left)?;
-            // A store that takes no part of a cost is asked for just the rest.
+            // A store without `take_up_to` gets a call for exactly the rest.
             let taken = match unless_moot(scene.take(ALICE, AMOUNT).await)? {
                 Some(taken) => taken,
                 None => scene.consume(ALICE, left).await?,
@@ -80,8 +80,8 @@ pub async fn gives_back_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// By the store's own clock, several limits are consumed from, given back and forgotten together, and
-/// nothing is consumed where one denies.
+/// By the store's own clock, requests with several limits consume, refund and reset all of them
+/// together, and consume nothing if one denies.
 ///
 /// # Panics
 ///
@@ -93,7 +93,7 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
     plan.check(&(amounts, 0..limits.len()), async |(first, narrow)| {
         let mut session = Session::open_by_its_own_clock(harness).await;
         let keys = keys();
-        // What is consumed from one limit or left in it, and in each of the others.
+        // The first value for the narrow limit, the second for all others.
         let each = |one: u64, other: u64| -> Vec<u64> {
             let all = 0..limits.len();
             all.map(|index| if index == narrow { one } else { other })
@@ -116,7 +116,7 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
         let exceeds = checks(left + 1, 1);
         let request = Request::new(Operation::Consume, &exceeds);
         let _ = ask(&mut session, &request, false, &nothing, &remaining).await?;
-        // One limit has less left than the others, so it alone says how much may be taken.
+        // One limit has less left than the others, so it decides how much can be taken.
         let less = checks(1, 1)[narrow];
         let _ = session.decide(&Request::consume(less)).await?;
         let request = Request::new(Operation::TakeUpTo, &all);
@@ -146,7 +146,7 @@ fn daily(plan: &Plan) -> Plan {
     plan.clone().with_limits(limits.collect())
 }
 
-/// Fails unless `verdict` is this one; who is denied waits, and who is allowed does not.
+/// Fails unless `verdict` is as given, with a wait exactly if it denies.
 fn says(scene: &Scene<'_>, verdict: Verdict, allowed: bool, consumed: u64, left: u64) -> Outcome {
     let said = verdict.is_allowed() == allowed && verdict.retry_after().is_zero() == allowed;
     let numbers = (verdict.consumed(), verdict.remaining());
@@ -157,7 +157,7 @@ fn says(scene: &Scene<'_>, verdict: Verdict, allowed: bool, consumed: u64, left:
         })
 }
 
-/// Asks about several limits, and fails unless this is what they say.
+/// Sends a request with several limits, and fails unless they answer as given.
 async fn ask(
     session: &mut Session,
     request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! Promises of a store as a whole, whatever it counts.
+//! Promises about a store as a whole, independent of the algorithm.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use crate::harness::{Harness, OwnedKey, fresh_key};
 use crate::plan::Plan;
 use crate::promises::{limit_of, with_quota};
 
-/// A request that a store says it supports is decided; any other fails, and says that it is not.
+/// A store decides every request that it says it supports, and fails all others with
+/// `ErrorKind::Unsupported`.
 ///
-/// Every algorithm, every operation, with the caller's time and the store's own; and a store that
-/// supports nothing at all keeps no promise.
+/// Covers every algorithm and operation, with the caller's time and the store's own. A store that
+/// supports nothing breaks this promise.
 ///
 /// # Panics
 ///
@@ -64,7 +65,7 @@ pub async fn says_what_it_supports(harness: &impl Harness, _plan: &Plan) {
     assert!(supported > 0, "the store supports nothing");
 }
 
-/// A request that no store could decide is refused as malformed, and changes nothing.
+/// A malformed request fails with `ErrorKind::Malformed` and changes nothing.
 ///
 /// # Panics
 ///
@@ -82,7 +83,8 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
             continue;
         };
         let receipt = first.into_receipt().unwrap();
-        // Something is there to be taken away by a refund that is meant for another key or limit.
+        // Consume under the other key and limit, so that a misdirected refund would have something
+        // to take.
         let namesake = Limit::new("namesake", *limit.algorithm()).unwrap();
         let elsewhere = Check::new(&namesake, keys[0].key(), 1);
         ask(&store, Request::consume(other), at).await;
@@ -120,7 +122,7 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
                 "{limit}: {request:?} is malformed, and was answered {answer:?}"
             );
         }
-        // By the store's own clock, time has passed.
+        // The store's own clock has advanced, so compare only what remains.
         let left = |seen: &Option<Verdicts>| seen.as_ref().map(Verdicts::remaining);
         for (check, before) in seen.into_iter().zip(before) {
             let after = ask(&store, Request::peek(check), at).await;
@@ -132,8 +134,8 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
     }
 }
 
-/// A receipt from before a reset frees nothing that was consumed after it, where the state knows
-/// the instants of calls: in sliding logs and anchored windows.
+/// A receipt from before a reset frees nothing consumed after it, if the state stores the instants
+/// of calls: in sliding logs and anchored windows.
 ///
 /// # Panics
 ///
@@ -148,7 +150,7 @@ pub async fn receipts_from_before_a_reset_free_nothing(harness: &impl Harness, _
     };
     let all = [families::fixed_window(), families::sliding_log()];
     for limit in all.iter().flatten().filter(|limit| knows_instants(limit)) {
-        // Long enough for a store that decides by its own clock.
+        // Long enough for stores that decide by their own clock.
         let hour = with_quota(limit.algorithm(), 10, 3_600_000_000, 10);
         let limit = limit_of(limit, hour);
         let key = OwnedKey::fresh("alice");
@@ -176,9 +178,10 @@ pub async fn receipts_from_before_a_reset_free_nothing(harness: &impl Harness, _
     }
 }
 
-/// Keys that look alike are different keys, and so are limits of other names and algorithms.
+/// Keys that look alike are distinct, and so are limits that differ in name or algorithm.
 ///
-/// Separators, braces, bytes that are no text, empty parts, and bytes moved from one part to the other.
+/// Covers separators, braces, invalid UTF-8, empty parts, and bytes moved from one part to the
+/// other.
 ///
 /// # Panics
 ///
@@ -220,7 +223,7 @@ pub async fn tells_apart_what_looks_alike(harness: &impl Harness, plan: &Plan) {
             alike.push(Limit::new(name, *limit.algorithm()).unwrap());
         }
     }
-    // Each is exhausted in turn: no one before has touched it, and no one after forgets it.
+    // Use up each one in turn: no earlier one may have touched it, and no later one may reset it.
     for remains in [true, false] {
         for limit in &alike {
             let capacity = limit.algorithm().capacity();
@@ -239,7 +242,8 @@ pub async fn tells_apart_what_looks_alike(harness: &impl Harness, plan: &Plan) {
     }
 }
 
-/// A request with the caller's instant is decided at it, and any other by a clock that goes on.
+/// A request with the caller's instant is decided at that instant; any other, by a clock that
+/// advances.
 ///
 /// # Panics
 ///
@@ -288,7 +292,7 @@ pub async fn decides_at_the_given_instant(harness: &impl Harness, plan: &Plan) {
     }
 }
 
-/// Decides `request` at `at`; `None` where the store does not support it, and says so.
+/// Decides `request` at `at`. Returns `None` if the store says that it does not support it.
 async fn ask(store: &impl Store, request: Request<'_>, at: Option<Timestamp>) -> Option<Verdicts> {
     let request = at_or_now(request, at);
     let supported = store.supports(&request);

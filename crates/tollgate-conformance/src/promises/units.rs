@@ -1,4 +1,4 @@
-//! Promises that a cost is as many calls of one unit.
+//! Promises that a call of cost `n` counts like `n` calls of cost 1.
 
 use crate::clock::whatever_the_clock;
 use crate::harness::Harness;
@@ -6,10 +6,10 @@ use crate::history::{Acts, costs, histories, moves, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
 
-/// More unit calls than this are not made one by one.
+/// Costs above this are not split into single calls.
 const MOST_UNITS: u64 = 30;
 
-/// One call of cost `n` leaves what `n` calls of cost 1 leave at the same instant.
+/// One call of cost `n` leaves the same as `n` calls of cost 1 at the same instant.
 ///
 /// # Panics
 ///
@@ -41,7 +41,7 @@ pub async fn a_cost_is_as_many_unit_calls(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// Taking up to `m` takes what `m` calls of cost 1, one after another, would be admitted.
+/// Taking up to `m` takes as much as would be admitted of `m` successive calls of cost 1.
 ///
 /// # Panics
 ///
@@ -76,7 +76,7 @@ pub async fn takes_what_unit_calls_would(harness: &impl Harness, plan: &Plan) {
                 .session
                 .ensure(units == expected, || format!("{units} unit calls fit"))?;
             if expected == 0 && most > 0 {
-                // Limits that count denied calls count this one as a call of one unit.
+                // Limits that count denied calls count this as one call of cost 1.
                 let denied = scene.consume(BOB, 1).await?;
                 let same = scene.session.same(&denied, &taken);
                 scene.session.ensure(same, || {

@@ -1,4 +1,4 @@
-//! Promises about waits: exact to the microsecond, however the clock behaves.
+//! Promises about waits: exact to the microsecond, even if the clock steps back.
 
 use proptest::strategy::Strategy;
 use tollgate_core::Limit;
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
 use crate::session::Outcome;
 
-/// A denied call is allowed after exactly its `retry_after`, and at every instant before it is not.
+/// A denied call is allowed after exactly its `retry_after`, and not a microsecond earlier.
 ///
 /// # Panics
 ///
@@ -25,7 +25,8 @@ pub async fn retry_after_is_exact(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// With a clock that has stepped back, waits are from its reading, and nothing more is admitted.
+/// After the clock steps back, waits count from its new reading, and no more is admitted than
+/// before.
 ///
 /// # Panics
 ///
@@ -36,7 +37,7 @@ pub async fn a_clock_that_steps_back_admits_no_more(harness: &impl Harness, plan
         async |limit, ((start, history, cost, part), back)| {
             let mut scene = Scene::open(harness, limit, start).await;
             scene.play_twins(&history).await?;
-            // What is remembered now keeps the clock from having been anywhere else since.
+            // These calls make the current instant the latest that the states remember.
             scene.consume(ALICE, 1).await?;
             scene.consume(BOB, 1).await?;
             let (late_alice, late_bob) = (scene.peek(ALICE, 0).await?, scene.peek(BOB, 0).await?);
@@ -58,7 +59,7 @@ pub async fn a_clock_that_steps_back_admits_no_more(harness: &impl Harness, plan
     );
 }
 
-/// What is consumed is remembered until exactly `reset_after`, and not after.
+/// A consumed cost is remembered until exactly `reset_after`.
 ///
 /// # Panics
 ///
@@ -91,17 +92,18 @@ pub async fn reset_after_is_exact(harness: &impl Harness, plan: &Plan) {
 
 type Denial = (Start, Vec<Step>, u64, u64);
 
-/// Returns histories, the cost of a call that may be denied, and a fraction of its wait in millionths.
+/// Returns histories, a cost that may be denied after them, and a fraction of its wait in
+/// millionths.
 fn denials(limit: &Limit, acts: Acts) -> impl Strategy<Value = Denial> + use<> {
     let costs = 1..=limit.algorithm().capacity();
     let history = histories(limit, 1, acts);
     (starts(limit), history, costs, 0..1_000_000_u64)
 }
 
-/// Spends what is left, and waits for `cost`.
+/// Uses up the limit until `cost` is denied, and checks that the wait is exact.
 async fn waits_exactly(scene: &mut Scene<'_>, cost: u64, part: u64) -> Outcome {
     let mut denied = scene.consume(ALICE, cost).await?;
-    // At most two calls of any size leave no room for a third of the same.
+    // Consume the rest, so that `cost` is denied; two rounds always suffice.
     for _ in 0..2 {
         if !denied.is_allowed() {
             break;

@@ -1,9 +1,9 @@
-//! What follows from the list of the algorithms.
+//! `algorithms!`: generates the code that lists every algorithm.
 
-/// Makes an enum of the algorithms, each of which is `Name(folder) keeps State`, and all else that
-/// there is one of for each.
+/// Generates the enum of the algorithms, and all other code that has one part per algorithm. A
+/// variant is written `Name(folder) keeps State`.
 ///
-/// The first token is a dollar sign, for the macro that this makes.
+/// The first token is a dollar sign, for the macro that this macro defines.
 macro_rules! algorithms {
     (
         $dollar:tt
@@ -72,17 +72,17 @@ macro_rules! algorithms {
             }
         )*
 
-        /// How each is written, in the order of the list.
+        /// The text syntax of each algorithm, in the order of the list.
         const SPELLINGS: &[Spelling] = &[$(Spelling::of::<$machine>()),*];
 
-        /// The script of each, in the order of the list.
+        /// The script of each algorithm, in the order of the list.
         #[cfg(feature = "wire")]
         pub(crate) const TWINS: [Twin; [$(stringify!($machine)),*].len()] =
             [$(Twin::of::<$machine>()),*];
 
         #[cfg(feature = "wire")]
         impl Algorithm {
-            /// Returns the place of this algorithm in [`TWINS`].
+            /// Returns the index of this algorithm in [`TWINS`].
             pub(crate) const fn code(&self) -> usize {
                 enum Place {
                     $($machine,)*
@@ -93,7 +93,7 @@ macro_rules! algorithms {
             }
         }
 
-        /// Calls a generic function with the machine in an [`Algorithm`].
+        /// Evaluates an expression with the machine in an [`Algorithm`].
         macro_rules! with_machine {
             ($dollar algorithm:expr, $dollar machine:ident => $dollar body:expr) => {
                 match $dollar algorithm {

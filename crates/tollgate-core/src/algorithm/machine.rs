@@ -1,43 +1,45 @@
-//! The contract of a state machine.
+//! `Machine`: the trait of the state machines that define the algorithms.
 
 use super::State;
 use crate::quota::Quota;
 use crate::time::Wait;
 
-/// What a machine remembers for one key.
+/// The state that a machine keeps for one key.
 pub(crate) trait Remembered: Default {
-    /// Returns the bytes that it has allocated beside itself.
+    /// Returns the bytes that this state has allocated on the heap.
     fn heap_bytes(&self) -> usize {
         0
     }
 }
 
-/// How the machines of the list find their states; the list implements it.
+/// Finds a machine's own state in a [`State`]; implemented by `algorithms!`.
 pub(crate) trait Listed: Sized {
-    /// What is remembered for one key; the default remembers nothing.
+    /// The state for one key; the default is a fresh one.
     type State: Remembered;
 
-    /// Returns the state in `state`, or `None` if there is none of this machine.
+    /// Returns this machine's state in `state`, or `None` if `state` is vacant or another
+    /// machine's.
     fn view(state: &State) -> Option<&Self::State>;
 
-    /// Returns the state in `state`, putting a fresh one there if there is none of this machine.
+    /// Returns this machine's state in `state`, after putting a fresh one there if `state` is
+    /// vacant or another machine's.
     fn open(state: &mut State) -> &mut Self::State;
 
-    /// Returns the state that is `kept`.
+    /// Wraps `kept` in a [`State`].
     #[cfg(feature = "wire")]
     fn keep(kept: Self::State) -> State;
 }
 
-/// What a state leaves to consume.
+/// How much of a limit is left, and how long until all of it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Status {
     /// The largest cost that would be admitted.
     pub(crate) remaining: u64,
-    /// The least wait after which the state equals a fresh one.
+    /// The shortest wait after which the state equals a fresh one.
     pub(crate) reset_after: Wait,
 }
 
-/// What a call about one limit alone comes to.
+/// The outcome of a call that checks one limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) wait: Wait,
@@ -46,22 +48,22 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
 }
 
-/// A pure state machine: the meaning of one algorithm.
+/// A pure state machine that defines one algorithm.
 ///
-/// Machines take the clock's reading as it is. Each clamps it to the last instant that its state
-/// has seen, so a clock that steps back never admits more, and adds the step to the waits, which
-/// are relative to the reading.
+/// `now` is the clock's reading, which may have stepped back. A machine never decides before the
+/// last instant recorded in the state, so such a clock never admits more. Waits are relative to the
+/// reading, so the machine adds the step to them.
 pub(crate) trait Machine: Copy + Listed {
-    /// What the algorithm is called in texts and in the names of keys.
+    /// The algorithm's name in the text of limits and in keys on a server.
     const NAME: &'static str;
 
     /// Returns the quota.
     fn quota(&self) -> Quota;
 
-    /// Returns the parameters that the meaning of a state depends on, after the name.
+    /// Returns the name, followed by the parameters that give a state its meaning.
     ///
-    /// States are kept apart by it: under another window the counters of a window algorithm start
-    /// afresh, while a log and a bucket carry theirs over.
+    /// States of different shapes are kept apart: with a new window, algorithms that count per
+    /// window or bucket start afresh, while a sliding log and GCRA keep their states.
     fn shape(&self) -> String {
         Self::NAME.to_owned()
     }
@@ -72,17 +74,17 @@ pub(crate) trait Machine: Copy + Listed {
         self.quota().amount()
     }
 
-    /// Returns the least wait after which a call of `cost` is admitted; zero admits it now.
+    /// Returns the shortest wait after which a call of `cost` is admitted; zero if that is now.
     fn wait(&self, state: &Self::State, now: u64, cost: u64) -> Wait;
 
-    /// Returns what `state` leaves to consume.
+    /// Returns how much is left at `now`, and how long until all of it is.
     fn status(&self, state: &Self::State, now: u64) -> Status;
 
-    /// Records a call of `cost`, which [`wait`](Self::wait) admitted or whose denial counts, and
-    /// returns the instant it is recorded at. A `cost` of zero changes nothing.
+    /// Records a call that [`wait`](Self::wait) admitted, or a denied one that counts, and returns
+    /// the instant at which it is recorded. `cost` is not zero.
     fn commit(&self, state: &mut Self::State, now: u64, cost: u64) -> u64;
 
-    /// Gives back `amount` recorded at `at`, as far as it is still counted.
+    /// Gives back up to `amount` of what was recorded at `at` and still counts.
     fn refund(&self, state: &mut Self::State, now: u64, at: u64, amount: u64);
 
     /// Returns whether denied calls are recorded too.
@@ -90,9 +92,10 @@ pub(crate) trait Machine: Copy + Listed {
         false
     }
 
-    /// Consumes `cost`, from 1 to the capacity, in one step: waits, records and looks.
+    /// Consumes `cost`, from 1 to the capacity, in one step: [`wait`](Self::wait),
+    /// [`commit`](Self::commit) and [`status`](Self::status).
     ///
-    /// A machine that would compute the same thing in each of the three may do it once.
+    /// A machine may override this to compute only once what the three have in common.
     #[inline(always)]
     fn consume(&self, state: &mut Self::State, now: u64, cost: u64) -> Outcome {
         let mut wait = self.wait(state, now, cost);
@@ -102,7 +105,7 @@ pub(crate) trait Machine: Copy + Listed {
             at = self.commit(state, now, cost);
         } else if self.counts_denied() {
             at = self.commit(state, now, cost);
-            // The attempt that was just counted is one more to wait for.
+            // The attempt that was just counted makes the wait longer.
             wait = self.wait(state, now, cost);
         }
         Outcome {

@@ -1,12 +1,13 @@
-//! The algorithms: what each limit remembers, and when it allows a call.
+//! The rate-limiting algorithms: what each remembers, and when it allows a call.
 //!
-//! Each algorithm is a folder that is complete in itself: its specification (`README.md`), its
-//! pure state machine (`mod.rs`), how it is written (`text.rs`), its tests (`tests.rs`), and, for
-//! servers, its script (`script.lua`) with what ties the two (`twin.rs`). A machine is integers
-//! only, reads no clock, and answers a call in two phases, so that several can be decided
-//! all-or-nothing: it says how long the call would have to wait, and only then is the call recorded.
+//! Each algorithm has a folder with its specification (`README.md`), its pure state machine
+//! (`mod.rs`), its text syntax (`text.rs`), its tests (`tests.rs`), and, for servers, its script
+//! (`script.lua`) and the code that connects script and machine (`twin.rs`). A machine uses
+//! integers only and reads no clock. It decides a call in two phases, so that several limits can be
+//! decided all-or-nothing: it returns how long the call would have to wait, and records the call
+//! afterwards.
 //!
-//! A new algorithm is a folder, and a line in the list below.
+//! To add an algorithm, add a folder, and a line to the list below.
 
 mod fixed_window;
 mod gcra;
@@ -36,9 +37,9 @@ use crate::quota::Quota;
 use crate::time::{Timestamp, Wait};
 
 algorithms! { $
-/// How a quota is counted.
+/// An algorithm with its quota and options.
 ///
-/// Written and read as `ALGORITHM:N/WINDOW[,option=value...]`, such as `gcra:10/1m,burst=3`.
+/// Its text is `ALGORITHM:N/WINDOW[,OPTION...]`, such as `gcra:10/1m,burst=3`.
 ///
 /// # Examples
 ///
@@ -54,11 +55,11 @@ algorithms! { $
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Counts calls in windows that follow each other.
+    /// Counts calls in consecutive windows.
     FixedWindow(fixed_window) keeps fixed_window::State,
     /// Spaces calls at the quota's rate after a burst: an exact token bucket.
     Gcra(gcra) keeps gcra::State,
-    /// Counts calls in the last `k + 1` of the window's `k` buckets.
+    /// Divides the window into `k` buckets, and counts calls in the last `k + 1`.
     SlidingBuckets(sliding_buckets) keeps Box<sliding_buckets::State>,
     /// Estimates the calls of the last window from two counters.
     SlidingCounter(sliding_counter) keeps sliding_counter::State,
@@ -70,13 +71,13 @@ pub enum Algorithm {
 use with_machine;
 
 impl Algorithm {
-    /// Returns the quota that is counted.
+    /// Returns the quota.
     #[must_use]
     pub fn quota(&self) -> Quota {
         with_machine!(self, machine => machine.quota())
     }
 
-    /// Returns the largest cost that can ever be allowed: the quota's amount, or a burst.
+    /// Returns the largest cost that can ever be admitted: the quota's amount, or GCRA's burst.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         with_machine!(self, machine => machine.capacity())
@@ -103,8 +104,8 @@ impl Algorithm {
         with_machine!(self, machine => commit(machine, state, now, cost))
     }
 
-    /// Consumes `cost` if that fits, for a request about this limit alone.
-    // Always inlined: a verdict that is returned through memory costs as much as reaching it.
+    /// Consumes `cost` if it fits, for a request with one check.
+    // Always inlined: returning a verdict through memory costs as much as computing it.
     #[inline(always)]
     pub(crate) fn consume(&self, state: &mut State, now: Timestamp, cost: u64) -> Verdict {
         with_machine!(self, machine => consume(machine, state, now, cost))
@@ -116,7 +117,7 @@ impl Algorithm {
         });
     }
 
-    /// Returns the parameters that the meaning of a state depends on, after the name.
+    /// Returns the name, followed by the parameters that give a state its meaning.
     pub(crate) fn shape(&self) -> String {
         with_machine!(self, machine => machine.shape())
     }
@@ -127,7 +128,8 @@ impl Algorithm {
         with_machine!(self, machine => machine.parameters())
     }
 
-    /// Returns the state that the script told, or `None` if no script tells such a state.
+    /// Decodes the state in a script's reply, or returns `None` if no script replies with such a
+    /// state.
     #[cfg(feature = "wire")]
     pub(crate) fn decode(&self, told: &[u64], asked: Asked) -> Option<State> {
         with_machine!(self, machine => machine.decode(told, asked))
@@ -165,12 +167,12 @@ fn commit<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
     Timestamp::saturating_from_micros(at)
 }
 
-/// What a request with one check comes to, without the generality of several.
+/// Decides a request with one check, without the overhead of several.
 #[inline(always)]
 fn consume<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64) -> Verdict {
     let (capacity, micros) = (machine.capacity(), now.as_micros());
     let outcome = if cost > capacity {
-        // What can never fit makes no state, unless the attempt counts.
+        // A cost above the capacity never fits, so nothing is stored, unless denied calls count.
         let at = if machine.counts_denied() {
             machine.commit(open(machine, state), micros, cost)
         } else {
@@ -196,7 +198,7 @@ fn consume<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64
     }
 }
 
-/// Takes the machine so that its type need not be named.
+/// Opens the state; the machine is passed only so that callers need not name its type.
 #[inline(always)]
 fn open<'a, M: Machine>(_machine: &M, state: &'a mut State) -> &'a mut M::State {
     M::open(state)

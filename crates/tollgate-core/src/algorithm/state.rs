@@ -1,4 +1,4 @@
-//! What limits remember.
+//! `State`: what a limit remembers for one key.
 
 use super::{Kind, Remembered};
 use crate::limit::Limit;
@@ -24,12 +24,12 @@ use crate::time::Timestamp;
 pub struct State(pub(super) Kind);
 
 impl State {
-    /// A state that remembers nothing, to borrow where there is none.
+    /// A fresh state, to borrow for a key that has none.
     pub(crate) const FRESH: &'static Self = &Self(Kind::Vacant);
 
-    /// Returns whether this state, at `now`, remembers nothing that `limit` would count.
+    /// Returns whether this state holds nothing that `limit` still counts at `now`.
     ///
-    /// Such a state may be dropped: with a clock that does not step back, no answer changes.
+    /// Such a state may be dropped: no decision changes, unless the clock steps back.
     #[must_use]
     pub fn is_fresh(&self, limit: &Limit, now: Timestamp) -> bool {
         limit.algorithm().status(self, now).reset_after.is_zero()
@@ -40,13 +40,13 @@ impl State {
         matches!(self.0, Kind::Vacant)
     }
 
-    /// Returns the bytes this state has allocated beside itself.
+    /// Returns the bytes that this state has allocated on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.0.heap_bytes()
     }
 }
 
-/// In a box, so that a table of states stays dense though some are large.
+/// Large states are boxed, so that a table of states stays dense.
 impl<T: Remembered> Remembered for Box<T> {
     fn heap_bytes(&self) -> usize {
         size_of::<T>() + (**self).heap_bytes()
@@ -58,7 +58,7 @@ pub trait States {
     /// Returns the state of the check at `index`.
     fn state(&self, index: usize) -> &State;
 
-    /// Returns the state of the check at `index`, to be changed.
+    /// Returns the state of the check at `index`, for changing it.
     fn state_mut(&mut self, index: usize) -> &mut State;
 }
 

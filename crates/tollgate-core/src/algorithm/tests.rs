@@ -1,4 +1,4 @@
-//! What all algorithms have in common, and how they are written.
+//! Tests of what all algorithms have in common, and of their text syntax.
 
 use super::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State};
 use crate::quota::Quota;
@@ -163,7 +163,7 @@ fn a_state_of_another_algorithm_is_no_state() {
     }
 }
 
-/// The receipt is of a call before a reset, so that less is counted than it would give back.
+/// The receipt is from before a reset, so less is counted than it would give back.
 #[test]
 fn a_refund_gives_back_no_more_than_is_counted() {
     let now = Timestamp::from_micros(1_000).unwrap();
@@ -201,7 +201,7 @@ fn every_attempt_counts_whoever_refused_it() {
             assert_eq!(decision.as_slice()[0].remaining(), left, "{counting}");
             assert_eq!(decision.as_slice()[0].consumed(), 0, "{counting}");
         }
-        // A peek is no attempt.
+        // A peek is not counted as an attempt.
         let mut fresh = State::default();
         let peek = Request::peek(Check::new(&counting, "k", 9)).decide_on(&mut fresh, now);
         assert!(peek.is_denied());

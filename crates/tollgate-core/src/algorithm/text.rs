@@ -1,4 +1,4 @@
-//! The text of an algorithm: `ALGORITHM:N/WINDOW[,OPTION...]`.
+//! The text syntax of algorithms: `ALGORITHM:N/WINDOW[,OPTION...]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,21 +9,21 @@ use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::text::Reader;
 
-/// An algorithm that is written as its [name](Machine::NAME), a quota and options.
+/// An algorithm whose text is its [name](Machine::NAME), a quota and options.
 pub(super) trait Written: Machine + Into<Algorithm> {
-    /// The options, and whether a number belongs to each.
+    /// The options, and whether each takes a number.
     const OPTIONS: &'static [(&'static str, bool)];
-    /// What is expected in place of another option.
+    /// What an error says was expected instead of an unknown or repeated option.
     const EXPECTED: &'static str;
 
     /// Returns the algorithm of `quota` with `options`.
     fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError>;
 
-    /// Writes the options that differ from what they are where none is given, each after a comma.
+    /// Writes the options that differ from their defaults, each after a comma.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
-/// How an algorithm is written.
+/// The text syntax of one algorithm.
 pub(super) struct Spelling {
     name: &'static str,
     options: &'static [(&'static str, bool)],
@@ -42,7 +42,7 @@ impl Spelling {
     }
 }
 
-/// The options of an algorithm, each given once at most.
+/// The options in the text of an algorithm, each at most once.
 pub(super) struct Options<'t> {
     given: Vec<(&'t str, Option<u64>)>,
     reader: Reader<'t>,
@@ -75,7 +75,7 @@ impl FromStr for Algorithm {
     /// |---|---|
     /// | `fixed-window` | `anchored`, `count-denied` |
     /// | `gcra` | `burst=NUMBER` |
-    /// | `sliding-buckets` | `buckets=NUMBER`, which it needs |
+    /// | `sliding-buckets` | `buckets=NUMBER`, required |
     /// | `sliding-counter` | none |
     /// | `sliding-log` | `count-denied` |
     fn from_str(text: &str) -> Result<Self, LimitError> {
@@ -116,7 +116,7 @@ impl Algorithm {
     }
 }
 
-/// What is expected in place of another name.
+/// What an error says was expected instead of an unknown algorithm.
 static NAMES: LazyLock<String> = LazyLock::new(|| {
     let names: Vec<_> = SPELLINGS.iter().map(|spelling| spelling.name).collect();
     match names.split_last() {

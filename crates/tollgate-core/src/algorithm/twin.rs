@@ -1,42 +1,41 @@
-//! The contract of a script: what ties each pure machine to its twin on a server.
+//! `Paired` and `Twin`: connect each pure machine to its script on a server.
 //!
-//! A `script.lua` is sections, each under a line `--@ NAME`. They are put together to whole scripts,
-//! in which every section sees what those before it have left in local variables, and, of what it
-//! was sent, `now` (microseconds), `slack` (milliseconds that a key is kept longer than needed),
-//! `key`, `cost`, `counted` (1 where denied calls count), and its parameters under the names of
+//! A `script.lua` consists of sections, each under a line `--@ NAME`, from which whole scripts are
+//! assembled. A section can use the local variables of the sections before it, and these inputs:
+//! `now` (microseconds), `slack` (milliseconds that a key is kept longer than needed), `key`,
+//! `cost`, `counted` (1 if denied calls count), and the parameters, under the names in
 //! [`Paired::PARAMETERS`].
 //!
-//! | section | what it is | also receives | must leave |
+//! | section | what it is | also receives | must leave or return |
 //! |---|---|---|---|
-//! | `read` | statements | | the state as it counts at `now`, and `raw`, what [`Paired::decode`] is told, unless `answer` leaves it |
+//! | `read` | statements | | the state as of `now`, and `raw`, the bytes for [`Paired::decode`], unless `answer` leaves them |
 //! | `fits` | an expression | | whether `cost`, which is not 0, is admitted |
 //! | `remaining` | an expression | | the largest cost that is admitted |
-//! | `answer` | statements, or none | `fits` | `raw` |
-//! | `commit` | statements | `amount`, to count, not 0 | the state on the server, with a TTL |
-//! | `locate` | statements, or none | `amount`, to give back, and `since`, when it was counted | what `refund` needs; it writes nothing, and fails where `refund` would |
-//! | `refund` | statements | as `locate` | the state on the server, with a TTL, unless nothing is given back |
-//! | `search` | functions, or none | | they are put wherever another section says `@search` |
+//! | `answer` | statements (optional) | `fits` | `raw` |
+//! | `commit` | statements | `amount`, the cost to count, not 0 | the new state on the server, with a TTL |
+//! | `locate` | statements (optional) | `amount`, the cost to give back, and `since`, when it was counted | what `refund` needs; writes nothing, and fails if `refund` would |
+//! | `refund` | statements | as `locate` | the new state on the server, with a TTL, unless nothing is given back |
+//! | `search` | functions (optional) | | inserted wherever another section says `@search` |
 //!
-//! A section may name anything else as it likes: in a request about several limits each has a scope
-//! of its own.
+//! All other local names are free: if a request has several limits, each has a scope of its own.
 
 use smallvec::SmallVec;
 
 use super::{Machine, State};
 use crate::time::MAX_EXACT;
 
-/// A script's numbers, few but for a ring of many buckets.
+/// Numbers sent to or by a script: few, except for a ring of many buckets.
 pub(crate) type Words = SmallVec<[u64; 8]>;
 
-/// The most parameters that a script may have: the places that a request about many limits holds.
+/// The most parameters that a script may have: the argument of `many.lua` has this many per limit.
 pub(crate) const MOST_PARAMETERS: usize = 4;
 
-/// What was asked of a state, which says what its script has told of it.
+/// What the script was asked, which a machine needs to decode its reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    /// The instant it was decided at.
+    /// The instant of the decision.
     pub(crate) now: u64,
-    /// The cost that it was asked to admit.
+    /// The cost of the call.
     pub(crate) cost: u64,
 }
 
@@ -46,33 +45,35 @@ pub(crate) trait Paired: Machine {
     const SCRIPT: &'static str;
     /// The names of the parameters, in the order of [`parameters`](Self::parameters).
     const PARAMETERS: &'static [&'static str];
-    /// Whether a state is a list on the server, and not a string.
+    /// Whether a state is a list on the server, instead of a string.
     const IS_LIST: bool = false;
 
     /// Returns the parameters of the script.
     fn parameters(&self) -> Words;
 
-    /// Returns the state that the script told, or `None` if no script tells such a state.
+    /// Decodes the state in a script's reply, or returns `None` if no script replies with such a
+    /// state.
     ///
-    /// It is the state as it was before the request, or as much of it as deciding depends on.
+    /// It is the state before the request (after it, for a refund), or the part of it that the
+    /// decision depends on.
     fn decode(&self, told: &[u64], asked: Asked) -> Option<State>;
 
-    /// Returns the numbers in a [shape](Machine::shape), of which `shape` is what follows the name.
+    /// Returns the numbers in a [shape](Machine::shape); `shape` is the part after the name.
     fn numbers(shape: &str) -> Option<Words> {
         shape.is_empty().then(Words::new)
     }
 
-    /// Returns the latest instant that a state has seen, or `None` if no limit writes such a state.
+    /// Returns the latest instant recorded in a state, or `None` if no limit writes such a state.
     ///
-    /// `shape` holds the [numbers](Self::numbers) in the key; `values` is the one value of a string,
+    /// `shape` holds the [numbers](Self::numbers) in the key. `values` holds the value of a string,
     /// or the first and the last element of a list.
     fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64>;
 }
 
-/// A script, and how to read what it writes.
+/// A script, and the functions that read the states it writes.
 #[derive(Debug)]
 pub(crate) struct Twin {
-    /// What the algorithm is called.
+    /// The algorithm's name.
     pub(crate) name: &'static str,
     /// The names of the parameters, in the order in which they are sent.
     pub(crate) parameters: &'static [&'static str],
@@ -98,18 +99,18 @@ impl Twin {
         }
     }
 
-    /// Returns the name in scripts.
+    /// Returns the name of the algorithm's Lua function.
     pub(crate) fn function(&self) -> String {
         self.name.replace('-', "_")
     }
 
-    /// Returns the numbers in a [shape](Machine::shape), if it is one of this algorithm.
+    /// Returns the numbers in a [shape](Machine::shape), or `None` if it is another algorithm's.
     pub(crate) fn numbers(&self, shape: &str) -> Option<Words> {
         (self.numbers)(shape.strip_prefix(self.name)?)
     }
 
-    /// Returns the lines under `--@ name`, without comments, and with those under `--@ search`
-    /// wherever they say `@search`.
+    /// Returns the code under `--@ name`, with each `@search` replaced by the code under
+    /// `--@ search`.
     pub(crate) fn section(&self, name: &str) -> String {
         let is_code = |line: &&str| !line.trim_start().starts_with("--");
         let lines = |name: &str| {
@@ -119,7 +120,7 @@ impl Twin {
         lines(name).replace("@search", &lines("search"))
     }
 
-    /// Returns the lines under `--@ name`, up to the next such line.
+    /// Returns the lines under `--@ name`, up to the next section.
     fn lines(&self, name: &str) -> &'static str {
         let heading = format!("--@ {name}\n");
         let start = self.script.find(&heading).map(|at| at + heading.len());
@@ -128,7 +129,7 @@ impl Twin {
     }
 }
 
-/// Returns the integers that `raw` holds as doubles, if it holds nothing else.
+/// Decodes `raw` as integers in doubles, or returns `None` if it is anything else.
 pub(crate) fn words(raw: &[u8]) -> Option<Words> {
     let (words, rest) = raw.as_chunks();
     if !rest.is_empty() {
@@ -137,7 +138,7 @@ pub(crate) fn words(raw: &[u8]) -> Option<Words> {
     words.iter().map(|&word| integer(word)).collect()
 }
 
-/// Returns the integer that a double holds, if it holds one from zero to 2^53 - 1.
+/// Decodes a double as an integer, or returns `None` if it is not one from zero to 2^53 - 1.
 pub(crate) fn integer(word: [u8; 8]) -> Option<u64> {
     let number = f64::from_le_bytes(word);
     #[allow(
@@ -149,7 +150,7 @@ pub(crate) fn integer(word: [u8; 8]) -> Option<u64> {
     (integer <= MAX_EXACT && double(integer) == word).then_some(integer)
 }
 
-/// Returns the double that holds an integer, at most 2^53.
+/// Encodes an integer as a double, capped at 2^53.
 pub(crate) fn double(number: u64) -> [u8; 8] {
     #[allow(
         clippy::cast_precision_loss,

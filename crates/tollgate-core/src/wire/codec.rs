@@ -1,7 +1,7 @@
-//! The one argument of a script and its one reply.
+//! Encodes the argument of a script, and decodes its reply.
 //!
-//! Both are numbers as servers hold them: little-endian IEEE doubles that hold integers below
-//! 2^53 exactly, read in one step where decimal text would have to be parsed.
+//! Numbers are little-endian IEEE doubles, the number type of Lua, which hold integers below 2^53
+//! exactly. A script unpacks them in one step, without parsing decimal text.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use crate::error::{ErrorKind, StoreError};
 use crate::request::{Check, Operation, Request};
 use crate::time::{MAX_EXACT, Timestamp};
 
-/// The most slack in milliseconds: 285 years, as long as any state lasts.
+/// The longest slack in milliseconds: 285 years, as long as any state lasts.
 const MOST_SLACK: u64 = MAX_EXACT / 1_000;
 
-/// Returns the argument of the script that decides `request` at `instant`, or by the server's clock.
+/// Returns the argument of the script for `request`; without an `instant`, the server's clock
+/// decides.
 pub(super) fn argument(
     request: &Request<'_>,
     instant: Option<Timestamp>,
@@ -81,7 +82,7 @@ fn push(text: &mut Vec<u8>, number: u64) {
     text.extend_from_slice(&double(number));
 }
 
-/// Appends a caller's instant, or what asks for the server's.
+/// Appends a caller's instant, or -1 for the server's clock.
 fn push_instant(text: &mut Vec<u8>, instant: Option<Timestamp>) {
     match instant {
         Some(instant) => push(text, instant.as_micros()),
@@ -89,12 +90,12 @@ fn push_instant(text: &mut Vec<u8>, instant: Option<Timestamp>) {
     }
 }
 
-/// Returns the decision that a script's `reply` tells.
+/// Returns the verdicts that follow from a script's `reply`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Protocol`] when the reply is none of a script to such a request, or when the
-/// machines come to another decision on the states it tells than the script did.
+/// [`ErrorKind::Protocol`] if no script gives such a reply to `request`, or if the state machines
+/// decide otherwise than the script did on the same states.
 pub(super) fn decision(
     request: &Request<'_>,
     instant: Option<Timestamp>,
@@ -106,7 +107,7 @@ pub(super) fn decision(
     }
     let mut states = told.states;
     let decision = match request.operation() {
-        // It is told what is left afterwards.
+        // The reply to a refund holds the states after it: peek at those.
         Operation::Refund(_) => {
             let checks = request.checks().iter();
             let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
@@ -132,7 +133,7 @@ fn not_understood() -> StoreError {
     )
 }
 
-/// What a script replies: whether the request was allowed, when, and each state as it was.
+/// A script's reply: whether the request was allowed, when it was decided, and the states.
 struct Reply {
     allowed: bool,
     now: Timestamp,
@@ -170,7 +171,7 @@ impl Reply {
     }
 }
 
-/// Returns the cost that the script has asked a state to admit.
+/// Returns the cost that the script evaluated `check` with.
 fn cost(request: &Request<'_>, check: &Check<'_>, allowed: bool) -> u64 {
     match request.operation() {
         Operation::Refund(_) => 0,

@@ -1,4 +1,4 @@
-//! What a client crate does for a store, and how that can fail.
+//! `Engine`: the commands that a client crate sends for a store, and how they fail.
 
 use std::error::Error;
 use std::fmt;
@@ -9,15 +9,15 @@ use super::script::Script;
 
 /// Sends commands to a server that speaks the Redis protocol.
 ///
-/// This is all that a client crate implements: it moves bytes. What they mean is decided in
-/// [`WireStore`](super::WireStore), so that two clients cannot come to differ.
+/// A client crate implements only this. [`WireStore`](super::WireStore) decides what to send and
+/// what replies mean, so stores on different clients behave the same.
 ///
 /// # Behavior
 ///
-/// - One call MUST be one exchange, and MUST NOT be sent again unless the server said that it did
-///   not execute it (`MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN`): a client's own retries after a
-///   timeout or a lost connection are to be switched off, or a call could be counted twice.
-/// - A future that is dropped MUST NOT disturb the calls of others.
+/// - A call MUST be one round trip. It MUST NOT be sent again unless the server said that it did
+///   not execute it (`MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN`). Switch off the client's own
+///   retries after a timeout or a lost connection: they could count a call twice.
+/// - Dropping a future MUST NOT disturb other calls.
 pub trait Engine: Send + Sync {
     /// Runs a script: `EVALSHA sha1 numkeys key... argument`. Its reply is one bulk string.
     ///
@@ -26,7 +26,7 @@ pub trait Engine: Send + Sync {
     /// A [`Failure`] that says whether the server may have run it.
     fn run(&self, call: &Call<'_>) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
 
-    /// Loads the script of a call, at least where the call will be sent: `SCRIPT LOAD text`.
+    /// Loads the script of a call, at least on the node that the call goes to: `SCRIPT LOAD text`.
     ///
     /// # Errors
     ///
@@ -40,20 +40,20 @@ pub trait Engine: Send + Sync {
     /// A [`Failure`] that says whether the server may have run it.
     fn forget(&self, keys: &[Vec<u8>]) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Waits for `work`, but no longer than `limit`; `None` if that was not long enough.
+    /// Waits for `work`, and returns `None` if it takes longer than `limit`.
     fn within<F>(&self, limit: Duration, work: F) -> impl Future<Output = Option<F::Output>> + Send
     where
         F: Future + Send,
         F::Output: Send;
 
-    /// Returns what this process's clock shows, for requests that are decided by it.
+    /// Returns the time by this process's clock.
     fn now(&self) -> SystemTime;
 
     /// Returns whether all keys of a call must be in one hash slot, as in a cluster.
     fn is_clustered(&self) -> bool;
 }
 
-/// A script to run, on keys, with its argument.
+/// A script with the keys and the argument to run it with.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     pub(super) script: &'static Script,
@@ -62,26 +62,26 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Returns the script, one of a few that a program has.
+    /// Returns the script; a program has only a few.
     #[must_use]
     pub fn script(&self) -> &'static Script {
         self.script
     }
 
-    /// Returns the keys, at least one, all in one hash slot where the engine is clustered.
+    /// Returns the keys: at least one, and all in one hash slot if the engine is clustered.
     #[must_use]
     pub fn keys(&self) -> &'a [Vec<u8>] {
         self.keys
     }
 
-    /// Returns the one argument: any bytes.
+    /// Returns the argument, which is binary.
     #[must_use]
     pub fn argument(&self) -> &'a [u8] {
         self.argument
     }
 }
 
-/// Shows counts and lengths: keys may be addresses, names or secrets.
+/// Shows only counts and lengths, because keys may be addresses, names or secrets.
 impl fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
@@ -94,10 +94,10 @@ impl fmt::Debug for Call<'_> {
 
 pub(super) type Source = Box<dyn Error + Send + Sync>;
 
-/// Why an exchange brought no reply that could be used.
+/// Why a command got no usable reply.
 ///
-/// A store shows no more of a line or a source than a server may be quoted with: where one of them
-/// repeats a command's arguments or its keys, the text ends before those.
+/// Servers may repeat a command's arguments or keys in an error. A store cuts the text off before
+/// those when it shows a line or a source.
 #[non_exhaustive]
 pub enum Failure {
     /// Nothing was sent, so nothing was executed.
@@ -111,22 +111,22 @@ pub enum Failure {
         /// The error of the client crate.
         source: Source,
     },
-    /// The server answered something of another type than the command's reply has.
+    /// The reply has the wrong type.
     Malformed(Source),
 }
 
 impl Failure {
-    /// Returns that nothing was sent.
+    /// Returns a [`NotSent`](Self::NotSent) failure: nothing was executed.
     pub fn not_sent(source: impl Into<Source>) -> Self {
         Self::NotSent(source.into())
     }
 
-    /// Returns that the outcome is not known.
+    /// Returns a [`Lost`](Self::Lost) failure: the command may have been executed.
     pub fn lost(source: impl Into<Source>) -> Self {
         Self::Lost(source.into())
     }
 
-    /// Returns that the server answered with the error `line`.
+    /// Returns a [`Refused`](Self::Refused) failure: the server answered with the error `line`.
     pub fn refused(line: impl Into<String>, source: impl Into<Source>) -> Self {
         Self::Refused {
             line: line.into(),
@@ -134,13 +134,13 @@ impl Failure {
         }
     }
 
-    /// Returns that the reply has the wrong type.
+    /// Returns a [`Malformed`](Self::Malformed) failure: the reply has the wrong type.
     pub fn malformed(source: impl Into<Source>) -> Self {
         Self::Malformed(source.into())
     }
 }
 
-/// Leaves out the arguments that a server has repeated.
+/// Leaves out arguments that a server repeated.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, text) = match self {

@@ -1,4 +1,4 @@
-//! What the failures of servers and connections mean, and what to do about them.
+//! Turns failures of servers and connections into errors that say what to do.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use super::engine::Failure;
 use super::redact;
 use crate::error::{ErrorKind, StoreError};
 
-/// What a command does that may have been executed.
+/// What a command does if the server executes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Effect {
-    /// It looks, or it has not been sent.
+    /// It only reads, or it was not sent.
     Nothing,
-    /// It counts, or gives back what was counted.
+    /// It counts a call, or refunds one.
     Counts,
-    /// It forgets, which may be done twice.
+    /// It deletes states, which is safe to repeat.
     Forgets,
 }
 
-/// What an error code means: the kind, and what to do.
+/// An error code or a phrase, the kind of error that it means, and what to do.
 type Meaning = (&'static str, ErrorKind, &'static str);
 
-/// The codes that servers put first in an error, or, before Redis 7.0, within the error of a
-/// script that met it.
+/// Error codes: the first word of an error. Before Redis 7.0, the error that a script ran into is
+/// nested in the script's error.
 const MEANINGS: [Meaning; 20] = [
     (
         "ASK",
@@ -124,7 +124,7 @@ const MEANINGS: [Meaning; 20] = [
     ),
 ];
 
-/// What servers say without a code of its own.
+/// Phrases of errors that have no code of their own.
 const PHRASES: [Meaning; 7] = [
     (
         "unknown command",
@@ -155,15 +155,15 @@ const PHRASES: [Meaning; 7] = [
 ];
 const MAY_NOT: &str = "the server's user may not do this: grant the commands and keys that the \
                        documentation lists";
-/// How a server before Redis 7.0 begins the error of a script, in which the one that it met is last.
+/// How a script's error begins before Redis 7.0; it ends with the error that the script ran into.
 const SCRIPT_ERROR: &str = "ERR Error running script";
 
-/// Returns whether the server does not know the script, and so did not run it.
+/// Returns whether the failure is `NOSCRIPT`: the server does not have the script, and ran nothing.
 pub(super) fn is_unknown_script(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { line, .. } if code(line) == "NOSCRIPT")
 }
 
-/// Returns what to tell a caller of `failure`.
+/// Returns the error that a caller gets for `failure`.
 pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     match redact::failure(failure, &[]) {
         Failure::NotSent(source) => StoreError::new(
@@ -184,7 +184,7 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     }
 }
 
-/// Returns what to tell a caller whose call has run into its deadline.
+/// Returns the error of a call that missed its deadline.
 pub(super) fn too_late(deadline: Duration, effect: Effect) -> StoreError {
     lost(&format!("no answer within {deadline:?}"), effect)
 }
@@ -213,14 +213,14 @@ fn refused(line: &str) -> StoreError {
     StoreError::new(kind, format!("{advice} ({line})"))
 }
 
-/// Returns what an error comes down to, if that is known.
+/// Returns the meaning of an error, if it is known.
 fn meaning_of(line: &str) -> Option<Meaning> {
     let by_code = |text: &str| {
         let code = code(text);
         MEANINGS.iter().find(|(word, ..)| *word == code).copied()
     };
-    // Only the server's own words: others, such as those after an unknown command, may hold what a
-    // caller chose.
+    // Look for codes only where the server writes them: the rest, such as the arguments of an
+    // unknown command, may hold text from a caller.
     let met = line
         .strip_prefix(SCRIPT_ERROR)
         .and_then(|rest| rest.rsplit_once(": "))

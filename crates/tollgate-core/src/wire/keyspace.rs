@@ -1,4 +1,4 @@
-//! The text of keys.
+//! `Keyspace`: the names of keys on the server.
 
 use std::hash::Hasher;
 
@@ -8,19 +8,19 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
 use crate::request::Check;
 
-/// The version of the states, which a release that encodes them otherwise counts up.
+/// The version of the state encoding; a release that changes the encoding increments it.
 pub(super) const VERSION: &str = "v1";
-/// Marks the states that were written at a caller's instants: one key never has two clocks.
+/// Marks states written at callers' instants, so that no key mixes two clocks.
 pub(super) const CALLER: &str = "-caller";
-/// Marks the counters of stores that run no scripts.
+/// Marks the counters of scriptless stores.
 pub(super) const PLAIN: &str = "-plain";
 
 /// Names the keys of one store.
 ///
-/// `PREFIX:LIMIT:SHAPE:VERSION:{PARTITION}` and, where the key has another part, `:REST`. The
-/// shape is the algorithm and what its states depend on. What a user chose is escaped, so that no
-/// two keys meet and only the library's braces make a hash tag. A part of more than
-/// [`LONGEST_PART`] bytes is written as its SHA-256, so that no caller can make long keys.
+/// A key is `PREFIX:LIMIT:SHAPE:VERSION:{PARTITION}`, followed by `:REST` if it has a rest. The
+/// shape is the algorithm and the parameters that its states depend on. User text is escaped, so
+/// that no two keys collide and only the library's braces form a hash tag. A part longer than
+/// [`LONGEST_PART`] bytes is replaced with its SHA-256, so that callers cannot create long keys.
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     prefix: String,
@@ -35,19 +35,19 @@ impl Keyspace {
         }
     }
 
-    /// Returns the keys of `checks`, of states written at a caller's instants or the server's.
+    /// Returns the keys of `checks`, for states written at callers' instants if `caller`.
     pub(super) fn of(&self, checks: &[Check<'_>], caller: bool) -> Vec<Vec<u8>> {
         let variant = if caller { CALLER } else { "" };
         let keys = checks.iter().map(|check| self.key(check, variant));
         keys.collect()
     }
 
-    /// Returns both keys of `check`, whose states are of the server's clock and of callers'.
+    /// Returns both keys of `check`: for the server's clock, and for callers' clocks.
     pub(super) fn both(&self, check: &Check<'_>) -> [Vec<u8>; 2] {
         ["", CALLER].map(|variant| self.key(check, variant))
     }
 
-    /// Returns the key of a counter without scripts, told from others by `variant`.
+    /// Returns the key of a scriptless counter; `variant` tells the counters of a limit apart.
     pub(super) fn plain(&self, check: &Check<'_>, variant: &str) -> Vec<u8> {
         self.key(check, &format!("{PLAIN}{variant}"))
     }
@@ -65,7 +65,7 @@ impl Keyspace {
         text.extend_from_slice(variant.as_bytes());
         text.extend_from_slice(b":{");
         if key.partition().is_empty() {
-            // Empty braces would be no hash tag; nothing is escaped to this.
+            // `{}` would not be a hash tag, and escaping never produces a lone `%`.
             text.push(b'%');
         } else {
             self.push(&mut text, key.partition());
@@ -80,8 +80,8 @@ impl Keyspace {
 
     /// Appends a part of a key, hashed or escaped.
     ///
-    /// Each form begins otherwise: a keyed hash with `#` and a digit, a SHA-256 with `##`, and no
-    /// escaped text holds a `#`.
+    /// The forms never collide: a keyed hash is `#` and hexadecimal digits, a SHA-256 begins with
+    /// `##`, and escaped text contains no `#`.
     fn push(&self, text: &mut Vec<u8>, part: &[u8]) {
         match &self.hashing {
             Some(hashing) if !hashing.only_long || part.len() > LONG_PART => {
@@ -103,7 +103,7 @@ impl Keyspace {
     }
 }
 
-/// Appends `part` with every byte that means something in a key, or cannot be seen, as `%XX`.
+/// Appends `part`, with `#`, `%`, `:`, braces, spaces and control characters as `%xx`.
 fn escape(text: &mut Vec<u8>, part: &[u8]) {
     for &byte in part {
         if byte <= b' ' || matches!(byte, b'#' | b'%' | b':' | b'{' | b'}' | 0x7f) {

@@ -1,10 +1,12 @@
-//! What every store on a Redis-speaking server shares: key text, scripts, encoding and decoding.
+//! The store on servers that speak the Redis protocol, without I/O: keys, scripts, encoding,
+//! errors.
 //!
-//! No I/O: a client crate implements [`Engine`], which moves bytes, and [`WireStore`] is the store.
-//! The algorithms run on the server as `script.lua`, the twin beside each pure machine. A script
-//! reads the state, says whether the call fits and records it; it answers with the state as it
-//! was, and the pure machine says what that means. So the server, which is one thread for all
-//! callers, computes no waits, and two answers to one state cannot differ.
+//! A client crate implements [`Engine`], which sends commands, and [`WireStore`] does the rest.
+//! Each algorithm runs on the server as `script.lua`, the twin of its state machine. The script
+//! reads the state, decides whether the call fits, and records it. It replies with the state from
+//! before the call, and the state machine derives the verdict from that. So Redis, which runs all
+//! scripts on one thread, computes no waits, and all stores give the same verdict on the same
+//! state.
 
 mod admin;
 mod codec;

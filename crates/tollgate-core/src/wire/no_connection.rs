@@ -1,4 +1,4 @@
-//! Why there is no connection, and what to do about it.
+//! `NoConnection`: why connecting failed, and what to do about it.
 
 use super::engine::Source;
 use super::redact;
@@ -6,34 +6,35 @@ use crate::error::{ErrorKind, StoreError};
 
 /// Why a client crate could not connect to a server.
 ///
-/// What will not heal by itself is [`ErrorKind::Misconfigured`], the rest is
+/// Causes that do not go away by themselves are [`ErrorKind::Misconfigured`], the others
 /// [`ErrorKind::Unavailable`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum NoConnection {
-    /// The server refused a certificate, or what this client says over TLS.
+    /// The TLS handshake failed: the server wants a client certificate, say, or the port is not for
+    /// TLS.
     AlertedTls,
     /// The server asks for a password, and got none.
     MissingPassword,
-    /// No Sentinel let this client in.
+    /// No Sentinel accepted this client.
     NoSentinel,
-    /// The user may not do what connecting takes.
+    /// The user may not run a command that connecting needs.
     NotPermitted,
-    /// The server said nothing, or hung up.
+    /// The server did not answer the first command, or closed the connection.
     NotGreeted,
-    /// The server is not there, or something else went wrong.
+    /// The server cannot be reached, or something else went wrong.
     Unreachable,
-    /// The settings are none to connect with.
+    /// The settings are not valid.
     UnusableSettings,
-    /// The server's certificate is refused.
+    /// This client does not trust the server's certificate.
     UntrustedCertificate,
     /// The server refused the user or password.
     WrongPassword,
 }
 
 impl NoConnection {
-    /// Returns what `text`, a client crate's error, comes down to: what the server said, or the
-    /// first of `words`, which are the client crate's own, that stands in it.
+    /// Returns the cause that `text`, a client crate's error, names: by an error code of the
+    /// server, or else by the first of `words`, phrases of the client crate, that it contains.
     ///
     /// # Examples
     ///
@@ -58,7 +59,7 @@ impl NoConnection {
             .map(|(_, told)| *told)
     }
 
-    /// Returns what to tell the caller, with the client crate's error as the source.
+    /// Returns the error for the caller, with the client crate's error as its source.
     pub fn error(self, source: impl Into<Source>) -> StoreError {
         use ErrorKind::{Misconfigured, Unavailable};
         let (kind, advice) = match self {
@@ -81,8 +82,7 @@ impl NoConnection {
                 "the server's user may not do what connecting takes: grant it the commands that \
                  the documentation lists",
             ),
-            // A server that waits for the one kind of greeting, and was sent the other, says
-            // nothing or hangs up.
+            // A TLS port that gets plain text stays silent or hangs up, and so does the reverse.
             Self::NotGreeted => (
                 Unavailable,
                 "the server did not greet back: is it well, and does it speak TLS if, and only \
@@ -106,7 +106,7 @@ impl NoConnection {
                 "the server refused the user or password: connect with the right ones",
             ),
         };
-        // A server that does not know `HELLO` or `AUTH` repeats the password.
+        // A server that does not know `HELLO` or `AUTH` repeats the password in its error.
         StoreError::new(kind, advice).with_source(redact::source(source.into(), &[]))
     }
 }

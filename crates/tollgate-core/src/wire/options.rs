@@ -1,20 +1,19 @@
-//! How a store on a server names its keys, tells the time, and how long it waits.
+//! `Options` of a store on a server: key names, clock and deadline.
 
 use std::time::Duration;
 
 use crate::error::{ErrorKind, StoreError};
 
 const LONGEST_PREFIX: usize = 64;
-/// A part of a key that is longer than this is long.
+/// [`Options::with_hashed_long_keys`] hashes parts of keys longer than this, in bytes.
 pub(super) const LONG_PART: usize = 64;
-/// A part of a key that is longer than this is hashed whatever the options say.
+/// Parts of keys longer than this, in bytes, are always hashed.
 pub(super) const LONGEST_PART: usize = 200;
 
-/// How a store on a server names its keys, tells the time, and how long it waits.
+/// Options of a store on a server: key names, clock and deadline.
 ///
-/// A part of a key (partition or rest) of more than 200 bytes is written as `##` and its SHA-256 in
-/// 64 hexadecimal digits, so that no key on the server is longer than 1,500 bytes, however long a
-/// caller's keys are.
+/// A part of a key (partition or rest) longer than 200 bytes is replaced with `##` and its SHA-256
+/// in 64 hexadecimal digits, so no key on the server is longer than 1,500 bytes.
 ///
 /// # Examples
 ///
@@ -37,29 +36,30 @@ pub struct Options {
     pub(super) hashing: Option<Hashing>,
 }
 
-/// Which parts of keys are replaced by a keyed hash.
+/// Which parts of keys are replaced with a keyed hash.
 #[derive(Clone, Eq, PartialEq)]
 pub(super) struct Hashing {
     pub(super) secret: [u8; 16],
     pub(super) only_long: bool,
 }
 
-/// Whose clock decides a request that names no instant of its own.
+/// The clock that decides a request without an instant of its own.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Clock {
-    /// The server's, read once by each script: one clock for all callers.
+    /// The server's clock, read once by each script: one clock for all callers.
     #[default]
     Server,
-    /// This process's, for servers that refuse `TIME` in scripts.
+    /// This process's clock, for servers that refuse `TIME` in scripts.
     ///
-    /// With callers whose clocks differ by up to `e`, what holds is the quota per `T - 2e`.
+    /// If callers' clocks are up to `e` off, the quota holds per `T - 2e` instead of per window
+    /// `T`.
     Caller,
 }
 
 impl Options {
-    /// Returns the defaults: prefix `tollgate`, the server's clock, a deadline of 500 ms, ten
-    /// minutes of slack for a caller's clock, and keys in clear up to 200 bytes a part.
+    /// Returns the default options: prefix `tollgate`, the server's clock, a deadline of 500 ms, a
+    /// caller slack of ten minutes, and no hashing of key parts up to 200 bytes.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Options {
         }
     }
 
-    /// Sets what every key begins with, so that several uses of one server keep apart.
+    /// Sets the prefix of every key, so that several programs can share a server.
     ///
     /// # Errors
     ///
@@ -91,36 +91,35 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets whose clock decides.
+    /// Sets which clock decides: the server's or this process's.
     #[must_use]
     pub const fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Sets how long a decision may take, with everything that belongs to it.
+    /// Sets how long a decision may take, including loading scripts and following redirections.
     #[must_use]
     pub const fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Sets how much longer than it is needed a state is kept that was written at a caller's
-    /// instant, rounded up to milliseconds.
+    /// Sets the extra TTL of states written at a caller's instant, rounded up to milliseconds.
     ///
-    /// The server forgets by its own clock. A caller's clock that falls further behind it than
-    /// this, such as that of a replay that takes longer than what it replays, finds states gone
-    /// that still count, and is then allowed too much.
+    /// Redis expires keys by its own clock. If the caller's clock lags it by more than `slack` (in
+    /// a replay slower than real time, say), a key can expire while it still counts, and the
+    /// limiter admits more than the quota.
     #[must_use]
     pub const fn with_caller_slack(mut self, slack: Duration) -> Self {
         self.caller_slack = slack;
         self
     }
 
-    /// Replaces both parts of every key by a hash keyed with `secret`: 128 bits of SipHash-2-4.
+    /// Replaces both parts of every key with a 128-bit SipHash-2-4, keyed with `secret`.
     ///
-    /// For addresses, names and tokens that must not be read off the server, where a plain hash
-    /// could be reversed by trying. All processes must use the same secret.
+    /// Use this for addresses, names and tokens that nobody should read off the server. A plain
+    /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
     #[must_use]
     pub const fn with_hashed_keys(mut self, secret: [u8; 16]) -> Self {
         self.hashing = Some(Hashing {
@@ -130,8 +129,8 @@ impl Options {
         self
     }
 
-    /// Replaces parts of keys longer than 64 bytes by a keyed hash, as
-    /// [`with_hashed_keys`](Self::with_hashed_keys) does for all.
+    /// Replaces parts of keys longer than 64 bytes with a keyed hash, as
+    /// [`with_hashed_keys`](Self::with_hashed_keys) does for all parts.
     #[must_use]
     pub const fn with_hashed_long_keys(mut self, secret: [u8; 16]) -> Self {
         self.hashing = Some(Hashing {
@@ -141,13 +140,13 @@ impl Options {
         self
     }
 
-    /// Returns what every key begins with.
+    /// Returns the prefix of every key.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Returns whose clock decides.
+    /// Returns the clock that decides.
     #[must_use]
     pub const fn clock(&self) -> Clock {
         self.clock

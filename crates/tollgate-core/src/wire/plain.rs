@@ -1,4 +1,4 @@
-//! A store that runs no scripts: one transaction of plain commands for each decision.
+//! `PlainStore`: a store without scripts, which sends one transaction per decision.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -20,10 +20,9 @@ use crate::request::{Check, Checks, Operation, Request};
 use crate::store::Store;
 use crate::time::{MAX_EXACT, Timestamp};
 
-/// How often a decision is tried again whose window was over before it arrived.
+/// The most times that a call is sent if its window keeps ending before it arrives.
 const ATTEMPTS: usize = 20;
-/// One part in so many is how far two clocks may drift apart: NTP slews a clock by up to 500 parts
-/// in a million, and here there are two.
+/// How far two clocks may drift apart: 1 part in this many. NTP slews each by up to 500 ppm.
 const DRIFT_PARTS: u64 = 1_000;
 
 /// A command: its name and its arguments.
@@ -42,7 +41,8 @@ impl Command {
     }
 }
 
-/// Shows the name and how many arguments there are: keys may be addresses, names or secrets.
+/// Shows only the name and the number of arguments, because keys may be addresses, names or
+/// secrets.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.0.first().map(|name| String::from_utf8_lossy(name));
@@ -53,12 +53,12 @@ impl fmt::Debug for Command {
     }
 }
 
-/// An [`Engine`] that can also send several commands to be executed together.
+/// An [`Engine`] that can also run transactions.
 pub trait Transact: Engine {
-    /// Sends `commands`, which name one key, as one block from `MULTI` to `EXEC`, in one exchange.
+    /// Runs `commands`, which use one key, between `MULTI` and `EXEC`, in one round trip.
     ///
-    /// Returns the numbers in each command's reply: none, one or several, each a number or nil. A
-    /// number may be written in digits, as in the reply of `TIME`.
+    /// Returns the numbers in each command's reply, with `None` for nil. A number may arrive as
+    /// decimal text, as in the reply to `TIME`.
     ///
     /// # Errors
     ///
@@ -68,43 +68,45 @@ pub trait Transact: Engine {
         commands: &[Command],
     ) -> impl Future<Output = Result<Vec<Vec<Option<i64>>>, Failure>> + Send;
 
-    /// Returns the microseconds since any fixed instant, by a clock that never steps.
+    /// Returns the microseconds since some fixed instant, by a monotonic clock.
     fn monotonic_us(&self) -> u64;
 }
 
-/// A [`Store`] for servers on which scripts may not run: fixed windows, one at a time, by the
-/// server's clock.
+/// A [`Store`] for servers that do not allow scripts: fixed windows only, one limit per request, by
+/// the server's clock.
 ///
-/// Its counters are its own: it shares none with a [`WireStore`](super::WireStore) on the same
-/// server. It needs Redis 7.0, whose `PEXPIRE` and `PEXPIREAT` can leave alone what already
-/// expires.
+/// It shares no counters with a [`WireStore`](super::WireStore) on the same server. It needs Redis
+/// 7.0, for `PEXPIRETIME` and for the `NX` option of `PEXPIRE` and `PEXPIREAT`.
 ///
-/// An aligned window is exact while the server's clock does not step. The client computes a lower
-/// bound of the server's time from the last reply, names the counter of the window that holds it,
-/// and reads the server's clock in the same transaction; a call that arrived after the end of that
-/// window is sent again to the next. The bound allows for clocks that drift apart by up to 1,000
-/// ppm, so a client that was quiet may need two transactions for a call early in a window.
-/// A counter belongs to its amount: a limit whose amount is changed starts afresh.
-/// An anchored window begins with the millisecond after its first call, which is what servers can
-/// expire by, and cannot be refunded.
+/// Aligned windows are exact as long as the server's clock does not step. Each window has a counter
+/// of its own, so the client must choose the window before it knows the time: it takes a lower
+/// bound of the server's time from the last reply. The transaction also reads the server's clock;
+/// if the chosen window was over, the call is sent again, for the next one. The bound allows for
+/// clocks that drift apart by up to 1,000 ppm, so after the client was idle, a call early in a
+/// window may take two transactions.
 ///
-/// Its own methods do what those of [`Store`] do, without a box around each future: for stores
-/// that are made of this one, and put a box around theirs.
+/// Changing a limit's amount starts new counters, unless the limit counts denied calls.
+///
+/// An anchored window starts with the millisecond after its first call, because Redis expires keys
+/// by the millisecond. It cannot be refunded.
+///
+/// The inherent methods do what the methods of [`Store`] do, but do not box their futures: a store
+/// that wraps this one calls them, and boxes once.
 #[derive(Debug)]
 pub struct PlainStore<E> {
     engine: E,
     options: Options,
     keyspace: Keyspace,
-    /// Both values belong together, so they are read and written under one lock.
+    /// One lock, because both readings belong together.
     last: Mutex<Reading>,
 }
 
-/// What both clocks showed when a reply came, in microseconds; zero before the first reply.
+/// Both clocks at the last reply, in microseconds; 0 before the first reply.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
     /// The server's clock when it ran the transaction.
     server: u64,
-    /// The engine's monotonic clock when the reply was there.
+    /// The engine's monotonic clock when the reply arrived.
     local: u64,
 }
 
@@ -112,7 +114,7 @@ impl Reading {
     /// Returns a lower bound of the server's time when the engine's clock shows `local`.
     fn earliest(self, local: u64) -> u64 {
         let elapsed = local.saturating_sub(self.local);
-        // The engine's clock shows whole microseconds, so up to one of them has not passed yet.
+        // Clocks read in whole microseconds, so `elapsed` may be up to one too long.
         let margin = elapsed / DRIFT_PARTS + 1;
         self.server.saturating_add(elapsed.saturating_sub(margin))
     }
@@ -125,7 +127,7 @@ struct Plain<'a> {
     step: Step,
 }
 
-/// What is done to a counter.
+/// What to do to a counter.
 #[derive(Clone, Copy)]
 enum Step {
     Add(u64),
@@ -134,13 +136,12 @@ enum Step {
 }
 
 impl<E: Transact> PlainStore<E> {
-    /// Returns a store that is to serve `limits`, through `engine`.
+    /// Returns a store for `limits` that sends its commands through `engine`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] when plain commands cannot serve one of `limits`; it names all
-    /// of those, and says why. [`ErrorKind::Misconfigured`] when `options` ask for
-    /// [`Clock::Caller`].
+    /// [`ErrorKind::Unsupported`] if plain commands cannot serve some of `limits`; the message
+    /// names each with the reason. [`ErrorKind::Misconfigured`] if `options` set [`Clock::Caller`].
     pub fn new(engine: E, options: Options, limits: &[Limit]) -> Result<Self, StoreError> {
         if options.clock == Clock::Caller {
             return Err(StoreError::new(
@@ -167,16 +168,16 @@ impl<E: Transact> PlainStore<E> {
         })
     }
 
-    /// Returns what the commands are sent through.
+    /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.engine
     }
 
-    /// Does what `plain` says, again where the window was over before the call arrived; `None` if
-    /// that is so again and again.
+    /// Runs `plain`, and runs it again if its window was over before it arrived; returns `None`
+    /// after [`ATTEMPTS`] tries.
     ///
-    /// Where the server's clock is still before the window, because it has stepped back, the call
-    /// stays counted there, as a machine counts on at the last instant it has seen.
+    /// If the server's clock stepped back to before the window, the call stays counted in the
+    /// window: a state machine, too, counts at the latest instant that it has seen.
     async fn run(&self, plain: &Plain<'_>) -> Result<Option<Answer>, Failure> {
         for _ in 0..ATTEMPTS {
             let (window, step) = self.aim(plain);
@@ -187,16 +188,16 @@ impl<E: Transact> PlainStore<E> {
             if window >= plain.plan.window(told.now) {
                 return Ok(Some(Answer { window, told }));
             }
-            // What was counted in a window that is over, or given back there, counts nowhere.
+            // The window is over, so what was counted or refunded in it has no effect.
         }
         Ok(None)
     }
 
-    /// Returns the window that the server is taken to be in, and what to do there.
+    /// Returns the window to use, from a lower bound of the server's time, and what to do there.
     fn aim(&self, plain: &Plain<'_>) -> (Option<u64>, Step) {
         let window = plain.plan.window(self.server_time());
         match plain.step {
-            // What was counted in a window that is over is not given back.
+            // There is nothing to refund in a window that is over.
             Step::GiveBack { at, .. } if plain.plan.window(at) < window => (window, Step::Look),
             Step::GiveBack { at, .. } => (plain.plan.window(at), plain.step),
             step => (window, step),
@@ -209,7 +210,7 @@ impl<E: Transact> PlainStore<E> {
         last.earliest(self.engine.monotonic_us())
     }
 
-    /// Does one transaction.
+    /// Runs one transaction.
     async fn ask(
         &self,
         plan: &Plan,
@@ -240,7 +241,7 @@ impl<E: Transact> PlainStore<E> {
     }
 }
 
-/// What a server has told, and of which window.
+/// A server's reply, and the window it is about.
 struct Answer {
     window: Option<u64>,
     told: Told,
@@ -248,7 +249,7 @@ struct Answer {
 
 /// Returns the command that reads a counter, and may change it.
 fn bitfield(key: &[u8], change: Option<[Vec<u8>; 6]>) -> Command {
-    // What only reads is answered by a server that may not be written to, too.
+    // `BITFIELD_RO` also works on servers that refuse writes.
     let name = if change.is_some() {
         "BITFIELD"
     } else {
@@ -278,7 +279,8 @@ fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
 
 fn plan(limit: &Limit) -> Result<Plan, &'static str> {
     match limit.algorithm() {
-        // The machine counts denied calls up to the largest amount, and gives back from there.
+        // The state machine counts denied calls up to `MAX_EXACT`, and a refund subtracts from
+        // there.
         algorithm if algorithm.counts_denied() && algorithm.capacity() > MAX_EXACT / 2 => {
             Err("so large an amount is not exact once as much was denied and some given back")
         }
@@ -296,7 +298,7 @@ fn unsupported(what: &str) -> StoreError {
     )
 }
 
-/// Returns what of `request` is to be done by plain commands.
+/// Returns how plain commands decide `request`, or why they cannot.
 fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
     let &[check] = request.checks() else {
         return Err("several limits are all-or-nothing only in a script");
@@ -326,11 +328,11 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
 }
 
 impl<E: Transact> PlainStore<E> {
-    /// Decides as [`Store::decide`] does.
+    /// Decides `request`, like [`Store::decide`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Store::decide`].
     pub async fn decide(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         let plain = plain(request).map_err(unsupported)?;
@@ -356,11 +358,11 @@ impl<E: Transact> PlainStore<E> {
         })
     }
 
-    /// Forgets as [`Store::reset`] does.
+    /// Deletes the counters of `checks`, like [`Store::reset`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Store::reset`].
     pub async fn reset(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         for check in checks {
             let Ok(plan) = plan(check.limit()) else {
@@ -370,7 +372,7 @@ impl<E: Transact> PlainStore<E> {
                 let window = plan.window(self.server_time());
                 let key = self.keyspace.plain(check, &plan.variant(window));
                 let now = self.ask(&plan, Step::Look, &key, window).await?.now;
-                // The window that the server is in, and the next, which may begin meanwhile.
+                // The current window, and the next, which may begin before the keys are deleted.
                 let windows = [plan.window(now), plan.window(now).map(|window| window + 1)];
                 let keys = windows.map(|window| self.keyspace.plain(check, &plan.variant(window)));
                 let forgotten = self.engine.forget(&keys).await;
@@ -382,7 +384,7 @@ impl<E: Transact> PlainStore<E> {
         Ok(())
     }
 
-    /// Returns what [`Store::supports`] does.
+    /// Returns whether this store can decide `request`, like [`Store::supports`].
     pub fn supports(&self, request: &Request<'_>) -> bool {
         plain(request).is_ok()
     }
@@ -404,8 +406,8 @@ impl<E: Transact> Store for PlainStore<E> {
     }
 }
 
-/// Returns the decision that the machine comes to on what the server has told, unless the server
-/// has counted otherwise.
+/// Returns the verdicts that the state machine derives from the reply, or `None` if the server
+/// counted otherwise.
 fn decision(request: &Request<'_>, plain: &Plain<'_>, answer: &Answer) -> Option<Verdicts> {
     let (mut state, now) = plain.plan.state(answer.window, answer.told)?;
     let decision = request.decide_on(&mut state, Timestamp::from_micros(now).ok()?);

@@ -1,4 +1,4 @@
-//! Keeps keys out of the texts of errors: a key may be an address, a name or a secret.
+//! Keeps keys out of error messages: a key may be an address, a name or a secret.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -6,10 +6,10 @@ use std::fmt;
 
 use super::engine::{Failure, Source};
 
-/// What servers write before they repeat the arguments of a command that they do not know.
+/// What servers write before they repeat the arguments of an unknown command.
 const ARGUMENTS: &str = ", with args beginning with";
 
-/// Returns `failure` without the arguments and the `keys` that a server has repeated.
+/// Returns `failure` without the arguments and the `keys` that a server repeated.
 pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
     match failure {
         Failure::NotSent(error) => Failure::NotSent(source(error, keys)),
@@ -25,8 +25,8 @@ pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
     }
 }
 
-/// Returns `error` as it is if it shows neither arguments nor `keys`, and otherwise an error of its
-/// text without them.
+/// Returns `error` if it shows neither arguments nor `keys`, or else an error with the shortened
+/// text.
 pub(super) fn source(error: Source, keys: &[Vec<u8>]) -> Source {
     let mut chain: Option<&dyn Error> = Some(&*error);
     while let Some(link) = chain {
@@ -40,12 +40,12 @@ pub(super) fn source(error: Source, keys: &[Vec<u8>]) -> Source {
     error
 }
 
-/// Returns `text` up to the arguments or the first of `keys` that it repeats.
+/// Returns `text` up to the first arguments or `keys` that it repeats.
 pub(super) fn text<'a>(text: &'a str, keys: &[Vec<u8>]) -> Cow<'a, str> {
     let arguments = text.find(ARGUMENTS).map(|at| (at, ""));
     let keys = keys.iter().filter_map(|key| {
-        // What the library wrote of a key, up to the brace before the part that a user chose: a
-        // server that shortens or escapes a key still repeats this.
+        // Look for the key up to the brace before the user's part: a server that shortens or
+        // escapes a key still repeats that much.
         let brace = key.iter().position(|&byte| byte == b'{')?;
         let head = str::from_utf8(&key[..=brace]).ok()?;
         Some((text.find(head)?, "..."))
@@ -56,7 +56,7 @@ pub(super) fn text<'a>(text: &'a str, keys: &[Vec<u8>]) -> Cow<'a, str> {
     }
 }
 
-/// The text of a client crate's error, without what must not be shown.
+/// The text of a client crate's error, without arguments and keys.
 struct Redacted(String);
 
 impl fmt::Display for Redacted {
@@ -92,7 +92,7 @@ mod tests {
                 "NOPERM no permissions to access the '...",
             ),
             (
-                // As a server repeats no more than so many bytes.
+                // A server may cut a long key off.
                 "ERR undeclared key tollgate:login:gcra:v1:{203.0.1",
                 "ERR undeclared key ...",
             ),

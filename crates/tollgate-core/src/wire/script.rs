@@ -1,4 +1,4 @@
-//! The scripts that servers run, assembled once and known by their SHA-1.
+//! `Script`: a Lua script for one kind of request, and its SHA-1.
 
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -6,21 +6,21 @@ use std::sync::OnceLock;
 use crate::algorithm::{TWINS, Twin};
 use crate::request::{Operation, Request};
 
-/// What a request about few limits runs: one straight line, all of its numbers in local variables.
+/// The script for up to [`MOST_OF_FEW`] limits: no loop, and all numbers in local variables.
 const FEW: &str = include_str!("few.lua");
-/// What each limit but the first is in it.
+/// The part of [`FEW`] for each limit after the first.
 const SCOPE: &str = include_str!("scope.lua");
-/// What records a call of one limit in it.
+/// The part of [`FEW`] that records a call for one limit.
 const RECORD: &str = include_str!("record.lua");
-/// What a request about many limits runs, or one that takes or gives back.
+/// The script for more limits, and for refunds and [`Operation::TakeUpTo`].
 const MANY: &str = include_str!("many.lua");
-/// What one algorithm is in a script about many limits.
+/// The function of one algorithm in [`MANY`].
 const MACHINE: &str = include_str!("machine.lua");
 
-/// The most limits that a script of their own is assembled for.
+/// The most limits that [`FEW`] decides.
 const MOST_OF_FEW: u32 = 4;
 
-/// What scripts use of Lua and the server, by the names that they use.
+/// The functions of Lua and Redis that scripts call, with their local names.
 const NAMES: [(&str, &str); 12] = [
     ("call", "redis.call"),
     ("ceil", "math.ceil"),
@@ -36,7 +36,7 @@ const NAMES: [(&str, &str); 12] = [
     ("unpack", "struct.unpack"),
 ];
 
-/// A script, and the name it is called by.
+/// A Lua script and its SHA-1.
 #[derive(Debug)]
 pub struct Script {
     text: String,
@@ -49,13 +49,13 @@ impl Script {
         Self { text, sha1 }
     }
 
-    /// Returns the text, to be loaded.
+    /// Returns the text, for `SCRIPT LOAD`.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the SHA-1 of the text in lower-case hexadecimal, to be called by.
+    /// Returns the SHA-1 of the text in lower-case hexadecimal, for `EVALSHA`.
     #[must_use]
     pub fn sha1(&self) -> &str {
         &self.sha1
@@ -63,8 +63,9 @@ impl Script {
 
     /// Returns the script that decides `request`.
     ///
-    /// There is one for each sequence of few algorithms, to consume and to peek, and one for each
-    /// set of algorithms: as many as a program has kinds of requests, however many limits it has.
+    /// Limits with the same algorithms share a script, whatever their parameters. There is one
+    /// script for each sequence of up to four algorithms, to consume, one to peek, and one for each
+    /// set of algorithms, for all other requests.
     pub(super) fn of(request: &Request<'_>) -> &'static Self {
         const SEQUENCES: usize = (TWINS.len() + 1).pow(MOST_OF_FEW);
         const SETS: usize = 1 << TWINS.len();
@@ -93,12 +94,12 @@ impl Script {
     }
 }
 
-/// Which of the two forms of a script decides a request, which says what its argument holds.
+/// The form of a request's script, which also determines the layout of the argument.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// Straight: looks at few limits, and then commits or not.
+    /// No loop: reads up to [`MOST_OF_FEW`] limits, and records the call if `commits`.
     Few { commits: bool },
-    /// A loop over any limits, for any operation.
+    /// A loop over any number of limits, for any operation.
     Many,
 }
 
@@ -113,9 +114,9 @@ impl Form {
     }
 }
 
-/// Returns the script about one limit of each of `twins`, in this order.
+/// Returns the script without a loop, for one limit of each of `twins`, in this order.
 fn few(twins: &[&Twin], commits: bool) -> String {
-    // Each holds the next, so they are written from the last to the first.
+    // Each scope contains the next, so build them from last to first.
     let mut scopes = String::new();
     for (index, twin) in twins.iter().enumerate().rev() {
         let frame = if index == 0 { FEW } else { SCOPE };
@@ -128,7 +129,7 @@ fn few(twins: &[&Twin], commits: bool) -> String {
         scopes = fill(frame, twin)
             .replace("@index", &(index + 1).to_string())
             .replace("@formats", &"d".repeat(doubles(twin)))
-            // Behind the instant and the slack.
+            // After the instant and the slack.
             .replace("@place", &(8 * (2 + before) + 1).to_string())
             .replace("@record", record.trim_end())
             .replace("@inner", scopes.trim_end());
@@ -136,13 +137,13 @@ fn few(twins: &[&Twin], commits: bool) -> String {
     with_names(&scopes)
 }
 
-/// Returns how many doubles an argument about few limits holds for one of `twin`: its cost, whether
-/// denied calls count, and its parameters.
+/// Returns how many doubles a limit takes in the argument of [`few`]: its cost, whether denied
+/// calls count, and its parameters.
 fn doubles(twin: &Twin) -> usize {
     2 + twin.parameters.len()
 }
 
-/// Returns the script about any number of limits of the algorithms in `set`.
+/// Returns the script for any number of limits with the algorithms in `set`.
 fn many(set: usize) -> String {
     let used = || {
         let all = TWINS.iter().enumerate();
@@ -162,7 +163,7 @@ fn is_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Puts the sections of an algorithm's script in their places.
+/// Fills the sections of an algorithm's script into `frame`.
 fn fill(frame: &str, twin: &Twin) -> String {
     let mut text = frame.replace("@name", &twin.function());
     text = text.replace("@parameters", &twin.parameters.join(", "));
@@ -180,7 +181,7 @@ fn fill(frame: &str, twin: &Twin) -> String {
     text
 }
 
-/// Puts what `text` uses of Lua before it, under local names.
+/// Declares the functions that `text` calls as locals before it.
 fn with_names(text: &str) -> String {
     let used = || NAMES.iter().filter(|(name, _)| calls(text, name));
     let mut whole = String::new();

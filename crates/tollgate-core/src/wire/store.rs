@@ -1,4 +1,4 @@
-//! A store on a server: what to send, what the answer means, and what went wrong.
+//! `WireStore`: a store on a server that speaks the Redis protocol.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,16 +20,16 @@ use crate::request::{Check, Checks, Operation, Request};
 use crate::store::Store;
 use crate::time::Timestamp;
 
-/// How often a script is loaded for one call.
+/// The most times that one call loads its script.
 const LOADS: usize = 4;
 
 /// A [`Store`] on a server that speaks the Redis protocol, through any [`Engine`].
 ///
-/// One decision is one round trip. A script that the server does not know costs two more, once
-/// per server; the call is counted once.
+/// A decision takes one round trip. If the server does not have the script, the call takes two
+/// more, to load it and to run it again; it is still counted once.
 ///
-/// Its own methods do what those of [`Store`] do, without a box around each future: for stores
-/// that are made of this one, and put a box around theirs.
+/// The inherent methods do what the methods of [`Store`] do, but do not box their futures: a store
+/// that wraps this one calls them, and boxes once.
 #[derive(Debug)]
 pub struct WireStore<E> {
     engine: E,
@@ -47,21 +47,21 @@ impl<E: Engine> WireStore<E> {
         }
     }
 
-    /// Returns what the commands are sent through.
+    /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.engine
     }
 
-    /// Returns how keys are named, time is told, and how long a decision may take.
+    /// Returns the options: key prefix, clock and deadline.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Decides as [`Store::decide`] does.
+    /// Decides `request`, like [`Store::decide`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Store::decide`].
     pub async fn decide(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         if !self.supports(request) {
@@ -87,11 +87,11 @@ impl<E: Engine> WireStore<E> {
         codec::decision(request, instant, &reply)
     }
 
-    /// Forgets as [`Store::reset`] does.
+    /// Deletes the states of `checks`, like [`Store::reset`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Store::reset`].
     pub async fn reset(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         if !self.engine.is_clustered() || share_partition(checks) {
             return match checks {
@@ -105,12 +105,12 @@ impl<E: Engine> WireStore<E> {
         Ok(())
     }
 
-    /// Returns what [`Store::supports`] does.
+    /// Returns whether this store can decide `request`, like [`Store::supports`].
     pub fn supports(&self, request: &Request<'_>) -> bool {
         !self.engine.is_clustered() || share_partition(request.checks())
     }
 
-    /// Returns the instant of a request that is not decided by the server's clock.
+    /// Returns the instant to decide at, or `None` for the server's clock.
     fn instant(&self, request: &Request<'_>) -> Result<Option<Timestamp>, StoreError> {
         match (request.caller_time(), self.options.clock) {
             (Some(instant), _) => Ok(Some(instant)),
@@ -126,12 +126,12 @@ impl<E: Engine> WireStore<E> {
         }
     }
 
-    /// Runs the script, loading it where the server does not know it.
+    /// Runs the script, and loads it first if the server answers `NOSCRIPT`.
     ///
-    /// A script that is not known was not executed, so nothing was counted, and it may be sent
-    /// again; as often as another program makes the server forget scripts, within reason.
+    /// After `NOSCRIPT` nothing was counted, so the call may be sent again. Other programs may
+    /// flush scripts in between, so this loads the script up to [`LOADS`] times.
     ///
-    /// `is_out` tells whether the call may be counted while it is waited for.
+    /// `is_out` is true while the server may be counting the call.
     async fn run(&self, call: &Call<'_>, is_out: &AtomicBool) -> Result<Vec<u8>, Failure> {
         let mut loads = 0..LOADS;
         let redacted = |failure| redact::failure(failure, call.keys);
@@ -147,7 +147,7 @@ impl<E: Engine> WireStore<E> {
         }
     }
 
-    /// Deletes the states of `checks`, by whichever clock they were written.
+    /// Deletes the states of `checks`, those of the server's clock and those of callers' clocks.
     async fn forget(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         let keys: Vec<Vec<u8>> = checks
             .iter()
@@ -162,8 +162,8 @@ impl<E: Engine> WireStore<E> {
     }
 }
 
-/// Waits for `work`, which has this `effect`, until the deadline; `is_out` is whether it may have
-/// been executed when that passes.
+/// Waits for `work` until the deadline. `effect` is what the commands do, and `is_out` whether the
+/// server may have run them when the deadline passes.
 pub(super) async fn until<T: Send>(
     deadline: Duration,
     engine: &impl Engine,
@@ -178,7 +178,7 @@ pub(super) async fn until<T: Send>(
     }
 }
 
-/// A script that may or may not have been loaded is no call that may have been counted.
+/// Turns a lost `SCRIPT LOAD` into [`Failure::NotSent`]: loaded or not, nothing was counted.
 fn not_counted(failure: Failure) -> Failure {
     match failure {
         Failure::Lost(source) => Failure::NotSent(source),

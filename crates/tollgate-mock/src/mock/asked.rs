@@ -1,11 +1,11 @@
-//! `Asked`: a call as the code under test makes it, and the words for it.
+//! `Asked`: a call that the code under test makes, and how messages describe it.
 
 use std::fmt;
 use std::str;
 
 use tollgate_core::{Check, Key, Operation, Receipt, Request, Timestamp};
 
-/// A call of a store: an operation on one limit or several.
+/// A call of a store: one operation on one or more limits.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'r> {
     pub(super) verb: Verb,
@@ -14,7 +14,7 @@ pub(super) struct Asked<'r> {
     receipt: Option<&'r Receipt>,
 }
 
-/// What a call does, named as the methods of `RateLimiter` are.
+/// The operation of a call, named like the methods of `RateLimiter`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verb {
     Check,
@@ -25,7 +25,7 @@ pub(super) enum Verb {
 }
 
 impl<'r> Asked<'r> {
-    /// Returns the call that `request` is, unless the mock does not know its operation.
+    /// Converts `request`, or returns `None` if the mock does not know its operation.
     pub(super) fn of(request: &'r Request<'r>) -> Option<Self> {
         let (verb, receipt) = match request.operation() {
             Operation::Consume => (Verb::Check, None),
@@ -51,8 +51,10 @@ impl<'r> Asked<'r> {
         }
     }
 
-    /// Returns the cost for the limit at `index`: of a refund, what the receipt gives back to it.
-    /// A reset has none.
+    /// Returns the cost for the limit at `index`; for a refund, what the receipt gives back to that
+    /// limit.
+    ///
+    /// A reset has no cost.
     pub(super) fn cost(&self, index: usize) -> Option<u64> {
         match (self.verb, self.receipt) {
             (Verb::Reset, _) => None,
@@ -64,7 +66,7 @@ impl<'r> Asked<'r> {
         }
     }
 
-    /// Returns the line of a message about the limit at `index`.
+    /// Returns the line of a message that describes the limit at `index`.
     pub(super) fn line(&self, index: usize) -> String {
         let check = &self.checks[index];
         let cost = self.cost(index).map(|cost| format!(" at cost {cost}"));
@@ -78,7 +80,7 @@ impl<'r> Asked<'r> {
 }
 
 impl Verb {
-    /// Returns the answers that an expectation of this may end in.
+    /// Returns the names of the answers that an expectation of this operation accepts.
     pub(super) fn answers(self) -> &'static str {
         match self {
             Self::Check | Self::Peek => {
@@ -105,12 +107,12 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Returns both parts of `key`, one after the other: how an expectation names it.
+/// Returns both parts of `key`, concatenated, as an expectation names it.
 pub(super) fn joined(key: Key<'_>) -> Vec<u8> {
     [key.partition(), key.rest()].concat()
 }
 
-/// Returns `bytes` as they are written in Rust: as text if they are UTF-8.
+/// Returns `bytes` as a Rust literal: a string if they are UTF-8.
 pub(super) fn literal(bytes: &[u8]) -> String {
     match str::from_utf8(bytes) {
         Ok(text) => format!("{text:?}"),

@@ -1,28 +1,28 @@
-//! The verdicts that the answers to each limit of a call come to.
+//! Combines the answers for each limit of a call into the verdicts of the store.
 
 use tollgate_core::{StoreError, Timestamp, Verdict, Wait};
 
 use super::asked::{Asked, Verb};
 use super::expected::Answer;
 
-/// What one limit says of a call by itself.
+/// The outcome of a call for one limit on its own.
 struct Opinion {
-    /// What is left before the call.
+    /// The units remaining before the call.
     left: u64,
     /// How long the call is denied; zero if it is allowed.
     wait: Wait,
 }
 
-/// Returns the verdicts of a store whose limits say what `answers` does, each by itself; a limit
-/// without an answer is one of which nothing was consumed.
+/// Returns the verdicts of a store whose limits each give their answer in `answers`. A limit
+/// without an answer acts as if nothing had been consumed.
 ///
 /// # Errors
 ///
-/// The error that an answer says to fail with, the first if there are several.
+/// If an answer says to fail; with several, the first one's error.
 ///
 /// # Panics
 ///
-/// When an answer is one that no store gives.
+/// If no store could give one of the answers.
 pub(super) fn verdicts(
     asked: &Asked<'_>,
     answers: &[Option<Answer>],
@@ -35,7 +35,7 @@ pub(super) fn verdicts(
     let is_allowed = opinions.iter().all(|opinion| opinion.wait.is_zero());
     let most = asked.checks.iter().map(|check| check.cost()).min();
     let least_left = opinions.iter().map(|opinion| opinion.left).min();
-    // Of a limit that denies a call to take of it, nothing is left.
+    // A limit that denies a `take_up_to` call has nothing left.
     let granted = most.min(least_left).unwrap_or_default();
     let verdicts = opinions.iter().zip(asked.checks).map(|(opinion, check)| {
         let consumed = match asked.verb {
@@ -59,7 +59,7 @@ pub(super) fn verdicts(
 fn opinion(asked: &Asked<'_>, index: usize, answer: Option<Answer>) -> Result<Opinion, StoreError> {
     let check = &asked.checks[index];
     let (capacity, cost) = (check.limit().algorithm().capacity(), check.cost());
-    // What the call consumes of this limit if it is the only one.
+    // What the call would consume if this were the only limit.
     let consumes = match asked.verb {
         Verb::Check => cost,
         Verb::TakeUpTo => cost.min(capacity),
@@ -122,5 +122,5 @@ fn opinion(asked: &Asked<'_>, index: usize, answer: Option<Answer>) -> Result<Op
     Ok(Opinion { left, wait })
 }
 
-/// How long a call is denied that is granted nothing.
+/// How long a call is denied if it is granted nothing.
 const ONE_SECOND: Wait = Wait::from_micros(1_000_000);

@@ -1,4 +1,4 @@
-//! `Expected`: a call that is expected, its answer, and how often it was made.
+//! `Expected`: an expected call, its answer, and how often it was made.
 
 use std::fmt;
 use std::ops;
@@ -7,7 +7,7 @@ use tollgate_core::{ErrorKind, Wait};
 
 use super::asked::{Asked, Verb, joined, literal};
 
-/// An expectation that has been given its answer.
+/// A complete expectation: a call with its answer.
 pub(super) struct Expected {
     call: Call,
     times: TimesRange,
@@ -15,14 +15,14 @@ pub(super) struct Expected {
     answers: MockAnswers,
 }
 
-/// Where an expectation keeps its answer: a mock made by mockall, which also counts the calls, and
-/// would panic if it were asked more or less often than expected.
+/// Stores an expectation's answer in a mock made by mockall, which also counts the calls and panics
+/// if there are more or fewer than expected.
 #[mockall::automock]
 trait Answers {
     fn answer(&self) -> Answer;
 }
 
-/// The answer to one limit of a call.
+/// The answer for one limit of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     Allow { remaining: Option<u64> },
@@ -32,7 +32,7 @@ pub(super) enum Answer {
     Succeed,
 }
 
-/// Which calls an expectation is about.
+/// The calls that an expectation matches.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) verb: Verb,
@@ -41,7 +41,7 @@ pub(super) struct Call {
     pub(super) cost: Option<u64>,
 }
 
-/// What the expectations say of one limit of a call.
+/// How the expectations match one limit of a call.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Standing {
     /// The expectation at this index answers.
@@ -51,7 +51,7 @@ pub(super) enum Standing {
     UsedUp,
 }
 
-/// How many calls are expected: a number, or a range of numbers, such as `1..=3`.
+/// A number of expected calls, or a range of numbers, such as `1..=3`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimesRange {
     least: usize,
@@ -74,7 +74,7 @@ impl Expected {
         }
     }
 
-    /// Counts a call, and answers it.
+    /// Counts a call and returns its answer.
     pub(super) fn answer(&mut self) -> Answer {
         self.called += 1;
         self.answers.answer()
@@ -86,7 +86,7 @@ impl Expected {
 }
 
 impl Standing {
-    /// Returns what `expected` says of the limit at `index` of a call.
+    /// Matches `expected` against the limit at `index` of a call.
     pub(super) fn of(expected: &[Expected], asked: &Asked<'_>, index: usize) -> Self {
         let (check, cost) = (&asked.checks[index], asked.cost(index));
         let key = joined(check.key());
@@ -147,7 +147,7 @@ macro_rules! from_ranges {
         $(impl From<$range> for TimesRange {
             /// # Panics
             ///
-            /// When the range is empty.
+            /// If the range is empty.
             fn from(range: $range) -> Self {
                 Self::between(&range)
             }
@@ -164,8 +164,8 @@ from_ranges!(
     ops::RangeToInclusive<usize>
 );
 
-/// Writes the expectation as messages list it, such as
-/// ``check of limit `mail` for key "alice" at any cost, 1 time: called 0 times``.
+/// Formats the expectation as messages list it, for example ``check of limit `mail` for key "alice"
+/// at any cost, 1 time: called 0 times``.
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Call {
@@ -202,7 +202,7 @@ fn times(number: usize) -> String {
     format!("{number} time{plural}")
 }
 
-/// Writes the answer as a test gives it.
+/// Formats the answer as it is written in a test.
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,11 +1,12 @@
-//! What a mock says when it fails a test.
+//! The messages of tests that a mock fails.
 
 use std::fmt::Write;
 
 use super::asked::{Asked, Verb, joined, literal};
 use super::expected::{Expected, Standing};
 
-/// Returns what to say of a call that was not expected: the call, every expectation, what to do.
+/// Returns the message for an unexpected call: the call, all expectations, and what to add to the
+/// test.
 pub(super) fn unexpected(
     expected: &[Expected],
     asked: &Asked<'_>,
@@ -30,7 +31,7 @@ pub(super) fn unexpected(
     text + "\n" + &advice(asked, standings)
 }
 
-/// Returns how to expect the call, said of the first limit that stands in the way.
+/// Returns how to expect the call, using the first limit that refused it.
 fn advice(asked: &Asked<'_>, standings: &[Standing]) -> String {
     let refused = |standing: &Standing| matches!(standing, Standing::OtherCost | Standing::UsedUp);
     let index = standings.iter().position(refused).unwrap_or(0);
@@ -54,14 +55,14 @@ fn advice(asked: &Asked<'_>, standings: &[Standing]) -> String {
     format!("to expect {what} `{call}` with an answer, such as `.{answer}()`")
 }
 
-/// Panics unless every expectation was met, before what `when` says.
+/// Panics unless every expectation is met; `when` completes the message "before ...".
 pub(super) fn assert_all_met(expected: &[Expected], when: &str) {
     if expected.iter().all(Expected::is_met) {
         return;
     }
     let lines = expected.iter().fold(String::new(), |mut lines, expected| {
         let unmet = if expected.is_met() { "" } else { ", too few" };
-        // To write to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(lines, "  {expected}{unmet}");
         lines
     });

@@ -1,4 +1,4 @@
-//! `MockStore`: expectations in the words of rate limiting.
+//! `MockStore`: a store for unit tests that gives scripted answers to expected calls.
 
 mod asked;
 mod decision;
@@ -21,41 +21,43 @@ use asked::{Asked, Verb};
 pub use expected::TimesRange;
 use expected::{Answer, Call, Expected, Standing};
 
-/// A store that answers what a test tells it to, and fails the test when it is asked anything else.
+/// A store that gives the answers a test sets up, and panics on any other call.
 ///
-/// Each expectation names a limit and a key, may ask for a cost and a number of calls, and ends in
-/// the answer. A call that no expectation fits panics, and so does dropping the store while an
-/// expected call has not been made. The message shows the call, every expectation with the calls
-/// it has had, and what to add to the test; it also shows keys, so use no real secret as a key.
+/// Each expectation names a limit and a key, optionally a cost and a number of calls, and ends with
+/// the answer. A call that matches no expectation panics, and so does dropping the store before all
+/// expected calls were made. The message shows the call, every expectation with its calls so far,
+/// and what to add to the test. It also shows keys, so do not use real secrets as keys.
 ///
-/// Calls may come in any order, and from any thread. Where several expectations fit a call, the
-/// first that has calls left answers.
+/// Calls may come in any order and from any thread. If several expectations match a call, the first
+/// one with calls left answers.
 ///
-/// A key with a rest is named by both parts, one after the other: `"10.0.0.1/login"` fits
+/// Name a key with a rest by both parts concatenated: `"10.0.0.1/login"` matches
 /// `Key::from("10.0.0.1").with_rest("/login")`.
 ///
-/// # Requests about several limits
+/// # Requests with several limits
 ///
-/// - Each limit is answered by the first expectation that fits it and has calls left.
-/// - A limit that no expectation names for its key allows the call, as if nothing had been consumed
-///   of it, as long as another limit of the request is expected. A test about one limit need not
-///   list the others; to make sure that a limit is not asked, use [`never`](Expectation::never).
-/// - A limit that is named, but at another cost only or with no calls left, makes the whole call
-///   unexpected.
-/// - One denial denies the request, and then nothing is consumed of any limit. One failure fails it.
-/// - A request is one call of each expectation that answers any of its limits.
+/// - Each limit is answered by the first matching expectation with calls left.
+/// - If no expectation names a limit for its key, that limit allows the call, as if nothing had
+///   been consumed, provided that another limit of the request is expected. A test about one limit
+///   need not list the others; to make sure that a limit is not called, use
+///   [`never`](Expectation::never).
+/// - If a limit is named only at another cost, or its expectations have no calls left, the whole
+///   call is unexpected.
+/// - If one limit denies, the request is denied and nothing is consumed from any limit. If one
+///   fails, the request fails.
+/// - A request counts as one call for each expectation that answers any of its limits.
 ///
 /// # What every store refuses
 ///
-/// A request that is not [valid](Request::validate) fails with [`ErrorKind::Malformed`] and counts
-/// as no call. Every store denies a cost above a limit's capacity forever. The mock does so for a
-/// limit that no expectation names. An expectation that gives such a call another answer panics,
-/// because the test would then show something that no store does; so does one that leaves more than
-/// the capacity, grants more than the cost, or allows a peek with less than its cost remaining.
+/// A request that is not [valid](Request::validate) fails with [`ErrorKind::Malformed`] and does
+/// not count as a call. Every store denies a cost above a limit's capacity forever, and so does the
+/// mock for a limit that no expectation names. Answers that no store can give make the call panic:
+/// to allow a cost above the capacity or deny it for a time, to leave more than the capacity, to
+/// grant more than the cost, or to allow a peek with less than its cost remaining.
 ///
 /// # Examples
 ///
-/// A login that is to tell its caller how long to wait:
+/// A login that tells its caller how long to wait:
 ///
 /// ```
 /// use std::time::Duration;
@@ -84,7 +86,8 @@ use expected::{Answer, Call, Expected, Standing};
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 ///
-/// Of two limits, one denies the call; the other, which no expectation names, loses nothing:
+/// One of two limits denies the call. Nothing is consumed from the other, which no expectation
+/// names:
 ///
 /// ```
 /// use std::time::Duration;
@@ -109,7 +112,7 @@ pub struct MockStore {
     expected: Mutex<Vec<Expected>>,
 }
 
-/// What is expected of a call; says nothing until it is given an answer.
+/// An expected call; takes effect once it is given an answer.
 #[must_use = "an expectation counts once it is given an answer, such as `allow`"]
 pub struct Expectation<'m> {
     expected: &'m mut Vec<Expected>,
@@ -124,37 +127,37 @@ impl MockStore {
         Self::default()
     }
 
-    /// Expects a call that consumes of `limit` for `key`, by itself or together with other limits.
+    /// Expects a call that consumes from `limit` for `key`, alone or together with other limits.
     pub fn expect_check(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         self.expect(Verb::Check, limit, key)
     }
 
-    /// Expects a look at `limit` for `key`; its cost is that of the call it asks about.
+    /// Expects a peek at `limit` for `key`, with the cost of the call it asks about.
     pub fn expect_peek(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         self.expect(Verb::Peek, limit, key)
     }
 
-    /// Expects a call that takes what there is of `limit` for `key`; its cost is the most it takes.
+    /// Expects a call that takes up to its cost from `limit` for `key`.
     pub fn expect_take_up_to(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         self.expect(Verb::TakeUpTo, limit, key)
     }
 
-    /// Expects that something is given back to `limit` for `key`; its cost is what the receipt
-    /// says was consumed of that limit.
+    /// Expects a refund to `limit` for `key`; the cost is what the receipt says was consumed from
+    /// that limit.
     pub fn expect_refund(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         self.expect(Verb::Refund, limit, key)
     }
 
-    /// Expects that what was consumed of `limit` for `key` is forgotten.
+    /// Expects a reset of `limit` for `key`.
     pub fn expect_reset(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         self.expect(Verb::Reset, limit, key)
     }
 
-    /// Checks that everything expected so far has been asked, and expects nothing from here on.
+    /// Checks that all calls expected so far were made, and removes their expectations.
     ///
     /// # Panics
     ///
-    /// When an expected call has not been made.
+    /// If an expected call has not been made.
     pub fn checkpoint(&mut self) {
         let expected = mem::take(self.expected());
         message::assert_all_met(&expected, "the checkpoint");
@@ -179,11 +182,11 @@ impl MockStore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call, and returns what the expectations answer to each of its limits.
+    /// Counts a call, and returns the answer for each of its limits.
     ///
     /// # Panics
     ///
-    /// When the call was not expected. It is then not counted.
+    /// If the call is unexpected; it is then not counted.
     fn ask(&self, asked: &Asked<'_>) -> Vec<Option<Answer>> {
         let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
         let standings: Vec<Standing> = (0..asked.checks.len())
@@ -215,7 +218,7 @@ impl MockStore {
 impl Drop for MockStore {
     /// # Panics
     ///
-    /// When an expected call has not been made, unless the thread panics already.
+    /// If an expected call has not been made, unless the thread is already panicking.
     fn drop(&mut self) {
         if !thread::panicking() {
             message::assert_all_met(self.expected(), "the store was dropped");
@@ -224,11 +227,11 @@ impl Drop for MockStore {
 }
 
 impl Expectation<'_> {
-    /// Expects this cost only; any cost unless set.
+    /// Expects only this cost. The default is any cost.
     ///
     /// # Panics
     ///
-    /// Of a reset, which has no cost.
+    /// If this is a reset, which has no cost.
     pub fn cost(mut self, cost: u64) -> Self {
         let has_cost = self.call.verb != Verb::Reset;
         assert!(has_cost, "a reset has no cost: remove `.cost({cost})`");
@@ -236,18 +239,17 @@ impl Expectation<'_> {
         self
     }
 
-    /// Expects this many calls, a number or a range of them, such as `1..=3`; one or more unless
-    /// set.
+    /// Expects this number of calls, or a range such as `1..=3`. The default is one or more.
     ///
     /// # Panics
     ///
-    /// When the range is empty.
+    /// If the range is empty.
     pub fn times(mut self, times: impl Into<TimesRange>) -> Self {
         self.times = times.into();
         self
     }
 
-    /// Expects that there is no such call.
+    /// Expects that no such call is made.
     pub fn never(self) {
         let answer = match self.call.verb {
             Verb::Reset => Answer::Succeed,
@@ -256,48 +258,46 @@ impl Expectation<'_> {
         self.times(0).answer(answer);
     }
 
-    /// Answers that the call is allowed, as a limit of which nothing was consumed would.
+    /// Allows the call, as a limit from which nothing was consumed would.
     ///
-    /// Of a call that takes what there is, it is granted its cost, or the capacity if that is less.
+    /// A `take_up_to` call is granted its cost, or the capacity if that is less.
     pub fn allow(self) {
         self.answer(Answer::Allow { remaining: None });
     }
 
-    /// Answers that the call is allowed, and that `remaining` is left of the limit.
+    /// Allows the call and leaves `remaining` in the limit.
     ///
-    /// Where another limit of the request denies it, what the call would have consumed is left as
-    /// well.
+    /// If another limit denies the request, what the call would have consumed remains as well.
     pub fn allow_with_remaining(self, remaining: u64) {
         let remaining = Some(remaining);
         self.answer(Answer::Allow { remaining });
     }
 
-    /// Answers that the call is denied for `retry_after`, rounded up to microseconds, at least one.
+    /// Denies the call for `retry_after`, rounded up to microseconds and at least one.
     pub fn deny_for(self, retry_after: Duration) {
         let micros = retry_after.as_nanos().div_ceil(1_000).max(1);
         let wait = u64::try_from(micros).map_or(Wait::NEVER, Wait::from_micros);
         self.answer(Answer::Deny(wait));
     }
 
-    /// Answers that the call is denied and always will be, as one that costs too much is.
+    /// Denies the call forever, like one whose cost exceeds the capacity.
     pub fn deny_forever(self) {
         self.answer(Answer::Deny(Wait::NEVER));
     }
 
-    /// Answers that `granted` is taken, of a call that takes what there is; zero is a denial for a
-    /// second.
+    /// Grants `granted` to a `take_up_to` call; zero denies it for a second.
     ///
-    /// A request about several limits is granted what the least of them grants.
+    /// A request with several limits is granted the least that any of them grants.
     pub fn grant(self, granted: u64) {
         self.answer(Answer::Grant(granted));
     }
 
-    /// Fails the call.
+    /// Fails the call with an error of this kind.
     pub fn fail(self, kind: ErrorKind) {
         self.answer(Answer::Fail(kind));
     }
 
-    /// Lets the reset be done.
+    /// Lets the reset succeed.
     pub fn succeed(self) {
         self.answer(Answer::Succeed);
     }
@@ -306,7 +306,7 @@ impl Expectation<'_> {
     ///
     /// # Panics
     ///
-    /// When the operation has no such answer.
+    /// If the operation does not accept this answer.
     fn answer(self, answer: Answer) {
         let verb = self.call.verb;
         let fits = match answer {

@@ -1,4 +1,4 @@
-//! Connections to the nodes that slots are being moved to.
+//! `Importers`: connections to the nodes that slots are migrating to.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,25 +16,25 @@ use tokio::time::Instant;
 use crate::connection::lock::lock;
 use crate::settings;
 
-/// How long a connection may be of no use: a slot that is being moved is asked for more often, and
+/// How long a connection is kept without use. A migrating slot is used more often than that, and
 /// nodes come and go.
 const UNUSED: Duration = Duration::from_secs(60);
 
 /// A node's host and port.
 pub(crate) type Node = (String, u16);
 
-/// Connections to the nodes that slots are being moved to, made when a node first names them.
+/// Connections to the nodes that slots are migrating to, made when an `ASK` first names them.
 ///
 /// A cluster connection of redis-rs knows only nodes that have slots. Asked for another, it drops
-/// what it knows and connects to its first nodes again, while all calls wait; so a node that is new
-/// in the cluster would slow down all the others until it has its first slot.
+/// what it knows and reconnects to its initial nodes, while all calls wait. So a node that is new
+/// in the cluster would slow down all calls until it has its first slot.
 pub(crate) struct Importers {
-    /// How to connect to a node, whose address is another.
+    /// How to connect to a node, except for its address.
     info: ConnectionInfo,
     places: Arc<Mutex<Places>>,
 }
 
-/// No connection is dropped while these are locked: that may end what the connection runs, which
+/// Never drop a connection while these are locked: that may end the connection's own task, which
 /// locks them.
 type Places = HashMap<Node, Place>;
 
@@ -43,10 +43,10 @@ struct Place {
     used: Instant,
 }
 
-/// One connection, which many calls may wait for.
+/// A connection that many calls may wait for.
 type Connecting = OnceCell<MultiplexedConnection>;
 
-/// What came of commands to a node.
+/// The outcome of sending commands to a node.
 pub(crate) enum Sent {
     /// There is no connection to the node, and nothing was sent.
     Nothing,
@@ -54,7 +54,7 @@ pub(crate) enum Sent {
 }
 
 impl Importers {
-    /// Returns connections as `info` says, which is to use RESP3.
+    /// Returns an empty set of connections, to be made with `info`, which must ask for RESP3.
     pub(crate) fn new(info: ConnectionInfo) -> Self {
         Self {
             info,
@@ -62,7 +62,7 @@ impl Importers {
         }
     }
 
-    /// Sends `commands` to `node`, at once and once.
+    /// Sends `commands` to `node` once, in one pipeline.
     pub(crate) async fn send(&self, commands: &Pipeline, node: &Node) -> Sent {
         let connecting = self.connecting(node);
         let connection = connecting.get_or_try_init(|| self.connect(node, &connecting));
@@ -79,8 +79,8 @@ impl Importers {
         Sent::Commands(replies)
     }
 
-    /// Returns the connection to `node`; where that is a new one, those are dropped that have not
-    /// been used for long.
+    /// Returns the connection to `node`. If it is a new one, drops those that were unused for
+    /// [`UNUSED`].
     fn connecting(&self, node: &Node) -> Arc<Connecting> {
         let used = Instant::now();
         let mut places = lock(&self.places);
@@ -110,10 +110,11 @@ impl Importers {
             .address(node)
             .ok_or((ErrorKind::InvalidClientConfig, "no address of a node"))?;
         let client = Client::open(self.info.clone().set_addr(address))?;
-        // The connection holds this, and they hold the connection.
+        // Weak, because the connection holds this closure and `places` hold the connection.
         let places = (Arc::downgrade(&self.places), Arc::downgrade(connecting));
         let config = settings::connection().set_push_sender(move |news: PushInfo| {
-            // A call that found the connection lost would not know whether it was executed.
+            // Forget the connection now: a call that finds it lost would not know whether it was
+            // executed.
             let (places, connecting) = (places.0.upgrade(), places.1.upgrade());
             if let (PushKind::Disconnection, Some(places), Some(connecting)) =
                 (news.kind, places, connecting)
@@ -146,7 +147,7 @@ impl Importers {
     }
 }
 
-/// Drops a connection that is lost.
+/// Drops a lost connection.
 fn forget(places: &Mutex<Places>, lost: &Arc<Connecting>) {
     let is_lost = |_: &Node, place: &mut Place| Arc::ptr_eq(&place.connecting, lost);
     let place: Vec<_> = lock(places).extract_if(is_lost).collect();

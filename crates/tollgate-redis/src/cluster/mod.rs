@@ -1,4 +1,4 @@
-//! Sends commands to a cluster, and follows them where their keys have gone.
+//! `Cluster`: sends commands to a cluster, and follows redirections.
 
 mod importers;
 
@@ -17,29 +17,29 @@ use crate::failure;
 pub(crate) use importers::Importers;
 use importers::{Node, Sent};
 
-/// How long the first pause takes; each further one takes twice as long.
+/// The first pause between attempts; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// How long a pause takes at most.
+/// The longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// A cluster, for one call.
+/// A cluster connection, for one call.
 ///
-/// redis-rs sends a command again after a lost connection too, unless its retries are 0; then it
-/// follows no redirection either. So those are followed here, where the node said that it did not
-/// execute the command, and nothing else is sent again.
+/// With retries, redis-rs also sends a command again after a lost connection. Without, it follows
+/// no redirections. So this follows redirections, where the node said that it did not execute the
+/// command, and sends nothing else again.
 pub(crate) struct Cluster<'a> {
     connection: &'a ClusterConnection,
-    /// None for a connection of the caller's own, of which neither password nor TLS is known.
+    /// `None` for a connection of the caller's own, because its password and TLS settings are not
+    /// known.
     importers: Option<&'a Importers>,
     deadline: Duration,
 }
 
 impl<'a> Cluster<'a> {
-    /// Returns `connection` as that of a cluster, if it is one.
+    /// Returns the cluster, if `connection` is to one.
     ///
-    /// It is told by its type, of which redis-rs has one, so that nobody has to say it and nobody
-    /// can say it wrongly: without that, keys of several slots would be sent together, and
-    /// redirections not be followed.
+    /// We detect a cluster by its connection type. A flag could be wrong: keys of several slots
+    /// would be sent together, and redirections would not be followed.
     pub(crate) fn of<C: 'static>(
         connection: &'a C,
         importers: Option<&'a Importers>,
@@ -58,8 +58,8 @@ impl<'a> Cluster<'a> {
             .await
     }
 
-    /// Loads the script at the node that serves the keys, and no other: a node that is down must
-    /// not keep the others from deciding.
+    /// Loads the script only on the node that serves the keys, so that a node that is down does not
+    /// keep the others from deciding.
     pub(crate) async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
         let loaded = self.send(script_load(call), &call.keys()[0]).await?;
         loaded.map_err(failure::of_answer)
@@ -72,13 +72,14 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Sends `command` to where `key` is until it is executed, or the deadline is near.
+    /// Sends `command` to the node of `key`, again and again until it is executed or the deadline
+    /// is near.
     ///
-    /// It gives up before the deadline, so that a call which was refused to the end is known not to
-    /// have been executed: the deadline must not pass while the call is with a node once more. The
-    /// last quarter of it is kept for that, or as long as the longest attempt took if that is more.
-    /// A call that was sent before, as where a script had to be loaded, has begun again: for it the
-    /// store's deadline comes first.
+    /// This gives up early, so that no attempt is in flight at the deadline: a call that was
+    /// refused every time is then known not to have been executed. It reserves the last quarter of
+    /// the deadline for that, or the time of the longest attempt if that is more. A call that is
+    /// sent again after loading its script starts with a full deadline here, so the store's
+    /// deadline may come first.
     async fn follow<T: FromRedisValue + Send>(
         &self,
         key: &[u8],
@@ -105,7 +106,7 @@ impl<'a> Cluster<'a> {
                 return Err(failure::of_answer(refused));
             }
             // After a `MOVED`, redis-rs reads the slots again before it sends anything else, but
-            // it may read them from a node that has not heard the news.
+            // possibly from a node with outdated slots.
             sleep(pause).await;
             pause = LONGEST_PAUSE.min(pause * 2);
         }
@@ -122,7 +123,7 @@ impl<'a> Cluster<'a> {
         answer(reply)
     }
 
-    /// Sends `command` to the node that an `ASK` names, to which the key's slot is being moved.
+    /// Sends `command` to the node that an `ASK` names, which the key's slot is migrating to.
     async fn ask<T: FromRedisValue + Send>(
         &self,
         redirection: &RedisError,
@@ -132,8 +133,8 @@ impl<'a> Cluster<'a> {
         let Some(node) = node_of(redirection) else {
             return Ok(Err(redirection.clone()));
         };
-        // `ASKING` is good for the next command of its connection, so both are written at once:
-        // nothing that others send comes between.
+        // `ASKING` applies to the next command of its connection, so both go in one pipeline, and
+        // no other command comes in between.
         let mut asking = redis::pipe();
         asking.cmd("ASKING").add_command(command.clone());
         let outcome = self.send_together(asking, &node, redirection).await?;
@@ -150,10 +151,10 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Sends `commands` to `node`, and returns the last one's reply; where there is no connection
-    /// to the node, nothing is sent, and what asked for it stands.
+    /// Sends `commands` to `node`, and returns the last one's reply. If there is no connection to
+    /// the node, sends nothing and returns `redirection`.
     ///
-    /// Only the last may change anything, and only its own error says that it did not.
+    /// Only the last command may change anything, and only its own error proves that it did not.
     async fn send_together<T: FromRedisValue>(
         &self,
         commands: Pipeline,
@@ -168,7 +169,7 @@ impl<'a> Cluster<'a> {
             None => self.route_together(commands, node).await,
         };
         match replies {
-            // Only of a node that was to be found by its address is this said with details.
+            // redis-rs gives details only for a node that it looked up by its address.
             Err(error)
                 if error.kind() == ErrorKind::ClusterConnectionNotFound
                     && error.detail().is_some() =>
@@ -182,8 +183,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Sends `commands` to one node, which is not followed anywhere; where redis-rs reports one
-    /// error of the node for all of them, that is the line in the inner result.
+    /// Sends `commands` to one node, without following redirections. If redis-rs reports one error
+    /// of the node for all of them, the inner result is that error's line.
     pub(crate) async fn send_all(
         &self,
         commands: Pipeline,
@@ -207,7 +208,7 @@ impl<'a> Cluster<'a> {
                 Failure::Refused { line, .. } => Ok(Err(line)),
                 other => Err(other),
             },
-            // Only of a node that was to be found by its address is this said with details.
+            // redis-rs gives details only for a node that it looked up by its address.
             Err(error)
                 if error.kind() == ErrorKind::ClusterConnectionNotFound
                     && error.detail().is_some() =>
@@ -227,7 +228,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// What a node answered to a command; without an answer, the command may have been executed.
+/// A node's answer to a command. Without an answer, the command may have been executed.
 type Answered<T> = Result<RedisResult<T>, Failure>;
 
 fn answer<T: FromRedisValue>(reply: RedisResult<Value>) -> Answered<T> {
@@ -240,22 +241,21 @@ fn answer<T: FromRedisValue>(reply: RedisResult<Value>) -> Answered<T> {
     }
 }
 
-/// Returns whether `error`, which stands where a reply should, is what a node answered to the
-/// command.
+/// Returns whether `error`, which redis-rs returned instead of a reply, is the node's answer to
+/// this command.
 ///
-/// redis-rs puts some of those there, and leaves the others in the reply. But where the slots
-/// cannot be read again, it also fails every call that waits for a reply with the error of that
-/// (`send_refresh_error`), be it a refused connection or a node's answer: `NOPERM` to
-/// `CLUSTER SLOTS`, `WRONGPASS` to `HELLO`, `LOADING` to the one or the other.
-/// Only these are answered to nothing that reads slots: they are about keys, writes, or stale data,
-/// which `CLUSTER SLOTS` has nothing to do with.
+/// redis-rs returns some server errors this way, and leaves others in the reply. But if it cannot
+/// read the slots again, it also fails every waiting call with that error (`send_refresh_error`).
+/// That can be a refused connection or a node's answer: `NOPERM` to `CLUSTER SLOTS`, `WRONGPASS` to
+/// `HELLO`, or `LOADING` to either. The errors accepted here cannot come from reading the slots:
+/// they are about keys, writes, or stale data.
 fn is_the_commands_own(error: &RedisError) -> bool {
     use ServerErrorKind::{MasterDown, ReadOnly};
     was_not_executed(error) || is_kind(error, MasterDown) || is_kind(error, ReadOnly)
 }
 
-/// Returns whether the node that answered `error` did not execute the command, and another will,
-/// or the same one later.
+/// Returns whether `error` says that the node did not execute the command, and that another node
+/// will, or the same one later.
 fn was_not_executed(error: &RedisError) -> bool {
     use ServerErrorKind::{Ask, ClusterDown, Moved, TryAgain};
     [Ask, ClusterDown, Moved, TryAgain]

@@ -1,4 +1,4 @@
-//! What a store is to be like, before it connects.
+//! `RedisStoreBuilder`: sets up a store before it connects.
 
 #[cfg(feature = "tls-rustls")]
 use std::fmt;
@@ -20,8 +20,8 @@ use crate::store::RedisStore;
 /// Sets up a [`RedisStore`], and connects it to one server, a cluster, or the primary that
 /// Sentinels name.
 ///
-/// What is not set is as in [`Options::new`]. What is set wrongly is an error of the method that
-/// connects.
+/// Unset options are as in [`Options::new`]. The method that connects returns an error if an option
+/// is not valid.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ pub struct RedisStoreBuilder {
 pub(super) struct Certificates(pub(super) redis::TlsCertificates);
 
 impl RedisStore<MultiplexedConnection> {
-    /// Returns what sets up a store and connects it.
+    /// Returns a builder that sets up a store and connects it.
     pub fn builder() -> RedisStoreBuilder {
         RedisStoreBuilder {
             options: Ok(Options::new()),
@@ -62,42 +62,42 @@ impl RedisStore<MultiplexedConnection> {
 }
 
 impl RedisStoreBuilder {
-    /// Sets everything that [`Options`] hold, in place of what was set before.
+    /// Sets all [`Options`], in place of those set before.
     pub fn options(mut self, options: Options) -> Self {
         self.options = Ok(options);
         self
     }
 
-    /// Sets what every key begins with, so that several uses of one server keep apart: 1 to 64
-    /// ASCII letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
+    /// Sets the prefix of every key, so that several programs can share a server: 1 to 64 ASCII
+    /// letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.options = self.options.and_then(|options| options.with_prefix(prefix));
         self
     }
 
-    /// Sets how long a decision may take, with everything that belongs to it. The default is
-    /// 500 ms.
+    /// Sets how long a decision may take, including loading scripts and following redirections. The
+    /// default is 500 ms.
     pub fn deadline(self, deadline: Duration) -> Self {
         self.set(|options| options.with_deadline(deadline))
     }
 
-    /// Sets whose clock decides. The default is the server's.
+    /// Sets which clock decides. The default is the server's.
     pub fn clock(self, clock: Clock) -> Self {
         self.set(|options| options.with_clock(clock))
     }
 
-    /// Sets how much longer than it is needed a state is kept that was written at a caller's
-    /// instant, as [`Options::with_caller_slack`] explains. The default is ten minutes.
+    /// Sets the extra TTL of states written at a caller's instant; see
+    /// [`Options::with_caller_slack`]. The default is ten minutes.
     pub fn caller_slack(self, slack: Duration) -> Self {
         self.set(|options| options.with_caller_slack(slack))
     }
 
-    /// Hashes every key with `secret`, as [`Options::with_hashed_keys`] explains.
+    /// Hashes every key with `secret`; see [`Options::with_hashed_keys`].
     pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
         self.set(|options| options.with_hashed_keys(secret))
     }
 
-    /// Hashes long keys with `secret`, as [`Options::with_hashed_long_keys`] explains.
+    /// Hashes long keys with `secret`; see [`Options::with_hashed_long_keys`].
     pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
         self.set(|options| options.with_hashed_long_keys(secret))
     }
@@ -107,10 +107,9 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Sets which authorities are trusted, and which certificate this client shows, over TLS.
+    /// Sets the trusted certificate authorities and this client's certificate, for TLS.
     ///
-    /// They are for the servers at the addresses that are connected to: Sentinels, but not what is
-    /// behind them.
+    /// They apply to the servers at the URLs. With Sentinels, they do not apply to the primary.
     ///
     /// # Examples
     ///
@@ -135,7 +134,7 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Returns the address at `url`, with what its sockets and TLS need.
+    /// Returns the address at `url`, with the settings of its sockets and of TLS.
     pub(super) fn address(
         &self,
         url: impl IntoConnectionInfo,
@@ -145,7 +144,7 @@ impl RedisStoreBuilder {
         let info = match &self.certificates {
             Some(Certificates(certificates)) => {
                 let client = redis::Client::build_with_tls(info, certificates.clone());
-                // What is wrong with certificates is an error of input and output to redis-rs.
+                // redis-rs reports invalid certificates as I/O errors.
                 let client = client.map_err(|error| NoConnection::UnusableSettings.error(error))?;
                 client.get_connection_info().clone()
             }
@@ -154,7 +153,8 @@ impl RedisStoreBuilder {
         Ok(info.set_tcp_settings(settings::tcp()))
     }
 
-    /// Returns the address at `url`, for a connection that is told at once when it is lost.
+    /// Returns the address at `url` with RESP3, which tells a client at once that its connection is
+    /// lost.
     #[cfg(any(feature = "cluster", feature = "connection-manager"))]
     pub(super) fn resp3_address(
         &self,
@@ -166,7 +166,7 @@ impl RedisStoreBuilder {
     }
 }
 
-/// Leaves out what it holds: a private key may be among it.
+/// Leaves out the contents, which may include a private key.
 #[cfg(feature = "tls-rustls")]
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Stores on a cluster.
+//! `connect_cluster`: stores on a Redis cluster.
 
 use redis::IntoConnectionInfo;
 use redis::cluster::ClusterClientBuilder;
@@ -15,14 +15,14 @@ use crate::settings;
 use crate::store::RedisStore;
 
 impl RedisStore<ClusterConnection> {
-    /// Connects to the cluster of which `urls` are some nodes and returns a store on it, with the
-    /// default [`Options`](crate::Options) and the [settings](settings::cluster) that a rate
-    /// limiter needs.
+    /// Connects to the cluster that the nodes at `urls` belong to, and returns a store on it, with
+    /// the default [`Options`](crate::Options) and [settings](settings::cluster) for a rate
+    /// limiter.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if a URL is none, the nodes refuse its user or password, or a
-    /// certificate is refused; [`ErrorKind::Unavailable`] if none of them is there.
+    /// [`ErrorKind::Misconfigured`] if a URL is not valid, the nodes refuse its user or password,
+    /// or a certificate is refused; [`ErrorKind::Unavailable`] if no node can be reached.
     ///
     /// # Examples
     ///
@@ -43,15 +43,15 @@ impl RedisStore<ClusterConnection> {
 }
 
 impl RedisStoreBuilder {
-    /// Connects to the cluster of which `urls` are some nodes, and returns a store on it.
+    /// Connects to the cluster that the nodes at `urls` belong to, and returns a store on it.
     ///
-    /// A cluster's connections take certificates from [`certificates`](Self::certificates) alone:
-    /// those that a `ConnectionInfo` holds are forgotten by redis-rs.
+    /// Set certificates with [`certificates`](Self::certificates): for clusters, redis-rs ignores
+    /// those in a `ConnectionInfo`.
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::connect_cluster`]; [`ErrorKind::Misconfigured`] if this was set up wrongly,
-    /// or with certificates for a URL other than one of `rediss://`.
+    /// The same as [`RedisStore::connect_cluster`], and [`ErrorKind::Misconfigured`] if an option
+    /// is not valid, or if there are certificates and a URL is not `rediss://`.
     pub async fn connect_cluster<U: IntoConnectionInfo>(
         self,
         urls: impl IntoIterator<Item = U>,

@@ -1,4 +1,4 @@
-//! Connections that are a store's own, with the settings that a rate limiter needs.
+//! Connections that a store makes itself, with settings for a rate limiter.
 
 mod builder;
 #[cfg(feature = "cluster")]

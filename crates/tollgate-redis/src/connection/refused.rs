@@ -1,13 +1,13 @@
-//! Why there is no connection.
+//! Turns errors of connecting into store errors.
 
 use redis::{ErrorKind, RedisError};
 use tollgate_core::StoreError;
 use tollgate_core::wire::NoConnection;
 
-/// What redis-rs says of what went wrong.
+/// Phrases in errors of redis-rs, and what each means.
 ///
-/// It is looked for in the text, since that is all there is of what went wrong with a cluster, and
-/// since redis-rs does not tell one end of a TLS session from another.
+/// We search the text because a cluster's error has only that, and because redis-rs has no error
+/// kinds for TLS.
 const WORDS: [(&str, NoConnection); 9] = [
     ("AuthenticationFailed", NoConnection::WrongPassword),
     (
@@ -23,7 +23,7 @@ const WORDS: [(&str, NoConnection); 9] = [
     ("unexpected end of file", NoConnection::NotGreeted),
 ];
 
-/// Returns why there is no connection.
+/// Returns the store error for an error of connecting.
 pub(super) fn refused(error: RedisError) -> StoreError {
     let is_settled = matches!(
         error.kind(),
@@ -37,7 +37,7 @@ pub(super) fn refused(error: RedisError) -> StoreError {
     } else {
         NoConnection::Unreachable
     };
-    // redis-rs writes the codes that it knows in words of its own.
+    // redis-rs replaces the codes that it knows with words of its own.
     let text = match error.code() {
         Some(code) => format!("{code} {error}"),
         None => error.to_string(),

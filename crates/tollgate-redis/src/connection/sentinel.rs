@@ -1,4 +1,4 @@
-//! A connection to the primary that Sentinels name, which follows it.
+//! `SentinelConnection`: a connection that follows the primary that Sentinels name.
 
 use std::fmt;
 use std::io;
@@ -27,15 +27,16 @@ use crate::store::RedisStore;
 
 impl RedisStore<SentinelConnection> {
     /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on
-    /// it, with the default [`Options`](crate::Options) and the settings that a rate limiter needs.
+    /// it, with the default [`Options`](crate::Options) and settings for a rate limiter.
     ///
-    /// A password in `urls` is for the Sentinels, and so is TLS.
-    /// For a server that asks for a password or TLS, make a [`SentinelConnection`] of your own.
+    /// A password or TLS in `urls` applies only to the Sentinels. If the primary requires either,
+    /// make a [`SentinelConnection`] of your own.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if a URL is none, or a password or a certificate is refused;
-    /// [`ErrorKind::Unavailable`] if no Sentinel is there, or none knows a primary of `service`.
+    /// [`ErrorKind::Misconfigured`] if a URL is not valid, or a password or a certificate is
+    /// refused; [`ErrorKind::Unavailable`] if no Sentinel can be reached, or none knows a primary
+    /// of `service`.
     ///
     /// # Examples
     ///
@@ -62,8 +63,8 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::connect_sentinel`]; [`ErrorKind::Misconfigured`] if this was set up wrongly,
-    /// or with certificates for a URL other than one of `rediss://`.
+    /// The same as [`RedisStore::connect_sentinel`], and [`ErrorKind::Misconfigured`] if an option
+    /// is not valid, or if there are certificates and a URL is not `rediss://`.
     pub async fn connect_sentinel<U: IntoConnectionInfo>(
         self,
         urls: impl IntoIterator<Item = U>,
@@ -87,37 +88,37 @@ impl RedisStoreBuilder {
     }
 }
 
-/// How long to wait before Sentinels are asked again; twice as long each further time.
+/// The first pause before Sentinels are asked again; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// How long to wait at most before Sentinels are asked again.
+/// The longest pause before Sentinels are asked again.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// How long a primary is trusted that owes a reply, after it was found.
+/// How long after it was found a primary is trusted, even if calls get no reply.
 const TRUST: Duration = Duration::from_secs(1);
 
-/// A connection to the primary that Sentinels name, which finds it again after a failover.
+/// A connection to the primary that Sentinels name, which follows failovers.
 ///
-/// When the connection is lost, or the server says that it is a replica, Sentinels are asked again
-/// in the background until there is a primary; calls fail at once meanwhile, and nothing is sent.
-/// When a call ends without a reply, Sentinels are asked too, and calls go on as before meanwhile.
-/// Nothing is sent again.
+/// If the connection is lost, or the server says that it is a replica, this asks the Sentinels
+/// again in the background until it is connected to a primary. Meanwhile calls fail at once, and
+/// nothing is sent. If a call ends without a reply, this asks the Sentinels too, but calls keep
+/// using the old connection meanwhile. No command is sent again.
 #[derive(Clone)]
 pub struct SentinelConnection(Arc<Shared>);
 
 impl SentinelConnection {
     /// Connects to the primary that `client` finds.
     ///
-    /// The client is to look for a primary (`SentinelServerType::Master`). What it sets for that
-    /// one is to include [`settings::tcp`] and RESP3, which notices a lost connection before a call
-    /// does.
+    /// The client must look for a primary (`SentinelServerType::Master`). Use [`settings::tcp`] and
+    /// RESP3 for the connection to it. With RESP3, this notices a lost connection before the next
+    /// call does.
     ///
     /// # Errors
     ///
-    /// If no Sentinel answers, none knows a primary, or that one cannot be connected to.
+    /// If no Sentinel answers, none knows a primary, or connecting to it fails.
     ///
     /// # Examples
     ///
-    /// Sentinels with one password, a server with another, and TLS to both, with certificates that
-    /// the system does not know:
+    /// One password for the Sentinels, another for the server, and TLS to both, with certificates
+    /// that the system does not know:
     ///
     /// ```no_run
     /// # #[cfg(feature = "tls-rustls")]
@@ -203,19 +204,19 @@ impl fmt::Debug for SentinelConnection {
 }
 
 struct Shared {
-    /// No task is spawned and no connection dropped while this is held: a runtime that shuts down
-    /// drops a task at once, on the thread that spawns it, and this may be locked again there.
+    /// Never spawn a task or drop a connection while this is held. A runtime that shuts down drops
+    /// a new task at once, on the spawning thread, and that may lock this again.
     state: Mutex<State>,
-    /// Whether there is a [`Seeking`].
+    /// Whether a [`Seeking`] exists.
     is_seeking: AtomicBool,
-    /// Held while Sentinels are asked.
+    /// Locked while Sentinels are asked.
     client: tokio::sync::Mutex<SentinelClient>,
 }
 
 struct State {
     /// The connection, or why there is none.
     primary: Result<MultiplexedConnection, RedisError>,
-    /// How many times a primary was found: what is heard of an earlier one is no news.
+    /// How many times a primary was found. Events of earlier connections are ignored.
     generation: u64,
     found: Instant,
 }
@@ -223,8 +224,8 @@ struct State {
 impl Shared {
     /// Returns the connection for one call.
     ///
-    /// If there is none, it is looked for, unless it already is: the runtime that did may have
-    /// ended.
+    /// If there is none, looks for one, unless that is being done. An earlier search may have ended
+    /// with its runtime.
     fn primary(self: &Arc<Self>) -> RedisResult<(MultiplexedConnection, Unanswered)> {
         let state = lock(&self.state);
         let reason = match &state.primary {
@@ -240,7 +241,7 @@ impl Shared {
         };
         drop(state);
         self.seek();
-        // A refused connection is what says that nothing was sent.
+        // `ConnectionRefused` is what says that nothing was sent.
         Err(io::Error::new(io::ErrorKind::ConnectionRefused, reason).into())
     }
 
@@ -267,7 +268,8 @@ impl Shared {
         self.install(primary?, generation, &is_lost)
     }
 
-    /// Takes a connection into use, unless it was lost before, when nobody would have been told.
+    /// Puts a connection into use, unless it was already lost: [`lose`](Self::lose) ignores
+    /// connections that are not in use.
     fn install(
         &self,
         primary: MultiplexedConnection,
@@ -275,7 +277,7 @@ impl Shared {
         is_lost: &AtomicBool,
     ) -> RedisResult<()> {
         let mut state = lock(&self.state);
-        // What is lost from here on finds the generation, for which it waits.
+        // If it is lost from here on, `lose` waits for this lock, and finds the new generation.
         if is_lost.load(Ordering::Acquire) {
             return Err(disconnected());
         }
@@ -287,7 +289,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives up a connection that cannot be used any more, and looks for another.
+    /// Drops a connection that cannot be used any more, and looks for another.
     fn lose(self: &Arc<Self>, generation: u64, reason: &RedisError) {
         let mut state = lock(&self.state);
         if state.generation == generation {
@@ -308,8 +310,8 @@ impl Shared {
         }
     }
 
-    /// Looks for another connection in the background, unless that is being done. Outside of a
-    /// runtime, or within one that shuts down, it is left to a later call.
+    /// Looks for another connection in the background, unless that is being done. Outside a
+    /// runtime, or in one that shuts down, a later call does it.
     fn seek(self: &Arc<Self>) {
         if !self.is_seeking.swap(true, Ordering::AcqRel) {
             let seeking = Seeking(Arc::downgrade(self));
@@ -341,7 +343,8 @@ async fn seek(seeking: Seeking) {
     }
 }
 
-/// That Sentinels are being asked, until this is dropped, be it with its runtime.
+/// A running search for a primary. It ends when this is dropped, for example by a runtime that
+/// shuts down.
 struct Seeking(Weak<Shared>);
 
 impl Drop for Seeking {
@@ -352,8 +355,7 @@ impl Drop for Seeking {
     }
 }
 
-/// A call that is on its way; if it is dropped before its end, as by a deadline, its primary is
-/// doubted.
+/// A call in flight. If it is dropped before it ends, by a deadline, say, its primary is doubted.
 struct Unanswered {
     shared: Arc<Shared>,
     generation: u64,
@@ -383,8 +385,8 @@ impl Drop for Unanswered {
     }
 }
 
-/// Returns whether the server is a replica; before Redis 7.0 the error that a script met stands
-/// within that of the script, and the errors of a transaction stand within that of all of it.
+/// Returns whether the server says `READONLY`, as a replica does. In a transaction that is nested
+/// inside `EXECABORT`, and before Redis 7.0 inside a script's error.
 fn is_read_only(error: &RedisError) -> bool {
     let errors = error.clone().into_server_errors().unwrap_or_default();
     errors.iter().any(|(_, said)| {

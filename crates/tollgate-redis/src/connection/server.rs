@@ -1,4 +1,4 @@
-//! A connection to one server, which is made again whatever ended it.
+//! `ServerConnection`: a connection to one server that always reconnects.
 
 use std::fmt;
 use std::mem;
@@ -22,16 +22,17 @@ use crate::store::RedisStore;
 
 impl RedisStore<ServerConnection> {
     /// Connects to the server at `url` and returns a store on it, with the default
-    /// [`Options`](crate::Options) and the [settings](settings::manager) that a rate limiter needs.
+    /// [`Options`](crate::Options) and [settings](settings::manager) for a rate limiter.
     ///
-    /// A connection that is lost is made again in the background; while the server refuses to let
-    /// this client in, as for a password that is being changed, calls go on to try.
+    /// A lost connection is made again in the background. While the server rejects the client, such
+    /// as during a password change, calls keep trying to connect.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if `url` is none, the
-    /// server refuses its user or password, or a certificate is refused;
-    /// [`ErrorKind::Unavailable`](tollgate_core::ErrorKind::Unavailable) if there is no server.
+    /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if `url` is not valid,
+    /// the server refuses its user or password, or a certificate is refused;
+    /// [`ErrorKind::Unavailable`](tollgate_core::ErrorKind::Unavailable) if the server cannot be
+    /// reached.
     ///
     /// # Examples
     ///
@@ -53,9 +54,9 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::connect`];
-    /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if this was set up
-    /// wrongly, or with certificates for a URL other than one of `rediss://`.
+    /// The same as [`RedisStore::connect`], and
+    /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if an option is not
+    /// valid, or if there are certificates and the URL is not `rediss://`.
     pub async fn connect(
         self,
         url: impl IntoConnectionInfo,
@@ -67,15 +68,14 @@ impl RedisStoreBuilder {
     }
 }
 
-/// How long a refusal stands, before the next call asks again and sends what it has if it is let in:
-/// a server that lets nobody in is not to be asked for each call.
+/// The least time between attempts to connect while the server rejects this client, so that not
+/// every call asks it.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A connection to one server, which is made again when it is lost.
+/// A connection to one server that reconnects when it is lost.
 ///
-/// It is a `ConnectionManager` of redis-rs, but for one thing: once the server has answered that it
-/// does not let this client in, as while a password is being changed, a manager never tries again.
-/// Here, calls go on to try.
+/// It wraps a `ConnectionManager` of redis-rs, which never tries again once the server has rejected
+/// the client, such as during a password change. Here, calls keep trying.
 #[derive(Clone)]
 pub struct ServerConnection(Arc<Shared>);
 
@@ -86,20 +86,19 @@ struct Shared {
 
 struct State {
     manager: ConnectionManager,
-    /// When the manager was made, which also tells it from the one before.
+    /// When the manager was made, which also identifies it.
     made: Instant,
 }
 
 impl ServerConnection {
-    /// Connects to the server of `client`, with the [settings](settings::manager) that a rate
-    /// limiter needs.
+    /// Connects to the server of `client`, with [settings](settings::manager) for a rate limiter.
     ///
-    /// The client is to use [`settings::tcp`] and RESP3, which notices a lost connection before a
-    /// call does.
+    /// Use [`settings::tcp`] and RESP3 for the client. With RESP3, it notices a lost connection
+    /// before the next call does.
     ///
     /// # Errors
     ///
-    /// If there is no server, or it lets nobody in.
+    /// If the server cannot be reached, or rejects the client.
     pub async fn new(client: Client) -> RedisResult<Self> {
         let manager = ConnectionManager::new_with_config(client.clone(), settings::manager());
         let state = State {
@@ -117,15 +116,15 @@ impl ServerConnection {
         (state.manager.clone(), state.made)
     }
 
-    /// Takes another manager in place of the one that was made at `made`, should `outcome` be its
-    /// last word, and returns it if nothing was sent.
+    /// Replaces the manager made at `made` if it would answer all further calls with the error in
+    /// `outcome`. Returns the new one if nothing was sent, to try the call again.
     ///
-    /// That word may be from long ago, and what ails a server may have been mended since.
+    /// The error may be old, and its cause fixed since.
     fn another<T>(&self, outcome: &RedisResult<T>, made: Instant) -> Option<ConnectionManager> {
         let error = outcome.as_ref().err().filter(|error| is_final(error))?;
         let mut state = lock(&self.0.state);
         let mut earlier = None;
-        // Of many calls that are told so together, one makes another.
+        // If many calls get the error together, one of them makes the new manager.
         if state.made == made {
             if made.elapsed() < PAUSE {
                 return None;
@@ -142,15 +141,15 @@ impl ServerConnection {
     }
 }
 
-/// Returns whether a manager says `error` of each further call too.
+/// Returns whether a manager answers all further calls with `error` too.
 fn is_final(error: &RedisError) -> bool {
-    // After an error of input or output it connects again by itself.
-    // What a server answers to a command is a value here, but to one of a transaction it is an
-    // error, of a connection that is well.
+    // After an I/O error, a manager reconnects by itself. A server's error to a single command
+    // arrives here as a value. To a command of a transaction it arrives as an error, but the
+    // connection is fine.
     !error.is_io_error() && error.kind() != ErrorKind::Server(ServerErrorKind::ExecAbort)
 }
 
-/// Returns whether `error`, which is final, is a refusal to connect.
+/// Returns whether the final `error` comes from connecting.
 fn was_not_sent(error: &RedisError) -> bool {
     let failure = failure::of(error.clone());
     matches!(failure, Failure::NotSent(_) | Failure::Refused { .. })

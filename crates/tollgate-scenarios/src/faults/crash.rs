@@ -1,4 +1,4 @@
-//! A server that crashes, and starts again with or without what it has counted.
+//! A server that crashes and restarts, with or without its data.
 
 use tollgate_core::ErrorKind;
 use tollgate_testkit::{Flavor, Server, ServerOptions};
@@ -8,13 +8,13 @@ use super::load::Load;
 use super::scene::{BOUND, KEY, Scene, wait};
 use super::tally::Row;
 
-/// Each of a server's lives admits the bound, and no more.
+/// A server without persistence admits up to the bound before the crash, and again after it.
 pub async fn forgets_in_a_crash<C: Client>() {
     let server = Server::options(Flavor::System);
     crash::<C>(server, "kill -9, nothing on disk", false).await;
 }
 
-/// What is on disk before it is answered is not lost.
+/// A server that writes to disk before it replies loses nothing.
 pub async fn keeps_all_through_a_crash<C: Client>() {
     let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
     let server = Server::options(Flavor::System).args(arguments);
@@ -38,7 +38,7 @@ async fn crash<C: Client>(options: ServerOptions, fault: &str, keeps: bool) {
     tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
     let lost = if keeps { 0 } else { before };
     let counted = scene.counted(KEY).await;
-    // Of the first life nothing is held, be it answered or not.
+    // Without persistence, the server has lost all calls before the crash, answered or not.
     tally.accounts_for(counted + lost);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND + lost, "{admitted} with {lost} lost");
@@ -55,11 +55,11 @@ async fn crash<C: Client>(options: ServerOptions, fault: &str, keeps: bool) {
     .print();
 }
 
-/// A server that is loading counts nothing, and then has all that it had.
+/// While a server is loading, it counts nothing; afterwards it has all its data.
 pub async fn is_loading<C: Client>() {
     let server = wait(|| {
         Server::options(Flavor::System)
-            // A second and a half for 3000 keys.
+            // Loading 3,000 keys takes 1.5 seconds.
             .args(["--key-load-delay", "500"])
             .args(["--loading-process-events-interval-bytes", "1024"])
             .start()

@@ -1,4 +1,4 @@
-//! A primary that is gone, and a replica that takes its place.
+//! A primary that dies, and a replica that is promoted.
 
 use tollgate_core::ErrorKind;
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
@@ -8,7 +8,7 @@ use super::load::{CALLERS, Load};
 use super::scene::{BOUND, KEY, Scene, patient, suffering, wait};
 use super::tally::Row;
 
-/// What the new primary has not heard of is admitted once more, and nothing else.
+/// The new primary admits again what was not replicated to it, and no more.
 pub async fn sentinels_promote_a_replica<C: Client>() {
     let group = wait(|| SentinelGroup::start(Flavor::System));
     let scene = watched_by::<C>(&group).await;
@@ -17,7 +17,7 @@ pub async fn sentinels_promote_a_replica<C: Client>() {
     promote::<C>(&scene, fault, primary, async |_| ()).await;
 }
 
-/// A replica that has not heard of some calls makes up for them, one by one.
+/// A lagging replica admits again each call that it has missed.
 pub async fn sentinels_promote_a_replica_that_lags<C: Client>() {
     let group = wait(|| SentinelGroup::start(Flavor::System));
     let scene = watched_by::<C>(&group).await;
@@ -27,15 +27,16 @@ pub async fn sentinels_promote_a_replica_that_lags<C: Client>() {
         leave_replicas_behind(primary);
         load.allowed(200).await;
     });
-    // All of them, but for calls that were on their way when that began.
+    // All calls since then are lost, except those in flight when replication stopped.
     assert!(lost.await > 150);
 }
 
-/// A primary that admits nothing without a replica leaves next to nothing to lose.
+/// A primary with `min-replicas-to-write 1` admits nothing without a replica, so almost nothing is
+/// lost.
 pub async fn sentinels_promote_a_replica_that_is_needed<C: Client>() {
     let group = wait(|| {
         SentinelGroup::options(Flavor::System)
-            // The other one follows the new primary, which needs it too.
+            // The second replica then follows the new primary, which needs one too.
             .replicas(2)
             .args(["--min-replicas-to-write", "1"])
             .start()
@@ -54,12 +55,12 @@ pub async fn sentinels_promote_a_replica_that_is_needed<C: Client>() {
             (then.answered(), then.unknown())
         );
     });
-    // What was answered in the same moment as the last replica went.
+    // Only calls answered at the moment when the last replica disconnected can be lost.
     let at_once = u64::try_from(CALLERS).expect("a small number");
     assert!(lost.await <= at_once);
 }
 
-/// Keeps the replicas from following `primary` any further, so that nobody else notices.
+/// Stops replication from `primary`, without effect on other clients.
 fn leave_replicas_behind(primary: &Server) {
     wait(|| {
         let reply = primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]);
@@ -69,12 +70,12 @@ fn leave_replicas_behind(primary: &Server) {
     });
 }
 
-/// Waits until so many replicas follow `primary`: those that have just synchronised are sent nothing
-/// before they have said so, which can take a second.
+/// Waits until `replicas` replicas follow `primary`. After its synchronization, a replica receives
+/// nothing until it has acknowledged it, which can take a second.
 fn follow(primary: &Server, replicas: usize) {
     let mut connection = primary.connection();
     let replicas = replicas.to_string();
-    // A key of the slot of all the others.
+    // A key in the same slot as all others.
     let tag = format!("{{{KEY}}}");
     for words in [&["SET", &tag, "1"][..], &["WAIT", &replicas, "4000"]] {
         let reply = connection.command(words).expect("a reply");
@@ -92,7 +93,8 @@ async fn watched_by<C: Client>(group: &SentinelGroup) -> Scene {
     )
 }
 
-/// A cluster does the same, and loses nothing where it is asked to.
+/// Promotes a cluster's replica: a planned failover loses nothing, a killed master what was not
+/// replicated.
 pub async fn cluster_promotes_a_replica<C: Client>() {
     let cluster = wait(|| Cluster::start(Flavor::System));
     let scene = Scene::with(
@@ -136,8 +138,8 @@ pub async fn cluster_promotes_a_replica<C: Client>() {
     promote::<C>(&scene, fault, master, async |_| ()).await;
 }
 
-/// Kills `primary` while calls go on, after `prelude`, and waits for another; returns how many
-/// calls were lost that had been answered.
+/// Runs `prelude`, kills `primary` during a load of calls, and waits for a new primary. Returns how
+/// many answered calls were lost.
 async fn promote<C: Client>(
     scene: &Scene,
     fault: &str,
@@ -148,14 +150,14 @@ async fn promote<C: Client>(
     load.allowed(300).await;
     prelude(&load).await;
     wait(|| primary.kill());
-    // Whoever answers from now on is another.
+    // Every answer from now on comes from the new primary.
     load.mark();
-    // No call that was sent to the old primary is still on its way when there is a new one.
+    // Wait until no call to the old primary is in flight before there is a new one.
     load.renewed().await;
     let before = load.so_far();
     let resumed = load.resumed().await;
     load.allowed(100).await;
-    // What was left when it was first asked, by its own account.
+    // How many calls the new primary knew of when it was first called.
     let held = BOUND - load.most_left() - 1;
     let tally = load.stop().await;
 

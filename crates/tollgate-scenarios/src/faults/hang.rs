@@ -1,4 +1,4 @@
-//! A server that hangs for longer than calls may take, and then goes on.
+//! A server that hangs for longer than the deadline, and then resumes.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::scene::{BOUND, KEY, Scene, executed, wait};
 use super::tally::Row;
 use super::{Client, TOO_LONG};
 
-/// A process that is stopped takes what it is sent, and runs it once when it goes on.
+/// A stopped process still receives calls, and executes each once when it resumes.
 pub async fn hangs<C: Client>() {
     hang::<C>("SIGSTOP for 0.7 s", Server::pause, Server::resume).await;
 }
 
-/// A server that is told to pause does too.
+/// The same with `CLIENT PAUSE`.
 pub async fn is_told_to_pause<C: Client>() {
     let time = TOO_LONG.as_millis().to_string();
     let pause = |server: &Server| {
@@ -39,13 +39,13 @@ async fn hang<C: Client>(fault: &str, begin: impl Fn(&Server), end: impl Fn(&Ser
     load.allowed(100).await;
     let tally = load.stop().await;
 
-    // All that was written is run before anything else that comes now.
+    // By then, the server has executed everything that was sent during the hang.
     sleep(Duration::from_millis(50)).await;
     let runs = executed(&server);
     let counted = scene.counted(KEY).await;
     let each = u64::try_from(CALLERS).expect("a small number");
     assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
-    // A client that connects again meanwhile says that nothing was sent.
+    // A client that reconnects meanwhile reports that nothing was sent.
     tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
     tally.accounts_for(counted);
     assert_eq!((runs, tally.denied()), (counted, 0));

@@ -1,4 +1,4 @@
-//! Callers that do not stop while something goes wrong.
+//! `Load`: callers that keep calling during a fault.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,15 @@ use super::tally::Tally;
 
 pub(crate) type Limiter = RateLimiter<Arc<dyn Store>>;
 
-/// How many call at once.
+/// The number of concurrent callers.
 pub(crate) const CALLERS: usize = 16;
-/// How long a caller waits between two calls, so that a fault finds the limit not yet reached.
+/// The pause between two calls of a caller, so that the limit is not yet reached when the fault
+/// begins.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long anything that is waited for may take.
+/// The longest wait for any condition.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Callers that do not stop while something goes wrong.
+/// Callers that keep calling during a fault.
 #[derive(Debug)]
 pub(crate) struct Load {
     shared: Arc<Shared>,
@@ -32,21 +33,21 @@ struct Shared {
     tally: Mutex<Tally>,
     mark: Mutex<Mark>,
     is_over: AtomicBool,
-    /// How many calls of each caller have ended.
+    /// The number of calls of each caller that have ended.
     ended: [AtomicU64; CALLERS],
 }
 
-/// When the service should be there again, and when it was.
+/// When the service should work again, and when it first did.
 #[derive(Debug)]
 struct Mark {
     set: Instant,
     answered: Option<Instant>,
-    /// The most that any call after the mark was told to be left.
+    /// The largest remainder that any call after the mark reported.
     most_left: u64,
 }
 
 impl Load {
-    /// Makes callers call, in turn for each of `keys`.
+    /// Starts callers, each of which calls for one of `keys`.
     pub(crate) fn on(limiter: &Arc<Limiter>, keys: &[&str]) -> Self {
         let keys: Vec<String> = keys.iter().map(|&key| key.to_owned()).collect();
         Self::start(limiter, move |caller, _| {
@@ -55,14 +56,14 @@ impl Load {
         })
     }
 
-    /// Makes callers call, each time for a key that is new.
+    /// Starts callers that use a new key for each call.
     pub(crate) fn on_new_keys(limiter: &Arc<Limiter>) -> Self {
         Self::start(limiter, |caller, call| {
             (format!("new-{caller}-{call}"), "new".to_owned())
         })
     }
 
-    /// `key` returns whom a call is for, and under which name it is counted.
+    /// `key` returns the key of a call, and the name to count it under.
     fn start(
         limiter: &Arc<Limiter>,
         key: impl Fn(usize, u64) -> (String, String) + Clone + Send + Sync + 'static,
@@ -91,7 +92,7 @@ impl Load {
         Self { shared, callers }
     }
 
-    /// Waits until `condition` holds of what has become of the calls so far.
+    /// Waits until `condition` holds for the outcomes so far.
     pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Tally) -> bool) {
         let begun = Instant::now();
         while !condition(&self.shared.tally()) {
@@ -104,14 +105,14 @@ impl Load {
         }
     }
 
-    /// Waits until so many calls more were allowed.
+    /// Waits until `count` more calls have been allowed.
     pub(crate) async fn allowed(&self, count: u64) {
         let count = self.so_far().allowed() + count;
         let what = format!("{count} allowed calls");
         self.until(&what, |tally| tally.allowed() >= count).await;
     }
 
-    /// Waits until all calls that are on their way have ended, and as many that begin now.
+    /// Waits until all calls in flight, and as many new ones, have ended.
     pub(crate) async fn renewed(&self) {
         let ended = || {
             let ended = self.shared.ended.iter();
@@ -124,12 +125,13 @@ impl Load {
         .await;
     }
 
-    /// Says that the service should be there from now on.
+    /// Marks the instant from which the service should work again.
     pub(crate) fn mark(&self) {
         *self.shared.mark() = Mark::now();
     }
 
-    /// Waits until a call is answered that began after the mark, and returns when that was.
+    /// Waits for an answer to a call made after the mark, and returns the time from the mark to
+    /// that answer.
     pub(crate) async fn resumed(&self) -> Duration {
         let answered = || self.shared.mark().answered;
         self.until("an answer", |_| answered().is_some()).await;
@@ -137,7 +139,7 @@ impl Load {
         mark.answered.unwrap_or(mark.set) - mark.set
     }
 
-    /// Returns the most that a call which began after the mark was told to be left.
+    /// Returns the largest remainder that any call made after the mark reported.
     pub(crate) fn most_left(&self) -> u64 {
         self.shared.mark().most_left
     }
@@ -146,7 +148,7 @@ impl Load {
         self.shared.tally().clone()
     }
 
-    /// Waits for the calls that are on their way, and returns what became of all.
+    /// Stops the callers after their current calls, and returns all outcomes.
     pub(crate) async fn stop(mut self) -> Tally {
         self.shared.is_over.store(true, Ordering::SeqCst);
         while let Some(caller) = self.callers.join_next().await {

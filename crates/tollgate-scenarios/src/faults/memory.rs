@@ -1,4 +1,4 @@
-//! A server that has no memory left, and is given some.
+//! A server that runs out of memory, and gets more.
 
 use tollgate_core::ErrorKind;
 use tollgate_testkit::{Flavor, Server};
@@ -8,10 +8,11 @@ use super::load::Load;
 use super::scene::{BOUND, KEY, Scene, wait};
 use super::tally::Row;
 
-/// Whose calls are denied before, meanwhile and afterwards.
+/// A key whose calls are denied before, during and after the fault.
 const SPENT: &str = "spent";
 
-/// What writes nothing is answered, and what would write is refused and not counted.
+/// Without memory, calls that write nothing are still answered; calls that would write fail and do
+/// not count.
 pub async fn has_no_memory_left<C: Client>() {
     let server = wait(|| {
         Server::options(Flavor::System)

@@ -1,7 +1,7 @@
-//! Faults on real servers while calls go on.
+//! Faults on real servers during a load of calls.
 //!
-//! The tests of a client crate implement [`Client`], and write [`faults!`](crate::faults!) once: so
-//! there is one list of cases.
+//! The tests of each client crate implement [`Client`] and call [`faults!`](crate::faults!), so
+//! there is only one list of cases.
 
 mod crash;
 mod failover;
@@ -36,19 +36,19 @@ pub use slots::slots_move;
 
 /// How a client crate connects.
 pub trait Client: 'static {
-    /// What the table calls it.
+    /// The client's name in the table.
     const NAME: &'static str;
 
     /// Connects to the server at `address`.
     fn server(address: &str, options: Options) -> impl Future<Output = Arc<dyn Store>> + Send;
 
-    /// Connects to the cluster of which these are nodes.
+    /// Connects to the cluster with these nodes.
     fn cluster(
         addresses: &[String],
         options: Options,
     ) -> impl Future<Output = Arc<dyn Store>> + Send;
 
-    /// Connects to the primary that these Sentinels call `name`.
+    /// Connects to the primary that these sentinels call `name`.
     fn sentinels(
         addresses: &[String],
         name: &str,
@@ -56,14 +56,14 @@ pub trait Client: 'static {
     ) -> impl Future<Output = Arc<dyn Store>> + Send;
 }
 
-/// How long a call may take by its options.
+/// The deadline of each call.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
-/// How much later a call may end on a machine that is busy with other tests.
+/// How much longer a call may take on a machine that is busy with other tests.
 pub(crate) const SLACK: Duration = Duration::from_secs(1);
-/// How long a fault lasts that must be longer than the deadline.
+/// The duration of a fault that must exceed the deadline.
 pub(crate) const TOO_LONG: Duration = Duration::from_millis(700);
 
-/// Runs every fault against one client.
+/// Runs every fault case against one client.
 #[macro_export]
 macro_rules! faults {
     ($client:ty: $($case:ident)*) => {

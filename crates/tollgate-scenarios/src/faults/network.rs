@@ -1,4 +1,4 @@
-//! A network that loses, delays and cuts what it is given.
+//! Network faults: lost and delayed replies, and cut connections.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::{Client, TOO_LONG};
 
 /// How often a connection is cut.
 const CUTS: u64 = 20;
-/// How long nobody calls, so that a client can find out that it has waited in vain.
+/// An idle time in which a client could detect a dead connection.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// A server behind a proxy.
@@ -40,7 +40,7 @@ impl Network {
     }
 }
 
-/// Checks that each call was run at most once, and prints the line.
+/// Checks that the server executed each call at most once, and prints the row.
 async fn settle<C: Client>(
     fault: &str,
     server: &Server,
@@ -48,7 +48,7 @@ async fn settle<C: Client>(
     tally: &Tally,
     resumed: Option<Duration>,
 ) {
-    // What was written last may still be on its way through the proxy.
+    // The last writes may still be on their way through the proxy.
     sleep(Duration::from_millis(100)).await;
     let runs = executed(server);
     let counted = scene.counted(KEY).await;
@@ -69,7 +69,7 @@ async fn settle<C: Client>(
     .print();
 }
 
-/// Replies that come when nobody waits for them are nobody's, and their calls are counted once.
+/// Late replies are discarded, and their calls count once.
 pub async fn replies_are_late<C: Client>() {
     let network = Network::start::<C>().await;
     let load = network.scene.load();
@@ -88,21 +88,21 @@ pub async fn replies_are_late<C: Client>() {
     assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
 }
 
-/// A call whose reply is cut off has been counted, once, and is not sent again.
+/// A call whose reply is cut off counts once, and is not sent again.
 pub async fn replies_are_cut_off<C: Client>() {
     let network = Network::start::<C>().await;
     let limiter = network.scene.limiter();
     let mut tally = Tally::default();
     let mut longest_absence = Duration::ZERO;
     for cut in 0..=CUTS {
-        // The first one only tells the server the script.
+        // The first call only loads the script.
         if cut > 0 {
             network.proxy.cut_after_next("EVALSHA");
         }
         let began = Instant::now();
         let outcome = limiter.check(KEY).await.map(Decision::into_verdicts);
         tally.record(KEY, &outcome, began.elapsed());
-        // No script, so that what is run can be counted.
+        // A reset runs no script, so it does not change the number of runs.
         let ended = Instant::now();
         while limiter.reset("another key").await.is_err() {
             assert!(ended.elapsed() < PATIENCE);
@@ -132,7 +132,7 @@ pub async fn replies_are_cut_off<C: Client>() {
     .print();
 }
 
-/// The same with many calls on their way.
+/// Connections are cut while many calls are in flight.
 pub async fn connections_are_cut<C: Client>() {
     let network = Network::start::<C>().await;
     let load = network.scene.load();
@@ -155,7 +155,7 @@ pub async fn connections_are_cut<C: Client>() {
     assert!(tally.errors(ErrorKind::Unknown) >= CUTS, "{tally}");
 }
 
-/// The same in a cluster, whose clients may think that they know better.
+/// Connections are cut in a cluster, where client libraries may retry on their own.
 pub async fn cluster_connections_are_cut<C: Client>() {
     let cluster = wait(|| Cluster::masters_only(Flavor::System, 3));
     let scene = Scene::with(
@@ -169,7 +169,7 @@ pub async fn cluster_connections_are_cut<C: Client>() {
     for _ in 0..CUTS {
         let mut control = wait(|| master.connection());
         wait(|| master.pause());
-        // What has been written is run when the master goes on, and then has no one to tell.
+        // The server executes what was written when it resumes, but then has no client to reply to.
         sleep(Duration::from_millis(20)).await;
         let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
         control.send(&kill).expect("a connection");
@@ -191,7 +191,7 @@ pub async fn cluster_connections_are_cut<C: Client>() {
     assert!(tally.errors(ErrorKind::Unknown) > 0, "{tally}");
 }
 
-/// Without a connection nothing is sent, and calls fail at once.
+/// Without a connection, nothing is sent and calls fail immediately.
 pub async fn connections_are_refused<C: Client>() {
     let network = Network::start::<C>().await;
     let load = network.scene.load();
@@ -203,7 +203,7 @@ pub async fn connections_are_refused<C: Client>() {
     load.renewed().await;
     load.renewed().await;
     let now = load.so_far();
-    // All that is told now is that nothing was counted, and nothing is.
+    // From now on, every call fails without being counted.
     assert_eq!(executed(&network.server), runs);
     assert_eq!(
         (now.unknown(), now.answered()),
@@ -219,7 +219,7 @@ pub async fn connections_are_refused<C: Client>() {
     network.settle::<C>(fault, &tally, Some(resumed)).await;
 }
 
-/// Calls whose replies are dropped have been counted, until the connection is a new one.
+/// Calls whose replies are dropped count, until there is a new connection.
 pub async fn replies_are_dropped<C: Client>() {
     let network = Network::start::<C>().await;
     let load = network.scene.load();
@@ -239,9 +239,9 @@ pub async fn replies_are_dropped<C: Client>() {
     assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
 }
 
-/// A connection that takes all and brings nothing, while a new one would do.
+/// A connection accepts requests but never replies, while a new one would work.
 ///
-/// Whether a client finds that out by itself is printed: none does while it is busy.
+/// Prints whether a client detects this by itself: none does while it is busy.
 pub async fn falls_silent<C: Client>() {
     let network = Network::start::<C>().await;
     let load = network.scene.load();

@@ -1,4 +1,4 @@
-//! A limit that a fault is about, and two ways to it.
+//! `Scene`: a limit that is called during a fault, and two limiters for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,21 +13,22 @@ use tollgate_testkit::Server;
 use super::load::{CALLERS, Limiter, Load, PATIENCE};
 use super::{Client, DEADLINE};
 
-/// How many calls the limit admits: more than are made during a fault.
+/// The amount of the limit: more than the calls made during a fault.
 pub(crate) const BOUND: u64 = 10_000;
-/// Whom nearly all calls are for.
+/// The key of nearly all calls.
 pub(crate) const KEY: &str = "key";
-/// How much is taken at once of what is left.
+/// The cost of each call that uses up what is left.
 const BITE: u64 = 7;
 
-/// A limit that a fault is about, and two ways to it: the one that suffers, and one to look by.
+/// A limit that is called during a fault, by a limiter exposed to the fault and another to observe
+/// it.
 pub(crate) struct Scene {
     limiter: Arc<Limiter>,
     auditor: Arc<Limiter>,
 }
 
 impl Scene {
-    /// Connects to `server` through `address`, which is its own or that of a proxy.
+    /// Connects to `server` through `address`: the server's own or a proxy's.
     pub(crate) async fn on_server<C: Client>(server: &Server, address: &str) -> Self {
         Self::with(
             C::server(address, suffering()).await,
@@ -46,7 +47,7 @@ impl Scene {
         &self.limiter
     }
 
-    /// Returns the limiter that no machine is too busy for.
+    /// Returns the observing limiter, whose long deadline a busy machine does not exceed.
     pub(crate) fn auditor(&self) -> &Arc<Limiter> {
         &self.auditor
     }
@@ -67,7 +68,7 @@ impl Scene {
         }
     }
 
-    /// Lets many take at once what is left for `key`, and returns how much that was.
+    /// Takes all that is left for `key`, from many tasks at once, and returns how much that was.
     pub(crate) async fn use_up(&self, key: &'static str) -> u64 {
         let mut takers = JoinSet::new();
         for _ in 0..CALLERS {
@@ -87,17 +88,17 @@ impl Scene {
     }
 }
 
-/// The options of whoever suffers.
+/// The options of the limiter that is exposed to the fault.
 pub(crate) fn suffering() -> Options {
     Options::default().with_deadline(DEADLINE)
 }
 
-/// The options of whoever waits until all is well.
+/// The options of the observing limiter, which waits until the fault is over.
 pub(crate) fn patient() -> Options {
     Options::default().with_deadline(Duration::from_secs(10))
 }
 
-/// Does what waits for servers, without keeping the callers waiting.
+/// Runs blocking work on servers without delaying other tasks.
 pub(crate) fn wait<T>(work: impl FnOnce() -> T) -> T {
     block_in_place(work)
 }
@@ -115,12 +116,12 @@ pub(crate) fn executed(server: &Server) -> u64 {
         let value = fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
         value.expect("a field").parse().expect("a number")
     };
-    // What fails did nothing: the script was not known.
+    // Failed calls had no effect: the script was not loaded.
     field("calls") - field("failed_calls")
 }
 
 fn limiter(store: Arc<dyn Store>) -> Arc<Limiter> {
-    // Not aligned: no window may end within a test.
+    // An anchored window, which cannot end during a test.
     let quota = Quota::new(BOUND, Duration::from_secs(3_600)).expect("a quota");
     let limit = Limit::new("calls", FixedWindow::anchored(quota)).expect("a limit");
     Arc::new(RateLimiter::new(store, [limit]).expect("a limiter"))

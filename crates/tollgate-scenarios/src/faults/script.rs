@@ -1,4 +1,4 @@
-//! A server that is made to forget its scripts again and again.
+//! A server whose script cache is flushed again and again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use super::load::Load;
 use super::scene::{BOUND, KEY, Scene, wait};
 use super::tally::Row;
 
-/// How long the server may keep what it is told.
+/// How long the server keeps its scripts between two flushes.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The callers' scripts are loaded again, and each call is counted once.
+/// Clients load their scripts again, and each call counts once.
 pub async fn forgets_its_scripts<C: Client>() {
     let server = wait(|| Server::start(Flavor::System));
     let scene = Scene::on_server::<C>(&server, &server.address()).await;

@@ -1,4 +1,4 @@
-//! Slots that move from one node of a cluster to another.
+//! Slots that migrate between cluster nodes.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::load::Load;
 use super::scene::{BOUND, Scene, patient, suffering, wait};
 use super::tally::Row;
 
-/// Keys of as many slots.
+/// Keys in different slots.
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
-/// How often a slot moves.
+/// How often a slot is migrated.
 const MOVES: usize = 8;
-/// How long a slot stays: nodes whose slots come back at once can disagree for good about them.
+/// How long a slot stays on a node: if slots return at once, nodes can disagree about them forever.
 const STAY: Duration = Duration::from_millis(250);
 
-/// A call for a key on its way is counted at one place or the other, or refused.
+/// While its slot migrates, a call counts at one of the two nodes, or fails.
 pub async fn slots_move<C: Client>() {
     let cluster = wait(|| Cluster::masters_only(Flavor::System, 3));
     let scene = Scene::with(
@@ -31,7 +31,7 @@ pub async fn slots_move<C: Client>() {
         for round in 0..MOVES {
             let slot = Cluster::slot_of(KEYS[round % KEYS.len()]);
             let from = cluster.master_of(slot).port();
-            // Not to the same node each time.
+            // A different node each time.
             let others = cluster.nodes().iter().filter(|node| node.port() != from);
             let to = others.cycle().nth(round).expect("two other nodes");
             cluster.migrate_slot(slot, to);

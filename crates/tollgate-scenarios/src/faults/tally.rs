@@ -1,4 +1,4 @@
-//! What became of calls, in numbers.
+//! `Tally`: counts of the outcomes of calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,23 +8,23 @@ use tollgate_core::{ErrorKind, StoreError, Verdicts};
 
 use super::{DEADLINE, SLACK};
 
-/// What became of the calls of one load.
+/// The outcomes of all calls of one load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     keys: BTreeMap<String, Counts>,
-    /// How many calls ended with which kind of error.
+    /// The number of calls that ended with each kind of error.
     errors: BTreeMap<String, u64>,
     longest: Duration,
-    /// One error of each kind, for whoever wonders.
+    /// One error of each kind, for failure messages.
     samples: BTreeMap<String, String>,
 }
 
-/// What became of the calls for one key.
+/// The outcomes of the calls for one key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
-    /// How many ended so that they may have been counted.
+    /// The number of calls that failed but may have been counted.
     pub(crate) unknown: u64,
 }
 
@@ -45,7 +45,7 @@ impl Tally {
             Ok(_) => counts.denied += 1,
             Err(error) => {
                 let kind = error.kind();
-                // An answer that is none may have been an answer to a call that was counted.
+                // An invalid reply may have been the reply to a call that was counted.
                 let is_open = matches!(kind, ErrorKind::Unknown | ErrorKind::Protocol);
                 counts.unknown += u64::from(is_open);
                 let kind = format!("{kind:?}");
@@ -85,7 +85,7 @@ impl Tally {
         self.keys.values().map(|counts| counts.denied).sum()
     }
 
-    /// Returns how many calls may have been counted, though nobody was told.
+    /// Returns the number of calls that failed but may have been counted.
     pub(crate) fn unknown(&self) -> u64 {
         self.keys.values().map(|counts| counts.unknown).sum()
     }
@@ -99,7 +99,7 @@ impl Tally {
         count.copied().unwrap_or_default()
     }
 
-    /// Every call ends within its deadline, and with no other errors than these.
+    /// Checks that every call ended within its deadline, and that only these errors occurred.
     #[track_caller]
     pub(crate) fn fails_only_with(&self, kinds: &[ErrorKind]) {
         let most = DEADLINE + SLACK;
@@ -109,7 +109,7 @@ impl Tally {
         assert_eq!(known, all, "{self}: {:#?}", self.samples);
     }
 
-    /// What the server has counted is what was answered, and at most what may have been counted.
+    /// Checks that the server counted all allowed calls, and at most the unknown ones in addition.
     #[track_caller]
     pub(crate) fn accounts_for(&self, counted: u64) {
         let (least, most) = (self.allowed(), self.allowed() + self.unknown());
@@ -135,18 +135,18 @@ impl fmt::Display for Tally {
     }
 }
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) fault: &'a str,
     pub(crate) client: &'a str,
     pub(crate) tally: &'a Tally,
-    /// How many calls the server holds of those that were made.
+    /// How many of the calls the server has counted.
     pub(crate) counted: u64,
-    /// How many calls were allowed in all, with those that then used up what was left.
+    /// How many calls were admitted in total, including those that then used up the rest.
     pub(crate) admitted: u64,
     pub(crate) bound: u64,
-    /// How long after the end of the fault a call was first answered.
+    /// The time from the end of the fault to the first answer.
     pub(crate) resumed: Option<Duration>,
 }
 

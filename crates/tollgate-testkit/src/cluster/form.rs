@@ -1,4 +1,4 @@
-//! Servers become a cluster.
+//! Joins servers into a cluster.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,47 +7,48 @@ use super::view::View;
 use crate::Connection;
 use crate::server::{connect, field};
 
-/// How many slots there are.
+/// The number of slots.
 pub(super) const SLOTS: u16 = 16_384;
-/// How long anything that nodes have to agree on may take.
+/// How long nodes may take to agree.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often in a row a cluster must be seen to be up.
+/// How many checks in a row must find the cluster up.
 const LOOKS: usize = 5;
-/// How long to wait before looking again.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Returns what a server of a cluster is started with.
+/// Returns the arguments of a server in a cluster.
 pub(crate) fn arguments(node_timeout: Duration) -> [String; 8] {
     [
         "--cluster-enabled",
         "yes",
-        // What clients are told; a node finds out by itself only once it is asked by another.
+        // The address that clients are told; without this, a node only learns it when another
+        // contacts it.
         "--cluster-announce-ip",
         "127.0.0.1",
         "--cluster-node-timeout",
         &node_timeout.as_millis().to_string(),
-        // By default a replica waits five seconds for others to come.
+        // By default a master waits five seconds for more replicas before it synchronizes them.
         "--repl-diskless-sync-delay",
         "0",
     ]
     .map(str::to_owned)
 }
 
-/// Makes the servers at `doors`, which listen on `ports`, a cluster: the first `masters` of them
-/// share the slots, and each later one becomes a replica of one of them in turn.
+/// Makes the servers at `doors`, which listen on `ports`, a cluster: the first `masters` share the
+/// slots, and the others become replicas of each in turn.
 pub(crate) fn form(doors: &[String], ports: &[u16], masters: usize) -> Result<(), String> {
     let mut nodes: Vec<Connection> = doors.iter().map(|door| connect(door)).collect();
     for (index, node) in nodes.iter_mut().enumerate() {
         let epoch = (index + 1).to_string();
         run(node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
         if index < masters {
-            // The command that takes ranges is too new for Redis 6.2.
+            // Redis 6.2 does not have `ADDSLOTSRANGE`.
             let slots = share(index, masters).map(|slot| slot.to_string());
             let words = ["CLUSTER", "ADDSLOTS"].map(str::to_owned);
             let words: Vec<String> = words.into_iter().chain(slots).collect();
             run(node, &words)?;
         }
-        // All earlier ones, so that nothing depends on how quickly gossip spreads.
+        // Meet all earlier nodes, so that it does not matter how fast gossip spreads.
         for port in &ports[..index] {
             run(node, &["CLUSTER", "MEET", "127.0.0.1", &port.to_string()])?;
         }
@@ -68,8 +69,8 @@ pub(crate) fn form(doors: &[String], ports: &[u16], masters: usize) -> Result<()
         let all_ok = doors.iter().all(|door| is_ok(door));
         all_ok && views().all(|view| view.is_some_and(complete))
     };
-    // A message from before it became a replica can make a node a master again in the eyes of
-    // another, for a moment: so it must be up for some time.
+    // An old message can make another node take a new replica for a master for a moment, so the
+    // cluster must stay up for several checks.
     until("the cluster does not come up", PATIENCE, || {
         (0..LOOKS).all(|_| {
             sleep(PAUSE);
@@ -78,7 +79,7 @@ pub(crate) fn form(doors: &[String], ports: &[u16], masters: usize) -> Result<()
     })
 }
 
-/// Returns whether the node at `door` serves, and follows its master if it has one.
+/// Returns whether the node at `door` serves and, if it is a replica, follows its master.
 pub(crate) fn is_ok(door: &str) -> bool {
     let Ok(mut node) = Connection::open(door) else {
         return false;
@@ -93,7 +94,7 @@ pub(crate) fn is_ok(door: &str) -> bool {
         && says(&["INFO", "replication"], "master_link_status", "up", true)
 }
 
-/// Returns the slots of the master `index` of `masters`.
+/// Returns the slots of master number `index` of `masters`.
 fn share(index: usize, masters: usize) -> impl Iterator<Item = usize> {
     let slots = usize::from(SLOTS);
     slots * index / masters..slots * (index + 1) / masters

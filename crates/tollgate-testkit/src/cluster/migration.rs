@@ -1,15 +1,15 @@
-//! A slot on its way from one master to another.
+//! `Migration`: moves a slot from one master to another, step by step.
 
 use super::Cluster;
 use super::view::View;
 use crate::{Reply, Server};
 
-/// How long moving some keys may take, in milliseconds.
+/// The timeout for moving a batch of keys, in milliseconds.
 const PATIENCE_MS: &str = "5000";
 
-/// A slot on its way from one master to another, which a test takes step by step.
+/// The migration of a slot from one master to another, which a test performs step by step.
 ///
-/// Dropped before it is [finished](Self::finish), it leaves the slot on its way.
+/// If it is dropped before [`finish`](Self::finish), the slot stays in migration.
 #[derive(Debug)]
 #[must_use = "the slot is on its way until it is finished"]
 pub struct Migration<'a> {
@@ -29,7 +29,7 @@ impl<'a> Migration<'a> {
         let (source, id) = (id(from), id(to));
         let number = slot.to_string();
         let set = ["CLUSTER", "SETSLOT", &number];
-        // The new place first: until it expects the slot it would send clients back again.
+        // The new master first: until it imports the slot, it would redirect clients back.
         Cluster::run(to, &[&set[..], &["IMPORTING", &source]].concat());
         Cluster::run(from, &[&set[..], &["MIGRATING", &id]].concat());
         Self {
@@ -41,17 +41,17 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Returns the master that the slot comes from.
+    /// Returns the slot's old master.
     pub fn from(&self) -> &'a Server {
         self.from
     }
 
-    /// Returns the master that the slot goes to.
+    /// Returns the slot's new master.
     pub fn to(&self) -> &'a Server {
         self.to
     }
 
-    /// Moves up to `count` of the keys that are left, and returns how many those were.
+    /// Moves up to `count` of the remaining keys, and returns how many it moved.
     ///
     /// # Panics
     ///
@@ -77,9 +77,9 @@ impl<'a> Migration<'a> {
         keys.len()
     }
 
-    /// Gives the slot to its new master, and waits until every node that runs knows that.
+    /// Assigns the slot to its new master, and waits until every running node knows.
     ///
-    /// Keys that were not moved are lost, which servers refuse as long as the old master has any.
+    /// Keys that were not moved would be lost, so the old master refuses if it still has any.
     ///
     /// # Panics
     ///
@@ -88,7 +88,7 @@ impl<'a> Migration<'a> {
     pub fn finish(self) {
         let slot = self.slot.to_string();
         let words = ["CLUSTER", "SETSLOT", &slot, "NODE", &self.id];
-        // The new master first, so that there is one at any time.
+        // The new master first, so that the slot always has one.
         Cluster::run(self.to, &words);
         Cluster::run(self.from, &words);
         let port = self.to.port();

@@ -1,4 +1,4 @@
-//! A cluster of a test's own.
+//! `Cluster`: a Redis or Valkey cluster that belongs to one test.
 
 mod form;
 mod migration;
@@ -14,10 +14,10 @@ pub use migration::Migration;
 use crate::{Authority, Flavor, Server, ServerOptions};
 use view::View;
 
-/// The node timeout unless told otherwise: short, so that a failover is.
+/// The default node timeout: short, so that failovers are quick.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns where the master of `slot` listens, as the node at `address` sees it.
+/// Returns the address of the master of `slot`, as the node at `address` sees it.
 #[track_caller]
 pub(crate) fn master_of(address: &str, slot: u16) -> String {
     let view = View::of(address).expect("a node that runs");
@@ -25,7 +25,7 @@ pub(crate) fn master_of(address: &str, slot: u16) -> String {
     format!("127.0.0.1:{}", master.port)
 }
 
-/// How to start a [`Cluster`].
+/// Options to start a [`Cluster`].
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     server: ServerOptions,
@@ -35,11 +35,11 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// Returns options for three masters of `flavor` with a replica each.
+    /// Returns options for three masters of `flavor`, with one replica each.
     ///
     /// # Panics
     ///
-    /// Panics if the server's program is not there, and says what brings it.
+    /// Panics if the server's program is missing; the message says how to get it.
     #[track_caller]
     pub fn new(flavor: Flavor) -> Self {
         Self {
@@ -50,42 +50,42 @@ impl ClusterOptions {
         }
     }
 
-    /// Sets how many masters there are, which share the slots evenly.
+    /// Sets the number of masters, which share the slots evenly.
     #[must_use]
     pub fn masters(mut self, masters: usize) -> Self {
         self.masters = masters;
         self
     }
 
-    /// Sets how many replicas each master has.
+    /// Sets the number of replicas per master.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// Sets how long a node may be silent before the others hold it for failed.
+    /// Sets how long a node may be silent before the others consider it failed.
     #[must_use]
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = timeout;
         self
     }
 
-    /// Adds arguments of every node, such as `["--maxmemory", "1mb"]`.
+    /// Adds arguments for all nodes, such as `["--maxmemory", "1mb"]`.
     #[must_use]
     pub fn args<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         self.server = self.server.args(arguments);
         self
     }
 
-    /// Has the nodes take TLS and nothing else, from each other too; see [`ServerOptions::tls`].
+    /// Makes the nodes accept only TLS, also from each other; see [`ServerOptions::tls`].
     #[must_use]
     pub fn tls(mut self, authority: &Authority) -> Self {
         self.server = self.server.tls(authority);
         self
     }
 
-    /// Has the nodes ask for `password`; see [`ServerOptions::password`].
+    /// Makes the nodes require `password`; see [`ServerOptions::password`].
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.server = self.server.password(password);
@@ -113,31 +113,31 @@ impl ClusterOptions {
     }
 }
 
-/// A cluster of a test's own: masters that share the slots, and replicas of them.
+/// A cluster that belongs to one test: masters that share the slots, and their replicas.
 ///
-/// The nodes are servers like any other: kill one with [`Server::kill`], start it again with
-/// [`Server::restart`], and it finds back into the cluster. All are killed when this is dropped.
+/// The nodes are ordinary servers: kill one with [`Server::kill`] and restart it with
+/// [`Server::restart`], and it rejoins the cluster. All of them are killed when this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
 }
 
 impl Cluster {
-    /// Starts three masters of `flavor` with a replica each.
+    /// Starts three masters of `flavor`, with one replica each.
     ///
     /// # Panics
     ///
-    /// Panics if the program is not there, or if starting takes longer than twenty seconds.
+    /// Panics if the program is missing, or if the start takes longer than twenty seconds.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
         ClusterOptions::new(flavor).start()
     }
 
-    /// Starts `masters` nodes of `flavor` without replicas, which is quicker.
+    /// Starts `masters` nodes of `flavor` without replicas, which is faster.
     ///
     /// # Panics
     ///
-    /// Panics if `masters` is 0, if the program is not there, or if starting takes longer than
+    /// Panics if `masters` is 0, if the program is missing, or if the start takes longer than
     /// twenty seconds.
     #[track_caller]
     pub fn masters_only(flavor: Flavor, masters: usize) -> Self {
@@ -149,39 +149,38 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// Panics if the program is not there, and says what brings it.
+    /// Panics if the program is missing; the message says how to get it.
     #[track_caller]
     pub fn options(flavor: Flavor) -> ClusterOptions {
         ClusterOptions::new(flavor)
     }
 
-    /// Returns the slot of `key`, from 0 to 16383: of what is between its first braces, if that is
-    /// anything.
+    /// Returns the slot of `key`, from 0 to 16383; if `key` has a non-empty hash tag in braces, the
+    /// slot of the tag.
     pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
         slot::of(key.as_ref())
     }
 
-    /// Returns the nodes: those that were masters at first, and then those that were replicas.
+    /// Returns the nodes: first the original masters, then the original replicas.
     pub fn nodes(&self) -> &[Server] {
         &self.nodes
     }
 
-    /// Returns where the nodes listen, such as `127.0.0.1:11000`.
+    /// Returns the nodes' addresses, such as `127.0.0.1:11000`.
     pub fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(Server::address).collect()
     }
 
-    /// Returns where the nodes listen as a client takes it, such as `redis://127.0.0.1:11000`; see
-    /// [`Server::url`].
+    /// Returns the nodes' URLs, such as `redis://127.0.0.1:11000`; see [`Server::url`].
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::url).collect()
     }
 
-    /// Returns the master that serves `slot`, as the first node that runs sees it.
+    /// Returns the master that serves `slot`, as the first running node sees it.
     ///
     /// # Panics
     ///
-    /// Panics if no node runs, or if no master that is not failed serves the slot.
+    /// Panics if no node is running, or if no healthy master serves the slot.
     #[track_caller]
     pub fn master_of(&self, slot: u16) -> &Server {
         let view = self.view();
@@ -190,17 +189,17 @@ impl Cluster {
         self.at(master.port)
     }
 
-    /// Returns a replica of `master` that runs.
+    /// Returns a running replica of `master`.
     ///
     /// # Panics
     ///
-    /// Panics if no node runs, or if there is no such replica.
+    /// Panics if no node is running, or if there is no such replica.
     #[track_caller]
     pub fn replica_of(&self, master: &Server) -> &Server {
         let view = self.view();
         let id = view.at(master.port()).map(|node| node.id.as_str());
-        // What a node is it knows best itself: an old message can make it a master to others again,
-        // until the next one does not.
+        // Ask each node for its own role: an old message can make other nodes take it for a master
+        // until the next message.
         let follows = |node: &&Server| {
             let view = View::of(&node.door());
             view.is_some_and(|view| view.myself().is_some_and(|node| node.master() == id))
@@ -210,12 +209,14 @@ impl Cluster {
         replica.unwrap_or_else(|| panic!("{} has none:\n{view}", master.address()))
     }
 
-    /// Makes `replica` the master of its master's slots, and waits until every node that runs knows
-    /// that; without a loss if its master runs, and by force otherwise.
+    /// Promotes `replica` to master of its master's slots, and waits until every running node
+    /// knows.
+    ///
+    /// Loses no writes if the old master is running; otherwise forces a takeover.
     ///
     /// # Panics
     ///
-    /// Panics if `replica` is none, or if that takes longer than twenty seconds.
+    /// Panics if `replica` is not a replica, or if that takes longer than twenty seconds.
     #[track_caller]
     pub fn failover(&self, replica: &Server) {
         let view = View::of(&replica.door()).expect("a replica that runs");
@@ -233,8 +234,8 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// Panics if `to` is no master or serves the slot already, or if that takes longer than twenty
-    /// seconds.
+    /// Panics if `to` is not a master or already serves the slot, or if that takes longer than
+    /// twenty seconds.
     #[track_caller]
     pub fn migrate_slot(&self, slot: u16, to: &Server) {
         let migration = self.begin_migration(slot, to);
@@ -242,18 +243,18 @@ impl Cluster {
         migration.finish();
     }
 
-    /// Begins to move `slot` to the master `to`: from now on keys that are not there are looked for
-    /// at the new place (`ASK`).
+    /// Starts to move `slot` to the master `to`. From now on, the old master redirects calls for
+    /// missing keys to the new one with `ASK`.
     ///
     /// # Panics
     ///
-    /// Panics if `to` is no master or serves the slot already.
+    /// Panics if `to` is not a master or already serves the slot.
     #[track_caller]
     pub fn begin_migration<'a>(&'a self, slot: u16, to: &'a Server) -> Migration<'a> {
         Migration::begin(self, slot, to)
     }
 
-    /// Waits until every node that runs serves again, and all see the same masters.
+    /// Waits until every running node serves again, and all see the same masters.
     ///
     /// # Panics
     ///
@@ -268,7 +269,7 @@ impl Cluster {
         eventually("the nodes do not serve", is_ok);
     }
 
-    /// Waits until the view of every node that runs fulfils `condition`.
+    /// Waits until the view of every running node meets `condition`, and all see the same masters.
     #[track_caller]
     fn agree(&self, condition: impl Fn(&View) -> bool) {
         let agreed = || {

@@ -1,4 +1,4 @@
-//! Which slot a key is in.
+//! Computes the cluster slot of a key.
 
 const SLOTS: u16 = super::form::SLOTS;
 
@@ -7,7 +7,7 @@ pub(super) fn of(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS
 }
 
-/// Returns what is between the first `{` and the next `}`, or all of `key` if that is nothing.
+/// Returns the hash tag between the first `{` and the next `}`, or all of `key` without one.
 fn tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&byte| byte == b'{') else {
         return key;
@@ -19,7 +19,7 @@ fn tag(key: &[u8]) -> &[u8] {
     }
 }
 
-/// CRC-16/XMODEM, which the specification of the cluster names.
+/// CRC-16/XMODEM, as the cluster specification requires.
 fn crc16(bytes: &[u8]) -> u16 {
     let mut crc = 0u16;
     for &byte in bytes {

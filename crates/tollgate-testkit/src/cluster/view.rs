@@ -1,4 +1,4 @@
-//! How a node sees its cluster.
+//! `View`: the cluster as one of its nodes sees it.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,23 +6,23 @@ use std::ops::RangeInclusive;
 use super::form::SLOTS;
 use crate::Connection;
 
-/// What a node replies to `CLUSTER NODES`.
+/// A node's reply to `CLUSTER NODES`.
 #[derive(Clone, Debug)]
 pub(super) struct View(pub(super) Vec<Seen>);
 
-/// A node as another sees it.
+/// A node as seen by another.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Seen {
     pub(super) id: String,
     pub(super) port: u16,
     flags: Vec<String>,
-    /// The id of the node that this is a replica of, or `-`.
+    /// The id of this node's master, or `-`.
     master: String,
     slots: Vec<RangeInclusive<u16>>,
 }
 
 impl View {
-    /// Asks the node at `door`, if it answers.
+    /// Returns the view of the node at `door`, if it answers.
     pub(super) fn of(door: &str) -> Option<Self> {
         let mut connection = Connection::open(door).ok()?;
         let reply = connection.command(&["CLUSTER", "NODES"]).ok()?;
@@ -36,7 +36,7 @@ impl View {
             .map(Self)
     }
 
-    /// Returns the node that answered.
+    /// Returns the node that replied.
     pub(super) fn myself(&self) -> Option<&Seen> {
         self.0.iter().find(|node| node.has("myself"))
     }
@@ -59,14 +59,14 @@ impl View {
         self.at(port).is_some_and(Seen::is_master)
     }
 
-    /// Returns whether masters that have not failed serve every slot.
+    /// Returns whether all slots are served by masters that have not failed.
     pub(super) fn covers_all(&self) -> bool {
         let masters = self.0.iter().filter(|node| node.is_master());
         let ranges = masters.flat_map(|node| &node.slots);
         ranges.map(ExactSizeIterator::len).sum::<usize>() == usize::from(SLOTS)
     }
 
-    /// Returns which master serves what, for comparison with another view.
+    /// Returns the masters and their slots, sorted, to compare with another view.
     pub(super) fn masters(&self) -> Vec<(u16, Vec<RangeInclusive<u16>>)> {
         let masters = self.0.iter().filter(|node| !node.slots.is_empty());
         let mut masters: Vec<_> = masters
@@ -76,12 +76,13 @@ impl View {
         masters
     }
 
-    /// Returns whether this node has made the acquaintance of all `count`, itself included.
+    /// Returns whether the node has completed the handshake with all `count` nodes, including
+    /// itself.
     pub(super) fn knows(&self, count: usize) -> bool {
         self.0.len() == count && !self.0.iter().any(|node| node.has("handshake"))
     }
 
-    /// Returns how many nodes are replicas.
+    /// Returns the number of replicas.
     pub(super) fn replicas(&self) -> usize {
         self.0.iter().filter(|node| node.master().is_some()).count()
     }
@@ -105,7 +106,7 @@ impl Seen {
         };
         let (address, _) = address.split_once('@')?;
         let (_, port) = address.rsplit_once(':')?;
-        // What is in brackets is on its way, and still where it was.
+        // Slots in brackets are migrating, and still counted at the old node.
         let slots = slots.iter().filter(|word| !word.starts_with('['));
         Some(Self {
             id: (*id).to_owned(),
@@ -116,7 +117,7 @@ impl Seen {
         })
     }
 
-    /// Returns the id of the node that this is a replica of.
+    /// Returns the id of this node's master, if it is a replica.
     pub(super) fn master(&self) -> Option<&str> {
         Some(self.master.as_str()).filter(|&id| id != "-")
     }
@@ -134,7 +135,7 @@ impl Seen {
     }
 }
 
-/// Reads a slot, or the first and the last of several.
+/// Parses a slot, or the first and last slot of a range.
 fn range(word: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     Some(first.parse().ok()?..=last.parse().ok()?)

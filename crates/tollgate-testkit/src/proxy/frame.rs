@@ -1,6 +1,6 @@
-//! Where one request or reply ends and the next begins.
+//! `Frames`: splits a byte stream into requests or replies.
 
-/// Bytes that arrive in pieces and are taken out in whole requests or replies.
+/// A buffer for bytes as they arrive, from which whole requests or replies are taken.
 #[derive(Debug, Default)]
 pub(super) struct Frames(Vec<u8>);
 
@@ -13,7 +13,7 @@ impl Frames {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Takes the oldest request or reply out, if all of it has arrived.
+    /// Removes and returns the oldest request or reply, once all of it has arrived.
     pub(super) fn next(&mut self) -> Option<Frame> {
         let end = end(&self.0)?;
         Some(Frame(self.0.drain(..end).collect()))
@@ -21,16 +21,16 @@ impl Frames {
 }
 
 impl Frame {
-    /// Returns whether a server has sent this unasked.
+    /// Returns whether this is a push message, not a reply.
     pub(super) fn is_push(&self) -> bool {
         self.0.first() == Some(&b'>')
     }
 
-    /// Returns the first word of a request.
+    /// Returns the command name of a request.
     pub(super) fn command(&self) -> &[u8] {
         let text = &self.0;
         if text.first() != Some(&b'*') {
-            // An inline request, as from a terminal.
+            // An inline request, as typed in a terminal.
             let end = text.iter().position(u8::is_ascii_whitespace);
             return &text[..end.unwrap_or(text.len())];
         }
@@ -39,10 +39,10 @@ impl Frame {
     }
 }
 
-/// Returns where the first value in `bytes` ends, if it is whole.
+/// Returns the end of the first value in `bytes`, if it is complete.
 fn end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
-    // How many values are still to come until the first is whole.
+    // How many values are missing until the first is complete.
     let mut left: u64 = 1;
     while left > 0 {
         let rest = bytes.get(at..)?;
@@ -51,11 +51,11 @@ fn end(bytes: &[u8]) -> Option<usize> {
         at += line + 1;
         left -= 1;
         match (kind, number) {
-            // A length of -1 is that of nothing, which has no bytes and no end of a line.
+            // A length of -1 is null, which has no bytes and no line end.
             (b'$' | b'=' | b'!', Some(length)) => at += usize::try_from(length).ok()? + 2,
             (b'*' | b'~' | b'>', Some(count)) => left += count,
             (b'%', Some(count)) => left += 2 * count,
-            // Attributes come before a value and are not one.
+            // Attributes precede a value and do not count as one.
             (b'|', Some(count)) => left += 2 * count + 1,
             _ => {}
         }
@@ -63,7 +63,7 @@ fn end(bytes: &[u8]) -> Option<usize> {
     (at <= bytes.len()).then_some(at)
 }
 
-/// Reads a length or a count, unless it is negative.
+/// Parses a length or count; `None` if it is negative.
 fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.trim_end().parse().ok()
 }
@@ -72,7 +72,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// One after the other, of both versions of the protocol.
+    /// One after the other, in both versions of the protocol.
     const FRAMES: [&str; 12] = [
         "+OK\r\n",
         "-ERR no\r\n",

@@ -1,4 +1,4 @@
-//! One connection through a proxy.
+//! `Link`: one client connection through a proxy.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -13,10 +13,10 @@ use super::frame::{Frame, Frames};
 use super::lock;
 use super::orders::Orders;
 
-/// A connection of a client's and the one to the server that belongs to it.
+/// A client's connection, and the connection to the server for it.
 ///
-/// Three threads serve it: one passes requests on, one takes replies from the server, and one hands
-/// them to the client when their time has come.
+/// It has three threads: one forwards requests, one reads replies, and one sends them to the client
+/// when they are due.
 #[derive(Debug)]
 pub(super) struct Link {
     shared: Arc<Shared>,
@@ -28,7 +28,7 @@ struct Shared {
     server: TcpStream,
     orders: Arc<Orders>,
     ended: AtomicBool,
-    /// The requests, by their places in the order, in front of whose replies the cut is.
+    /// The numbers of the requests before whose replies to cut.
     cuts: Mutex<BTreeSet<u64>>,
 }
 
@@ -55,7 +55,7 @@ impl Link {
         };
         of(Shared::pass_requests);
         let replies = Arc::clone(&shared);
-        // It ends when the sender does, so that what has arrived is still delivered.
+        // This thread only drops the sender, so that replies that have arrived are still delivered.
         thread::spawn(move || replies.take_replies(&sender));
         let delivered = Arc::clone(&shared);
         thread::spawn(move || delivered.end_after(delivered.deliver(&receiver)));
@@ -75,12 +75,12 @@ impl Shared {
     fn cut(&self) {
         self.ended.store(true, Ordering::SeqCst);
         for stream in [&self.client, &self.server] {
-            // One that the other side has closed is as it should be.
+            // Fails if the other side has already closed; that is fine.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Whatever ends one direction ends both.
+    /// When one direction ends, so does the other.
     fn end_after(&self, _outcome: io::Result<()>) {
         self.cut();
     }
@@ -88,7 +88,7 @@ impl Shared {
     fn pass_requests(&self) -> io::Result<()> {
         let mut number = 0;
         each(&self.client, |frame| {
-            // Before it is sent, so that its reply cannot come first.
+            // Before the request is sent, so that its reply cannot arrive first.
             if self.orders.take_cut(frame.command()) {
                 lock(&self.cuts).insert(number);
             }
@@ -132,7 +132,7 @@ impl Shared {
     }
 }
 
-/// Does `work` with every request or reply that comes from `stream`, until that ends.
+/// Calls `work` with each request or reply from `stream`, until the stream ends.
 fn each(mut stream: &TcpStream, mut work: impl FnMut(Frame) -> io::Result<()>) -> io::Result<()> {
     let mut frames = Frames::default();
     let mut buffer = [0; 16 * 1024];
@@ -151,7 +151,7 @@ fn each(mut stream: &TcpStream, mut work: impl FnMut(Frame) -> io::Result<()>) -
 }
 
 fn add(counter: &std::sync::atomic::AtomicU64, frame: &Frame) {
-    // No buffer holds as many bytes as would not fit.
+    // The conversion cannot fail: no buffer is that large.
     let bytes = u64::try_from(frame.0.len()).unwrap_or(u64::MAX);
     counter.fetch_add(bytes, Ordering::SeqCst);
 }

@@ -1,4 +1,4 @@
-//! A proxy that breaks what a network breaks.
+//! `Proxy`: a TCP proxy in front of a server that simulates network faults.
 
 mod frame;
 mod link;
@@ -15,11 +15,11 @@ use crate::port::Port;
 use link::Link;
 use orders::{Orders, Replies};
 
-/// A proxy between clients and one server, which passes everything on until it is told otherwise.
+/// A proxy between clients and one server. It forwards everything until one of its methods breaks
+/// it.
 ///
-/// It understands what it passes on as far as to tell one request or reply from the next, of RESP2
-/// and RESP3 alike. What a server sends unasked, as to subscribers, is passed on and counts as
-/// nothing.
+/// It splits the stream into requests and replies, of RESP2 and RESP3. It forwards messages that
+/// the server pushes, for example to subscribers, but does not count them as replies.
 #[derive(Debug)]
 pub struct Proxy {
     port: Port,
@@ -29,7 +29,7 @@ pub struct Proxy {
     acceptor: Mutex<Option<Acceptor>>,
 }
 
-/// The thread that takes connections.
+/// The thread that accepts connections.
 #[derive(Debug)]
 struct Acceptor {
     stopped: Arc<AtomicBool>,
@@ -39,11 +39,11 @@ struct Acceptor {
 impl Proxy {
     /// Starts a proxy in front of the server at `upstream`, such as `127.0.0.1:6379`.
     ///
-    /// The server need not be there yet: a connection ends at once as long as it is not.
+    /// The server need not be running yet: until it is, new connections are closed at once.
     ///
     /// # Panics
     ///
-    /// Panics if the proxy finds no port to listen on.
+    /// Panics if there is no free port to listen on.
     #[track_caller]
     pub fn start(upstream: impl Into<String>) -> Self {
         let proxy = Self {
@@ -57,80 +57,80 @@ impl Proxy {
         proxy
     }
 
-    /// Returns where the proxy listens, such as `127.0.0.1:11000`.
+    /// Returns the proxy's address, such as `127.0.0.1:11000`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port())
     }
 
-    /// Returns the port that the proxy listens on.
+    /// Returns the proxy's port.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// Returns where the proxy listens as a client takes it, such as `redis://127.0.0.1:11000`.
+    /// Returns the proxy's URL, such as `redis://127.0.0.1:11000`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// Holds every reply back for `time` after its arrival, as a long way would; zero ends that.
+    /// Delays each reply by `time`, as a slow network would; zero ends the delay.
     pub fn delay_replies(&self, time: Duration) {
         self.orders.set_delay(time);
     }
 
-    /// Swallows the next `count` replies, of whatever connections: the requests are executed.
+    /// Drops the next `count` replies, on any connections; the server still executes the requests.
     ///
-    /// A connection that has lost a reply gets none of the later ones either, as on a network: a
-    /// client could but take one for the answer to another question.
+    /// A connection that has lost a reply gets no later ones either, because its client would take
+    /// them for answers to the wrong requests.
     pub fn drop_replies(&self, count: u64) {
         self.orders.set_replies(Replies::Drop(count));
     }
 
-    /// Swallows all replies from now on, until [`deliver_replies`](Self::deliver_replies).
+    /// Drops all replies until [`deliver_replies`](Self::deliver_replies).
     pub fn drop_all_replies(&self) {
         self.orders.set_replies(Replies::Drop(u64::MAX));
     }
 
-    /// Passes replies on again, to connections that have lost none.
+    /// Forwards replies again, on connections that have lost none.
     pub fn deliver_replies(&self) {
         self.orders.set_replies(Replies::Deliver);
     }
 
-    /// Cuts every connection now; new ones may be made.
+    /// Cuts all connections; clients may reconnect.
     pub fn cut(&self) {
         for link in self.links().drain(..) {
             link.cut();
         }
     }
 
-    /// Cuts a connection once the next request on it was executed and before its reply is passed
-    /// on; the replies to earlier requests are.
+    /// Cuts a connection after the server has executed its next request, before the reply is
+    /// forwarded. Replies to earlier requests are still forwarded.
     pub fn cut_after_next_request(&self) {
         self.orders.cut_after(None);
     }
 
-    /// Does the same as [`cut_after_next_request`](Self::cut_after_next_request) with the next
-    /// request whose first word is `command`, in any case of letters, such as `EVALSHA`.
+    /// Like [`cut_after_next_request`](Self::cut_after_next_request), but for the next request with
+    /// the command `command`, such as `EVALSHA`, in upper or lower case.
     pub fn cut_after_next(&self, command: &str) {
         self.orders.cut_after(Some(command));
     }
 
-    /// Refuses new connections until [`accept`](Self::accept), as a server that is down does;
-    /// those that are open stay so.
+    /// Refuses new connections until [`accept`](Self::accept), as if the server were down. Open
+    /// connections stay open.
     pub fn refuse(&self) {
         let Some(acceptor) = self.acceptor().take() else {
             return;
         };
         acceptor.stopped.store(true, Ordering::SeqCst);
-        // It waits for a connection, and finds the order after this one.
+        // Connect, to wake the acceptor, which then sees that it must stop.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port()));
         let _ = acceptor.thread.join();
     }
 
-    /// Accepts new connections again, as at first.
+    /// Accepts new connections again after [`refuse`](Self::refuse).
     ///
     /// # Panics
     ///
-    /// Panics if some other program has taken the port meanwhile.
+    /// Panics if another program has taken the port meanwhile.
     #[track_caller]
     pub fn accept(&self) {
         let mut acceptor = self.acceptor();
@@ -147,7 +147,7 @@ impl Proxy {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
-                // A client that is gone again, or a server that is not there: the next may do.
+                // If the client is gone or the server is down, wait for the next connection.
                 if let Ok(link) = stream.and_then(|stream| open(stream, &upstream, &orders)) {
                     let mut links = lock(&links);
                     links.retain(|link| !link.has_ended());
@@ -158,33 +158,33 @@ impl Proxy {
         *acceptor = Some(Acceptor { stopped, thread });
     }
 
-    /// Returns how many connections were passed on to the server so far.
+    /// Returns the number of connections forwarded to the server so far.
     pub fn connections(&self) -> u64 {
         self.orders.connections.load(Ordering::SeqCst)
     }
 
-    /// Returns how many connections are open.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> usize {
         let links = self.links();
         links.iter().filter(|link| !link.has_ended()).count()
     }
 
-    /// Returns how many requests were passed on to the server so far.
+    /// Returns the number of requests forwarded to the server so far.
     pub fn requests(&self) -> u64 {
         self.orders.requests.load(Ordering::SeqCst)
     }
 
-    /// Returns how many replies were passed on to clients so far.
+    /// Returns the number of replies forwarded to clients so far.
     pub fn replies(&self) -> u64 {
         self.orders.replies.load(Ordering::SeqCst)
     }
 
-    /// Returns how many bytes of requests were passed on to the server so far.
+    /// Returns the number of request bytes forwarded to the server so far.
     pub fn request_bytes(&self) -> u64 {
         self.orders.request_bytes.load(Ordering::SeqCst)
     }
 
-    /// Returns how many bytes of replies were passed on to clients so far.
+    /// Returns the number of reply bytes forwarded to clients so far.
     pub fn reply_bytes(&self) -> u64 {
         self.orders.reply_bytes.load(Ordering::SeqCst)
     }
@@ -211,7 +211,8 @@ fn open(client: TcpStream, upstream: &str, orders: &Arc<Orders>) -> io::Result<L
     Ok(link)
 }
 
-/// Locks what a thread that panicked has left in order: every change is made in one step.
+/// Locks `mutex` even if a thread panicked with it: every change is a single step, so it is
+/// consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What a proxy was told to do, and what it has done.
+//! `Orders`: what a proxy has been told to do, and counts of what it has done.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::lock;
 
-/// What all connections of a proxy have in common.
+/// The state that all connections of a proxy share.
 #[derive(Debug, Default)]
 pub(super) struct Orders {
     standing: Mutex<Standing>,
@@ -24,7 +24,7 @@ struct Standing {
     cuts: Vec<Option<String>>,
 }
 
-/// What becomes of replies.
+/// What to do with replies.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Replies {
     #[default]
@@ -45,7 +45,7 @@ impl Orders {
         lock(&self.standing).replies = replies;
     }
 
-    /// Returns whether the reply that has come is to be swallowed.
+    /// Returns whether to drop the reply that has arrived.
     pub(super) fn take_drop(&self) -> bool {
         let mut standing = lock(&self.standing);
         match &mut standing.replies {
@@ -57,13 +57,13 @@ impl Orders {
         }
     }
 
-    /// Orders a cut after the next request, or after the next of a `command`.
+    /// Adds a cut after the next request, or the next with this `command`.
     pub(super) fn cut_after(&self, command: Option<&str>) {
         let command = command.map(str::to_owned);
         lock(&self.standing).cuts.push(command);
     }
 
-    /// Returns whether there is to be a cut after a request of `command`.
+    /// Returns whether to cut after a request with this `command`, and removes that order.
     pub(super) fn take_cut(&self, command: &[u8]) -> bool {
         let cuts = &mut lock(&self.standing).cuts;
         let is_meant = |meant: &Option<String>| match meant {

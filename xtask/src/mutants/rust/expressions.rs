@@ -1,4 +1,4 @@
-//! What changes in an expression.
+//! The changes to expressions.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::operators::{assigned, compared, computed, counterpart, counterparts, 
 use super::{Generator, is_left_out, range, source, text};
 use crate::mutants::point::{Piece, Shape, Template};
 
-/// Which constants an expression is tried as, beside what its kind asks for.
+/// The constants to replace an expression by, in addition to its other changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Constants {
     truth: bool,
@@ -40,11 +40,11 @@ impl Constants {
     }
 }
 
-/// The operands of a point, as they are named after they were computed.
+/// The pattern that binds the computed operands of a point.
 const OPERANDS: &str = "(__left, __right)";
 
 impl Generator<'_> {
-    /// Adds the constants that stand for all of `expr`, if there are any.
+    /// Adds the changes of all of `expr` to constants, if there are any.
     fn constants(&mut self, expr: &Expr, constants: Constants) {
         let range = range(expr);
         let changes = constants.values().map(constant).collect();
@@ -98,14 +98,14 @@ impl Generator<'_> {
                 }
             }
             Expr::While(repeated) => {
-                // What is always true would only be waited for.
+                // A loop that never ends would only time out.
                 self.condition(&repeated.cond, Constants::FALSEHOOD);
                 self.visit_block(&repeated.body);
             }
             Expr::Match(matched) => self.arms(matched),
             Expr::Repeat(repeated) => self.expr(&repeated.expr, None),
             Expr::Index(indexed) => {
-                // A name may be that of a table, which is not the text of the same name.
+                // A name may refer to a table, which is not the script of the same name.
                 if matches!(*indexed.expr, Expr::Field(_)) {
                     self.script(&indexed.expr);
                 }
@@ -179,7 +179,7 @@ impl Generator<'_> {
                     (between(replaced), after)
                 })
                 .collect();
-            // A number that is changed says the same as one that is left out.
+            // Changes to the number itself already cover leaving it out.
             if !is_number(&binary.right) {
                 changes.push((self.shown(&left).to_owned(), text("__left")));
             }
@@ -222,7 +222,7 @@ impl Generator<'_> {
         let arguments = &self.source[receiver.end..whole.end];
         let arguments = &arguments[arguments.find('(').unwrap_or(0)..];
         let renamed = |to: &str| format!("{before}.{to}{arguments}");
-        // What has a name is not computed before: it would be moved.
+        // A named receiver is not computed in advance, because that would move it.
         let is_place = is_place(&call.receiver);
         let with_left = |after: &str| match after.split_once("__left") {
             Some((start, end)) if is_place => vec![
@@ -237,7 +237,8 @@ impl Generator<'_> {
             let Some(other) = counterpart(&name) else {
                 return;
             };
-            // The type of a closure is told by whom it is given to, so it is not computed before.
+            // The type of a closure is inferred from where it is passed, so it is not computed in
+            // advance.
             let after = |method: &str| {
                 let mut template = with_left(&format!("__left.{method}("));
                 template.extend(call.args.first().map(|of| Piece::Source(range(of))));
@@ -287,7 +288,7 @@ impl Generator<'_> {
         self.switch(whole, Some(setup), original, changes);
     }
 
-    /// A condition, or the parts of one that holds `let`.
+    /// Changes a condition, or the parts of one that contains `let`.
     fn condition(&mut self, condition: &Expr, constants: Constants) {
         if !holds_let(condition) {
             return self.expr(condition, Some(constants));
@@ -311,7 +312,7 @@ impl Generator<'_> {
         self.expr(&matched.expr, None);
         let ends_in_all = matched.arms.last().is_some_and(|arm| match &arm.pat {
             Pat::Wild(_) => true,
-            // A constant or a variant is written in capitals.
+            // Constants and variants start with a capital letter.
             Pat::Ident(bound) => bound.ident.to_string().starts_with(char::is_lowercase),
             _ => false,
         });
@@ -343,12 +344,12 @@ fn constant(value: &str) -> (String, Template) {
     (value.to_owned(), text(value))
 }
 
-/// Returns the operator as it is written.
+/// Returns the operator's source text.
 fn operator<'t>(source: &'t str, binary: &syn::ExprBinary) -> &'t str {
     &source[range(&binary.op)]
 }
 
-/// Returns whether `expr` names something, such as `a` or `self.b.c`.
+/// Returns whether `expr` names a value, such as `a` or `self.b.c`.
 fn is_place(expr: &Expr) -> bool {
     match expr {
         Expr::Path(_) => true,
@@ -375,7 +376,7 @@ fn holds_let(condition: &Expr) -> bool {
     }
 }
 
-/// Adds the parts of a condition that all must hold.
+/// Splits a condition at `&&`.
 fn conjuncts<'e>(condition: &'e Expr, parts: &mut Vec<&'e Expr>) {
     match condition {
         Expr::Binary(binary) if matches!(binary.op, BinOp::And(_)) => {

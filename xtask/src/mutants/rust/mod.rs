@@ -1,4 +1,4 @@
-//! The mutants of a Rust file.
+//! Generates the mutants of a Rust file.
 
 mod expressions;
 mod operators;
@@ -18,16 +18,16 @@ use self::scripts::Scripts;
 use super::mutant::{Mutant, Mutants};
 use super::point::{Alternative, Piece, Point, Shape, Template};
 
-/// The mutants of a file, and where in it they are.
+/// The mutants of a file, and the points at which they are built in.
 #[derive(Debug)]
 pub(super) struct Generated {
     pub(super) points: Vec<Point>,
     pub(super) mutants: Vec<Mutant>,
 }
 
-/// Returns the mutants of the file `path`, whose text is `source`.
+/// Returns the mutants of the file `path` with the text `source`.
 ///
-/// The functions in `constant` stay constant: nothing in them can be switched at run time.
+/// The functions in `constant` stay `const`, so nothing in them can be switched at run time.
 pub(super) fn generate(
     path: &str,
     source: &str,
@@ -45,7 +45,7 @@ pub(super) fn generate(
     Scripts(&mut generator.scripts).visit_file(&file);
     generator.visit_file(&file);
     let mut points = generator.points;
-    // Those of equal ranges stay as they were found, the outer first.
+    // The sort is stable: of equal ranges, the outer point stays first.
     points.sort_by_key(|point| (point.range.start, usize::MAX - point.range.end));
     Ok(Generated {
         points,
@@ -56,16 +56,17 @@ pub(super) fn generate(
 struct Generator<'t> {
     source: &'t str,
     constant: &'t BTreeSet<String>,
-    /// The constants and fields that hold the text of a Lua file.
+    /// The constants and fields that contain the text of a Lua file.
     scripts: BTreeSet<String>,
-    /// The type and the function that are being visited.
+    /// The type and the function being visited.
     scope: Vec<String>,
     points: Vec<Point>,
     mutants: Mutants,
 }
 
 impl Generator<'_> {
-    /// Adds a point where one of `changes`, which are shown and built in, can be switched on.
+    /// Adds a point with `changes`; each is a pair of the text to show and the template to build
+    /// in.
     fn switch(
         &mut self,
         range: Range<usize>,
@@ -127,7 +128,7 @@ impl Generator<'_> {
         };
         if is_deleted {
             let mut changes = vec![(String::new(), Template::new())];
-            // A formatter that fails is one that a test would have to write.
+            // Testing errors of a formatter would require writing a failing one.
             let is_shown = self.scope.last().is_some_and(|name| name == "fmt");
             if let Stmt::Expr(Expr::Try(tried), _) = statement
                 && !is_shown
@@ -181,7 +182,7 @@ impl Generator<'_> {
         let changes = returned
             .iter()
             .filter(|value| said.as_deref() != Some(**value))
-            // It would call itself for ever.
+            // This would recurse forever.
             .filter(|value| name != "default" || !value.contains("default()"))
             .map(|value| {
                 let text = format!("return {value}");
@@ -201,7 +202,7 @@ impl Generator<'_> {
             changes,
         );
         match (is_bool, tail) {
-            // All of the body is replaced by either already.
+            // The changes above already replace the whole body by constants.
             (true, Some(tail)) if !matches!(tail, Expr::Lit(_)) => {
                 self.expr(tail, Some(Constants::NONE));
             }
@@ -269,8 +270,7 @@ impl<'ast> Visit<'ast> for Generator<'_> {
         self.statement(statement);
     }
 
-    // What is known before the program runs cannot be switched, and neither can what is no
-    // expression.
+    // Constants and items cannot be switched at run time, and the others are not expressions.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_item_enum(&mut self, _: &'ast syn::ItemEnum) {}
@@ -290,7 +290,7 @@ impl<'ast> Visit<'ast> for Generator<'_> {
     fn visit_type(&mut self, _: &'ast Type) {}
 }
 
-/// Returns the bytes of the file that `part` is.
+/// Returns the byte range of `part` in the file.
 fn range(part: &impl Spanned) -> Range<usize> {
     part.span().byte_range()
 }
@@ -303,10 +303,10 @@ fn source(range: &Range<usize>) -> Template {
     vec![Piece::Source(range.clone())]
 }
 
-/// Returns what a function may return at once, as far as its type tells.
+/// Returns the values that a function can return at once, judging by its return type.
 fn returned(output: &ReturnType, block: &Block) -> &'static [&'static str] {
     let ReturnType::Type(_, output) = output else {
-        // To leave out the only statement is the same.
+        // Deleting the only statement is the same change.
         let is_one = matches!(&*block.stmts, [Stmt::Expr(_, Some(_))]);
         return if block.stmts.is_empty() || is_one {
             &[]
@@ -329,7 +329,7 @@ fn returned(output: &ReturnType, block: &Block) -> &'static [&'static str] {
     }
 }
 
-/// Returns the last name in the path of a type.
+/// Returns the last segment of a type's path.
 fn type_name(named: &Type) -> String {
     match named {
         Type::Path(path) => {
@@ -343,7 +343,7 @@ fn type_name(named: &Type) -> String {
     }
 }
 
-/// Returns whether what has `attributes` is not in the library that is tested.
+/// Returns whether `attributes` exclude their item from the tested library.
 pub(super) fn is_left_out(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else {
@@ -351,7 +351,7 @@ pub(super) fn is_left_out(attributes: &[Attribute]) -> bool {
         };
         let condition = list.tokens.to_string();
         let is_for_tests = ["test", "doc", "doctest"].contains(&condition.as_str());
-        // What is for other systems than Linux is not built there.
+        // Code for systems other than Linux is not built here.
         let is_for_others = condition.starts_with("not") && condition.contains("target_os");
         list.path.is_ident("cfg") && (is_for_tests || is_for_others)
     })

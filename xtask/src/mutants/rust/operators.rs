@@ -1,10 +1,10 @@
-//! What operators and methods become.
+//! The replacements of operators and methods.
 
 use syn::BinOp;
 
 use super::expressions::Constants;
 
-/// What a comparison becomes: that of the neighbouring number, or the opposite.
+/// Returns the replacement of a comparison: off by one, or its opposite.
 pub(super) fn compared(operator: &BinOp) -> Option<&'static str> {
     Some(match operator {
         BinOp::Lt(_) => "<=",
@@ -17,7 +17,8 @@ pub(super) fn compared(operator: &BinOp) -> Option<&'static str> {
     })
 }
 
-/// What `&&` and `||` become, and which constant each side is tried as; the other is tried for all.
+/// Returns the replacement of `&&` or `||`, and the constant that each side is replaced by; the
+/// other constant already replaces the whole.
 pub(super) fn joined(operator: &BinOp) -> Option<(&'static str, Constants)> {
     match operator {
         BinOp::And(_) => Some(("||", Constants::TRUTH)),
@@ -54,7 +55,7 @@ pub(super) fn computed(operator: &BinOp) -> &'static [&'static str] {
     }
 }
 
-/// Returns the method that is called instead of one that takes nothing or a closure.
+/// Returns the replacement of a method without arguments or with a closure.
 pub(super) fn counterpart(method: &str) -> Option<&'static str> {
     Some(match method {
         "all" => "any",
@@ -76,8 +77,8 @@ pub(super) fn counterpart(method: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns what is done instead of a method that takes a value: another method, an operator, or
-/// nothing to either side.
+/// Returns the replacements of a method with one value: another method, an operator, or only one of
+/// both sides.
 pub(super) fn counterparts(method: &str) -> &'static [&'static str] {
     match method {
         "checked_add" => &["wrapping_add"],

@@ -1,4 +1,4 @@
-//! The texts of scripts, which the copy chooses when it uses them.
+//! Finds the texts of scripts, which the copy selects at run time.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Generator, range};
 use crate::mutants::point::{Point, Shape};
 
 impl Generator<'_> {
-    /// Has the text of a script chosen when it is used.
+    /// Makes the copy select the text of a script when it is used.
     pub(super) fn script(&mut self, expr: &Expr) {
         let name = match expr {
             Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
@@ -29,7 +29,7 @@ impl Generator<'_> {
     }
 }
 
-/// Finds the constants and fields that hold the text of a Lua file.
+/// Collects the constants and fields that contain the text of a Lua file.
 pub(super) struct Scripts<'n>(pub(super) &'n mut BTreeSet<String>);
 
 impl Visit<'_> for Scripts<'_> {

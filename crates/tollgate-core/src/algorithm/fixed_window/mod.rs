@@ -1,4 +1,4 @@
-//! Fixed window: one count for each of the windows that follow each other.
+//! `FixedWindow`: counts calls in consecutive windows.
 
 #[cfg(feature = "wire")]
 pub(crate) use plan::{Plan, Told};
@@ -7,11 +7,11 @@ use super::{Machine, Remembered, Status};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
 
-/// Counts calls in windows that follow each other.
+/// Counts calls in consecutive windows.
 ///
-/// Aligned windows start at multiples of `T` since the Unix epoch; an anchored one starts at the
-/// first call it counts. In any half-open span of length `T` at most `2N` units are admitted by
-/// aligned windows and `2N - 1` by anchored ones, because a span can touch two windows.
+/// An aligned window starts at a multiple of `T` since the Unix epoch; an anchored window starts at
+/// the first call that it counts. Because a half-open span of length `T` can touch two windows, it
+/// admits at most `2N` units with aligned windows, and at most `2N - 1` with anchored ones.
 ///
 /// # Examples
 ///
@@ -35,13 +35,13 @@ pub struct FixedWindow {
     count_denied: bool,
 }
 
-/// The last window that counted anything.
+/// The last window in which a call was counted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct State {
     pub(crate) start: u64,
     /// What was counted and not given back.
     pub(crate) kept: u64,
-    /// How much of it was counted at the very start, of an anchored window.
+    /// How much of `kept` was counted at the instant `start`; read for anchored windows only.
     pub(crate) at_start: u64,
 }
 
@@ -68,7 +68,8 @@ impl FixedWindow {
         }
     }
 
-    /// Makes denied calls count too: a window that a caller has overrun stays so until it ends.
+    /// Makes denied calls count too: after a call that exceeds the quota, every call is denied
+    /// until the window ends.
     #[must_use]
     pub const fn count_denied(mut self) -> Self {
         self.count_denied = true;
@@ -81,15 +82,17 @@ impl FixedWindow {
         self.anchored
     }
 
-    /// Returns what the current window has used, and its end; a window that has ended has used nothing.
+    /// Returns what is used in the current window, and when it ends; after the end, nothing is
+    /// used.
     #[inline]
     fn used(&self, state: &State, now: u64) -> (u64, u64) {
         let end = state.start + self.quota.window_us();
         if now >= end || state.kept == 0 {
             return (0, end);
         }
-        // An anchored window whose first call was given back keeps that call's place: without it
-        // a span could hold all of this window and all of the next, one more than the bound.
+        // If the first call of an anchored window was refunded, one unit stays used in its place:
+        // otherwise a span could hold `N` units of this window and `N` of the next, one more than
+        // the bound.
         let place = u64::from(self.anchored && state.at_start == 0);
         (state.kept + place, end)
     }
@@ -138,7 +141,7 @@ impl Machine for FixedWindow {
 
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
-        // A clock that steps back counts at the start of the window it stepped out of.
+        // If the clock stepped back out of the window, count at the window's start.
         let now = now.max(state.start);
         if self.used(state, now).0 == 0 {
             *state = State {
@@ -148,7 +151,8 @@ impl Machine for FixedWindow {
             };
         }
         let add = |count: u64| count.saturating_add(cost).min(MAX_EXACT);
-        // A place that is kept is kept until the window ends, or the call would free it.
+        // The place of a refunded first call stays used until the window ends: a new call does not
+        // fill it.
         let keeps_place = state.kept > 0 && state.at_start == 0;
         state.kept = add(state.kept);
         if now == state.start && !keeps_place {

@@ -1,19 +1,19 @@
-//! Fixed windows by plain commands, where a server runs no scripts.
+//! `Plan`: counts a fixed window with plain commands, for servers that run no scripts.
 //!
-//! One transaction reads the server's clock and adds to a counter that refuses to pass its bound:
-//! `BITFIELD` with `OVERFLOW FAIL` leaves a counter alone whose next value would not fit its 63
-//! bits, so a unit is counted as the largest step of which exactly `N` fit.
+//! One transaction reads the server's clock and adds to a counter that cannot pass the quota:
+//! `BITFIELD` with `OVERFLOW FAIL` does not change a counter whose new value would not fit into 63
+//! bits, so each unit adds the largest step that fits exactly `N` times.
 
 use super::{FixedWindow, State};
 use crate::algorithm::{self, Listed, Machine};
 use crate::time::MAX_EXACT;
 
-/// The shortest aligned window, whose counter is named before the server is asked what time it is.
+/// The shortest aligned window: its counter must be named before the server's time is known.
 const SHORTEST_US: u64 = 10_000;
 /// The largest value of a counter.
 const MOST: u64 = i64::MAX as u64;
 
-/// How a window is counted by plain commands.
+/// How plain commands count a fixed window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Plan {
     amount: u64,
@@ -29,7 +29,7 @@ impl FixedWindow {
     ///
     /// # Errors
     ///
-    /// Why they cannot.
+    /// The reason why they cannot.
     pub(crate) fn plan(&self) -> Result<Plan, &'static str> {
         let (amount, window_us) = (self.quota().amount(), self.quota().window_us());
         if self.is_anchored() && window_us % 1_000 != 0 {
@@ -63,21 +63,21 @@ impl FixedWindow {
     }
 }
 
-/// What a server tells of a counter.
+/// The server's replies about a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
-    /// The server's clock.
+    /// The server's time in microseconds.
     pub(crate) now: u64,
     /// The counter before the call.
     pub(crate) before: u64,
-    /// Whether the counter was changed, where that was asked.
+    /// Whether the counter was changed, or `None` if it was only read.
     pub(crate) counted: Option<bool>,
-    /// The Unix time in milliseconds that the counter expires after, or negative if there is none.
+    /// The Unix time in milliseconds after which the counter expires, or negative if it does not.
     pub(crate) expires: i64,
 }
 
 impl Plan {
-    /// Returns the window that holds `now`, where windows are numbered.
+    /// Returns the number of the window that holds `now`, or `None` for anchored windows.
     pub(crate) const fn window(&self, now: u64) -> Option<u64> {
         if self.anchored {
             return None;
@@ -85,8 +85,8 @@ impl Plan {
         Some(now / self.window_us)
     }
 
-    /// Returns what tells this counter from others of its limit: the amount, which says how much a
-    /// unit adds, and the number of the window.
+    /// Returns the part of the key that tells the counters of a limit apart: the amount, which
+    /// determines the step, unless denied calls count; and the number of an aligned window.
     pub(crate) fn variant(&self, window: Option<u64>) -> String {
         let mut variant = String::new();
         let amount = (!self.counts_denied).then_some(self.amount);
@@ -97,22 +97,23 @@ impl Plan {
         variant
     }
 
-    /// Returns what `BITFIELD` does to count `cost`, after it has read the counter.
+    /// Returns the arguments with which `BITFIELD` adds `cost` to the counter.
     pub(crate) fn add(&self, cost: u64) -> [Vec<u8>; 6] {
         let overflow = if self.counts_denied { "SAT" } else { "FAIL" };
         let added = self.step.saturating_mul(cost).min(MOST);
         increment(overflow, &added.to_string())
     }
 
-    /// Returns what `BITFIELD` does to give back `amount`.
+    /// Returns the arguments with which `BITFIELD` gives back `amount`.
     pub(crate) fn give_back(&self, amount: u64) -> [Vec<u8>; 6] {
         let returned = self.step.saturating_mul(amount).min(MOST);
         increment("SAT", &format!("-{returned}"))
     }
 
-    /// Returns the command that lets a counter of `window` expire, if it does not yet.
+    /// Returns the command that sets the expiry of a counter of `window`, unless it has one.
     ///
-    /// Never within the window's last millisecond, in which a server deletes at once.
+    /// An aligned window's counter expires up to a millisecond after the window: a server deletes a
+    /// key at once if its expiry is the current millisecond.
     pub(crate) fn expire(&self, key: &[u8], window: Option<u64>) -> Vec<Vec<u8>> {
         let (name, when) = match window {
             Some(window) => {
@@ -129,17 +130,18 @@ impl Plan {
         ]
     }
 
-    /// Returns whether a call of `cost` may be sent to be counted, or can never fit.
+    /// Returns whether to send a call of `cost` to be counted: not if it costs nothing, or if it
+    /// can never fit and denied calls do not count.
     pub(crate) const fn may_count(&self, cost: u64, amount: u64) -> bool {
         cost > 0 && (self.counts_denied || cost <= amount)
     }
 
-    /// Returns the state before the call, and the instant it was decided at.
+    /// Returns the state before the call, and the instant of the decision.
     ///
-    /// An anchored window begins with the millisecond after its first call, because that is how
-    /// servers expire; calls of the millisecond before are told that instant.
-    /// An aligned window may begin after `told.now`, if the server's clock has stepped back: the
-    /// machine then decides at the start of the window and adds the step to each wait.
+    /// An anchored window begins with the millisecond after its first call, because servers expire
+    /// keys by the millisecond; calls before that are decided at its start. An aligned window may
+    /// begin after `told.now`, if the server's clock has stepped back: the machine then decides at
+    /// the start of the window and adds the step to each wait.
     pub(crate) fn state(&self, window: Option<u64>, told: Told) -> Option<(algorithm::State, u64)> {
         let kept = (told.before / self.step).min(MAX_EXACT);
         let (start, now) = match window {
@@ -149,14 +151,14 @@ impl Plan {
                 let expires = u64::try_from(told.expires).ok()?;
                 let end = expires.checked_add(1)?.checked_mul(1_000)?;
                 let start = end.checked_sub(self.window_us)?;
-                // What the clock says may be later than the instant that keys expire by.
+                // `TIME` may be later than the clock by which the server expires keys.
                 (start, told.now.clamp(start, end - 1))
             }
         };
         let state = if kept == 0 && now >= start {
             algorithm::State::default()
         } else {
-            // Without its start, a state that counted nothing would be counted from before it.
+            // Keeps the start even if nothing is counted: a fresh state would be decided before it.
             FixedWindow::keep(State {
                 start,
                 kept,

@@ -1,4 +1,4 @@
--- The twin of the fixed window on a server: one count for the window that starts at `start`.
+-- Fixed window: one count, for the window that starts at `start`.
 
 --@ read
 local raw = call('GET', key) or ''
@@ -7,7 +7,7 @@ if raw ~= '' then start, kept, at_start = unpack('<ddd', raw) end
 local used = 0
 if kept > 0 and now - start < window then
   used = kept
-  -- An anchored window whose first call was given back keeps that call's place.
+  -- If the first call of an anchored window was refunded, one unit stays used in its place.
   if anchored == 1 and at_start == 0 then used = used + 1 end
 end
 
@@ -20,7 +20,7 @@ max(amount_per_window - used, 0)
 --@ answer
 
 --@ commit
--- A clock that steps back counts at the start of the window it stepped out of.
+-- If the clock stepped back out of the window, count at the window's start.
 local counted_at = max(now, start)
 if used == 0 then
   start, kept, at_start = counted_at, 0, 0

@@ -1,4 +1,4 @@
-//! What fixed windows promise, at the edges.
+//! Tests of the fixed window's promises at the edges.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn wait(machine: &FixedWindow, state: &State, now: u64, cost: u64) -> Option<u64
     machine.wait(state, now, cost).as_micros()
 }
 
-/// What remains and how long until all does.
+/// Returns `remaining` and `reset_after`.
 fn status(machine: &FixedWindow, state: &State, now: u64) -> (u64, Option<u64>) {
     let status = machine.status(state, now);
     (status.remaining, status.reset_after.as_micros())
@@ -75,7 +75,7 @@ fn denied_calls_count_when_asked_to() {
     assert!(machine.counts_denied());
     let mut state = used(&machine, &[(10, 2), (20, 1), (30, u64::MAX)]);
     assert_eq!(status(&machine, &state, 30), (0, Some(70)));
-    // Giving back what was admitted leaves the attempts.
+    // A refund of the admitted call leaves the attempts.
     machine.refund(&mut state, 40, 10, 2);
     assert_eq!(status(&machine, &state, 40), (0, Some(60)));
     assert_eq!(state.kept, MAX_EXACT - 2);
@@ -102,9 +102,9 @@ fn an_anchored_window_keeps_the_place_of_a_first_call_given_back() {
     let mut state = used(&machine, &[(0, 1), (50, 1)]);
     machine.refund(&mut state, 60, 0, 1);
     assert_eq!(status(&machine, &state, 60), (1, Some(40)));
-    // So that from 50 to 150 no more than five are kept: two here, three in the next window.
+    // So at most five units are kept from 50 to 150: two here, three in the next window.
     assert_eq!(wait(&machine, &state, 60, 2), Some(40));
-    // A clock that steps back to the start does not free it.
+    // A call at the start, after the clock stepped back, does not free the place.
     machine.commit(&mut state, 0, 1);
     assert_eq!(status(&machine, &state, 60), (0, Some(40)));
 }
@@ -114,7 +114,7 @@ fn a_refund_of_more_than_the_first_call_leaves_the_other_calls() {
     let machine = FixedWindow::anchored(quota(5));
     let mut state = used(&machine, &[(30, 1), (40, 3)]);
     machine.refund(&mut state, 50, 30, 2);
-    // Two units are left, and the place of the first call.
+    // Two units still count, and one in place of the first call.
     assert_eq!(status(&machine, &state, 50).0, 2);
 }
 
@@ -139,7 +139,7 @@ fn a_clock_that_steps_back_stays_in_the_last_window() {
         assert_eq!(machine.commit(&mut state, 100, 1), 500);
         assert_eq!(status(&machine, &state, 100), (0, Some(500)));
         assert_eq!(wait(&machine, &state, 100, 1), Some(500));
-        // Also when nothing is left of it.
+        // Also after everything was refunded.
         machine.refund(&mut state, 100, 500, 2);
         assert_eq!(status(&machine, &state, 100), (2, Some(0)));
         assert_eq!(machine.commit(&mut state, 100, 1), 500);

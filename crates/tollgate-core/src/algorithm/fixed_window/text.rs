@@ -1,4 +1,4 @@
-//! How a fixed window is written.
+//! The text syntax of a fixed window.
 
 use std::fmt;
 

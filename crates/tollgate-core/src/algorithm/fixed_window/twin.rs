@@ -1,4 +1,4 @@
-//! Fixed windows on a server.
+//! The fixed window's script: its parameters, and how to read its states.
 
 use super::{FixedWindow, State};
 use crate::algorithm::Machine;

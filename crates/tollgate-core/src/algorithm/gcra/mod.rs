@@ -1,4 +1,4 @@
-//! GCRA: an exact rational token bucket with a burst.
+//! `Gcra`: an exact token bucket with a burst.
 
 use super::{Machine, Outcome, Remembered, Status};
 use crate::error::LimitError;
@@ -7,9 +7,9 @@ use crate::time::{MAX_EXACT, Wait};
 
 /// Spaces calls at the quota's rate after a burst; equivalent to a token bucket.
 ///
-/// At most `burst` units at once, refilled at exactly `N` per `T`, a rational number kept as two
-/// integers, so that no rate is rounded. In any half-open span of length `W` it admits at most
-/// `burst + ceil(W * N / T) - 1`; a burst of one spaces calls strictly `T / N` apart.
+/// Admits at most `burst` units at once, and refills at exactly `N` per `T`: the rate is kept as
+/// two integers, so it is never rounded. Any half-open span of length `W` admits at most
+/// `burst + ceil(W * N / T) - 1`. With a burst of one, calls are at least `T / N` apart.
 ///
 /// # Examples
 ///
@@ -39,19 +39,19 @@ pub struct Gcra {
     full: u64,
 }
 
-/// Debt in units of `1 / p` token, as of an instant.
+/// The debt at the instant `at`, in units of `1 / p` token.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct State {
     pub(crate) debt: u64,
     pub(crate) at: u64,
-    /// The `p` that the debt is counted in; zero where there is no debt yet.
+    /// The `p` that the debt is counted in; zero before the first call.
     pub(crate) unit: u64,
 }
 
 impl Remembered for State {}
 
 impl Gcra {
-    /// Returns a bucket that holds the quota's amount.
+    /// Returns a bucket whose burst is the quota's amount.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Gcra {
         Self::with_burst(quota, quota.amount())
     }
 
-    /// Returns a bucket that holds `burst` units.
+    /// Returns a bucket that admits at most `burst` units at once.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Gcra {
             Some(full) if full <= MAX_EXACT => Ok(Self {
                 quota,
                 burst,
-                // A quota of zero admits nothing, so any leak will do; one never divides by zero.
+                // A quota of zero admits nothing, so any leak will do; 1 avoids a division by zero.
                 leak: (quota.amount() / common).max(1),
                 unit,
                 full,
@@ -95,7 +95,7 @@ impl Gcra {
         self.burst
     }
 
-    /// Returns the debt left at `now`, and `now` or the last instant seen if that is later.
+    /// Returns the debt left, and as of when: `now`, or the state's instant if that is later.
     #[inline(always)]
     fn leaked(&self, state: &State, now: u64) -> (u64, u64) {
         let at = now.max(state.at);
@@ -110,7 +110,8 @@ impl Gcra {
         )
     }
 
-    /// Returns a debt that was counted under another quota: as many tokens, rounded up.
+    /// Converts a debt from another quota to the same number of tokens in this one's units, rounded
+    /// up.
     #[cold]
     fn rescaled(&self, state: &State) -> u64 {
         let product = u128::from(state.debt) * u128::from(self.unit);
@@ -118,11 +119,11 @@ impl Gcra {
         u64::try_from(debt).map_or(MAX_EXACT, |debt| debt.min(MAX_EXACT))
     }
 
-    /// Returns how many tokens `units` are, rounded down.
+    /// Converts `units` to tokens, rounded down.
     #[inline(always)]
     fn tokens(&self, units: u64) -> u64 {
         if units < self.unit {
-            // An exhausted bucket, without a division.
+            // An exhausted bucket needs no division.
             0
         } else if self.unit == 1 {
             units
@@ -131,10 +132,10 @@ impl Gcra {
         }
     }
 
-    /// Returns how long `units` take to leak, rounded up.
+    /// Returns how many microseconds `units` take to leak, rounded up.
     #[inline(always)]
     fn drain_us(&self, units: u64) -> u64 {
-        // Most quotas divide their window or are divided by it.
+        // Most amounts divide their window: the leak is then 1.
         if self.leak == 1 {
             units
         } else {
@@ -144,7 +145,8 @@ impl Gcra {
 }
 
 impl Gcra {
-    /// Returns what `debt` leaves, when the clock is `back` behind the last instant seen.
+    /// Returns the status for `debt`, with the clock `back` microseconds behind the state's
+    /// instant.
     #[inline(always)]
     fn status_of(&self, debt: u64, back: u64) -> Status {
         let reset_us = if debt > 0 {
@@ -174,7 +176,7 @@ impl Machine for Gcra {
     #[inline]
     fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
         let (debt, at) = self.leaked(state, now);
-        // The caller has compared the cost with the burst, so this cannot overflow.
+        // The caller has checked that the cost is at most the burst, so this cannot overflow.
         let room = self.full - cost * self.unit;
         if debt <= room {
             return Wait::ZERO;
@@ -201,7 +203,7 @@ impl Machine for Gcra {
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let (debt, now) = self.leaked(state, now);
-        // What has leaked since is the time's, not the caller's, to give back.
+        // What has leaked since the call is free already, so it is not given back again.
         let leaked = now.saturating_sub(at).saturating_mul(self.leak);
         let returned = amount.saturating_mul(self.unit).saturating_sub(leaked);
         if debt == 0 || returned == 0 {
@@ -215,7 +217,7 @@ impl Machine for Gcra {
         };
     }
 
-    /// The same as the three steps, with the debt leaked once.
+    /// Does the same as the three steps, but computes the leaked debt once.
     #[inline(always)]
     fn consume(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
         let (debt, at) = self.leaked(state, now);

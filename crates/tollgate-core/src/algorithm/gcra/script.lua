@@ -1,4 +1,4 @@
--- The twin of GCRA on a server: debt leaks at `leak` units per microsecond.
+-- GCRA: the debt leaks at `leak` units per microsecond.
 
 --@ read
 local raw = call('GET', key) or ''
@@ -7,8 +7,9 @@ if raw ~= '' then
   local counted_in
   debt, at, counted_in = unpack('<ddd', raw)
   if counted_in ~= unit then
-    -- As many tokens in the new unit, rounded up: debt * unit / counted_in, one bit of the unit
-    -- at a time, so that no product leaves the integers that doubles hold.
+    -- The quota has changed: convert the debt to the new unit, rounded up. Computes debt * unit /
+    -- counted_in one bit of the unit at a time, so that no product exceeds what a double holds
+    -- exactly.
     local whole = floor(debt / counted_in)
     local part = debt - whole * counted_in
     local quotient, rest, bit = 0, 0, 4503599627370496

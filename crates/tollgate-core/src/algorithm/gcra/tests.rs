@@ -1,4 +1,4 @@
-//! What GCRA promises, at the edges.
+//! Tests of GCRA's promises at the edges.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
 
-/// Three per four microseconds: a token every `4/3`.
+/// Three per four microseconds: a token every `4/3` microseconds.
 fn uneven(burst: u64) -> Gcra {
     Gcra::with_burst(Quota::new(3, Duration::from_micros(4)).unwrap(), burst).unwrap()
 }
@@ -35,7 +35,7 @@ fn a_rate_is_kept_as_a_fraction_in_lowest_terms() {
 fn tokens_return_at_the_exact_rate() {
     let machine = uneven(3);
     let state = used(&machine, 10, 3);
-    // Tokens are due 4/3, 8/3 and 12/3 microseconds on: at the next whole one.
+    // Tokens return after 4/3, 8/3 and 12/3 microseconds, rounded up to whole ones.
     assert_eq!(
         [1, 2, 3].map(|cost| wait(&machine, &state, 10, cost)),
         [2, 3, 4].map(Some)
@@ -107,7 +107,7 @@ fn a_refund_returns_what_has_not_leaked() {
         state.debt
     };
     assert_eq!(debt_after(0), 1_000_000);
-    // Half a second has leaked from all three and is not returned again.
+    // Half a token has leaked already and is not returned again.
     assert_eq!(debt_after(500_000), 1_000_000);
     assert_eq!(debt_after(1_999_999), 1_000_000);
     assert_eq!(debt_after(2_500_000), 3_000_000);
@@ -150,7 +150,7 @@ fn a_debt_keeps_its_tokens_under_another_rate_and_rounds_up() {
         Gcra::with_burst(Quota::per_second(1), 3).unwrap(),
     );
     let mut state = used(&from, 0, 2);
-    // Two tokens of four units each are two of a million.
+    // Two tokens of four units each become two tokens of a million units each.
     assert_eq!(wait(&to, &state, 0, 1), Some(0));
     assert_eq!(wait(&to, &state, 0, 2), Some(1_000_000));
     state.debt = 5;
@@ -199,7 +199,8 @@ fn a_debt_that_exceeds_a_lowered_burst_leaves_nothing() {
     let (from, to) = (uneven(9), uneven(1));
     let state = used(&from, 0, 9);
     assert_eq!(to.status(&state, 0).remaining, 0);
-    // Nine tokens are twelve microseconds; but one may come as soon as there is room for it.
+    // Nine tokens leak in twelve microseconds; with a burst of one, the next call waits for all of
+    // them.
     assert_eq!(wait(&to, &state, 0, 1), Some(12));
 }
 

@@ -1,4 +1,4 @@
-//! How GCRA is written.
+//! The text syntax of GCRA.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! GCRA on a server.
+//! GCRA's script: its parameters, and how to read its states.
 
 use super::{Gcra, State};
 use crate::algorithm::{self, Asked, Listed, Paired, Words, words};

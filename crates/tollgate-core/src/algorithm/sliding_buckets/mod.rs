@@ -1,4 +1,4 @@
-//! Sliding buckets: the last window counted in a ring of smaller ones, strictly.
+//! `SlidingBuckets`: counts the last window in a ring of buckets, strictly.
 
 use super::{Machine, Remembered, Status};
 use crate::error::LimitError;
@@ -8,11 +8,12 @@ use crate::time::Wait;
 /// The most buckets a window is divided into, so that no store scans more for one decision.
 const MOST_BUCKETS: u64 = 127;
 
-/// Counts calls in the last `k + 1` of the window's `k` buckets: strict, in bounded memory.
+/// Divides the window into `k` buckets and counts calls in the last `k + 1`: strict, in bounded
+/// memory.
 ///
-/// A bucket is `D = T / k` long, rounded up. Counting one bucket more than the window holds means
-/// that no half-open span of length `T` ever holds more than `N` admitted units; in exchange a
-/// call counts for `k * D` to `(k + 1) * D`, which is `T` to `T + D` where `k` divides `T`, so the
+/// A bucket is `D = T / k` long, rounded up. Counting one more bucket than the window has means
+/// that no half-open span of length `T` ever holds more than `N` admitted units. In exchange, a
+/// call counts for `k * D` to `(k + 1) * D`, which is `T` to `T + D` if `k` divides `T`. So the
 /// sustained rate lies between `N / ((k + 1) * D)` and `N / T`.
 ///
 /// # Examples
@@ -41,11 +42,11 @@ pub struct SlidingBuckets {
 /// A ring of `k + 1` counts; the count of bucket `j` is at `j % (k + 1)`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct State {
-    /// The newest bucket counted in.
+    /// The newest bucket in which a call was counted.
     head: u64,
     /// The sum of all counts.
     total: u64,
-    /// `D` of the limit that counts here.
+    /// `D` of the limit that wrote this state.
     bucket_us: u64,
     /// Empty until something is counted.
     counts: Vec<u64>,
@@ -80,9 +81,10 @@ impl SlidingBuckets {
         self.buckets
     }
 
-    /// Returns `state`, or a fresh one if it was counted in buckets of another length or number.
+    /// Returns `state`, or a fresh one if its buckets have another length or number.
     ///
-    /// Stores keep such states apart; whoever does not gets a fresh start, as for any new window.
+    /// Stores keep such states apart; in one that does not, the limit starts afresh, as with any
+    /// new window.
     #[inline]
     fn own<'s>(&self, state: &'s State) -> &'s State {
         static FRESH: State = State {
@@ -96,7 +98,7 @@ impl SlidingBuckets {
         if own { state } else { &FRESH }
     }
 
-    /// Returns the bucket of `now`, or the newest counted in if that is later.
+    /// Returns the bucket of `now`, or the head if that is later.
     #[inline]
     fn bucket(&self, state: &State, now: u64) -> u64 {
         (now / self.bucket_us).max(state.head)
@@ -128,10 +130,11 @@ impl SlidingBuckets {
         usize::try_from(bucket % (self.buckets + 1)).unwrap_or_default()
     }
 
-    /// Returns the counted buckets that are live at `bucket`, oldest first, with their counts.
+    /// Returns the buckets that count at `bucket` and are not empty, oldest first, with their
+    /// counts.
     fn live(&self, state: &State, bucket: u64) -> impl DoubleEndedIterator<Item = (u64, u64)> {
         let oldest = bucket.saturating_sub(self.buckets);
-        // An empty ring has no head: an impossible range.
+        // An empty ring has no buckets.
         let newest = if state.counts.is_empty() {
             None
         } else {
@@ -205,7 +208,7 @@ impl Machine for SlidingBuckets {
             }
             needed -= count;
         }
-        // Not reached: the live buckets hold what is used, and the cost is within the amount.
+        // Not reached: the live buckets add up to `used`, and the cost is at most the amount.
         Wait::from_micros(self.leaves_at(bucket) - now)
     }
 
@@ -238,7 +241,7 @@ impl Machine for SlidingBuckets {
         {
             return;
         }
-        // The head stays where it is: only what is counted moves it.
+        // Only a recorded call moves the head.
         if let Some(count) = state.counts.get_mut(self.slot(j)) {
             let returned = amount.min(*count);
             *count -= returned;

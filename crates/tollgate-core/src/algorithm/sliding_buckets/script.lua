@@ -1,4 +1,4 @@
--- The twin of the sliding buckets on a server: a head, a total, and a ring of `buckets + 1` counts.
+-- Sliding buckets: a head, a total, and a ring of `buckets + 1` counts.
 
 --@ read
 local raw = call('GET', key) or ''
@@ -11,7 +11,7 @@ if raw ~= '' then
   bucket = max(bucket, head)
   passed = min(bucket - head, ring)
   if passed == ring then used = 0 end
-  -- What is counted in the places of the buckets since the head has left.
+  -- The slots of the buckets since the head hold counts that have left the window.
   if passed < ring then
     for j = head + 1, bucket do
       used = used - (unpack('<d', raw, 17 + 8 * (j % ring)))
@@ -56,14 +56,14 @@ if raw ~= '' and j <= head and bucket - j <= buckets then
   if returned > 0 then
     local _, total = unpack('<dd', raw)
     local counts = sub(raw, 17, place + 16) .. pack('<d', count - returned) .. sub(raw, place + 25)
-    -- The newest bucket that still counts says when everything is over.
+    -- The newest bucket that still counts determines the TTL.
     local newest = head
     while newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do
       newest = newest - 1
     end
     local reset = 0
     if newest > bucket - ring then reset = (newest * width - now) + ring * width end
-    -- The head stays where it is: only what is counted moves it.
+    -- Only a recorded call moves the head.
     call('SET', key, pack('<dd', head, total - returned) .. counts, 'PX', max(ceil(reset / 1000), 1) + slack)
   end
 end

@@ -1,4 +1,4 @@
-//! What sliding buckets promise, at the edges.
+//! Tests of the sliding buckets' promises at the edges.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn wait(machine: &SlidingBuckets, state: &State, now: u64, cost: u64) -> Option<
     machine.wait(state, now, cost).as_micros()
 }
 
-/// What remains and how long until all does.
+/// Returns `remaining` and `reset_after`.
 fn status(machine: &SlidingBuckets, state: &State, now: u64) -> (u64, Option<u64>) {
     let status = machine.status(state, now);
     (status.remaining, status.reset_after.as_micros())
@@ -33,7 +33,7 @@ fn used(machine: &SlidingBuckets, calls: &[(u64, u64)]) -> State {
 #[test]
 fn a_unit_counts_until_its_bucket_has_left_the_ring() {
     let machine = ring(1, 100, 10);
-    // A bucket's first microsecond counts for T + D, its last for one more than T.
+    // A call in a bucket's first microsecond counts for T + D, one in its last for T + 1.
     for at in [40, 49] {
         let state = used(&machine, &[(at, 1)]);
         assert_eq!(status(&machine, &state, at), (0, Some(150 - at)));
@@ -68,7 +68,7 @@ fn a_ring_has_one_place_more_than_buckets() {
 
 #[test]
 fn a_window_that_buckets_do_not_divide_is_still_covered() {
-    // Buckets of four: three of them are two longer than the window.
+    // Three buckets of four microseconds are two longer than the window.
     let machine = ring(1, 10, 3);
     let state = used(&machine, &[(3, 1)]);
     assert_eq!(wait(&machine, &state, 13, 1), Some(3));
@@ -121,7 +121,7 @@ fn a_refund_of_nothing_changes_nothing() {
     let mut state = State::default();
     machine.refund(&mut state, 50, 40, 1);
     assert_eq!(state, State::default());
-    // The bucket after the newest has the place of the oldest, which is still held there.
+    // The bucket after the newest shares its slot with the oldest, whose count is still there.
     let held = used(&machine, &[(0, 2), (100, 2)]);
     let mut state = held.clone();
     machine.refund(&mut state, 119, 110, 2);
@@ -190,7 +190,7 @@ fn buckets_of_one_length_but_another_number_are_a_fresh_start() {
     let state = used(&ring(5, 100, 10), &[(5, 3)]);
     let other = ring(5, 50, 5);
     assert_eq!(status(&other, &state, 5), (5, Some(0)));
-    // Nothing is given back to what another limit counted.
+    // A refund does not change a state that another limit counted.
     let mut refunded = state.clone();
     other.refund(&mut refunded, 5, 5, 3);
     assert_eq!(refunded, state);

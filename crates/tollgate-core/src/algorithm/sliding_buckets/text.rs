@@ -1,4 +1,4 @@
-//! How a ring of sliding buckets is written.
+//! The text syntax of sliding buckets.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Sliding buckets on a server.
+//! The sliding buckets' script: its parameters, and how to read its states.
 
 use super::{SlidingBuckets, State};
 use crate::algorithm::Machine;
@@ -40,7 +40,7 @@ impl Paired for SlidingBuckets {
         ]))
     }
 
-    /// The head is the newest bucket that counted; what it tells is when that bucket began.
+    /// Returns when the head began, the newest bucket in which a call was counted.
     fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
         let (&[window_us, buckets], [raw]) = (shape, values) else {
             return None;
@@ -49,7 +49,7 @@ impl Paired for SlidingBuckets {
         let &[head, _total, ..] = numbers.as_slice() else {
             return None;
         };
-        // One more than the buckets, behind the head and the total.
+        // The head, the total, and one count more than there are buckets.
         let whole = u64::try_from(numbers.len()).ok() == buckets.checked_add(3);
         let bucket_us = window_us.checked_div(buckets)? + u64::from(window_us % buckets > 0);
         whole.then(|| head.checked_mul(bucket_us)).flatten()

@@ -1,21 +1,21 @@
-//! Sliding counter: an estimate of the last window from two counters.
+//! `SlidingCounter`: estimates the calls of the last window from two counters.
 
 use super::{Machine, Remembered, Status};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
 
-/// The window is divided into at least this many steps when it must be divided at all.
+/// The window is divided into at least this many steps, if it must be divided at all.
 const LEAST_STEPS: u64 = 1_000;
 
 /// Estimates the calls of the last window from two counters: **approximate**.
 ///
 /// The previous window's count is weighted by how much of it the sliding window still covers, and
-/// the result rounded up. The estimate assumes that calls were spread evenly; when they were not,
-/// up to `2N - 1` units may be admitted in a half-open span of length `T` (and at most
-/// `N + N * W / T` in one of `W <= T`), and calls may be denied that the exact count would admit.
-/// Choose [`SlidingLog`](crate::algorithm::SlidingLog) or
-/// [`SlidingBuckets`](crate::algorithm::SlidingBuckets) where `N` must hold.
+/// the result is rounded up. The estimate assumes that calls were spread evenly. If they were not,
+/// a half-open span of length `T` may admit up to `2N - 1` units (and one of `W <= T` at most
+/// `N + N * W / T`), and calls may be denied that an exact count would admit. Choose
+/// [`SlidingLog`](crate::algorithm::SlidingLog) or
+/// [`SlidingBuckets`](crate::algorithm::SlidingBuckets) if `N` must never be exceeded.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ pub struct SlidingCounter {
     steps: u64,
 }
 
-/// Two counters, of the window that starts at `start` and of the one before it.
+/// The counts of the window that starts at `start` and of the one before it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct State {
     pub(crate) start: u64,
@@ -50,7 +50,7 @@ pub(crate) struct State {
     pub(crate) previous: u64,
 }
 
-/// The counters as of an instant.
+/// The counts as of an instant.
 struct View {
     start: u64,
     current: u64,
@@ -62,15 +62,15 @@ struct View {
 impl Remembered for State {}
 
 impl SlidingCounter {
-    /// Returns an estimating counter.
+    /// Returns a counter of the quota's window.
     ///
-    /// Where `N * T` in microseconds exceeds [`MAX_EXACT`] the window is counted in coarser steps,
+    /// If `N * T` in microseconds exceeds [`MAX_EXACT`], the window is divided into coarser steps,
     /// rounded so that no more is admitted than the formula allows.
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when the window would have to be counted in fewer than 1,000
-    /// steps: choose a smaller amount.
+    /// [`LimitError::AmountTooLarge`] when the window would have to be divided into fewer than
+    /// 1,000 steps: choose a smaller amount.
     pub fn new(quota: Quota) -> Result<Self, LimitError> {
         let window_us = quota.window_us();
         let most_steps = MAX_EXACT / quota.amount().max(1);
@@ -91,7 +91,7 @@ impl SlidingCounter {
     #[inline]
     fn as_of(&self, state: &State, now: u64) -> View {
         let window_us = self.quota.window_us();
-        // A quota that was lowered since counts no more than itself.
+        // If the amount was lowered since, a count is taken as at most the new amount.
         let bounded = |count: u64| count.min(self.quota.amount());
         let (current, previous) = (bounded(state.current), bounded(state.previous));
         if current == 0 && previous == 0 {
@@ -104,7 +104,7 @@ impl SlidingCounter {
                 into,
             };
         }
-        // A clock that steps back is at the start of the window it stepped out of.
+        // If the clock stepped back out of the window, decide at the window's start.
         let since = now.saturating_sub(state.start);
         if since < window_us {
             return View {
@@ -146,7 +146,8 @@ impl SlidingCounter {
         }
     }
 
-    /// Returns how far into the next window `previous` first weighs at most `room`.
+    /// Returns how many microseconds into a window the count `previous` first weighs at most
+    /// `room`.
     fn fits_at(&self, previous: u64, room: u64) -> u64 {
         let steps = self.steps - room * self.steps / previous;
         // The last step may be a short one.

@@ -1,11 +1,11 @@
--- The twin of the sliding counter on a server: two counts, the older weighted by what is left of it.
+-- Sliding counter: two counts, the older one weighted by how much of its window still counts.
 
 --@ read
 local raw = call('GET', key) or ''
 local start, current, previous, into = 0, 0, 0, 0
 if raw ~= '' then
   start, current, previous = unpack('<ddd', raw)
-  -- A quota that was lowered since counts no more than itself.
+  -- If the amount was lowered since, a count is taken as at most the new amount.
   current, previous = min(current, amount_per_window), min(previous, amount_per_window)
 end
 if current == 0 and previous == 0 then
@@ -13,7 +13,7 @@ if current == 0 and previous == 0 then
   into = clamped % window
   start = clamped - into
 else
-  -- A clock that steps back is at the start of the window it stepped out of.
+  -- If the clock stepped back out of the window, decide at the window's start.
   local since_start = max(now - start, 0)
   into = since_start % window
   local passed = since_start - into

@@ -1,4 +1,4 @@
-//! What a sliding counter promises, at the edges.
+//! Tests of the sliding counter's promises at the edges.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn wait(machine: &SlidingCounter, state: &State, now: u64, cost: u64) -> Option<
     machine.wait(state, now, cost).as_micros()
 }
 
-/// What remains and how long until all does.
+/// Returns `remaining` and `reset_after`.
 fn status(machine: &SlidingCounter, state: &State, now: u64) -> (u64, Option<u64>) {
     let status = machine.status(state, now);
     (status.remaining, status.reset_after.as_micros())
@@ -37,7 +37,7 @@ fn the_previous_window_weighs_by_the_share_still_covered_rounded_up() {
     let machine = counter(10);
     let state = used(&machine, &[(50, 10)]);
     let remaining = |now| status(&machine, &state, now).0;
-    // A tenth of the window is one unit; a microsecond short of it is none.
+    // Each tenth of the window frees one unit; a microsecond less frees none.
     assert_eq!(
         [99, 100, 101, 109, 110, 111].map(remaining),
         [0, 0, 0, 0, 1, 1]
@@ -60,7 +60,8 @@ fn a_wait_within_this_window_is_exact() {
 fn a_wait_into_the_next_window_is_exact() {
     let machine = counter(10);
     let state = used(&machine, &[(50, 3)]);
-    // Eight and three exceed ten, so the three must weigh two: a third into the next window.
+    // Eight and three exceed ten, so the three must weigh at most two: a third into the next
+    // window.
     assert_eq!(wait(&machine, &state, 50, 8), Some(84));
     assert_eq!(wait(&machine, &state, 133, 8), Some(1));
     assert_eq!(wait(&machine, &state, 134, 8), Some(0));
@@ -166,7 +167,7 @@ fn steps_are_as_fine_as_products_stay_exact() {
     };
     assert_eq!(machine(0, MAX_EXACT).step, 1);
     assert_eq!(machine(1, MAX_EXACT).step, 1);
-    // Two microseconds a step: halfway through, half of what was counted weighs.
+    // Two microseconds per step: halfway through the window, half of the count weighs.
     let (amount, window) = (9_007_200, 1_000_000_000);
     let machine = machine(amount, window);
     assert_eq!((machine.step, machine.steps), (2, window / 2));
@@ -209,7 +210,7 @@ fn a_lowered_amount_counts_no_more_than_itself() {
     let state = used(&counter(10), &[(50, 10), (199, 9)]);
     let lowered = counter(4);
     assert_eq!(status(&lowered, &state, 199), (0, Some(101)));
-    // In the next window four weigh, not nine.
+    // In the next window the count weighs as four, not nine.
     assert_eq!(wait(&lowered, &state, 199, 1), Some(26));
     assert_eq!(status(&lowered, &state, 225), (1, Some(75)));
 }

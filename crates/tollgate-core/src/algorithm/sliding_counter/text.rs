@@ -1,4 +1,4 @@
-//! How a sliding counter is written.
+//! The text syntax of a sliding counter.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The sliding counter on a server.
+//! The sliding counter's script: its parameters, and how to read its states.
 
 use super::{SlidingCounter, State};
 use crate::algorithm::Machine;

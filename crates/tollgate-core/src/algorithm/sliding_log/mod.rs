@@ -1,4 +1,4 @@
-//! Sliding log: remembers when each unit of the last window was consumed.
+//! `SlidingLog`: remembers when each unit of the last window was consumed.
 
 use std::collections::VecDeque;
 
@@ -84,8 +84,8 @@ impl SlidingLog {
         })
     }
 
-    /// Makes denied calls count too: a caller must stay away for a whole window to be admitted
-    /// in full again. Only the newest `N` attempts are remembered, however many there are.
+    /// Makes denied calls count too: a caller must stay away for a whole window to be admitted in
+    /// full again. Only the newest `N` units are remembered, however many attempts there are.
     #[must_use]
     pub const fn count_denied(mut self) -> Self {
         self.count_denied = true;
@@ -104,7 +104,7 @@ impl State {
         now.max(self.latest)
     }
 
-    /// Returns the running total of everything that has left the window.
+    /// Returns the running total of what was recorded up to `expired`.
     fn total_until(&self, expired: Option<u64>) -> u64 {
         let Some(expired) = expired else {
             return self.before;
@@ -121,7 +121,7 @@ impl State {
         self.entries.back().map_or(self.before, |last| last.total)
     }
 
-    /// Forgets the units up to the running total `before`, which is no less than at any time before.
+    /// Forgets the units up to the running total `before`, which never decreases.
     fn forget_until(&mut self, before: u64) {
         while self
             .entries
@@ -133,7 +133,7 @@ impl State {
         self.before = before;
     }
 
-    /// Makes room for one more entry, doubling as a deque would but never past `most` entries.
+    /// Makes room for one more entry: doubles the capacity, but never past `most` entries.
     fn make_room(&mut self, most: u64) {
         let held = self.entries.len();
         if held < self.entries.capacity() {
@@ -162,7 +162,7 @@ impl Machine for SlidingLog {
         if used + cost <= amount {
             return Wait::ZERO;
         }
-        // The call fits once this many more units have left, oldest first.
+        // The call fits once all units up to this running total have left.
         let needed = gone + (used + cost - amount);
         let last_needed = state.entries.partition_point(|entry| entry.total < needed);
         let leaves = state.entries[last_needed].at + self.quota.window_us();
@@ -189,9 +189,10 @@ impl Machine for SlidingLog {
         state.latest = at;
         let amount = self.quota.amount();
         let gone = state.total_until(self.expired(at));
-        // Of an attempt too large to be admitted, no more counts than fills the window.
+        // An attempt too large to be admitted counts as the full amount.
         let total = state.total() + cost.min(amount);
-        // Only the newest units decide anything, so what is counted of denied calls is bounded.
+        // Only the newest units affect decisions, so older ones are forgotten: denied calls cannot
+        // make the log grow without bound.
         state.forget_until(gone.max(total.saturating_sub(amount)));
         match state.entries.back_mut() {
             Some(last) if last.at == at => last.total = total,

@@ -1,10 +1,11 @@
--- The twin of the sliding log on a server: a list with one element for each instant that counts,
--- which holds the instant and the running total after it, modulo 2^32. The first element is a
--- header: the latest instant, if a refund removed it, and the total before the rest.
+-- Sliding log: a list with one element for each instant that counts, which holds the instant and
+-- the running total after it, modulo 2^32. The first element is a header: the latest instant, in
+-- case a refund removed its element, and the total before the other elements.
 
 --@ search
--- Returns the last entry from `low` on that does not hold, its total, and the instant and the
--- total of the next, which is the first that does. The last of all must hold.
+-- Finds the first entry after `low` for which `holds` is true, by a galloping binary search.
+-- Returns the index and the total of the entry before it, and its own instant and total. `holds`
+-- must be true for the last entry of the list.
 local function search(low, total_low, holds)
   local high, step, instant, sum = call('LLEN', key) - 1, 1, last, total
   while high - low > 1 do
@@ -20,8 +21,8 @@ local function search(low, total_low, holds)
 end
 
 --@ read
--- Functions are made only where they are needed: making one costs as much as a command. Places are
--- written as text, because to turn a number into text costs half as much as a command, too.
+-- Functions are created only where they are needed: creating one costs as much as a command.
+-- Indexes are strings, because converting a number to a string costs half as much as a command.
 local raw
 local front = call('LRANGE', key, '0', '2')
 local latest, before, oldest, total_oldest = 0, 0
@@ -38,7 +39,7 @@ if front[3] then last, total = unpack('<dI4', call('LINDEX', key, '-1')) end
 if last > latest then latest = last end
 local at = now
 if latest > now then at = latest end
--- What was recorded here or earlier has left the window: the entries up to `gone`.
+-- What was recorded at `edge` or earlier has left the window: the entries up to index `gone`.
 local edge, gone = at - window, 0
 if front[2] and oldest <= edge then
   if last <= edge then
@@ -73,9 +74,10 @@ if used > 0 and (not fits or counted == 1) then
     end)
     return instant
   end
-  -- A refused call waits for the oldest units to leave, and for as many again once it is counted,
-  -- which it is where another limit refuses, too. Where it waits for none or for all, or never
-  -- fits, what is told here is not read.
+  -- A denied call waits for the oldest `needed` units to leave and, if denied calls count, for
+  -- `cost` more. A call that fits here may still be denied by another limit, and then counts, too.
+  -- The reply's reader ignores these instants if the call waits for no unit or for all, or never
+  -- fits.
   local needed = used + cost - amount_per_window
   first = recorded(needed)
   if counted == 1 then second = recorded(needed + cost) end
@@ -83,8 +85,8 @@ end
 raw = pack('<ddddd', used, first, second, last, latest)
 
 --@ commit
--- A server that is out of memory refuses only the first write of a script, and only a command that
--- may take memory: so RPUSH or LSET come before LTRIM and PEXPIRE, which it always lets through.
+-- A server that is out of memory refuses only the first write of a script, and only if that command
+-- may allocate memory. So RPUSH or LSET come before LTRIM and PEXPIRE, which it never refuses.
 local units = amount
 if units > amount_per_window then units = amount_per_window end
 local element = pack('<dI4', at, total + units)
@@ -98,11 +100,12 @@ end
 local excess = used + units - amount_per_window
 local ends = ceil(((at - now) + window) / 1000) + slack
 if units == 0 then
-  -- A quota of zero counts nothing, but the clock does not go back behind a call that counts: the
-  -- element just written becomes the header.
+  -- A quota of zero counts no units, but later calls must not be decided before this one: the
+  -- element just written becomes the header, which keeps its instant.
   gone, ends = -1, 1 + slack
 elseif excess > 0 then
-  -- Only the newest units decide anything, so what is counted of refused calls is bounded.
+  -- Only the newest units affect decisions, so older ones are removed: denied calls cannot make the
+  -- log grow without bound.
   @search
   gone = search(gone, before, function(_, reached)
     return (reached - before) % 4294967296 > excess
@@ -112,13 +115,13 @@ end
 if gone ~= 0 then call('LTRIM', key, gone, '-1') end
 if excess > 0 then call('LSET', key, '0', pack('<dI4', at, before + excess)) end
 if pcall('PEXPIRE', key, ends) ~= 1 then
-  -- The user may not run PEXPIRE. A new key would never expire, so it is removed.
+  -- The server's user may not run PEXPIRE. A new key would never expire, so it is removed.
   if not front[1] then call('LTRIM', key, '1', '0') end
   call('PEXPIRE', key, ends)
 end
 
 --@ locate
--- Finds the entry to give back from: the one after `low`.
+-- Finds the entry of the refunded call: the one after `low`.
 @search
 local low, earlier, instant, sum = search(gone, before, function(probed)
   return probed >= since
@@ -135,16 +138,16 @@ end
 --@ refund
 if returned > 0 then
   local emptied = returned == held and 1 or 0
-  -- The newest entry that is left says when everything is over.
+  -- The newest entry that is left determines the TTL.
   local reset = 0
   if returned < used then
     local ends = last
     if low + 1 + emptied > newest then ends = unpack('<dI4', call('LINDEX', key, low)) end
     reset = (ends - now) + window
   end
-  -- To take from the total of this entry and of all later ones, or to add to the totals of all
-  -- earlier ones, comes to the same: whichever are fewer are written again. What has left the
-  -- window stays: it counts again if the clock steps back.
+  -- Subtracting from the totals of this entry and all later ones is equivalent to adding to the
+  -- totals of all earlier ones: the smaller group is rewritten. Entries that have left the window
+  -- stay, because they count again if the clock steps back.
   local push, changed = 'RPUSH', {}
   local _, header = unpack('<dI4', front[1])
   if low < newest - low - 1 then
@@ -155,7 +158,7 @@ if returned > 0 then
     end
     changed[low + 1] = pack('<dI4', latest, header + returned)
     push = 'LPUSH'
-    -- Removed again at once: for a server that refuses the command to refuse it before LTRIM.
+    -- LTRIM removes this element again. If the server refuses LPUSH, it must do so before LTRIM.
     call('LPUSH', key, front[1])
     call('LTRIM', key, low + 2 + emptied, '-1')
   else

@@ -1,4 +1,4 @@
-//! What a sliding log promises, at the edges.
+//! Tests of the sliding log's promises at the edges.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn wait(machine: &SlidingLog, state: &State, now: u64, cost: u64) -> Option<u64>
     machine.wait(state, now, cost).as_micros()
 }
 
-/// What remains and how long until all does.
+/// Returns `remaining` and `reset_after`.
 fn status(machine: &SlidingLog, state: &State, now: u64) -> (u64, Option<u64>) {
     let status = machine.status(state, now);
     (status.remaining, status.reset_after.as_micros())
@@ -73,7 +73,7 @@ fn what_has_left_the_window_is_forgotten_when_something_is_recorded() {
     let state = used(&machine, &[(0, 1), (1, 1), (T, 1), (T + 1, 1), (T + 2, 1)]);
     assert_eq!(state.entries.len(), 3);
     assert_eq!(state.entries[0].at, T);
-    // Also where there is room for more units than were ever recorded.
+    // Also if the quota has room for more units than were ever recorded.
     let state = used(&log(9), &[(0, 1), (1, 1), (2, 1), (T + 1, 1)]);
     let held: Vec<_> = state.entries.iter().map(|entry| entry.at).collect();
     assert_eq!(held, [2, T + 1]);
@@ -105,7 +105,7 @@ fn room_for_entries_doubles_up_to_n() {
     assert_eq!(room(log(50), 60), [4, 8, 16, 32, 50]);
     assert_eq!(room(log(3), 9), [3]);
     assert_eq!(room(log(5), 9), [4, 5]);
-    // A quota of zero counts no unit, but when the last attempt was.
+    // A quota of zero counts no units, but records when the last attempt was.
     assert_eq!(room(log(0).count_denied(), 9), [1]);
 }
 
@@ -116,10 +116,10 @@ fn of_denied_calls_the_newest_n_units_are_remembered() {
     for now in [10, 20] {
         machine.commit(&mut state, now, 1);
     }
-    // Of the first three one unit is left, which is followed by both attempts.
+    // One of the first three units is left, followed by both attempts.
     let waits = [1, 2, 3].map(|cost| wait(&machine, &state, 20, cost));
     assert_eq!(waits, [80, 90, 100].map(Some));
-    // An attempt that could never fit fills the window and no more.
+    // An attempt that could never fit counts as the full amount.
     machine.commit(&mut state, 30, u64::MAX);
     assert_eq!(wait(&machine, &state, 30, 1), Some(T));
     assert_eq!(status(&machine, &state, 129), (0, Some(1)));
@@ -178,7 +178,7 @@ fn a_clock_that_steps_back_is_at_the_last_instant_recorded() {
     assert_eq!(machine.commit(&mut state, 300, 1), 500);
     assert_eq!(status(&machine, &state, 300), (0, Some(300)));
     assert_eq!(wait(&machine, &state, 300, 1), Some(300));
-    // What was given back does not take the clock back with it.
+    // A refund does not remove the last instant recorded.
     machine.refund(&mut state, 300, 500, 2);
     assert_eq!(status(&machine, &state, 300), (2, Some(0)));
     assert_eq!(machine.commit(&mut state, 300, 1), 500);

@@ -1,4 +1,4 @@
-//! How a sliding log is written.
+//! The text syntax of a sliding log.
 
 use std::fmt;
 

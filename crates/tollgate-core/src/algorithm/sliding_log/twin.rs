@@ -1,4 +1,4 @@
-//! The sliding log on a server.
+//! The sliding log's script: its parameters, and how to read its states.
 
 use std::collections::VecDeque;
 
@@ -15,8 +15,8 @@ impl Paired for SlidingLog {
         Words::from_slice(&[self.quota().amount(), self.quota().window_us()])
     }
 
-    /// Of a log no more is told than deciding depends on: how many units count, when the newest
-    /// was recorded, and when those were that a refused call waits for.
+    /// The script replies only with what the decision depends on: how many units count, when the
+    /// newest was recorded, and when the units were recorded that a denied call waits for.
     fn decode(&self, told: &[u64], asked: Asked) -> Option<algorithm::State> {
         let [used, first, second, last, latest] = *told else {
             return None;
@@ -29,7 +29,8 @@ impl Paired for SlidingLog {
             }
         };
         if (1..=amount).contains(&asked.cost) {
-            // What must leave for the call to fit, and for another like it, once it is counted.
+            // How many units must leave for the call to fit, and for it to fit once this attempt is
+            // counted.
             let needed = (used + asked.cost).saturating_sub(amount);
             let again = (used + 2 * asked.cost).saturating_sub(amount);
             if needed < used {
@@ -67,7 +68,7 @@ impl Paired for SlidingLog {
     }
 }
 
-/// Returns the instant in an element of a list: a double, before four bytes of a running total.
+/// Returns the instant in a list element: a double, followed by four bytes of a running total.
 fn instant(element: &[u8]) -> Option<u64> {
     let (instant, total) = element.split_first_chunk::<8>()?;
     if total.len() != 4 {

@@ -1,4 +1,4 @@
-//! `Clear`: forgets many states at once, in steps that a busy server does not notice.
+//! `Clear`: deletes many states, in steps that a busy server does not notice.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::error::StoreError;
 use crate::wire::fault::Effect;
 use crate::wire::store::{WireStore, until};
 
-/// How many keys are deleted in one exchange.
+/// How many keys are deleted in one round trip.
 const UNLINKED: usize = 25;
 
 /// Which states to clear.
 ///
-/// Unless narrowed, these are all states of a store's prefix: those of every limit and key, counted
-/// by the server's clock or a caller's, with or without scripts. Keys of other programs and of
-/// other prefixes are never among them.
+/// By default, all states of a store's prefix: of every limit and key, by the server's clock or a
+/// caller's, with or without scripts. Keys of other programs and of other prefixes are never
+/// included.
 ///
 /// # Examples
 ///
@@ -38,82 +38,81 @@ pub struct Clear {
 }
 
 impl Clear {
-    /// Returns that all states of the store's prefix are to be cleared.
+    /// Selects all states of the store's prefix.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Clears only states of the limit called `name`, whatever its algorithm and quota; repeat it
-    /// for several limits.
+    /// Selects only states of the limit called `name`, whatever its algorithm and quota; call this
+    /// again to add limits.
     #[must_use]
     pub fn with_limit(mut self, name: impl Into<String>) -> Self {
         self.limits.push(name.into());
         self
     }
 
-    /// Clears only states whose latest instant lies ahead of the server's clock by more than
+    /// Selects only states whose latest instant lies ahead of the server's clock by more than
     /// `least`.
     ///
-    /// These were written while a clock was wrong, and deny until time catches up with them. A
-    /// second leaves out what the clocks of healthy servers differ by.
+    /// A clock that was wrong wrote these, and they deny calls until time catches up. Use at least
+    /// a second: the clocks of healthy servers may differ by less.
     #[must_use]
     pub const fn ahead_by(mut self, least: Duration) -> Self {
         self.ahead = Some(least);
         self
     }
 
-    /// Only counts what would be cleared, and changes nothing.
+    /// Only counts what would be deleted, and changes nothing.
     #[must_use]
     pub const fn dry_run(mut self) -> Self {
         self.is_dry_run = true;
         self
     }
 
-    /// Returns whether nothing is changed.
+    /// Returns whether this only counts.
     #[must_use]
     pub const fn is_dry_run(&self) -> bool {
         self.is_dry_run
     }
 }
 
-/// How far clearing has come, or what came of it.
+/// The progress or the result of clearing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Cleared {
-    /// The servers that states were looked for on: one, or the masters of a cluster.
+    /// How many servers are searched: one, or the masters of a cluster.
     pub servers: usize,
-    /// The keys that these servers held at the beginning, those of other programs included; `None`
-    /// if the user may not run `DBSIZE`.
+    /// How many keys these servers held at the start, including other programs' keys; `None` if the
+    /// user may not run `DBSIZE`.
     pub keys: Option<u64>,
     /// About how many keys were looked at.
     pub scanned: u64,
-    /// The states that were asked for. One that is written while its server's table of keys grows
-    /// may be found, and counted here, twice.
+    /// How many of the selected states were found. `SCAN` may return a key twice while the server
+    /// resizes its table of keys, and then it counts twice.
     pub found: u64,
-    /// The states that were deleted, which may have expired just before.
+    /// How many states were deleted. Some may have expired just before.
     pub cleared: u64,
-    /// Keys of the prefix that were left: another release encodes them otherwise, or, where only
-    /// states ahead of the clock were asked for, they hold no state or could not be read.
+    /// How many keys of the prefix were skipped: another release wrote them, or, with
+    /// [`Clear::ahead_by`], they hold no state or could not be read.
     pub skipped: u64,
 }
 
 impl<E: Nodes> WireStore<E> {
-    /// Deletes the states that `what` names, on the server or on every master of a cluster.
+    /// Deletes the states that `what` selects, on the server or on every master of a cluster.
     ///
-    /// Keys whose states are deleted start afresh. `progress` is called after every step, with what
-    /// was done so far.
+    /// A key whose state is deleted starts afresh. After every step, `progress` gets the counts so
+    /// far.
     ///
-    /// The servers go on to decide meanwhile. They are asked for about a hundred keys at a time
-    /// (`SCAN`), read 50 at a time where that is needed, and told to delete 25 at a time
-    /// (`UNLINK`); each such exchange has the store's deadline. A state that is written while this
-    /// goes on may be missed, and so may those of a slot of a cluster that moves meanwhile: clear
-    /// again afterwards.
+    /// Servers keep deciding calls meanwhile, because each step is small: about 100 keys for a
+    /// `SCAN`, 50 for a read, where keys must be read, and 25 for an `UNLINK`. Each round trip has
+    /// the store's deadline. A state that is written meanwhile, or whose slot moves, may be missed:
+    /// clear again afterwards.
     ///
     /// # Errors
     ///
-    /// As [`Store::reset`](crate::Store::reset). What was deleted before stays deleted, and
-    /// clearing may be repeated.
+    /// The same as [`Store::reset`](crate::Store::reset). States that were deleted before the error
+    /// stay deleted, and it is safe to clear again.
     pub async fn clear(
         &self,
         what: &Clear,
@@ -148,7 +147,7 @@ impl<E: Nodes> WireStore<E> {
     }
 }
 
-/// One clearing.
+/// One run of [`WireStore::clear`].
 struct Run<'a, E> {
     sender: Sender<'a, E>,
     what: &'a Clear,
@@ -229,14 +228,14 @@ impl<E: Nodes> Run<'_, E> {
         Ok(chosen)
     }
 
-    /// Deletes `keys`, and returns how many there were.
+    /// Deletes `keys`, and returns how many existed.
     async fn unlink(&self, node: &Node, keys: &[Vec<u8>]) -> Result<u64, StoreError> {
         let unlink = |keys: &[Vec<u8>]| -> Command {
             let name = [b"UNLINK".as_slice()].into_iter();
             Command::new(name.chain(keys.iter().map(Vec::as_slice)))
         };
         let commands: Vec<Command> = if self.sender.engine.is_clustered() {
-            // The keys of one command must be of one slot.
+            // The keys of one command must be in one slot.
             keys.chunks(1).map(unlink).collect()
         } else {
             vec![unlink(keys)]
@@ -245,7 +244,7 @@ impl<E: Nodes> Run<'_, E> {
         let mut deleted = 0;
         for (reply, key) in replies.into_iter().zip(keys) {
             match reply {
-                // Its slot is on the way to another node, where this follows.
+                // The slot is moving to another node, where `forget` follows it.
                 Reply::Error(line) if is_elsewhere(&line) && self.sender.engine.is_clustered() => {
                     let work = self.sender.engine.forget(std::slice::from_ref(key));
                     let (deadline, engine) = (self.sender.deadline, self.sender.engine);

@@ -1,4 +1,4 @@
-//! `Diagnosis`: what a server says that endangers limits, and what to do about it.
+//! `Diagnosis`: what endangers limits on the servers of a store, and what to do about it.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -19,15 +19,15 @@ use crate::wire::store::WireStore;
 const SLOTS: usize = 16_384;
 /// How many round trips are timed.
 const PINGS: usize = 5;
-/// From here on a round trip is worth a note, and a warning.
+/// From `LONG` on, a round trip is worth a note; from `TOO_LONG` on, a warning.
 const LONG: Duration = Duration::from_millis(10);
 const TOO_LONG: Duration = Duration::from_millis(100);
-/// How far healthy clocks may be apart.
+/// How far apart healthy clocks may be.
 const APART: Duration = Duration::from_secs(1);
-/// From here on a clock is wrong.
+/// Clocks that are further apart than this are worth a warning.
 const FAR_APART: Duration = Duration::from_secs(60);
-/// How many states are looked at, in at most so many scans: a server may hold few of this prefix
-/// among many others.
+/// About how many states to sample, in at most [`SCANS`] scans: a server may hold few of them among
+/// many other keys.
 const SAMPLED: usize = 1_000;
 const SCANS: usize = 200;
 
@@ -37,13 +37,13 @@ const SCANS: usize = 200;
 pub enum Severity {
     /// All is well.
     Ok,
-    /// Something to know, which endangers nothing by itself.
+    /// Worth knowing, but harmless by itself.
     Note,
-    /// The server does not say, so it may be well or not.
+    /// Unclear, because the server does not say.
     Unknown,
-    /// Limits are exceeded, or calls fail, once something else goes wrong.
+    /// Limits will be exceeded, or calls will fail, once something else goes wrong.
     Warning,
-    /// Limits are exceeded, or calls fail, already or with certainty.
+    /// Limits are exceeded, or calls fail, now or with certainty.
     Serious,
 }
 
@@ -65,9 +65,10 @@ impl fmt::Display for Severity {
 pub struct Finding {
     /// How much it endangers limits.
     pub severity: Severity,
-    /// What was checked, such as `eviction`: one word, or a few, that stay the same.
+    /// What was checked, such as `eviction`: a fixed word or phrase.
     pub check: &'static str,
-    /// The address of the node in a cluster; `server` where there is only one.
+    /// The cluster node, by its address if that is known; `server` for a single server; `cluster`
+    /// for the whole cluster.
     pub server: String,
     /// What was found.
     pub found: String,
@@ -75,7 +76,7 @@ pub struct Finding {
     pub advice: String,
 }
 
-/// What endangers limits on the servers of a store.
+/// What [`Operate::diagnose`](super::Operate::diagnose) found on the servers of a store.
 ///
 /// # Examples
 ///
@@ -125,7 +126,7 @@ impl Finding {
         Self::new(Severity::Ok, check, found, "")
     }
 
-    /// Returns that a server could not be asked.
+    /// Returns the finding that a server could not be checked.
     fn lost(error: &StoreError) -> Self {
         const CHECK: &str = "connection";
         match error.kind() {
@@ -146,15 +147,16 @@ impl Finding {
 }
 
 impl<E: Nodes> WireStore<E> {
-    /// Looks at every server that this store counts on, and returns what endangers limits there.
+    /// Checks every server of this store, and returns what endangers limits there.
     ///
-    /// The version, what a server evicts, keeps over a restart and replicates, what the user may
-    /// do, how the clocks differ, how long a round trip takes, whether every slot of a cluster is
-    /// served, and, of a sample of states, how many lie ahead of the server's clock. What a server
-    /// does not say is [`Severity::Unknown`].
+    /// It checks each server's version, role, eviction, persistence and replicas, the user's
+    /// permissions, clock skew and round-trip time, whether writes and decisions succeed, whether
+    /// every slot of a cluster is served, and how many of a sample of states lie ahead of the
+    /// server's clock. What a server does not say is [`Severity::Unknown`].
     ///
-    /// It writes a few keys of its own under the store's prefix, which expire within a minute, or
-    /// ten by a caller's clock, and deletes them. Each exchange has the store's deadline.
+    /// It writes a few keys of its own under the store's prefix, and deletes them. If that fails,
+    /// they expire within a minute; under [`Clock::Caller`], within a minute after the caller
+    /// slack. Each round trip has the store's deadline.
     pub async fn diagnose(&self) -> Diagnosis {
         let sender = Sender {
             engine: self.engine(),
@@ -185,7 +187,7 @@ impl<E: Nodes> WireStore<E> {
         diagnosis
     }
 
-    /// Adds what is found at `master` to `findings`; an error is that it does not answer.
+    /// Adds the findings about `master` to `findings`; fails if it does not answer.
     async fn examine(
         &self,
         sender: &Sender<'_, E>,
@@ -224,7 +226,7 @@ impl Diagnosis {
     }
 }
 
-/// Says whether every slot of a cluster is served.
+/// Checks whether every slot of a cluster is served.
 async fn slots<E: Nodes>(sender: &Sender<'_, E>, masters: &[Master]) -> Finding {
     const CHECK: &str = "slots";
     const ADVICE: &str = "bring the missing masters back, or give their slots to others \
@@ -279,13 +281,13 @@ async fn slots<E: Nodes>(sender: &Sender<'_, E>, masters: &[Master]) -> Finding 
     }
 }
 
-/// Says how long a round trip takes.
+/// Measures how long a round trip takes.
 async fn round_trip<E: Nodes>(sender: &Sender<'_, E>, node: &Node) -> Result<Finding, StoreError> {
     const CHECK: &str = "round trip";
     let mut times = [Duration::ZERO; PINGS];
     for time in &mut times {
         let begun = sender.engine.now();
-        // Whatever is answered, it was answered.
+        // An error reply, too, takes one round trip.
         sender.read(node, command([b"PING"])).await?;
         *time = elapsed(sender.engine, begun);
     }
@@ -307,7 +309,7 @@ async fn round_trip<E: Nodes>(sender: &Sender<'_, E>, node: &Node) -> Result<Fin
     Ok(Finding::new(severity, CHECK, found, advice))
 }
 
-/// Says how far the server's clock and this machine's are apart.
+/// Compares the server's clock with this machine's.
 async fn clocks<E: Nodes>(
     sender: &Sender<'_, E>,
     node: &Node,
@@ -362,7 +364,7 @@ async fn clocks<E: Nodes>(
     })
 }
 
-/// Says how many of some states lie ahead of the server's clock.
+/// Counts how many of a sample of states lie ahead of the server's clock.
 async fn sample<E: Nodes>(
     sender: &Sender<'_, E>,
     node: &Node,
@@ -391,7 +393,7 @@ async fn sample<E: Nodes>(
         };
         cursor = scan.next;
         let mut keys = scan.keys;
-        // A diagnosis of a moment ago may have left keys, where the user may not run `UNLINK`.
+        // Skip keys that an earlier diagnosis left because the user may not run `UNLINK`.
         keys.retain(|key| names::name(prefix, key).is_some_and(|name| name.limit != probe::LIMIT));
         let states = match sender.ahead(node, prefix, &keys).await {
             Ok(states) => states,
@@ -436,7 +438,7 @@ fn elapsed(engine: &impl Engine, begun: SystemTime) -> Duration {
     engine.now().duration_since(begun).unwrap_or_default()
 }
 
-/// Returns a long time in the unit that people use for it.
+/// Formats a duration in a unit that suits it, such as days.
 fn readable(time: Duration) -> String {
     match time.as_secs() {
         seconds if seconds >= 2 * 86_400 => format!("{} days", seconds / 86_400),

@@ -1,8 +1,8 @@
-//! `Operate`: what an operator does to the servers that a store counts on.
+//! `Operate`: commands for operators, to clear states and to check servers.
 //!
-//! It is written here once, for [`WireStore`](super::WireStore), over what a client crate brings:
-//! [`Nodes`]. Every exchange has the store's deadline, and none is large: a server that answers
-//! decisions meanwhile is never held for long.
+//! They are written once, for [`WireStore`](super::WireStore), over [`Nodes`], which a client crate
+//! implements. Each round trip has the store's deadline and is small, so that a server can decide
+//! calls in between.
 
 mod clear;
 mod diagnose;
@@ -29,11 +29,11 @@ use super::store::until;
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Store;
 
-/// How often the nodes of a cluster are asked which masters there are, and how long to wait between.
+/// How many times to ask a cluster for its masters, and how long to wait in between.
 const ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A store on servers, for those who run them.
+/// A store with commands for the operators of its servers.
 ///
 /// # Examples
 ///
@@ -42,8 +42,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// use tollgate_core::StoreError;
 /// use tollgate_core::wire::{Clear, Operate, Severity};
 ///
-/// /// Frees the keys that were counted by a clock that was ahead, and warns of what is set up
-/// /// wrongly.
+/// /// Prints serious problems of the servers, and deletes the states that a clock that was ahead
+/// /// has written.
 /// async fn repair(store: &impl Operate) -> Result<u64, StoreError> {
 ///     for finding in store.diagnose().await.findings() {
 ///         if finding.severity == Severity::Serious {
@@ -57,42 +57,43 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// ```
 #[async_trait]
 pub trait Operate: Store {
-    /// Deletes the states that `what` names, on the server or on every master of a cluster, and
+    /// Deletes the states that `what` selects, on the server or on every master of a cluster, and
     /// calls `progress` after every step.
     ///
-    /// Keys whose states are deleted start afresh. The servers go on to decide meanwhile: each step
-    /// is small. Keys of other programs and other prefixes are not touched. A state that is written
-    /// meanwhile, or whose slot moves, may be missed: clear again afterwards.
+    /// A key whose state is deleted starts afresh. Keys of other programs and other prefixes are
+    /// not touched. Servers keep deciding calls meanwhile, because each step is small. A state that
+    /// is written meanwhile, or whose slot moves, may be missed: clear again afterwards.
     ///
     /// # Errors
     ///
-    /// As [`Store::reset`]. What was deleted before stays deleted, and clearing may be repeated.
+    /// The same as [`Store::reset`]. States that were deleted before the error stay deleted, and it
+    /// is safe to clear again.
     async fn clear(
         &self,
         what: &Clear,
         progress: &mut (dyn for<'c> FnMut(&'c Cleared) + Send),
     ) -> Result<Cleared, StoreError>;
 
-    /// Looks at every server that this store counts on, and returns what endangers limits there,
-    /// with what to do about each.
+    /// Checks every server of this store, and returns what endangers limits there, with advice.
     ///
-    /// It writes a few keys of its own under the store's prefix, which expire within seconds, and
-    /// deletes them.
+    /// It writes a few keys of its own under the store's prefix, and deletes them. If that fails,
+    /// they expire within a minute; under [`Clock::Caller`](super::Clock::Caller), within a minute
+    /// after the caller slack.
     async fn diagnose(&self) -> Diagnosis;
 }
 
 /// An [`Engine`] that can send any command to a given server.
 ///
-/// This is all that a client crate implements for operators' commands.
+/// A client crate implements only this for [`Operate`].
 pub trait Nodes: Engine {
-    /// Sends `commands` to `node` without waiting in between, and returns a reply for each.
+    /// Sends `commands` to `node` in a pipeline, and returns a reply for each.
     ///
-    /// An error that the server answers to one of the commands is a [`Reply::Error`] in its place.
-    /// Where a client reports one error for all of them, that error stands in every place.
+    /// If the server answers a command with an error, its reply is a [`Reply::Error`]. A client
+    /// that reports one error for the whole pipeline returns it for every command.
     ///
     /// # Errors
     ///
-    /// A [`Failure`] when the replies did not come.
+    /// A [`Failure`] if the replies did not arrive.
     fn send(
         &self,
         node: &Node,
@@ -116,7 +117,7 @@ pub enum Node {
         /// The port.
         port: u16,
     },
-    /// The master that serves this slot, for a node that does not know its own address.
+    /// The master of this slot, if `CLUSTER SLOTS` does not say its address.
     Serving(u16),
 }
 
@@ -130,22 +131,22 @@ impl fmt::Display for Node {
     }
 }
 
-/// What a server replied to one command.
+/// A server's reply to one command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "a client crate has to translate into them"
 )]
 pub enum Reply {
-    /// A string or a status, such as `OK`; also a number that is no integer, as text.
+    /// A string or a status, such as `OK`, or a non-integer number as text.
     Bytes(Vec<u8>),
     /// An error, its code first: `NOPERM this user has no permissions`.
     Error(String),
     /// An integer, or a boolean as 0 or 1.
     Integer(i64),
-    /// Several replies; a map is its keys and values in turn.
+    /// Several replies; a map alternates keys and values.
     List(Vec<Self>),
-    /// Nothing, as for a key that does not exist.
+    /// Nil, as for a key that does not exist.
     Nil,
 }
 
@@ -158,7 +159,7 @@ impl Reply {
         }
     }
 
-    /// Returns a number that is not negative, written as an integer or in digits.
+    /// Returns a non-negative number, from an integer or from decimal text.
     fn number(&self) -> Option<u64> {
         match self {
             Self::Integer(number) => u64::try_from(*number).ok(),
@@ -258,7 +259,7 @@ impl<E: Nodes> Sender<'_, E> {
         let mut attempts = 1..ATTEMPTS;
         let reply = loop {
             match self.read(&Node::Any, command([b"CLUSTER", b"SLOTS"])).await {
-                // Any node may be the one that has just gone: another will know.
+                // The node that was asked may just have failed: another will know.
                 Err(error) if error.is_retryable() && attempts.next().is_some() => {
                     self.engine.within(PAUSE, future::pending::<()>()).await;
                 }
@@ -297,7 +298,7 @@ fn range_of(entry: &Reply) -> Option<(Node, RangeInclusive<u16>)> {
     };
     let host = host.text().unwrap_or_default();
     let node = match host.as_str() {
-        // A node that has met no other may not know its own address.
+        // A node that has not met any other may not know its own address.
         "" | "?" | "0.0.0.0" | "::" => Node::Serving(first),
         _ => Node::At {
             port: slot(port)?,
@@ -311,7 +312,7 @@ fn command<const N: usize>(words: [&[u8]; N]) -> Command {
     Command::new(words)
 }
 
-/// Returns `reply` unless it is an error, which is then explained.
+/// Returns `reply`, or an error with advice if the server answered with an error.
 fn accepted(reply: Reply) -> Result<Reply, StoreError> {
     match reply {
         Reply::Error(line) => Err(refusal(&line)),
@@ -319,10 +320,10 @@ fn accepted(reply: Reply) -> Result<Reply, StoreError> {
     }
 }
 
-/// Returns what an error of the server means, and what to do.
+/// Returns the error for a server's error `line`, with advice for operators.
 fn refusal(line: &str) -> StoreError {
     let refused = fault::error(Failure::refused(line, line), Effect::Nothing);
-    // The advice for those who operate a server is not the one for a decision.
+    // Operators need other advice than callers of a limiter.
     let advice = match refused.kind() {
         ErrorKind::Unsupported if line.contains("unknown command") => {
             "the server does not know a command that this needs: undo its renaming, or enable it, \
@@ -337,7 +338,7 @@ fn refusal(line: &str) -> StoreError {
     StoreError::new(refused.kind(), format!("{advice} ({said})"))
 }
 
-/// Returns whether the server refused a command because the key's slot is, or goes, elsewhere.
+/// Returns whether the server refused a command because the key's slot is, or is moving, elsewhere.
 fn is_elsewhere(line: &str) -> bool {
     let code = line.split(' ').next().unwrap_or(line);
     matches!(code, "ASK" | "CLUSTERDOWN" | "MOVED" | "TRYAGAIN")

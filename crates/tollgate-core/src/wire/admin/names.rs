@@ -1,25 +1,25 @@
-//! The names of keys, read back: which limit, algorithm and clock a key's text tells of.
+//! Parses the names of keys: the limit, the algorithm, and how the state is stored.
 
 use super::Command;
 use super::command;
 use crate::algorithm::{TWINS, Words};
 use crate::wire::keyspace::{CALLER, PLAIN, VERSION};
 
-/// What a key of a store is called.
+/// The parsed name of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Name<'a> {
     pub(super) limit: &'a str,
     pub(super) held: Held,
 }
 
-/// How a key holds its state.
+/// How the state at a key is stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Held {
     /// By a script.
     ByScript(Shape),
-    /// As a counter without scripts, for the window that begins at this instant.
+    /// In a scriptless counter of the aligned window that starts at this instant, in microseconds.
     CounterOf(u64),
-    /// As a counter without scripts, for a window of this length from its first call.
+    /// In a scriptless counter of an anchored window of this length, in microseconds.
     CounterFor(u64),
     /// In the encoding of another release.
     Otherwise,
@@ -28,7 +28,7 @@ pub(super) enum Held {
 /// An algorithm, with the numbers that its states depend on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Shape {
-    /// The place of the algorithm in [`TWINS`].
+    /// The index of the algorithm in [`TWINS`].
     code: usize,
     numbers: Words,
 }
@@ -55,19 +55,19 @@ impl Shape {
         }
     }
 
-    /// Returns the latest instant that a state has seen, if it is one that a limit writes.
+    /// Returns the latest instant in a state, or `None` if no limit writes such a state.
     pub(super) fn latest(&self, values: &[Vec<u8>]) -> Option<u64> {
         (TWINS[self.code].latest)(&self.numbers, values)
     }
 }
 
-/// Returns what `key` is called, if it is a key of a store with `prefix`.
+/// Parses `key`, if it belongs to a store with `prefix`.
 ///
-/// A key of another program, or of a prefix that merely begins alike, has no known algorithm in
-/// the second place and a version in the third.
+/// The second part after the prefix must be a known algorithm and the third a version. That
+/// excludes keys of other programs, and of longer prefixes such as `shop:eu`.
 pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     let rest = key.strip_prefix(prefix.as_bytes())?.strip_prefix(b":")?;
-    // Whatever comes before a user's part is ASCII.
+    // Everything before the user's part is ASCII.
     let brace = rest.iter().position(|&byte| byte == b'{')?;
     let mut parts = std::str::from_utf8(&rest[..brace]).ok()?.split(':');
     let (limit, shape, version) = (parts.next()?, parts.next()?, parts.next()?);
@@ -87,7 +87,7 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     Some(Name { limit, held })
 }
 
-/// Returns how a store without scripts counts; `variant` is `-AMOUNT`, `-WINDOW`, both or neither.
+/// Parses a scriptless counter; `variant` is `-AMOUNT`, `-WINDOW`, both or neither.
 fn counter(shape: &str, variant: &str) -> Option<Held> {
     if let Some(window) = shape.strip_prefix("fixed-window-anchored-") {
         return Some(Held::CounterFor(window.parse().ok()?));
@@ -99,7 +99,7 @@ fn counter(shape: &str, variant: &str) -> Option<Held> {
     Some(Held::CounterOf(start))
 }
 
-/// Returns what `SCAN` is to match for the keys of `prefix`, of one limit or of all.
+/// Returns the `SCAN` pattern for the keys of `prefix`, of one limit or of all.
 pub(super) fn pattern(prefix: &str, limit: Option<&str>) -> Vec<u8> {
     let mut pattern = Vec::new();
     for part in std::iter::once(prefix).chain(limit) {
@@ -184,7 +184,7 @@ mod tests {
             "shop:a:hits:v1:{k}",
             "shop:a:sliding-counter-x:v1:{k}",
             "shop:a:gcra:v1-plain-5:{k}",
-            // Of the prefix `shop:eu`, and of `shop:eu` with the limit `gcra`.
+            // Of the prefix `shop:eu`, the second with a limit called `gcra`.
             "shop:eu:a:gcra:v1:{k}",
             "shop:eu:gcra:gcra:v1:{k}",
             "shopping:a:gcra:v1:{k}",

@@ -1,4 +1,4 @@
-//! Tries, on keys of its own, what limits do on a server: commands one by one, and decisions.
+//! Tries commands and decisions on a server, with keys of its own.
 
 use std::slice;
 
@@ -14,9 +14,9 @@ use crate::wire::keyspace::Keyspace;
 use crate::wire::script::Script;
 use crate::wire::store::WireStore;
 
-/// The name of the limits that are tried, which no service is likely to use.
+/// The name of the limits to try, which no service is likely to use.
 pub(super) const LIMIT: &str = "tollgate-doctor";
-/// One of each algorithm, with windows so short that their states are soon gone.
+/// One limit of each algorithm, with short windows, so that their states expire soon.
 const ALGORITHMS: [&str; 5] = [
     "fixed-window:9/10s",
     "gcra:9/10s",
@@ -24,29 +24,29 @@ const ALGORITHMS: [&str; 5] = [
     "sliding-counter:9/10s",
     LOG,
 ];
-/// The one that needs other commands than the rest.
+/// The algorithm that needs other commands than the rest.
 const LOG: &str = "sliding-log:9/10s";
-/// How long the key lives that commands are tried on, in milliseconds.
+/// The TTL of the key that commands are tried on, in milliseconds.
 const LIFETIME: &[u8] = b"10000";
-/// What only sliding logs need, as an access list has it.
+/// Commands that only sliding logs need, as written in an ACL.
 const OF_LOGS: [&str; 8] = [
     "lindex", "llen", "lpush", "lrange", "lset", "ltrim", "pexpire", "rpush",
 ];
-/// What decisions can do without, as long as all goes well.
+/// Commands needed only after a server lost its scripts, and for resets.
 const AT_TIMES: [&str; 2] = ["script|load", "unlink"];
-/// A digest that no script has.
+/// A SHA-1 that no script has.
 const NO_SCRIPT: &[u8; 40] = &[b'0'; 40];
 
-/// What came of trying commands.
+/// The results of trying commands.
 #[derive(Debug, Default)]
 struct Tried {
-    /// What the user may not run, or the server does not know, as an access list has it.
+    /// Commands that the user may not run or the server does not know, as written in an ACL.
     missing: Vec<&'static str>,
-    /// What was not tried.
+    /// Commands that were not tried.
     untried: Vec<&'static str>,
-    /// Whether the user may not touch keys of the prefix.
+    /// Whether the user has no access to keys of the prefix.
     is_out_of_reach: bool,
-    /// Why the server accepts no writes.
+    /// The error with which the server refused a write.
     refusal: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Tried {
         } else if name == "set" {
             self.refusal = Some(line.clone());
         }
-        // Whatever else a server says of these commands, it says because it would run them.
+        // Any other error comes from running the command, so the user may run it.
     }
 
     fn findings(&self, prefix: &str) -> Vec<Finding> {
@@ -137,7 +137,7 @@ fn listed(names: &[&str]) -> String {
     format!("`{}`", names.join("`, `"))
 }
 
-/// Returns what to do about an error of the server, without the error itself.
+/// Returns the advice for a server's error, without the error itself.
 pub(super) fn explained(line: &str) -> String {
     let told = refusal(line).to_string();
     told.strip_suffix(&format!(" ({line})"))
@@ -145,7 +145,7 @@ pub(super) fn explained(line: &str) -> String {
         .to_owned()
 }
 
-/// Tries commands and decisions at `master`, deletes what they wrote, and says what came of them.
+/// Tries commands and decisions on `master`, deletes what they wrote, and returns the findings.
 pub(super) async fn probe<E: Nodes>(
     store: &WireStore<E>,
     sender: &Sender<'_, E>,
@@ -189,8 +189,8 @@ pub(super) async fn probe<E: Nodes>(
 
 /// Tries the commands that limits need on the key `on`, one by one.
 ///
-/// All of them are about a string that expires, so that those for lists are refused for its type
-/// once the user may run them: none can leave a key behind that never expires.
+/// The key holds a string with a TTL. On it, list commands that the user may run fail with
+/// `WRONGTYPE`, so none can create a key without a TTL.
 async fn commands<E: Nodes>(
     sender: &Sender<'_, E>,
     master: &Master,
@@ -224,7 +224,7 @@ async fn commands<E: Nodes>(
         commands.push(("lpush", command([b"LPUSH", on, b"probe"])));
         commands.push(("rpush", command([b"RPUSH", on, b"probe"])));
     } else {
-        // They would make a key that never expires.
+        // They would create a key without a TTL.
         tried.untried.extend(["lpush", "rpush"]);
     }
     let (names, commands): (Vec<_>, Vec<_>) = commands.into_iter().unzip();
@@ -236,7 +236,7 @@ async fn commands<E: Nodes>(
     Ok(tried)
 }
 
-/// Returns what it means that these limits could not be decided.
+/// Returns the finding about the limits that could not be decided.
 fn decided(failed: &[(&Limit, StoreError)]) -> Finding {
     const CHECK: &str = "decisions";
     let Some((_, error)) = failed.first() else {
@@ -265,7 +265,7 @@ fn limit(text: &str) -> Option<Limit> {
     Limit::new(LIMIT, algorithm).ok()
 }
 
-/// Returns the partition of a key of this probe's own, in a slot of `master`.
+/// Returns a partition for keys of this probe, in a slot of `master`.
 fn own_key<E: Nodes>(
     store: &WireStore<E>,
     keyspace: &Keyspace,
@@ -275,7 +275,7 @@ fn own_key<E: Nodes>(
     let now = store.engine().now();
     let since = now.duration_since(std::time::UNIX_EPOCH);
     let since = since.unwrap_or_default().as_micros();
-    // In a cluster of many masters, one may have few slots.
+    // With many masters, one may have few slots.
     let mut candidates = (0..1 << 20).map(|number| format!("{since}-{number}"));
     candidates.find(|candidate| {
         let check = limits
@@ -288,7 +288,7 @@ fn own_key<E: Nodes>(
     })
 }
 
-/// Returns the slot of `key`: CRC-16/XMODEM of what is in its braces, modulo 16,384.
+/// Returns the slot of `key`: CRC-16/XMODEM of its hash tag, modulo 16,384.
 fn slot_of(key: &[u8]) -> u16 {
     let tag = key.splitn(2, |&byte| byte == b'{').nth(1);
     let tag = tag.and_then(|rest| rest.split(|&byte| byte == b'}').next());

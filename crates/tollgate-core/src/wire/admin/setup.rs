@@ -1,12 +1,12 @@
-//! How a server is set up, from what it says of itself: its version, what it evicts, what it keeps
-//! over a restart, and whom it waits for.
+//! `Setup`: a server's version, role, eviction, persistence and replicas, from `INFO` and
+//! `CONFIG GET`.
 
 use std::collections::BTreeMap;
 
 use super::diagnose::{Finding, Severity};
 use super::{Command, Reply, command};
 
-/// The settings that are read, each by itself: Redis 6.2 tells no two at once.
+/// The settings to read, one by one: Redis 6.2 takes only one in a `CONFIG GET`.
 const SETTINGS: [&str; 5] = [
     "appendfsync",
     "appendonly",
@@ -15,14 +15,14 @@ const SETTINGS: [&str; 5] = [
     "save",
 ];
 
-/// What a server says of itself.
+/// The fields of `INFO` and the settings of a server.
 #[derive(Debug, Default)]
 pub(super) struct Setup {
     info: BTreeMap<String, String>,
     settings: BTreeMap<String, String>,
 }
 
-/// Returns the commands that ask a server how it is set up.
+/// Returns the commands that read how a server is set up.
 pub(super) fn questions() -> Vec<Command> {
     let setting = |name: &&str| command([b"CONFIG", b"GET", name.as_bytes()]);
     let mut commands = vec![command([b"INFO"])];
@@ -31,7 +31,7 @@ pub(super) fn questions() -> Vec<Command> {
 }
 
 impl Setup {
-    /// Returns what the replies to [`questions`] say; what was refused is left out.
+    /// Reads the replies to [`questions`], and leaves out those that are errors.
     pub(super) fn new(replies: &[Reply]) -> Self {
         let mut setup = Self::default();
         let Some((info, settings)) = replies.split_first() else {
@@ -69,7 +69,7 @@ impl Setup {
         self.info("cluster_enabled") == Some("1") || self.info("redis_mode") == Some("cluster")
     }
 
-    /// Returns what is to be said of all of it.
+    /// Returns one finding for each part of the setup.
     pub(super) fn findings(&self) -> Vec<Finding> {
         vec![
             self.version(),
@@ -240,7 +240,7 @@ impl Setup {
         };
         let needed = self.setting("min-replicas-to-write");
         let needed = needed.and_then(|needed| needed.parse::<u64>().ok());
-        // Told only where some are needed.
+        // In `INFO` only if `min-replicas-to-write` is above 0.
         let good = self.number("min_slaves_good_slaves");
         match (replicas, needed, good) {
             (_, Some(needed), Some(good)) if needed > good => Finding::new(
@@ -315,7 +315,7 @@ mod tests {
             assert_eq!(finding.severity, Severity::Unknown, "{finding:?}");
             assert!(!finding.advice.is_empty());
         }
-        // As managed servers do, which refuse `CONFIG`.
+        // A managed server, which refuses `CONFIG`.
         let info = "maxmemory_policy:allkeys-lru\nmaxmemory:9\naof_enabled:0\nconnected_slaves:1";
         let setup = setup(info, &[]);
         assert_eq!(setup.eviction().severity, Severity::Serious);

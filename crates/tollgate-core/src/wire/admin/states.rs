@@ -1,4 +1,4 @@
-//! States on a server: found in small steps, and compared with its clock.
+//! Finds states on a server in small steps, and compares them with its clock.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use super::{Nodes, Reply, Sender, accepted, command, refusal};
 use crate::error::{ErrorKind, StoreError};
 use crate::wire::fault::Effect;
 
-/// How many keys a server looks at in one `SCAN`: a fraction of a millisecond's work.
+/// The `COUNT` of a `SCAN`, which takes a server a fraction of a millisecond.
 pub(super) const SCANNED: u64 = 100;
-/// How many keys are read in one exchange.
+/// How many keys are read in one round trip.
 const READ: usize = 50;
 
 /// What one `SCAN` found.
 pub(super) struct Scan {
     pub(super) keys: Vec<Vec<u8>>,
-    /// Where to go on, or `None` at the end.
+    /// The cursor to continue from, or `None` at the end.
     pub(super) next: Option<Vec<u8>>,
 }
 
-/// What a key says about the clock.
+/// How the state at a key compares with the server's clock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Ahead {
-    /// How far the latest instant of the state lies ahead of the server's clock; zero if it does not.
+    /// How far the latest instant of the state lies ahead of the server's clock, or zero.
     By(Duration),
     /// The key is gone.
     Gone,
@@ -76,7 +76,7 @@ impl<E: Nodes> Sender<'_, E> {
         for keys in keys.chunks(READ) {
             let reads: Vec<Vec<Command>> = keys.iter().map(|key| reads(prefix, key)).collect();
             let mut commands: Vec<Command> = reads.iter().flatten().cloned().collect();
-            // The clock is read last: what was written before cannot seem to lie ahead of it.
+            // Read the clock last, so that a state written just before does not seem to be ahead.
             commands.push(command([b"TIME"]));
             let replies = self.send(node, &commands, Effect::Nothing).await?;
             let (time, mut replies) = match replies.split_last() {
@@ -92,8 +92,8 @@ impl<E: Nodes> Sender<'_, E> {
             for (key, reads) in keys.iter().zip(&reads) {
                 let (own, others) = replies.split_at_checked(reads.len()).unwrap_or_default();
                 replies = others;
-                // Whatever else is kept under such a key is none of ours; a state that may not be
-                // read could be what was looked for.
+                // After `WRONGTYPE`, the key is another program's. After any other error, it may be
+                // one that we look for.
                 let mut errors = own.iter().filter_map(Reply::error);
                 if let Some(line) = errors.find(|line| !line.starts_with("WRONGTYPE")) {
                     return Err(refusal(line));
@@ -105,7 +105,7 @@ impl<E: Nodes> Sender<'_, E> {
     }
 }
 
-/// Returns the commands that tell the latest instant of the state at `key`.
+/// Returns the commands that read the latest instant of the state at `key`.
 fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
     match name(prefix, key).map(|name| name.held) {
         Some(Held::ByScript(shape)) => shape.reads(key),
@@ -130,7 +130,8 @@ fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
         }
         Some(Held::CounterOf(start)) => Some(start),
         Some(Held::CounterFor(window_us)) => match replies {
-            // It began a window before it ends. Servers count the end in whole milliseconds.
+            // The window started `window_us` before the key expires. `PTTL` is in whole
+            // milliseconds.
             [Reply::Integer(left)] if *left >= 0 => {
                 let left = left.unsigned_abs().saturating_sub(1).saturating_mul(1_000);
                 Some(now.saturating_add(left).saturating_sub(window_us))
