@@ -235,3 +235,48 @@ async fn a_refund_that_did_not_happen_returns_its_receipt() {
         assert_eq!(StoreError::from(error).kind(), kind);
     }
 }
+
+/// Counts each call once more, for all callers together.
+struct WithTotal(MemoryStore, Limit);
+
+#[async_trait]
+impl Store for WithTotal {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.decide_now(&request)
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.0.reset_now(&checks)
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.0.supports(request)
+    }
+}
+
+impl SyncStore for WithTotal {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        let total = Check::new(&self.1, "everyone", 1);
+        let both = self.0.decide_now(&request.clone().and(total))?;
+        let [own @ .., _] = both.as_slice() else {
+            panic!("no verdict in {both:?}");
+        };
+        Ok(Verdicts::new(Fingerprint::of(request), own.to_vec()))
+    }
+
+    fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        self.0.reset_now(checks)
+    }
+}
+
+#[test]
+fn a_store_adds_a_check_to_the_request_of_a_limiter() {
+    let total = "total=gcra:100/1h".parse::<Limit>().unwrap();
+    let limiter = RateLimiter::new(WithTotal(MemoryStore::new(), total.clone()), limits()).unwrap();
+    for key in ["a", "b", "c"] {
+        assert!(limiter.peek(key).run().unwrap().is_allowed());
+        assert_eq!(limiter.check(key).run().unwrap().remaining(), 2);
+    }
+    let all = RateLimiter::new(&limiter.store().0, [total]).unwrap();
+    assert_eq!(all.peek("everyone").run().unwrap().remaining(), 97);
+}

@@ -244,9 +244,7 @@ impl<'a> Copy<'a> {
         if error["code"]["code"] == "E0015" {
             let message = error["message"].as_str().unwrap_or_default();
             let name = message.split('`').nth(1).unwrap_or_default();
-            let name = name.rsplit("::").next().unwrap_or_default();
-            let name = name.split('<').next().unwrap_or_default();
-            self.constant.insert(name.to_owned());
+            self.constant.insert(last_name(name).to_owned());
             return;
         }
         let mut spans: Vec<&Value> = error["spans"].as_array().into_iter().flatten().collect();
@@ -354,6 +352,13 @@ fn binary(message: &Value) -> Option<Binary> {
         path: path.into(),
         folder: folder.into(),
     })
+}
+
+/// Returns the last name in `path`, without generic arguments.
+pub(super) fn last_name(path: &str) -> &str {
+    let names = path.rsplit("::").filter_map(|name| name.split('<').next());
+    let mut names = names.filter(|name| !name.is_empty());
+    names.next().unwrap_or_default()
 }
 
 /// Returns the file and byte range of an error's span; for a macro, the place of its call.

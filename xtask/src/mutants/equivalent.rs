@@ -252,6 +252,12 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/request.rs" {
+        "Request::decide_on" {
+            "check.cost > 0" => "false"
+                because "a shortcut: the general case decides the same";
+            "0" => "1"
+                because "a shortcut that is not taken: the general case decides the same";
+        }
         "Request::validate_checks" {
             "self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_))" => "false"
                 because "a shortcut: one check is neither too many nor named twice";
@@ -261,6 +267,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "MemoryStore::decide_several" {
             "new_keys == 0" => "false"
                 because "a shortcut: there is always room for no key";
+            "0" => "1"
+                because "how often room is looked for is tuning: each time, other threads must take what was freed";
         }
     }
     "crates/tollgate-memory/src/counter.rs" {
@@ -270,11 +278,19 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-memory/src/probe.rs" {
+        "Probe::fingerprint" {
+            "timeline == Timeline::Caller" => "timeline != Timeline::Caller"
+                because "the fingerprints of the two clocks only have to differ";
+        }
         "KeyHasher::hash" {
             "8" => "7"
                 because "which bits of the last word the length is mixed into is tuning";
+            "8" => "9"
+                because "which bits of the last word the length is mixed into is tuning";
         }
         "pack" {
+            "16" => "17"
+                because "the three bytes still have bits of their own";
             "0" => "1"
                 because "what stands for bytes that are missing is the same for all keys of a length";
             "0" => "1" # 3
@@ -282,7 +298,17 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-memory/src/shard.rs" {
+        "Entry::is_of" {
+            "inside::is_same(&self.limit, limit)" => "false"
+                because "a shortcut: clones of one limit are found to share their states";
+        }
+        "Entry::adopt" {
+            "!inside::is_same(&self.limit, limit)" => "true"
+                because "a shortcut: a limit is replaced by itself";
+        }
         "Shard::shrink_if_sparse" {
+            "self.places() > LEAST_SHRUNK" => "self.places() >= LEAST_SHRUNK"
+                because "when a table shrinks is tuning; that sweeping gives memory back is tested";
             "self.places() > LEAST_SHRUNK && held < self.places() / 8" => "self.places() > LEAST_SHRUNK || held < self.places() / 8"
                 because "when a table shrinks is tuning; that sweeping gives memory back is tested";
             "self.places() > LEAST_SHRUNK && held < self.places() / 8" => "true"
@@ -317,12 +343,32 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "MemoryStore::release" {
             "keys > 0" => "keys >= 0"
                 because "a shortcut: to release no key changes nothing";
+            "keys > 0" => "true"
+                because "a shortcut: to release no key changes nothing";
         }
         "MemoryStore::shard_of" {
             "32" => "33"
                 because "which bits choose a shard is tuning, as long as the table does not search by them";
             "32" => "31"
                 because "which bits choose a shard is tuning, as long as the table does not search by them";
+        }
+        "MemoryStore::decide_new" {
+            "0" => "1"
+                because "how often room is looked for is tuning: each time, other threads must take what was freed";
+            "1" => "2" # 2
+                because "when room for more is looked for, one key is tried to be inserted in any case";
+        }
+        "MemoryStore::make_room" {
+            "self.len() + keys <= self.max_keys" => "self.len() + keys < self.max_keys"
+                because "the keys are tried to be inserted once more in any case";
+            "self.len() + keys <= self.max_keys" => "false"
+                because "the keys are tried to be inserted once more in any case";
+            "true" => "false"
+                because "the keys are tried to be inserted once more in any case";
+        }
+        "MemoryStore::consume_now" {
+            "drop(shard);" => "" # 2
+                because "the lock is released on return, a few nanoseconds later";
         }
         "MemoryStore::decide_one" {
             "drop(shard);" => ""

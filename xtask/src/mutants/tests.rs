@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::copy::last_name;
 use super::point::render;
 use super::suite::Test;
 use super::trial::promise;
@@ -389,4 +390,11 @@ fn a_promise_is_the_same_on_every_connection() {
         "conformance::gcra::b"
     );
     assert_eq!(promise("tollgate-a cluster b"), "tollgate-a cluster b");
+}
+
+#[test]
+fn the_last_name_of_a_path_is_without_generic_arguments() {
+    assert_eq!(last_name("Twin::of::<FixedWindow>"), "of");
+    assert_eq!(last_name("Vec<u64>::new"), "new");
+    assert_eq!(last_name("f"), "f");
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use tollgate_core::ErrorKind;
 use tollgate_testkit::{Flavor, Server};
 
 use super::Client;
@@ -40,7 +41,9 @@ pub async fn forgets_its_scripts<C: Client>() {
     is_over.store(true, Ordering::SeqCst);
     let flushes: u64 = flushing.join().expect("a thread that does not panic");
 
-    tally.fails_only_with(&[]);
+    // On a busy machine, the server may flush a script again and again before it is called. The
+    // error then says that nothing was counted.
+    tally.fails_only_with(&[ErrorKind::Unavailable]);
     let counted = scene.counted(KEY).await;
     tally.accounts_for(counted);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
