@@ -6,10 +6,8 @@ use fred::types::Builder;
 use fred::types::config::{
     ClusterDiscoveryPolicy, Config, ConnectionConfig, ReconnectPolicy, ServerConfig,
 };
-use tollgate_core::wire::Options;
+use tollgate_core::wire::{NoConnection, Options};
 use tollgate_core::{ErrorKind, StoreError};
-
-use crate::connect::refused;
 
 /// How long connecting may take, and each command that fred sends by itself.
 const SETUP: Duration = Duration::from_secs(1);
@@ -63,7 +61,8 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 /// ```
 pub fn builder(url: &str, options: &Options) -> Result<Builder, StoreError> {
     let deadline = options.deadline();
-    let mut config = Config::from_url(url).map_err(refused)?;
+    let mut config =
+        Config::from_url(url).map_err(|error| NoConnection::InvalidAddress.error(error))?;
     is_kept(url, config.uses_tls())?;
     if let ServerConfig::Clustered { policy, .. } = &mut config.server {
         // The nodes that the URL names may all be gone after some failovers.

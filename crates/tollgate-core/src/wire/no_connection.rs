@@ -14,6 +14,8 @@ pub enum NoConnection {
     /// The TLS handshake failed: the server wants a client certificate, say, or the port is not for
     /// TLS.
     AlertedTls,
+    /// The address is not a URL that the client understands.
+    InvalidAddress,
     /// The server asks for a password, and got none.
     MissingPassword,
     /// No Sentinel accepted this client.
@@ -28,6 +30,8 @@ pub enum NoConnection {
     UnusableSettings,
     /// This client does not trust the server's certificate.
     UntrustedCertificate,
+    /// The address asks for TLS, and the client was built without it.
+    WithoutTls,
     /// The server refused the user or password.
     WrongPassword,
 }
@@ -68,6 +72,10 @@ impl NoConnection {
                 "the server refused TLS as this client speaks it: see whether it asks for a \
                  certificate, and whether its port is for TLS",
             ),
+            Self::InvalidAddress => (
+                Misconfigured,
+                "the server's address is not valid: write it like redis://user:password@host:6379",
+            ),
             Self::MissingPassword => (
                 Misconfigured,
                 "the server asks for a password: connect with one",
@@ -100,6 +108,11 @@ impl NoConnection {
                 Misconfigured,
                 "the server's certificate is refused: trust the authority that signed it, and \
                  connect by a name that it is for",
+            ),
+            Self::WithoutTls => (
+                Misconfigured,
+                "the address asks for TLS, and this program was built without it: enable the \
+                 client crate's feature for TLS",
             ),
             Self::WrongPassword => (
                 Misconfigured,

@@ -64,3 +64,15 @@ async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
         assert!(error.to_string().contains("\"a b\""), "{error}");
     }
 }
+
+#[tokio::test]
+async fn an_error_shows_how_to_write_an_address() {
+    for address in ["127.0.0.1:6379", "redis://"] {
+        let error = FredStore::connect(address).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{address}");
+        assert!(
+            error.to_string().contains("redis://user"),
+            "{address}: {error}"
+        );
+    }
+}

@@ -13,7 +13,7 @@ use tollgate_core::StoreError;
 use tollgate_core::wire::NoConnection;
 use tollgate_core::wire::{Clock, Options};
 
-use super::refused::refused;
+use super::refused::invalid_address;
 use crate::settings;
 use crate::store::RedisStore;
 
@@ -139,7 +139,7 @@ impl RedisStoreBuilder {
         &self,
         url: impl IntoConnectionInfo,
     ) -> Result<ConnectionInfo, StoreError> {
-        let info = url.into_connection_info().map_err(refused)?;
+        let info = url.into_connection_info().map_err(invalid_address)?;
         #[cfg(feature = "tls-rustls")]
         let info = match &self.certificates {
             Some(Certificates(certificates)) => {

@@ -23,6 +23,16 @@ const WORDS: [(&str, NoConnection); 9] = [
     ("unexpected end of file", NoConnection::NotGreeted),
 ];
 
+/// Returns the store error for an address that redis-rs cannot read.
+pub(super) fn invalid_address(error: RedisError) -> StoreError {
+    let told = if error.to_string().contains("feature is not enabled") {
+        NoConnection::WithoutTls
+    } else {
+        NoConnection::InvalidAddress
+    };
+    told.error(error)
+}
+
 /// Returns the store error for an error of connecting.
 pub(super) fn refused(error: RedisError) -> StoreError {
     let is_settled = matches!(
@@ -44,4 +54,17 @@ pub(super) fn refused(error: RedisError) -> StoreError {
     };
     let told = NoConnection::told(&text, &WORDS);
     told.unwrap_or(other).error(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_asks_for_tls_needs_the_feature() {
+        // As redis-rs says when it was built without TLS.
+        let text = "can't connect with TLS, the feature is not enabled";
+        let error = invalid_address((ErrorKind::InvalidClientConfig, text).into());
+        assert!(error.to_string().contains("TLS"), "{error}");
+    }
 }

@@ -79,6 +79,8 @@ impl RedisStoreBuilder {
                 RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3),
             );
         let primary = SentinelServerType::Master;
+        // Without other features of redis-rs, this must be a `String`.
+        let service = service.to_owned();
         let client = SentinelClient::build(sentinels, service, Some(node), primary);
         let connection = SentinelConnection::new(client.map_err(refused)?).await;
         Ok(RedisStore::with_options(
