@@ -244,9 +244,7 @@ impl<'a> Copy<'a> {
         if error["code"]["code"] == "E0015" {
             let message = error["message"].as_str().unwrap_or_default();
             let name = message.split('`').nth(1).unwrap_or_default();
-            let name = name.rsplit("::").next().unwrap_or_default();
-            let name = name.split('<').next().unwrap_or_default();
-            self.constant.insert(name.to_owned());
+            self.constant.insert(function_name(name).to_owned());
             return;
         }
         let mut spans: Vec<&Value> = error["spans"].as_array().into_iter().flatten().collect();
@@ -340,6 +338,16 @@ impl<'a> Copy<'a> {
     }
 }
 
+/// Returns `of` of `Twin::of::<FixedWindow>`: the last name of a path, without what is in brackets.
+fn function_name(path: &str) -> &str {
+    let path = match path.rfind("::<") {
+        Some(at) if path.ends_with('>') => &path[..at],
+        _ => path,
+    };
+    let name = path.rsplit("::").next().unwrap_or(path);
+    name.split('<').next().unwrap_or(name)
+}
+
 fn binary(message: &Value) -> Option<Binary> {
     let path = message["executable"].as_str()?;
     if message["profile"]["test"] != true {
@@ -378,4 +386,22 @@ fn remove_others(shell: &Shell, folder: &Path, expected: &BTreeSet<PathBuf>) -> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::function_name;
+
+    #[test]
+    fn functions_are_named_without_their_types() {
+        for path in [
+            "of",
+            "Twin::of",
+            "Twin::of::<FixedWindow>",
+            "a::Twin::of::<b::Gcra>",
+            "of<T>",
+        ] {
+            assert_eq!(function_name(path), "of", "{path}");
+        }
+    }
 }
