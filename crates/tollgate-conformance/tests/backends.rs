@@ -1,4 +1,4 @@
-//! The same histories in memory and on servers, through both clients: the decisions of the machines.
+//! The memory store and both Redis stores decide every history as the state machines do.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on fails, and says where"
@@ -38,7 +38,7 @@ const LIMITS: [&str; 9] = [
     "sliding-log:3/1s,count-denied",
 ];
 
-/// One call: how much later or earlier, what it does, and of what.
+/// One call: how far the clock moves before it, the operation, and the checks.
 #[derive(Clone, Debug)]
 struct Step {
     later: i64,
@@ -46,7 +46,7 @@ struct Step {
     checks: Vec<Asked>,
 }
 
-/// Which limit, which key, and how much of it.
+/// The index of a limit, the index of a key, and the cost.
 type Asked = (usize, usize, u64);
 
 #[derive(Clone, Copy, Debug)]
@@ -85,12 +85,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
-/// The pure machines, as a store at the caller's instants.
+/// The state machines as a store that decides at the caller's instants.
 #[derive(Default)]
 struct Machines(Mutex<Machine>);
 
 impl Machines {
-    /// Returns `now`, or `latest` if what a store may have forgotten by then could be missed at it.
+    /// Returns `now`, or `latest` if the clock stepped back and a store may have dropped a state.
     fn reachable(&self, now: Timestamp, latest: Timestamp) -> Timestamp {
         let machine = self.0.lock().unwrap();
         let dropped = |at| machine.may_have_dropped(at);
@@ -120,14 +120,14 @@ impl Store for Machines {
     }
 }
 
-/// A store, and what it has admitted and not been given back, with what was asked.
+/// A store, and the receipts that were not refunded, with the checks of their calls.
 struct Subject {
     name: &'static str,
     store: Arc<dyn Store>,
     receipts: Vec<(Vec<Asked>, Receipt)>,
 }
 
-/// Does one step, and returns what the store said.
+/// Runs one step on a store, and returns its answer as text.
 async fn ask(
     subject: &mut Subject,
     step: &Step,

@@ -1,5 +1,4 @@
-//! The suite passes on the simplest store that keeps every promise, and where nobody else says what
-//! time it is.
+//! The suite passes on the reference store, also if that refuses callers' instants.
 
 mod reference;
 

@@ -1,4 +1,4 @@
-//! What is put into requests, verdicts and decisions is what they say, and what tells requests
+//! Requests, verdicts and decisions return what they were made of, and fingerprints tell requests
 //! apart.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
@@ -45,8 +45,8 @@ fn a_verdict_says_what_it_was_made_of() {
     assert_eq!(never.reset_after(), Wait::NEVER);
 }
 
-/// All that a decision says, in order: whether it is allowed, which limit binds and its capacity,
-/// what remains, how long to wait, how long until nothing is remembered, and what was granted.
+/// Returns whether a decision is allowed, its binding limit and that limit's capacity, then
+/// `remaining`, `retry_after`, `reset_after` and `consumed`.
 fn said(decision: &Verdicts) -> (bool, usize, u64, u64, Wait, Wait, u64) {
     assert_ne!(decision.is_allowed(), decision.is_denied());
     (
@@ -132,8 +132,8 @@ fn decisions_are_equal_by_what_they_say() {
     assert_ne!(of(1, &[]), of(1, &[denied]));
 }
 
-/// Of limits that wait as long as each other, one that refused binds before one that only has to
-/// wait because the attempt was counted.
+/// Of limits with equal waits, one that refused binds before one that has to wait only because it
+/// counted the attempt.
 #[test]
 fn a_limit_that_refused_binds_before_one_that_counted_the_attempt() {
     let quota = Quota::per_minute(1);
@@ -204,7 +204,7 @@ fn a_request_says_what_it_was_made_of() {
 fn checks_share_a_state_if_limit_and_key_are_the_same() {
     let [a, b] = ["a", "b"].map(window);
     let check = Check::new(&a, "k", 1);
-    // Another amount is another policy for the same state; another kind of state is not.
+    // Limits that differ in amount share a state; limits with different kinds of state do not.
     let larger = Limit::new("a", FixedWindow::aligned(Quota::per_minute(9))).unwrap();
     let bucket = Limit::new("a", Gcra::new(Quota::per_hour(5)).unwrap()).unwrap();
     for (other, shares) in [
@@ -280,7 +280,7 @@ fn fingerprints_tell_limits_keys_their_order_and_clocks_apart() {
             panic!("{other:?} and {request:?} have the same fingerprint");
         }
     }
-    // What is done, at what cost and when, makes no other.
+    // The operation, the cost and the value of the caller's time do not change a fingerprint.
     let fingerprint = Fingerprint::of(&distinct[0]);
     let check = Check::new(&a, "k", 7);
     assert_eq!(Fingerprint::of(&Request::consume(check)), fingerprint);

@@ -1,8 +1,8 @@
-//! Every history of small limits: the bound of each algorithm holds, and some history reaches it.
+//! Searches every history of small limits: each bound holds, and some history reaches it.
 //!
-//! Time advances tick by tick. At every tick an adversary may call as often as is admitted, and,
-//! where refunds are searched, give back any call it has kept. What can be reached is followed
-//! from one tick to the next as a set, so that histories which come to the same are followed once.
+//! Time advances tick by tick. At every tick an adversary may call as often as is admitted and, in
+//! searches with refunds, refund any call that it has kept. Each tick starts from the set of states
+//! that the tick before could reach, so histories that lead to the same state are followed once.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -44,11 +44,11 @@ fn gcra_admits_at_most_its_burst_and_what_refills_in_any_span() {
             let most = search(bucket, longest, 3 * window);
             for span in 1..=longest {
                 let bound = burst + (span * amount).div_ceil(window) - 1;
-                // A span of whole ticks holds one tick less than its length between its calls.
+                // The first and the last tick of a span are only `span - 1` ticks apart.
                 let reached = burst + (span - 1) * amount / window;
                 let case = format!("{amount}/{window},burst={burst} in {span}");
                 assert!(most[at(span)] <= reached && reached <= bound, "{case}");
-                // A burst of one that is due between two ticks has to wait for the second.
+                // With a burst of 1, a call that is due between two ticks waits for the second.
                 if burst > 1 || window.is_multiple_of(amount) {
                     assert_eq!(most[at(span)], reached, "{case}");
                 }
@@ -105,7 +105,7 @@ fn sliding_counter_admits_at_most_two_n_less_one_and_paces_the_excess() {
     for (amount, window) in SIZES {
         let counter = SlidingCounter::new(quota(amount, window)).unwrap();
         let most = search(counter, window, 4 * window);
-        // To reach the bound takes an instant at which the last window weighs one and no more.
+        // The bound is reached only if the previous window weighs exactly 1 at some tick.
         if window >= 2 * amount {
             assert_eq!(most[at(window)], 2 * amount - 1, "{amount}/{window}");
         }
@@ -120,7 +120,7 @@ fn sliding_counter_admits_at_most_two_n_less_one_and_paces_the_excess() {
 #[test]
 fn sliding_buckets_admit_at_most_n_in_any_window() {
     for (amount, window) in SIZES {
-        // Among them are numbers that do not divide the window, and one that exceeds it.
+        // Some of these do not divide the window, and the last exceeds it.
         for buckets in 1..=window + 1 {
             let ring = SlidingBuckets::new(quota(amount, window), buckets).unwrap();
             let most = search(ring, window, 4 * window);
@@ -163,7 +163,7 @@ fn refunds_never_let_the_calls_that_are_kept_exceed_a_bound() {
         }
         for (algorithm, bound) in bounds {
             let most = search_with_refunds(algorithm, window, 2 * window + 2);
-            // As without refunds, some bounds are out of reach of whole ticks.
+            // As without refunds, calls at whole ticks cannot reach some bounds.
             let coarse = match algorithm {
                 Algorithm::SlidingCounter(_) => window < 2 * amount,
                 Algorithm::Gcra(bucket) => bucket.burst() == 1 && !window.is_multiple_of(amount),
@@ -189,7 +189,7 @@ fn time(tick: u64) -> Timestamp {
     Timestamp::from_micros(tick).unwrap()
 }
 
-/// Forgets what no longer counts, as a store may, so that fewer states are told apart.
+/// Forgets a state that no longer counts, as a store may, so that the search meets fewer states.
 fn settled(limit: &Limit, state: State, tick: u64) -> State {
     if state.is_fresh(limit, time(tick)) {
         return State::default();
@@ -197,7 +197,7 @@ fn settled(limit: &Limit, state: State, tick: u64) -> State {
     state
 }
 
-/// What tells states apart; running totals do so only by their differences.
+/// Returns a text that is equal for equal states; of running totals, only differences matter.
 fn identity(state: &State) -> String {
     let shown = format!("{state:?}");
     let Some((_, before)) = shown.split_once("before: ") else {
@@ -221,7 +221,7 @@ fn number(text: &str) -> (u64, &str) {
     (text[..end].parse().unwrap(), &text[end..])
 }
 
-/// Returns the most that any history of `ticks` ticks admits in each span up to `longest`.
+/// Returns, for each span up to `longest`, the most that any history of `ticks` ticks admits in it.
 fn search(algorithm: impl Into<Algorithm>, longest: u64, ticks: u64) -> Vec<u64> {
     let limit = Limit::new("searched", algorithm).unwrap();
     let counts_denied = limit.algorithm().counts_denied();
@@ -232,7 +232,7 @@ fn search(algorithm: impl Into<Algorithm>, longest: u64, ticks: u64) -> Vec<u64>
     for tick in 0..ticks {
         let mut seen = HashSet::new();
         let mut next = Vec::new();
-        // The third is how often a call was denied in this tick: often enough is enough.
+        // The third field counts this tick's denied calls; `capacity` of them are enough.
         let mut reached_now: Vec<_> = std::mem::take(&mut reached)
             .into_iter()
             .map(|(state, admitted)| (settled(&limit, state, tick), admitted, 0))
@@ -245,7 +245,7 @@ fn search(algorithm: impl Into<Algorithm>, longest: u64, ticks: u64) -> Vec<u64>
                 let sum = admitted[..at(span)].iter().sum();
                 most[at(span)] = most[at(span)].max(sum);
             }
-            // Calls of one are enough: a call of several equals them.
+            // Calls that cost 1 are enough: one call that costs n equals n of them.
             let mut called = state.clone();
             let request = Request::consume(Check::new(&limit, "key", 1));
             let allowed = request.decide_on(&mut called, time(tick)).is_allowed();
@@ -266,7 +266,7 @@ fn search(algorithm: impl Into<Algorithm>, longest: u64, ticks: u64) -> Vec<u64>
     most
 }
 
-/// Returns the most kept units in any span of `window` ticks, however calls are given back.
+/// Returns the most units kept in any span of `window` ticks, whichever calls are refunded.
 fn search_with_refunds(algorithm: Algorithm, window: u64, ticks: u64) -> u64 {
     let limit = Limit::new("searched", algorithm).unwrap();
     let (capacity, counts_denied) = (algorithm.capacity(), algorithm.counts_denied());
@@ -279,7 +279,7 @@ fn search_with_refunds(algorithm: Algorithm, window: u64, ticks: u64) -> u64 {
         let mut reached_now: Vec<_> = std::mem::take(&mut reached)
             .into_iter()
             .map(|(state, mut kept)| {
-                // A call that is out of every window to come, and whose refund changes nothing.
+                // Drop calls that are in no later window and whose refund changes nothing.
                 kept.retain(|&(at, cost)| {
                     at + window > tick || refunded(&limit, &state, tick, (at, cost)).is_some()
                 });
@@ -310,7 +310,7 @@ fn search_with_refunds(algorithm: Algorithm, window: u64, ticks: u64) -> u64 {
                     reached_now.push((returned, kept, denials));
                 }
             }
-            // What is kept now may still be given back, so it is counted when it no longer is.
+            // Calls kept here may still be refunded later; this counts the history without that.
             most = most.max(most_in_a_window(&kept, window));
             next.push((state, kept));
         }
@@ -319,7 +319,7 @@ fn search_with_refunds(algorithm: Algorithm, window: u64, ticks: u64) -> u64 {
     most
 }
 
-/// Returns `state` after the refund of a call at an instant and cost, if that changes anything.
+/// Returns `state` after the refund of a call of `cost` at `at`, or `None` if nothing changes.
 fn refunded(limit: &Limit, state: &State, tick: u64, (at, cost): (u64, u64)) -> Option<State> {
     let mut returned = state.clone();
     let receipt = receipt(limit, at, cost);

@@ -1,4 +1,4 @@
-//! The edges of what surrounds the machines: names, ties, the size of a request, whole seconds.
+//! Edge cases around the state machines: names, ties, the size of a request, whole seconds.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,4 +1,4 @@
-//! Limits as text: what is read, what is refused and where, and what other formats make of it.
+//! Limits as text: parsing, the position of syntax errors, and serde formats.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -122,7 +122,6 @@ fn what_is_well_written_but_impossible_says_so() {
     assert!("20/1h,anchored".parse::<Quota>().is_err());
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn limits_in_other_formats_are_strings() {
     #[derive(Debug, PartialEq, serde::Deserialize, serde::Serialize)]
@@ -141,6 +140,19 @@ fn limits_in_other_formats_are_strings() {
         error.to_string().contains("wrong at character 12"),
         "{error}"
     );
-    let error = serde_json::from_str::<Limit>("5").unwrap_err();
-    assert!(error.to_string().contains("a string such as"), "{error}");
+    for (error, example) in [
+        (
+            serde_json::from_str::<Limit>("5").err(),
+            r#""login=gcra:10/1m""#,
+        ),
+        (
+            serde_json::from_str::<Algorithm>("5").err(),
+            r#""gcra:10/1m""#,
+        ),
+        (serde_json::from_str::<Quota>("5").err(), r#""10/1m""#),
+    ] {
+        let error = error.unwrap().to_string();
+        let expected = format!("expected a string such as {example} at");
+        assert!(error.contains(&expected), "{error}");
+    }
 }

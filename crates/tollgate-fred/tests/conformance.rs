@@ -9,8 +9,8 @@ use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
-/// On the system's server, a promise is checked on as many histories as in memory where everything
-/// is to be checked, and on fewer elsewhere: the code is the same on all servers.
+/// Returns how many histories check each promise. The code is the same on all servers, so only the
+/// system's server gets the full number, and only if everything is to be tested.
 fn histories(flavor: Flavor) -> u32 {
     match flavor {
         Flavor::System if Flavor::is_every() => 64,
@@ -18,7 +18,7 @@ fn histories(flavor: Flavor) -> u32 {
     }
 }
 
-/// A machine that is busy with other tests must not fail these.
+/// A deadline that suffices on a machine that is busy with other tests.
 fn options() -> Options {
     Options::default().with_deadline(Duration::from_secs(10))
 }

@@ -1,4 +1,4 @@
-//! Deciding about a key that is held allocates nothing, and one box where it is awaited.
+//! A call for a key that is held allocates nothing, or one box if it is awaited.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -42,7 +42,7 @@ fn allocations(limits: impl IntoIterator<Item = Limit>, key: &str) -> u64 {
             clock.advance(Duration::from_millis(7));
         }
     };
-    // Until every log has grown to what its quota fills.
+    // Let every log grow to the full size of its quota.
     calls();
     let allocations = measure(calls).count_total;
     assert!(denied > 0, "some of the calls are to be denied");
@@ -93,7 +93,7 @@ fn a_call_that_is_awaited_allocates_one_box() {
     }
 }
 
-/// Returns what a call comes to that need not wait.
+/// Returns the output of a call that completes when first polled.
 fn done<C: IntoFuture>(call: C) -> C::Output {
     let mut future = pin!(call.into_future());
     match future

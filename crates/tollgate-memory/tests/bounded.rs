@@ -1,4 +1,4 @@
-//! The store holds no more keys than it may, and gives none a fresh limit for it.
+//! The store holds at most `max_keys` keys, and drops no key that still counts.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -94,7 +94,7 @@ fn a_full_store_finds_its_one_stale_key_at_once() {
         clock.set(start.saturating_add(Duration::from_micros(59_999_999)));
         for key in 0..max_keys {
             assert_eq!(consume(&store, &long, "late"), Err(ErrorKind::Full));
-            // The minute of one more key is over, and only that one's.
+            // The minute of exactly one more key is over.
             clock.advance(Duration::from_micros(1));
             assert_eq!(consume(&store, &long, &format!("late-{key}")), Ok(true));
             assert_eq!(consume(&store, &long, "late"), Err(ErrorKind::Full));
@@ -168,12 +168,12 @@ fn a_call_for_a_held_key_reads_the_clock_once() {
     }
 }
 
-/// A caller's request reads the store's clock only to look for room among the store's own states,
-/// once for each shard that it looks at.
+/// A request with a caller's instant reads the store's clock only to search for stale keys among
+/// the store's own states, once for each shard that it searches.
 #[test]
 fn a_call_that_finds_no_room_does_not_look_everywhere_nor_again() {
     for limits in one_and_two() {
-        // One shard, and so many that 512 places are few of all.
+        // One shard, and many shards: a search of 512 hash table buckets covers few of those.
         for (max_keys, most) in [(8, 1), (50_000, 32)] {
             let (clock, store) = Counting::store(max_keys);
             let long = limit("long", FixedWindow::anchored(Quota::per_day(1)));
@@ -234,7 +234,7 @@ fn stale_keys_leave_as_new_ones_come() {
         }
         clock.advance(Duration::from_secs(62));
     }
-    // Two rounds' worth at most, of twenty.
+    // At most the keys of two rounds, out of twenty.
     assert!(store.len() <= 20_000, "{} keys are held", store.len());
 }
 
@@ -267,7 +267,7 @@ fn a_quiet_store_can_be_swept_and_gives_its_memory_back() {
     );
 }
 
-/// The place to look at next is another one every time.
+/// The bucket to search next differs in each round.
 #[test]
 fn a_sweep_drops_every_stale_key_of_its_own_clock() {
     let (store, clock) = store(15);
@@ -303,7 +303,7 @@ fn a_sweep_drops_every_stale_key_of_its_own_clock() {
     }
 }
 
-/// In a store of one table of no more than 16 places, which four insertions look at.
+/// The store is one table of at most 16 buckets, and four insertions search them all.
 #[test]
 fn new_keys_drop_what_has_been_stale_for_a_second() {
     for limits in one_and_two() {
@@ -312,7 +312,7 @@ fn new_keys_drop_what_has_been_stale_for_a_second() {
         clock.advance(Duration::from_micros(60_999_999));
         let insert = |keys: &[&str]| {
             for key in keys {
-                // The other limit, if there is one, has one key for all.
+                // The other limit, if there is one, uses the same key in every call.
                 let shared = limits[1..].iter().map(|limit| Check::new(limit, "all", 1));
                 let checks = [Check::new(&limits[0], *key, 1)].into_iter().chain(shared);
                 let request = Request::new(Operation::Consume, checks);
@@ -322,7 +322,7 @@ fn new_keys_drop_what_has_been_stale_for_a_second() {
         insert(&["a", "b", "c", "d"][limits.len() - 1..]);
         assert_eq!(store.len(), 5);
         clock.advance(Duration::from_micros(1));
-        // Calls for keys that are held look for nothing.
+        // Calls for existing keys do not search for stale ones.
         for _ in 0..20 {
             insert(&["d"]);
         }
@@ -356,7 +356,7 @@ fn every_shard_counts_its_bytes() {
     let table = store.bytes();
     assert!(table > 0);
     assert_eq!(store.clear(), 1);
-    // What a log holds beside the table counts, too.
+    // The memory that a log allocates outside the table counts, too.
     let limit = limit("log", SlidingLog::new(Quota::per_minute(5)).unwrap());
     assert_eq!(consume(&store, &limit, "k"), Ok(true));
     let own = store.bytes();
@@ -366,7 +366,7 @@ fn every_shard_counts_its_bytes() {
     assert_eq!(store.bytes(), 2 * own);
 }
 
-/// One of every algorithm, and the most bytes that its state is documented to take by itself.
+/// Every algorithm, with the documented maximum size of one state's own allocation, in bytes.
 fn algorithms(amount: u64) -> [(Limit, usize); 6] {
     let quota = Quota::new(amount, Duration::from_secs(3_600)).unwrap();
     let entries = usize::try_from(amount).unwrap();
@@ -415,7 +415,7 @@ fn long_keys_cost_no_more_than_short_ones() {
     }
 }
 
-/// Keys come and go, and are called as often as can be: the worst for tables and for logs.
+/// Keys come and go, and some are called as often as possible: the worst case for tables and logs.
 #[test]
 fn a_full_store_keeps_within_its_bytes_as_keys_come_and_go() {
     const KEYS: usize = 500;
@@ -426,7 +426,7 @@ fn a_full_store_keeps_within_its_bytes_as_keys_come_and_go() {
             for key in 0..KEYS {
                 let key = format!("round {round}, key {key}");
                 for _ in 0..if key.ends_with('7') { 40 } else { 1 } {
-                    // The last stale keys of a round are not found at once.
+                    // The last stale keys of a round are found late, so that a few calls fail.
                     refused += usize::from(consume(&store, &limit, &key).is_err());
                     clock.advance(Duration::from_micros(1));
                 }
@@ -453,7 +453,7 @@ fn callers_time_and_the_stores_are_counted_apart() {
     assert_eq!(consume(&store, &limit, "k"), Ok(true));
     assert!(consume_at("k", at(0)).unwrap());
     assert!(!consume_at("k", at(59_999_999)).unwrap());
-    // However late a caller says it is, the store's own states stay, and the other way round.
+    // A caller's late instant drops no state of the store's own clock, and the other way round.
     assert!(consume_at("l", Timestamp::MAX).unwrap());
     assert!(consume_at("m", Timestamp::MAX).unwrap());
     assert!(consume_at("n", Timestamp::MAX).unwrap());
@@ -495,8 +495,8 @@ fn keys_of_every_length_are_told_apart() {
     assert_eq!(store.len(), keys.len());
 }
 
-/// Stores of one small table, where every key is looked for among all others: any two may have the
-/// same seven bits of hash, and what tells them apart then is their comparison alone.
+/// Each store is one small table, where any key may be compared with any other. Keys with the same
+/// seven hash bits are told apart by that comparison alone.
 #[test]
 fn keys_and_limits_that_look_alike_are_told_apart() {
     let limits = ["a", "b"].map(|name| limit(name, FixedWindow::anchored(Quota::per_minute(1))));
@@ -524,7 +524,7 @@ fn callers_states_are_not_dropped_by_the_stores_clock() {
     };
     assert!(at(0));
     assert_eq!(consume(&store, &limit, "a"), Ok(true));
-    // By the store's clock, which is at 2020, the caller's minute ended long ago.
+    // By the store's clock, which is in 2020, the caller's minute ended long ago.
     assert_eq!(consume(&store, &limit, "b"), Err(ErrorKind::Full));
     assert!(!at(59_999_999));
 }
@@ -543,7 +543,7 @@ fn callers_states_stay_while_there_is_room() {
         assert!(at(&key.to_string(), 3_600_000_000));
     }
     assert_eq!(store.len(), 10_000);
-    // A replay may go back, and then finds what it left.
+    // A replay may go back in time, and then finds its earlier states.
     assert!(!at("early", 59_999_999));
 }
 
@@ -563,7 +563,7 @@ fn a_refund_of_what_is_not_held_holds_nothing() {
     assert_eq!(consume(&store, &limit, "b"), Ok(false));
 }
 
-/// A limit whose rate is lowered keeps its states, which must not be dropped by the former rate.
+/// After a limit's rate is lowered, its states must not be dropped by the former rate.
 #[test]
 fn a_state_is_judged_by_the_limit_that_was_asked_last() {
     let other = limit("other", FixedWindow::anchored(Quota::per_day(100)));
@@ -589,7 +589,7 @@ fn a_state_is_judged_by_the_limit_that_was_asked_last() {
     }
 }
 
-/// A call that is denied is counted, by the limit that it asked.
+/// With `count_denied`, a denied call counts, and its limit decides when the state is stale.
 #[test]
 fn a_state_is_judged_by_the_limit_that_last_counted_a_denied_call() {
     let other = limit("other", FixedWindow::anchored(Quota::per_day(100)));

@@ -1,4 +1,4 @@
-//! Calls as values: what they do before they are ended, and what their answers say.
+//! Calls as values: they do nothing until awaited or run, and what they return.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -12,7 +12,7 @@ use tollgate_memory::{
     StoreError, SyncStore, Timestamp, Verdict, Wait,
 };
 
-/// Neither can be cloned nor shown.
+/// A store that implements neither `Clone` nor `Debug`.
 struct Opaque(MemoryStore);
 
 fn limits() -> [Limit; 2] {
@@ -47,7 +47,7 @@ async fn a_key_need_not_outlive_the_call() {
     assert_eq!(decision.remaining(), 1);
     let decision = limiter.check(&format!("{}", 1)).run().unwrap();
     assert_eq!(decision.remaining(), 0);
-    // Nor need a call be ended where it was made.
+    // A spawned task can own the key, too.
     let task = tokio::spawn({
         let limiter = limiter.clone();
         async move {
@@ -114,7 +114,7 @@ fn a_request_of_a_call_is_the_call() {
     );
 }
 
-/// Answers with so many verdicts, and fails refunds with an error of this kind.
+/// Returns this many verdicts, and fails refunds with an error of this kind.
 #[derive(Debug)]
 struct Scripted(usize, ErrorKind);
 
@@ -236,7 +236,7 @@ async fn a_refund_that_did_not_happen_returns_its_receipt() {
     }
 }
 
-/// Counts each call once more, for all callers together.
+/// Also counts each call against a limit for all callers together.
 struct WithTotal(MemoryStore, Limit);
 
 #[async_trait]

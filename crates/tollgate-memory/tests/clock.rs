@@ -14,10 +14,10 @@ use tollgate_memory::{Clock, ManualClock, SystemClock};
 /// Set in processes that measure their own clock.
 const CHILD: &str = "TOLLGATE_CLOCK_CHILD";
 
-/// The most that a clock may gain or lose, in millionths.
+/// The most that a clock may gain or lose, in parts per million.
 const MOST_PPM: u64 = 20;
 
-/// Returns two readings made at about the same time, in microseconds, and how far apart they were.
+/// Returns a reading of each clock at about the same time, and how long both took, in microseconds.
 fn readings(clock: &SystemClock, origin: Instant) -> (u64, u64, u64) {
     let micros = |instant: Instant| u64::try_from((instant - origin).as_micros()).unwrap();
     let attempt = || {
@@ -26,14 +26,14 @@ fn readings(clock: &SystemClock, origin: Instant) -> (u64, u64, u64) {
         let after = Instant::now();
         (now, micros(before), micros(after) - micros(before))
     };
-    // Other threads may preempt this one in between: the closest of many readings counts.
+    // Other threads may preempt this one in between, so take the closest of many attempts.
     (0..200)
         .map(|_| attempt())
         .min_by_key(|&(_, _, apart)| apart)
         .unwrap()
 }
 
-/// Returns whether a new clock keeps the rate for half a second.
+/// Returns whether a new clock keeps its rate for half a second.
 fn keeps_its_rate() -> bool {
     let origin = Instant::now();
     let clock = SystemClock::new();
@@ -43,14 +43,15 @@ fn keeps_its_rate() -> bool {
         thread::sleep(Duration::from_millis(50));
         let (now, instant, later_apart) = readings(&clock, origin);
         let (told, passed) = (now - first, instant - start);
-        // Two readings are each cut to microseconds, and each taken somewhere in its span.
+        // Both readings are truncated to microseconds, and each was taken somewhere within its
+        // span.
         let most = passed * MOST_PPM / 1_000_000 + 2 + apart + later_apart;
         right &= told.abs_diff(passed) <= most;
     }
     right
 }
 
-/// Starts this test over and over, with more threads at work than there are processors.
+/// Starts this test in many processes, while other threads keep the processors busy.
 #[test]
 fn every_process_keeps_the_rate_of_the_monotonic_clock() {
     if env::var_os(CHILD).is_some() {
@@ -94,7 +95,7 @@ fn every_process_keeps_the_rate_of_the_monotonic_clock() {
     );
 }
 
-/// Every thread reads the clock after it has seen the last reading of all others.
+/// Each thread reads the clock after it has seen the latest reading of all threads.
 #[test]
 fn a_reading_is_never_before_one_of_another_thread() {
     let clock = SystemClock::new();

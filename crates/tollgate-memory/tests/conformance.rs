@@ -1,4 +1,4 @@
-//! The memory store keeps every promise of a store.
+//! `MemoryStore` keeps every promise of a store.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a limiter asks of a store, at the store's time and at the caller's.
+//! `RateLimiter` over a `MemoryStore`, at the store's time and at the caller's.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -76,7 +76,7 @@ fn every_call_counts_on_one_clock() {
                 .decided_at(),
             now
         );
-        // Nothing of this was counted at the store's own time.
+        // None of this was counted at the store's own time.
         assert_eq!(limiter.peek("k").run().unwrap().remaining(), left + 6);
         limiter.reset("k").run().unwrap();
         assert_eq!(
@@ -236,7 +236,7 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
             .unwrap()
             .is_allowed()
     );
-    // The receipt comes back each time.
+    // Each error returns the receipt.
     let refused = |refund: Result<Decision<'_>, RefundError>| {
         let error = refund.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
@@ -258,10 +258,10 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
     let receipt = refused(one.refund("alice", receipt).run());
     assert_eq!(both.peek("bob").run().unwrap().remaining(), 3);
     assert_eq!(both.peek("alice").at(now).run().unwrap().remaining(), 3);
-    // The same limits, made once more, are the same: a receipt outlives the limiter.
+    // Limits built again from the same values accept the receipt: it outlives the limiter.
     let again = RateLimiter::new(&store, limits()).unwrap();
     assert_eq!(again.refund("alice", receipt).run().unwrap().remaining(), 8);
-    // Bytes that move from one part of a key to the other make another key.
+    // Moving bytes from one part of a key to the other makes another key.
     let parts = Key::from("ab").with_rest("c");
     let receipt = one.check(parts).run().unwrap().into_receipt().unwrap();
     let receipt = refused(one.refund(Key::from("a").with_rest("bc"), receipt).run());

@@ -1,4 +1,4 @@
-//! Many threads at once: nothing over the bound, nothing lost, and no two wait for each other.
+//! Many threads at once: no limit is exceeded, no call is lost, and no threads deadlock.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -35,7 +35,7 @@ fn exactly_the_bound_is_admitted() {
     assert_eq!(admitted.into_inner(), 1_000);
 }
 
-/// Composites over the same shards in every order: a cycle of locks would hang the test.
+/// Composites lock the same shards in every order: a lock cycle would hang the test.
 #[test]
 fn composites_over_several_shards_neither_deadlock_nor_tear() {
     let store = MemoryStore::builder().clock(ManualClock::new()).build();
@@ -69,7 +69,7 @@ fn composites_over_several_shards_neither_deadlock_nor_tear() {
             });
         }
     });
-    // What was consumed of each limit, over all keys, is four for each admitted composite.
+    // Over all keys, each admitted composite has consumed four units of each limit.
     for limit in &limits {
         let consumed: u64 = keys
             .iter()
@@ -82,14 +82,14 @@ fn composites_over_several_shards_neither_deadlock_nor_tear() {
     }
 }
 
-/// A clock at one of whose readings a thread is interrupted, until another has gone on.
+/// A clock that pauses a thread at a given reading, until another thread is done.
 struct Interrupting {
     clock: ManualClock,
-    /// How many readings it is until the interrupted one; zero is none.
+    /// How many readings remain, including the interrupted one; 0 interrupts none.
     readings: AtomicU64,
-    /// Sent to when a thread is interrupted, and when its call has ended.
+    /// Gets a message when a thread is interrupted, and when its call has ended.
     stopped: (Sender<()>, Mutex<Receiver<()>>),
-    /// Sent to when the thread may go on.
+    /// Gets a message when the thread may go on.
     done: (Sender<()>, Mutex<Receiver<()>>),
 }
 
@@ -101,7 +101,7 @@ impl Clock for Shared {
         let left = self.0.readings.load(Ordering::SeqCst);
         if left > 0 && self.0.readings.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.stopped.0.send(()).unwrap();
-            // The other thread is done at once, unless it waits for a lock that this one holds.
+            // The other thread finishes quickly, unless it waits for a lock that this one holds.
             let done = self.0.done.1.lock().unwrap();
             let _ = done.recv_timeout(Duration::from_millis(50));
         }
@@ -128,8 +128,8 @@ impl Interrupting {
         (clock, store)
     }
 
-    /// Interrupts `late` at a reading, and has `meanwhile` run then, or after a `late` that reads
-    /// the clock less often.
+    /// Interrupts `late` at the given reading of the clock, and runs `meanwhile` then. If `late`
+    /// reads the clock less often, runs `meanwhile` after it.
     fn interrupt<L: Send, M>(
         &self,
         reading: u64,
@@ -144,7 +144,7 @@ impl Interrupting {
                 late
             });
             self.stopped.1.lock().unwrap().recv().unwrap();
-            // A call that has ended leaves the other calls alone.
+            // No further readings are interrupted, even if `late` ended without an interruption.
             self.readings.store(0, Ordering::SeqCst);
             let meanwhile = meanwhile();
             self.done.0.send(()).unwrap();
@@ -164,8 +164,8 @@ fn decided_at(decision: &Decision<'_>) -> Timestamp {
     decision.binding().1.decided_at()
 }
 
-/// The state of a key is dropped at the end of its window, while a call that has read the clock
-/// within the window has not looked for the key yet.
+/// A call reads the clock within a key's window. Before it looks up the key, the window ends, and
+/// the key's state is dropped.
 #[test]
 fn an_interrupted_call_gets_no_second_window() {
     for limits in logs() {
@@ -190,7 +190,7 @@ fn an_interrupted_call_gets_no_second_window() {
     }
 }
 
-/// A key is new to two calls. While one has read the clock, the other consumes all of the key's
+/// Two calls use a new key. After one has read the clock, the other consumes all of the key's
 /// window, and its state is dropped when the window is over.
 #[test]
 fn an_interrupted_call_for_a_new_key_gets_no_second_window() {
@@ -219,8 +219,8 @@ fn an_interrupted_call_for_a_new_key_gets_no_second_window() {
     }
 }
 
-/// A call of a caller's instant finds no room, and reads the store's clock to look for some. Just
-/// then another call takes the same key, whose place has become free.
+/// A call with a caller's instant finds no room, and reads the store's clock to search for some.
+/// Just then other keys are reset, and another call inserts the same key.
 #[test]
 fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
     for limits in logs() {
@@ -246,7 +246,7 @@ fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
     }
 }
 
-/// As before, but the other call takes the last place: there is no room then, but none is needed.
+/// As before, but the other call takes the last room. The first call needs none: the key exists.
 #[test]
 fn a_key_that_took_the_last_place_is_found_there() {
     for limits in logs() {

@@ -1,4 +1,4 @@
-//! A store in wrappers keeps every promise that it keeps by itself.
+//! A store wrapped in a `FaultyStore` still keeps every promise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tollgate_core::Store;
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 
-/// A reply in ten is late, and the store is behind two kinds of pointer.
+/// One reply in ten is late, and the store is behind two kinds of pointer.
 struct Late;
 
 impl Harness for Late {

@@ -1,4 +1,4 @@
-//! What goes wrong, goes wrong as scheduled, and consumes as it says.
+//! Faults happen in scheduled order, and consume what their documentation says.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -24,7 +24,7 @@ where
     RateLimiter::new(FaultyStore::new(store, schedule), [limit]).unwrap()
 }
 
-/// Returns what is left, looking past the faults.
+/// Returns what remains in the inner store, bypassing the faults.
 fn remaining(limiter: &RateLimiter<FaultyStore<MemoryStore>>) -> u64 {
     let inner = RateLimiter::new(limiter.store().inner(), limiter.limits().to_vec()).unwrap();
     inner.peek("k").run().unwrap().remaining()
@@ -53,7 +53,7 @@ fn each_fault_consumes_as_it_says() {
     let start = Instant::now();
     assert!(limiter.check("k").run().unwrap().is_allowed());
     assert!(start.elapsed() >= Duration::from_millis(500));
-    // The schedule is used up.
+    // The schedule has ended.
     assert!(limiter.check("k").run().unwrap().is_allowed());
     assert_eq!(remaining(&limiter), 6);
 }
@@ -181,7 +181,7 @@ async fn unsupported_request_is_unsupported_whatever_is_scheduled() {
     assert!(supporting.store().supports(&request));
 }
 
-/// A store that has no room, and a receipt of another key.
+/// Errors come from a store that is full, and from a receipt of another key.
 #[tokio::test]
 async fn errors_of_the_store_are_lost_like_replies_unless_they_say_that_it_did_nothing() {
     let limit = Limit::new("daily", FixedWindow::aligned(Quota::per_day(10))).unwrap();
@@ -205,7 +205,7 @@ async fn errors_of_the_store_are_lost_like_replies_unless_they_say_that_it_did_n
         let receipt = refused.into_receipt().unwrap();
         let refused = limiter.refund("l", receipt).run().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Malformed, "{fault:?}");
-        // Each of them took one fault.
+        // Each of these calls took one fault.
         assert_eq!(limiter.check("k").run().unwrap().remaining(), 8);
     }
 }

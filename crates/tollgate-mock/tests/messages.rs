@@ -1,4 +1,4 @@
-//! What a mock says when it fails a test, in full.
+//! The full messages of a mock that fails a test.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -196,7 +196,7 @@ expected calls:
   check of limit `login` for key "10.0.0.1/login" at any cost, never: called 0 times
 to expect another call, raise `.times(..)`, or add `store.expect_check("login", "10.0.0.1/login")` with an answer, such as `.allow()`"#
     );
-    // A call that fails the test is not one of the calls that were expected.
+    // A call that fails the test does not count as an expected call.
     let unmet = message(move || drop(store));
     assert!(unmet.contains("called 0 times, too few"), "{unmet}");
 }
@@ -259,7 +259,7 @@ fn unmet_expectations_are_named_at_a_checkpoint_and_then_forgotten() {
 
 #[test]
 fn store_dropped_by_a_panic_does_not_panic_again() {
-    // A second panic would end the process.
+    // A second panic would abort the process.
     let text = message(|| {
         let _store = expects_more_than_is_asked();
         panic_any("the first panic");

@@ -1,4 +1,4 @@
-//! The mock answers as it is told, and nothing else.
+//! `MockStore` returns the answers of its expectations, and nothing else.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -81,7 +81,8 @@ async fn every_call_is_answered_as_told() {
     );
 }
 
-/// Returns what a store, told by `expect`, decides of 2 for both limits.
+/// Returns the decision of a store with the expectations of `expect`, at a cost of 2 for both
+/// limits.
 fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Verdicts {
     let mut store = MockStore::new();
     expect(&mut store);
@@ -95,7 +96,7 @@ fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Verd
         .unwrap()
 }
 
-/// Returns what each limit says: whether it allows, what remains, and what was consumed.
+/// Returns each limit's verdict: whether it allows, what remains, and what was consumed.
 fn said(decision: &Verdicts) -> Vec<(bool, u64, u64)> {
     let said = |v: &Verdict| (v.is_allowed(), v.remaining(), v.consumed());
     decision.as_slice().iter().map(said).collect()
@@ -178,7 +179,7 @@ fn failure_of_one_limit_fails_the_request() {
     limiter.reset("k").run().unwrap();
     let error = limiter.reset("k").run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown);
-    // To forget nothing asks for nothing.
+    // A reset of no keys needs no expectation.
     limiter.store().reset_now(&[]).unwrap();
 }
 
@@ -263,7 +264,7 @@ fn take_up_to_grants_no_more_than_the_capacity() {
     let limiter = RateLimiter::new(store, [log]).unwrap();
     let granted = limiter.take_up_to("k", 9).run().unwrap().into_verdicts();
     assert_eq!((granted.consumed(), granted.remaining()), (5, 0));
-    // To take nothing of a limit is always allowed.
+    // Taking up to 0 units is always allowed.
     let nothing = limiter.take_up_to("k", 0).run().unwrap().into_verdicts();
     assert!(nothing.is_allowed());
     assert_eq!((nothing.consumed(), nothing.remaining()), (0, 5));

@@ -11,8 +11,8 @@ use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
-/// On the system's server, a promise is checked on as many histories as in memory where everything
-/// is to be checked, and on fewer elsewhere: the code is the same on all servers.
+/// Returns how many histories check each promise. The code is the same on all servers, so only the
+/// system's server gets the full number, and only if everything is to be tested.
 fn histories(flavor: Flavor) -> u32 {
     match flavor {
         Flavor::System if Flavor::is_every() => 64,
@@ -20,7 +20,7 @@ fn histories(flavor: Flavor) -> u32 {
     }
 }
 
-/// A machine that is busy with other tests must not fail these.
+/// A deadline that suffices on a machine that is busy with other tests.
 fn options() -> Options {
     Options::default().with_deadline(Duration::from_secs(10))
 }
@@ -82,7 +82,7 @@ mod multiplexed_on_valkey_9_1 {
     conformance!(Multiplexed::to(Flavor::Valkey91));
 }
 
-/// One connection to one server, on which no script is run.
+/// One connection to one server, without scripts.
 struct WithoutScripts(Multiplexed);
 
 impl Harness for WithoutScripts {
@@ -96,7 +96,7 @@ impl Harness for WithoutScripts {
     }
 
     fn applies(&self, promise: &str) -> Option<bool> {
-        // What is of several limits, of chosen instants, or of parts of a cost, which it refuses.
+        // `PlainStore` refuses several limits, chosen instants, and parts of a cost.
         const REFUSED: [&str; 9] = [
             "fixed_window.a_changed_limit_applies_at_once",
             "fixed_window.a_clock_that_steps_back_admits_no_more",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Cluster, Flavor, Reply, shared};
 
-/// Sets a key at each master and asks another node for it.
+/// Sets keys at every master, and checks that another node redirects to it.
 #[track_caller]
 fn serves(cluster: &Cluster) {
     let mut masters = Vec::new();
@@ -34,7 +34,7 @@ fn redis_system_serves_and_fails_over() {
     assert_eq!(cluster.nodes().len(), 6);
     serves(&cluster);
 
-    // By agreement, nothing is lost.
+    // A failover while the old master runs loses nothing.
     let slot = Cluster::slot_of("key:1");
     let old = cluster.master_of(slot);
     let new = cluster.replica_of(old);
@@ -42,13 +42,13 @@ fn redis_system_serves_and_fails_over() {
     assert_eq!(cluster.master_of(slot).port(), new.port());
     assert_eq!(new.command(&["GET", "key:1"]).text(), Some("value"));
 
-    // By force, once the replica has the old master's place.
+    // A forced failover to the old master, which must be a replica first.
     cluster.wait();
     new.kill();
     cluster.failover(old);
     assert_eq!(cluster.master_of(slot).port(), old.port());
 
-    // By itself.
+    // A restarted node becomes a replica by itself.
     new.restart();
     cluster.wait();
     assert_eq!(cluster.replica_of(old).port(), new.port());
@@ -96,7 +96,7 @@ fn a_slot_is_moved_step_by_step() {
     migration.finish();
     assert_eq!(cluster.master_of(slot).port(), to.port());
     assert_eq!(to.command(&["GET", "{tag}:1"]).text(), Some("value"));
-    // And back, at once.
+    // Move the slot back in one call.
     cluster.migrate_slot(slot, from);
     assert_eq!(from.command(&["GET", "{tag}:3"]).text(), Some("value"));
 }

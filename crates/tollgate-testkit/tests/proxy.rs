@@ -1,4 +1,4 @@
-//! A proxy passes on what it is not told to break, and breaks what it is told to.
+//! `Proxy`: it forwards everything, except for the faults that a test requests.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -34,7 +34,7 @@ fn everything_is_passed_on_and_counted() {
     assert_eq!(connection.command(&words).unwrap(), simple("OK"));
     let reply = connection.command(&["GET", &key]).unwrap();
     assert_eq!(reply, Reply::Bulk(large));
-    // Sent at once, answered in order.
+    // Pipelined requests are answered in order.
     for number in 0..1_000 {
         connection.send(&["ECHO", &number.to_string()]).unwrap();
     }
@@ -103,7 +103,7 @@ fn a_dropped_reply_is_that_of_an_executed_request() {
     connection.set_timeout(Duration::from_millis(100)).unwrap();
     proxy.drop_replies(1);
     assert!(connection.command(&["INCR", &key]).is_err());
-    // The connection has lost its place, others have not.
+    // A connection that lost a reply gets no more of them; other connections do.
     assert!(connection.command(&["INCR", &key]).is_err());
     let reply = open(&proxy).command(&["INCR", &key]).unwrap();
     assert_eq!(reply, Reply::Integer(3));
@@ -128,7 +128,7 @@ fn a_connection_is_cut_between_execution_and_reply() {
     assert!(connection.command(&["INCR", &key]).is_err());
     assert_eq!(server.command(&["GET", &key]).text(), Some("1"));
 
-    // Earlier replies are passed on, and other commands are let through.
+    // Earlier replies and other commands are still forwarded.
     let mut connection = open(&proxy);
     proxy.cut_after_next("incr");
     connection.send(&["PING"]).unwrap();
@@ -174,7 +174,7 @@ fn the_end_of_either_side_ends_the_other() {
         assert!(Instant::now() < deadline, "it stays open");
         sleep(Duration::from_millis(5));
     }
-    // A server that is not there is none through a proxy either.
+    // If no server listens, commands through the proxy fail.
     let nowhere = Proxy::start(format!("127.0.0.1:{}", closed_port()));
     assert!(open(&nowhere).command(&["PING"]).is_err());
     assert_eq!(nowhere.connections(), 0);

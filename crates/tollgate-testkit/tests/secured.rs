@@ -1,4 +1,4 @@
-//! Servers, clusters and sentinels that take TLS only, or ask for passwords, are started like others.
+//! Servers, clusters and sentinel groups that accept only TLS, or require passwords.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -16,7 +16,7 @@ fn a_server_with_tls_takes_nothing_else() {
     let server = Server::options(Flavor::System).tls(&authority).start();
     says_pong(&server);
     assert_eq!(server.url(), format!("rediss://{}", server.address()));
-    // What a client without TLS is told is no word of Redis.
+    // A client without TLS gets no valid Redis reply.
     let mut plain = Connection::open(&server.address()).unwrap();
     assert!(plain.command(&["PING"]).is_err());
     server.restart();

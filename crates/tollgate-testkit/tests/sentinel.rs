@@ -1,10 +1,10 @@
-//! Sentinels know the primary, and make a replica the primary when it is down.
+//! Sentinels know the primary, and promote a replica when the primary is down.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use tollgate_testkit::{Flavor, SentinelGroup, Server};
 
-/// Returns where `sentinel` says the primary is.
+/// Returns the primary's address according to `sentinel`.
 fn named_by(group: &SentinelGroup, sentinel: &Server) -> String {
     let words = ["SENTINEL", "get-master-addr-by-name", group.primary_name()];
     let reply = sentinel.command(&words);
@@ -21,7 +21,7 @@ fn serves(group: &SentinelGroup) {
     for sentinel in group.sentinels() {
         assert_eq!(named_by(group, sentinel), primary.address());
     }
-    // On one connection: what is waited for is what this connection has written.
+    // `WAIT` covers only the writes of its own connection.
     let mut connection = primary.connection();
     let set = connection.command(&["SET", "key", "value"]).unwrap();
     assert_eq!(set.text(), Some("OK"));
@@ -57,7 +57,7 @@ fn redis_system_serves_and_fails_over() {
     group.wait();
     serves(&group);
 
-    // On request, and with a sentinel that has forgotten nothing while it was away.
+    // A requested failover, after the restart of a sentinel that kept its state.
     group.sentinels()[0].restart();
     group.wait();
     let newer = group.failover();

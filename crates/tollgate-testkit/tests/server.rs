@@ -1,4 +1,4 @@
-//! A server of a test's own answers, obeys, and never outlives the test.
+//! `Server`: a private server answers, can be controlled, and never outlives its test.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
 
-/// Says to a test that runs itself that it is the inner one.
+/// The environment variable that is set in the child process of a test that runs itself.
 const INNER: &str = "TOLLGATE_TESTKIT_INNER";
 
 /// Waits until `condition` holds.
@@ -75,7 +75,7 @@ fn a_restarted_server_is_another_at_the_same_place() {
     assert_eq!(server.command(&["GET", "key"]), Reply::Nil);
     assert_eq!((server.address(), server.url()), (address, url));
     assert_ne!(server.pid(), pid);
-    // One that runs is killed first, and so is one that ended by itself.
+    // `restart` works on a server that runs, and on one that ended by itself.
     server.restart();
     let ended = Connection::open(&server.address())
         .unwrap()
@@ -94,7 +94,7 @@ fn a_paused_server_executes_once_it_is_resumed() {
     assert!(connection.command(&["INCR", "count"]).is_err());
     server.resume();
     eventually(|| server.command(&["GET", "count"]) == Reply::Bulk(b"1".into()));
-    // A server that is paused is killed like any other.
+    // Dropping a paused server kills it too.
     server.pause();
 }
 
@@ -111,7 +111,7 @@ fn arguments_reach_the_server() {
     connection.command(&["AUTH", "a secret"]).unwrap();
     let reply = connection.command(&["CONFIG", "GET", "maxmemory"]).unwrap();
     assert_eq!(reply.items()[1].text(), Some("12582912"));
-    // It keeps nothing on disk.
+    // The server saves nothing to disk.
     let reply = connection.command(&["CONFIG", "GET", "save"]).unwrap();
     assert_eq!(reply.items()[1].text(), Some(""));
 }
@@ -188,7 +188,7 @@ fn the_end_of_the_process_ends_the_server() {
     let mut connection = Connection::open(address).unwrap();
     connection.command(&["PING"]).unwrap();
     assert!(folder.exists());
-    // The signal that no process can catch.
+    // This sends SIGKILL, which no process can catch.
     inner.kill().unwrap();
     inner.wait().unwrap();
     eventually(|| is_gone(address) && !folder.exists());

@@ -1,4 +1,4 @@
-//! A shared server is started once, and is gone soon after its last user.
+//! A shared server is started once, and ends soon after its last user.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Connection, Flavor, Reply, shared};
 
-/// Says to a test that runs itself that it is the inner one.
+/// The environment variable that is set in the child process of a test that runs itself.
 const INNER: &str = "TOLLGATE_TESTKIT_INNER";
-/// Names the server that is the system's own.
+/// The environment variable that names the program of `Flavor::System`.
 const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";
 
-/// A process that asks for a shared server, says where it is, and holds it until it is killed.
+/// A process that uses a shared server and prints its address, until it is killed.
 struct User {
     process: Child,
     output: BufReader<ChildStdout>,
 }
 
 impl User {
-    /// Starts a user of a server by another name, which nobody else shares.
+    /// Starts a process that uses the shared server of `binary`.
     fn start(binary: &std::path::Path) -> Self {
         let mut process = Command::new(env::current_exe().unwrap())
             .args([
@@ -41,7 +41,7 @@ impl User {
         Self { process, output }
     }
 
-    /// Waits until it has the server, and returns where that is.
+    /// Waits until the process has the server, and returns the server's address.
     fn address(&mut self) -> String {
         loop {
             let mut line = String::new();
@@ -79,10 +79,10 @@ fn a_server_lives_as_long_as_its_users() {
     }
     let folder = tempfile::tempdir().unwrap();
     let binary = folder.path().join("redis-server");
-    // A program of its own, so that no other test keeps the server alive.
+    // A copy of the server program, so that no other test keeps the server alive.
     fs::copy(Flavor::System.binary(), &binary).unwrap();
 
-    // All at once, and yet it is started once.
+    // All users start at once, and yet only one server is started.
     let mut users: Vec<User> = (0..4).map(|_| User::start(&binary)).collect();
     let addresses: Vec<String> = users.iter_mut().map(User::address).collect();
     let address = addresses[0].clone();
@@ -91,7 +91,7 @@ fn a_server_lives_as_long_as_its_users() {
         "{addresses:?}"
     );
 
-    // It outlives the process that started it, whichever that was.
+    // The server outlives the process that started it, whichever that was.
     let last = users.pop().unwrap();
     users.into_iter().for_each(User::kill);
     sleep(Duration::from_millis(3_500));
@@ -109,7 +109,7 @@ fn a_server_lives_as_long_as_its_users() {
     let address = next.address();
     assert_ne!(process_id(&address), first);
 
-    // It is there for a moment after the last user, and then it is gone.
+    // The server stays for a moment after its last user, and then ends.
     last.kill();
     next.kill();
     let ended = Instant::now();

@@ -145,6 +145,14 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a key lives for a millisecond at least, which one microsecond is rounded up to";
         }
     }
+    "crates/tollgate-core/src/algorithm/sliding_log/twin.rs" {
+        "SlidingLog::decode" {
+            "(used + asked.cost).saturating_sub(amount)" => "(used + asked.cost).wrapping_sub(amount)"
+                because "what is below zero is no unit of the log either way";
+            "(used + 2 * asked.cost).saturating_sub(amount)" => "(used + 2 * asked.cost).wrapping_sub(amount)"
+                because "what is below zero is no unit of the log either way";
+        }
+    }
     "crates/tollgate-core/src/algorithm/sliding_log/script.lua" {
         "search" {
             "local high, step, instant, sum = call('LLEN', key) - 1, 1, last, total" => "local high, step, instant, sum = call('LLEN', key) - 0, 1, last, total"
@@ -383,6 +391,80 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "MockStore::supports" {
             "fn supports" => "return true"
                 because "there is no operation yet that the mock does not know";
+        }
+    }
+    "crates/tollgate-core/src/wire/admin/clear.rs" {
+        "Clear::new" {
+            "fn new" => "return Default::default()"
+                because "that is what it does";
+        }
+    }
+    "crates/tollgate-core/src/wire/admin/diagnose.rs" {
+        "clocks" {
+            "0" => "1"
+                because "clocks that are a microsecond apart agree, too";
+        }
+    }
+    "crates/tollgate-core/src/wire/admin/mod.rs" {
+        "Sender::masters" {
+            "attempts.next()" => "attempts.next_back()"
+                because "attempts are only counted";
+        }
+    }
+    "crates/tollgate-core/src/wire/admin/probe.rs" {
+        "probe" {
+            "1" => "2"
+                because "a key does not depend on the cost of a check";
+            "1" => "0"
+                because "a key does not depend on the cost of a check";
+            "1" => "2" # 2
+                because "a script does not depend on the cost of a check";
+            "1" => "0" # 2
+                because "a script does not depend on the cost of a check";
+        }
+        "commands" {
+            "replies.iter().all(|reply| reply.error().is_none())" => "replies.iter().any(|reply| reply.error().is_none())"
+                because "one command has one reply";
+        }
+        "own_key" {
+            "0" => "1"
+                because "any key in the right slot will do";
+            "1" => "2"
+                because "a key does not depend on the cost of a check";
+            "1" => "0"
+                because "a key does not depend on the cost of a check";
+        }
+    }
+    "crates/tollgate-core/src/wire/codec.rs" {
+        "argument" {
+            "24 + 64 * request.checks().len()" => "24"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "24" => "25"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "24" => "23"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "64 * request.checks().len()" => "64 + request.checks().len()"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "64 * request.checks().len()" => "64"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "64" => "65"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "64" => "63"
+                because "how large a buffer begins is tuning: it grows as needed";
+        }
+    }
+    "crates/tollgate-core/src/wire/keyspace.rs" {
+        "Keyspace::key" {
+            "128" => "129"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "128" => "127"
+                because "how large a buffer begins is tuning: it grows as needed";
+        }
+    }
+    "crates/tollgate-core/src/wire/script.rs" {
+        "Script::of" {
+            "1" => "2"
+                because "which numbers sequences have does not matter, as long as no two have one";
         }
     }
     "crates/tollgate-core/src/wire/many.lua" {

@@ -1,4 +1,4 @@
-//! What a live server says of a key, with the exit status that scripts go by.
+//! `check`, `peek` and `reset` on a live server: what they print, and the exit status.
 
 use std::process::{Output, Stdio};
 
@@ -8,7 +8,7 @@ use tollgate_testkit::{Flavor, Reply, shared};
 use crate::program::{fails, stderr, stdout, tollgate};
 use crate::servers::{keys, prefix};
 
-/// A server, and a prefix of its own on it.
+/// A server, and a key prefix on it that no other test uses.
 struct Desk {
     server: shared::SharedServer,
     scheme: &'static str,
@@ -108,7 +108,7 @@ fn several_limits_are_one_decision_for_both_parts_of_a_key() {
     assert_eq!(denied["limits"][0]["allowed"], true);
     assert_eq!(denied["limits"][0]["remaining"], 4);
     assert_eq!(denied["limits"][1]["allowed"], false);
-    // More than a limit ever allows.
+    // A cost above the capacity of a limit.
     let never = ask(1, &["peek", "--cost", "2"]);
     assert_eq!(never["retry_after_us"], Value::Null);
     assert_eq!(ask(0, &["check", "--cost", "0"])["remaining"], 0);

@@ -1,4 +1,4 @@
-//! The demonstration.
+//! The command `tollgate demo`.
 
 use std::fs;
 
@@ -91,7 +91,7 @@ fn a_worst_window_is_readable() {
     };
     let day = row("100000/1d");
     assert!(day.contains("  27,497 (0.28x)  "), "{day}");
-    // No number of times nothing is something.
+    // With a quota of 0 there is no ratio to show.
     let nothing = row("0/1d");
     assert!(nothing.ends_with("  0  never over"), "{nothing}");
 }

@@ -1,4 +1,4 @@
-//! What goes wrong is said in one line that tells what to do, with exit status 2.
+//! A failure prints one line that says what to do, and exits with status 2.
 
 use std::fs;
 use std::process::Stdio;
@@ -108,7 +108,7 @@ fn a_report_that_cannot_be_written() {
     let report = format!("{}/report.html", &*scratch("nowhere"));
     let output = replay(&[SAMPLE, "--limit", "gcra:5/1m", "--report", &report]);
     assert_eq!(output.status.code(), Some(2));
-    // What was found out is not lost with it.
+    // The results are printed nevertheless.
     assert!(!output.stdout.is_empty());
     assert!(stderr(&output).contains("report.html"));
 }
@@ -131,7 +131,7 @@ fn a_report_in_the_place_of_a_log() {
         let limit = ["--limit", "gcra:5/1m"];
         let output = replay(&[&[SAMPLE, &log, "--report", report], &limit[..]].concat());
         fails(&output, &["--report", report, "another"]);
-        // The other way round, and as a shell hands it over.
+        // The other way round, and then with the log as standard input.
         let output = replay(&[&[report, "--report", &log], &limit[..]].concat());
         fails(&output, &["--report", &log, "another"]);
         if cfg!(unix) {

@@ -1,4 +1,4 @@
-//! What the program reads, and what it passes over.
+//! Log formats: what the program reads, and which lines it skips.
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +24,7 @@ fn sample() -> serde_json::Value {
 fn gzip_is_read_by_its_content() {
     let text = fs::read(SAMPLE).unwrap();
     let half = text.len() / 2;
-    // As `cat a.gz b.gz` makes it, and under any name.
+    // Joined as by `cat a.gz b.gz`, and under any file name.
     let both = [packed(&text[..half]), packed(&text[half..])].concat();
     for (name, content) in [("one.log.gz", packed(&text)), ("two.log", both)] {
         let path = file(name, content);
@@ -82,7 +82,7 @@ fn common_format_is_what_combined_begins_with() {
 
 #[test]
 fn json_lines_are_read_by_the_names_of_their_fields() {
-    // 10:05:00, five requests within a minute, and one that has another address.
+    // From 10:05:00 on: five requests of `a` within a minute, and one of `b`.
     let log = r#"
 {"at": "2015-05-17T10:05:00Z", "client": {"addr": "a"}}
 {"client": {"addr": "a", "port": 1}, "at": "2015-05-17T12:05:01.5+02:00", "more": [1, {"x": null}]}
@@ -131,7 +131,7 @@ fn a_log_may_mix_formats() {
 #[test]
 fn zones_are_taken_into_account() {
     let line = |time: &str| format!("a - - [{time}] \"GET / HTTP/1.1\" 200 1\n");
-    // One and the same second, and one a second later.
+    // Two times in the same second, and one a second later.
     let log = [
         line("17/May/2015:03:05:03 -0700"),
         line("17/May/2015:15:35:03 +0530"),

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-/// A limit: how it is written, and what that means.
+/// A limit: its text, and what the text means.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) text: &'static str,
@@ -48,7 +48,7 @@ impl Hit {
 }
 
 impl Limit {
-    /// Returns whether a call at `now` is allowed, after calls that counted at `history`.
+    /// Returns whether a call at `now` is allowed; `history` holds the instants of counted calls.
     fn allows(&self, history: &[i128], now: i128) -> bool {
         let (amount, window) = (self.amount, self.window_us);
         let count = |wanted: &dyn Fn(i128) -> bool| {
@@ -69,7 +69,7 @@ impl Limit {
                 window_start.is_none_or(|start| now >= start + window) || used < amount
             }
             Kind::Bucket { burst } => {
-                // A token is `window` units of debt, of which `amount` leak each microsecond.
+                // A token adds `window` units of debt; `amount` units leak each microsecond.
                 let mut debt = 0;
                 let mut last = 0;
                 for &at in history {
@@ -150,7 +150,7 @@ pub(crate) fn expected(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &[
     })
 }
 
-/// Reads an access log; the second number says how many lines are not requests.
+/// Returns the requests of an access log, and how many of its lines are not requests.
 pub(crate) fn read(log: &str) -> (Vec<Hit>, usize) {
     let lines: Vec<Option<Hit>> = log.lines().map(read_line).collect();
     let skipped = lines.iter().filter(|line| line.is_none()).count();

@@ -1,4 +1,4 @@
-//! What those who operate a service do to a live server: forget in bulk, and look for dangers.
+//! Operators' commands on a live server: resets in bulk, and `doctor`.
 
 use std::process::Output;
 
@@ -7,7 +7,7 @@ use tollgate_testkit::{Cluster, Flavor, Server};
 
 use crate::program::{fails, stderr, stdout, tollgate};
 
-/// The instant that the states below were counted at, in 2100.
+/// An instant in 2100, at which the states below were counted.
 const AHEAD: f64 = 4_102_444_800_000_000.;
 
 fn run(store: &str, arguments: &[&str]) -> Output {
@@ -23,7 +23,7 @@ fn says(store: &str, status: i32, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Writes a full bucket as a clock that was ahead leaves it.
+/// Writes a full bucket, as left by a clock that was ahead.
 fn lock(server: &Server, key: &str) {
     // Debt, instant, and units per token of `gcra:2/1m`.
     let state = [60e6, AHEAD, 30e6].map(f64::to_le_bytes).concat();
@@ -135,7 +135,7 @@ fn a_reset_that_fails_says_what_to_do_and_what_was_done() {
     let one = run(&format!("redis://{}", nodes[0]), &["reset", "--all"]);
     fails(&one, &["one node of a cluster", "a cluster client"]);
 
-    // The last of the masters keeps what it holds.
+    // The last master refuses to delete keys.
     let last = &cluster.nodes()[2];
     last.command(&["ACL", "SETUSER", "default", "-unlink"]);
     let cut = run(&store, &["reset", "--all"]);
@@ -187,7 +187,7 @@ fn doctors_say_what_is_serious_and_what_to_do() {
         );
         assert!(text.contains("\nserious   server  eviction      `maxmemory-policy` is"));
         assert!(text.contains("\nWhat to do:\n") && text.contains("\n- eviction: set "));
-        // With a prefix and a clock of the service's own.
+        // With a prefix, and for a service that uses callers' clocks.
         let options = ["doctor", "--prefix", "shop", "--clock", "caller"];
         says(&store(&healthy), 0, &options);
     }

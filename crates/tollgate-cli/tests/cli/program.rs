@@ -1,4 +1,4 @@
-//! Runs the program and reads what it says.
+//! Runs the program and reads its output.
 
 use std::fs;
 use std::ops::Deref;
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A thousand real lines.
+/// A real access log of a thousand lines.
 pub(crate) const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/access.log");
 
-/// Ten thousand, where they are at hand.
+/// A real access log of ten thousand lines, which may be absent.
 pub(crate) const FULL: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../../shared/data/access.log"
 );
 
-/// Returns the program, to be given arguments.
+/// Returns a command that runs the program with no input and no inherited settings.
 pub(crate) fn tollgate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.stdin(Stdio::null());
@@ -33,7 +33,7 @@ pub(crate) fn tollgate() -> Command {
     command
 }
 
-/// A path of its own, whose file is removed in the end.
+/// A unique path, whose file is removed on drop.
 pub(crate) struct Scratch(String);
 
 impl Deref for Scratch {
@@ -46,12 +46,12 @@ impl Deref for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It may never have been made.
+        // The file may never have been created.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Returns a path whose name ends in `name`, where there is no file yet.
+/// Returns a unique path that ends in `name`, without creating a file.
 pub(crate) fn scratch(name: &str) -> Scratch {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ pub(crate) fn scratch(name: &str) -> Scratch {
     Scratch(format!("{folder}/{}-{count}-{name}", std::process::id()))
 }
 
-/// Returns a file with `content`, whose name ends in `name`.
+/// Creates a file with `content`, and returns its path, which ends in `name`.
 pub(crate) fn file(name: &str, content: impl AsRef<[u8]>) -> Scratch {
     let path = scratch(name);
     fs::write(&*path, content).unwrap();
@@ -79,7 +79,7 @@ pub(crate) fn replay_json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs `tollgate replay` with a standard input that never ends, which is not to be waited for.
+/// Runs `tollgate replay` with a standard input that never ends, and panics if it waits for it.
 pub(crate) fn replay_without_waiting(arguments: &[&str]) -> Output {
     let mut child = tollgate()
         .arg("replay")

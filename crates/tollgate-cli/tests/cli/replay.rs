@@ -1,4 +1,4 @@
-//! Real requests, decided as the naive implementation decides them.
+//! Replays of real requests agree with the naive implementation.
 
 use std::path::Path;
 use std::{env, fs, panic};
@@ -108,8 +108,8 @@ const COMPOSITES: [&[Limit]; 3] = [
     ],
 ];
 
-/// The sample, and a longer log: the one that `TOLLGATE_ACCESS_LOG` names, which must be there, or
-/// the whole log where it is at hand.
+/// Returns the sample and a longer log: the one that `TOLLGATE_ACCESS_LOG` names, which must exist,
+/// or otherwise the full log, if it exists.
 fn logs() -> Vec<String> {
     logs_with(env::var_os("TOLLGATE_ACCESS_LOG").map(|log| log.into_string().unwrap()))
 }
@@ -144,7 +144,7 @@ fn the_logs_used_are_the_sample_and_the_one_that_is_named() {
     assert!(missing.is_err());
 }
 
-/// Any file that is there.
+/// Any file that exists.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
 
 fn agrees(log: &str, key: &str, limits: &[Limit]) -> u64 {
@@ -167,7 +167,7 @@ fn each_algorithm_agrees_with_the_naive_one() {
     for log in logs() {
         for limit in LIMITS {
             let denied = agrees(&log, "ip", &[limit]);
-            // Of another log nothing is known.
+            // Other logs may have no requests to deny.
             let is_known = [SAMPLE, FULL].contains(&&*log);
             assert!(
                 denied > 0 || !is_known || limit.window_us < 2 * SECOND,
@@ -228,7 +228,7 @@ fn several_files_are_one_log() {
 fn logs_are_open_only_while_they_are_read() {
     let line = "a - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n";
     let logs: Vec<_> = (0..64).map(|_| file("one.log", line)).collect();
-    // Fewer files may be open than there are logs.
+    // The limit on open files is lower than the number of logs.
     let script = "ulimit -n 32 && exec \"$0\" replay --json --limit gcra:5/1m \"$@\"";
     let output = std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_tollgate")])
@@ -245,7 +245,7 @@ fn composite_keys_do_not_collide() {
     let line = |ip: &str, user: &str| {
         format!("{ip} - {user} [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n")
     };
-    // Joined by any text that users may contain, these would be one key.
+    // Users whose names contain possible separators are separate keys.
     let log: String = [
         line("a", "b c"),
         line("a", "b c"),

@@ -11,9 +11,9 @@ fn report(arguments: &[&str]) -> String {
     fs::read_to_string(&*path).unwrap()
 }
 
-/// Returns the numbers beside `limit` in the table that compares.
+/// Returns the numbers in `limit`'s row of the table that compares algorithms.
 fn row(html: &str, limit: &str) -> Vec<String> {
-    // The last of the tables.
+    // It is the last table.
     let start = html.rfind(&format!("<td><code>{limit}</code>")).unwrap();
     let row = &html[start..start + html[start..].find("</tr>").unwrap()];
     row.split("<td class=\"n\">")
@@ -89,7 +89,7 @@ fn what_clients_send_is_shown_and_never_run() {
 #[test]
 fn exact_limits_are_shown_to_keep_to_the_quota() {
     let html = report(&[SAMPLE, "--limit", "sliding-log:2/1m"]);
-    // Worst window, times the quota, and what is promised.
+    // The worst window, its ratio to the quota, and the promised bound.
     assert_eq!(row(&html, "sliding-log:2/1m")[4..], ["2", "1.00", "2"]);
     assert_eq!(row(&html, "gcra:2/1m")[6], "3");
     assert_eq!(row(&html, "fixed-window:2/1m")[6], "4");
@@ -99,7 +99,7 @@ fn exact_limits_are_shown_to_keep_to_the_quota() {
 fn requests_a_whole_window_apart_are_never_in_one() {
     let line =
         |time: &str| format!("a - - [17/May/2015:10:{time} +0000] \"GET / HTTP/1.1\" 200 1\n");
-    // The first and the last are a minute apart, the two between them a second.
+    // The first and the last are a minute apart, the middle two a second.
     let log = [line("05:00"), line("05:30"), line("05:31"), line("06:00")].concat();
     let html = report(&[&file("apart.log", log), "--limit", "sliding-log:9/1m"]);
     assert!(html.contains("Without a limit it is <b>3</b>"));

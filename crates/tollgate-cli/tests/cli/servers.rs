@@ -1,4 +1,4 @@
-//! Replays on servers say what they say in memory, and leave nothing behind.
+//! Replays on servers print the same as in memory, and leave no keys behind.
 
 use std::fmt::Write;
 use std::fs;
@@ -158,7 +158,7 @@ fn replays_at_once_and_live_limits_do_not_meet() {
     server.command(&["DEL", &before[0]]);
 }
 
-/// A log that takes a server a while, of so many keys.
+/// Returns a log of 100,000 requests with `keys` keys, which takes a server a while.
 fn long_log(keys: usize) -> Scratch {
     let mut log = String::new();
     for n in 0..100_000 {
@@ -231,7 +231,7 @@ fn nothing_is_left_when_a_replay_fails() {
         );
         assert_eq!(size(&server), 0, "{scheme}");
     }
-    // Something had been written before.
+    // The replays did write before they failed.
     let stats = server.command(&["INFO", "commandstats"]);
     let text = stats.text().unwrap();
     assert!(text.contains("cmdstat_set:"), "{text}");

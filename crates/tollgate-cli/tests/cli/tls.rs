@@ -1,4 +1,4 @@
-//! Servers and clusters are reached over TLS, by whom they are certified decides.
+//! Servers and clusters are reached over TLS, if a trusted authority certified them.
 
 use std::process::Output;
 
@@ -8,7 +8,7 @@ use crate::program::{SAMPLE, Scratch, fails, file, replay, stderr, stdout, tollg
 
 const LOGIN: [&str; 4] = ["--limit", "login=gcra:10/1h", "--key", "alice"];
 
-/// Returns a server that takes TLS only, and a file that holds its authority.
+/// Returns a server that accepts only TLS, and a file with its certificate authority.
 fn secured() -> (Server, Scratch) {
     let authority = Authority::new();
     let server = Server::options(Flavor::System).tls(&authority);
@@ -16,7 +16,7 @@ fn secured() -> (Server, Scratch) {
     (server, file("authority.pem", authority.pem()))
 }
 
-/// Returns where `server` is, through either client.
+/// Returns the URLs of `server`, one for each client.
 fn stores(server: &Server) -> [String; 2] {
     ["rediss", "freds"].map(|scheme| format!("{scheme}://:secret@{}", server.address()))
 }
@@ -80,7 +80,7 @@ fn a_server_that_nobody_vouches_for_is_refused() {
             assert!(!text.contains("secret") && !text.contains(" { "), "{text}");
         }
     }
-    // Nothing was counted on the way.
+    // Nothing was written to the server.
     assert_eq!(server.command(&["DBSIZE"]).integer(), Some(0));
 }
 

@@ -1,4 +1,4 @@
-//! Each way of breaking a store is caught by the case that promises the contrary.
+//! Each fault of a store is caught by the cases whose promise it breaks.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -48,7 +48,7 @@ fn failures_are_kept_and_tried_first() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Makes a test that each of the cases catches the fault of a broken store.
+/// Makes one test per fault, which checks that each of its cases catches the fault.
 macro_rules! caught {
     ($broken:ident: $($test:ident: $fault:ident by $($family:ident::$promise:ident)+;)*) => {$(
         #[test]
@@ -215,7 +215,7 @@ mod at_its_own_clock {
             fixed_window::a_refund_at_once_undoes;
     }
 
-    /// Without the cases at the store's own clock, nothing would notice.
+    /// Cases at callers' instants do not catch a fault at the store's own clock.
     #[test]
     fn callers_with_a_clock_notice_nothing() {
         for fault in [Fault::IgnoresRefunds, Fault::IgnoresResets] {

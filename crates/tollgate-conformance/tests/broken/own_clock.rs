@@ -1,5 +1,5 @@
-//! Stores that are broken at their own clock: one that keeps every promise at the caller's instants,
-//! and one that takes none.
+//! Stores with a fault at their own clock: one has no fault at callers' instants, and one refuses
+//! them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Harness for BrokenAtItsOwnClock {
     }
 }
 
-/// Makes stores that have a fault, and no other clock than their own.
+/// Makes stores that have a fault and refuse callers' instants.
 pub(crate) struct BrokenWithoutInstants(pub(crate) Fault);
 
 impl Harness for BrokenWithoutInstants {
@@ -31,7 +31,7 @@ impl Harness for BrokenWithoutInstants {
     }
 }
 
-/// No key is used with both clocks, so each may have a store to itself.
+/// One store per clock, since no key is used with both clocks.
 struct TwoStores {
     by_the_caller: Arc<dyn Store>,
     by_its_own_clock: BrokenStore,

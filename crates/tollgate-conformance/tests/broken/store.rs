@@ -1,4 +1,4 @@
-//! The reference store, broken in one way.
+//! `BrokenStore`: the reference store with one fault.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -100,7 +100,7 @@ impl BrokenStore {
         }
     }
 
-    /// Returns the limit that the fault makes of `limit`.
+    /// Returns `limit` as the fault changes it.
     fn limit(&self, limit: &Limit) -> Limit {
         let quota = limit.algorithm().quota();
         let amount = match self.fault {
@@ -121,7 +121,7 @@ impl BrokenStore {
         }
     }
 
-    /// Returns the cost that the fault makes of `cost`.
+    /// Returns `cost` as the fault changes it.
     fn cost(&self, operation: Operation<'_>, cost: u64) -> u64 {
         match (self.fault, operation) {
             (Fault::DeniesEverything, Operation::Consume | Operation::Peek) if cost > 0 => u64::MAX,
@@ -130,7 +130,7 @@ impl BrokenStore {
         }
     }
 
-    /// Changes the states of a request as the fault has it, once it was decided.
+    /// Applies the fault to the states of a decided request, and returns which to write as well.
     fn spoil(
         &self,
         request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! The simplest store that keeps every promise: a map behind a lock, with and without callers' clocks.
+//! `Reference`: the simplest store that keeps every promise, a map behind a lock.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -28,7 +28,7 @@ impl Harness for Reference {
     }
 }
 
-/// What needs chosen instants, or time to pass.
+/// Parts of the names of cases that need chosen instants, or time to pass.
 #[allow(dead_code, reason = "some of what includes this file compares with it")]
 const OF_INSTANTS: [&str; 8] = [
     "a_changed_limit_applies_at_once",

@@ -111,10 +111,7 @@ pub(super) fn decision(
         Operation::Refund(_) => {
             let checks = request.checks().iter();
             let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
-            let mut look = Request::new(Operation::Peek, look);
-            if let Some(instant) = request.caller_time() {
-                look = look.at(instant);
-            }
+            let look = Request::new(Operation::Peek, look);
             look.decide_on(&mut states[..], told.now)
         }
         _ => request.decide_on(&mut states[..], told.now),

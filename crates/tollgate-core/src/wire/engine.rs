@@ -154,3 +154,24 @@ impl fmt::Debug for Failure {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_shows_no_arguments() {
+        let line = "ERR unknown command 'GET', with args beginning with: 'carol4711'";
+        for (failure, expected) in [
+            (Failure::not_sent("down"), r#"NotSent("down")"#),
+            (Failure::lost(line), r#"Lost("ERR unknown command 'GET'")"#),
+            (
+                Failure::refused(line, "carol4711"),
+                r#"Refused("ERR unknown command 'GET'")"#,
+            ),
+            (Failure::malformed("nil"), r#"Malformed("nil")"#),
+        ] {
+            assert_eq!(format!("{failure:?}"), expected);
+        }
+    }
+}

@@ -48,7 +48,7 @@ impl fmt::Debug for Command {
         let name = self.0.first().map(|name| String::from_utf8_lossy(name));
         f.debug_struct("Command")
             .field("name", &name.unwrap_or_default())
-            .field("arguments", &self.0.len().saturating_sub(1))
+            .field("arguments", &self.0.iter().skip(1).len())
             .finish()
     }
 }
@@ -265,7 +265,8 @@ fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
     let [time, counter, .., expires] = replies else {
         return None;
     };
-    let &[Some(seconds), Some(micros)] = time.as_slice() else {
+    let (&[Some(seconds), Some(micros)], &[Some(expires)]) = (time.as_slice(), expires.as_slice())
+    else {
         return None;
     };
     let now = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
@@ -273,7 +274,7 @@ fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
         now: u64::try_from(now).ok()?,
         before: u64::try_from((*counter.first()?)?).ok()?,
         counted: counter.get(1).map(Option::is_some),
-        expires: (*expires.first()?)?,
+        expires,
     })
 }
 
@@ -314,14 +315,16 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
             Step::Add(check.cost())
         }
         Operation::Consume | Operation::Peek => Step::Look,
-        Operation::Refund(receipt) if plan.window(0).is_some() => match receipt.consumed()[0] {
-            consumed if consumed.cost() == 0 => Step::Look,
-            consumed => Step::GiveBack {
+        Operation::Refund(_) if plan.is_anchored() => {
+            return Err("an anchored window keeps the place of its first call");
+        }
+        Operation::Refund(receipt) => {
+            let consumed = receipt.consumed()[0];
+            Step::GiveBack {
                 amount: consumed.cost(),
                 at: consumed.at().as_micros(),
-            },
-        },
-        Operation::Refund(_) => return Err("an anchored window keeps the place of its first call"),
+            }
+        }
         Operation::TakeUpTo => return Err("a counter takes all of a cost, or nothing"),
     };
     Ok(Plain { check, plan, step })
@@ -415,5 +418,37 @@ fn decision(request: &Request<'_>, plain: &Plain<'_>, answer: &Answer) -> Option
     match answer.told.counted {
         Some(counted) if counted != counts => None,
         _ => Some(decision),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The engine's clock may be fast by one part in a thousand, and is read in whole microseconds.
+    #[test]
+    fn the_servers_time_is_not_taken_to_be_later_than_it_is() {
+        let last = Reading {
+            server: 5_000_000,
+            local: 700,
+        };
+        for (local, earliest) in [
+            (700, 5_000_000),
+            (701, 5_000_000),
+            (702, 5_000_001),
+            (1_699, 5_000_998),
+            (1_700, 5_000_998),
+            (1_701, 5_000_999),
+            (1_000_700, 5_998_999),
+            // A clock that is not monotonic.
+            (0, 5_000_000),
+        ] {
+            assert_eq!(last.earliest(local), earliest, "at {local}");
+        }
+        let late = Reading {
+            server: u64::MAX - 1,
+            local: 0,
+        };
+        assert_eq!(late.earliest(1_000), u64::MAX);
     }
 }

@@ -97,6 +97,15 @@ mod tests {
                 "ERR undeclared key ...",
             ),
             ("OOM command not allowed", "OOM command not allowed"),
+            // Whichever comes first.
+            (
+                "ERR unknown command 'GET', with args beginning with: 'tollgate:login:gcra:v1:{20'",
+                "ERR unknown command 'GET'",
+            ),
+            (
+                "ERR at tollgate:login:gcra:v1:{203.0.113.7}:/x, with args beginning with: '1'",
+                "ERR at ...",
+            ),
         ] {
             assert_eq!(text(said, &keys), expected);
         }
@@ -121,6 +130,7 @@ mod tests {
         let replaced = source(Box::new(shows), &keys);
         assert!(replaced.is::<Redacted>() && replaced.source().is_none());
         assert_eq!(replaced.to_string(), "outer");
+        assert_eq!(format!("{replaced:?}"), r#"Redacted("outer")"#);
         let hides = Outer(std::io::Error::other("broken"));
         assert!(source(Box::new(hides), &keys).is::<Outer>());
     }

@@ -78,9 +78,10 @@ impl Script {
             .map(|check| check.limit().algorithm().code());
         match Form::of(request) {
             Form::Few { commits } => {
+                // Digits from 1 to how many algorithms there are: no two sequences have one number.
                 let sequence = codes
                     .clone()
-                    .fold(0, |sequence, code| sequence * (TWINS.len() + 1) + code + 1);
+                    .fold(0, |sequence, code| sequence * TWINS.len() + code + 1);
                 FEW[usize::from(commits)][sequence].get_or_init(|| {
                     let twins: Vec<_> = codes.map(|code| &TWINS[code]).collect();
                     Box::new(Self::new(few(&twins, commits)))

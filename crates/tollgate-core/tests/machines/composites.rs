@@ -1,4 +1,4 @@
-//! Several limits decided together: all-or-nothing, whichever comes first.
+//! Several limits decided together: all or nothing, in any order.
 
 use proptest::prelude::*;
 use tollgate_core::algorithm::{Algorithm, State};
@@ -6,7 +6,7 @@ use tollgate_core::{Check, Limit, Operation, Receipt, Request, Verdict, Verdicts
 
 use crate::histories::{algorithm, cases, time};
 
-/// A limit, its key, and what calls cost it.
+/// A limit's algorithm, its key, and the base cost of calls.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     algorithm: Algorithm,
@@ -24,7 +24,7 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
     prop::collection::vec(member, 2..5)
 }
 
-/// How long the clock moves on, and by how much each cost is multiplied.
+/// For each step, how far the clock advances and the factor by which costs are multiplied.
 fn steps() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let by = prop_oneof![4 => Just(0u64), 4 => 0..10u64, 1 => 0..2_000_000u64];
     prop::collection::vec((by, 0..3u64), 1..25)
@@ -69,7 +69,7 @@ impl Together {
         request.decide_on(&mut self.states[..], time(now))
     }
 
-    /// What each member by itself says of a call now.
+    /// Returns each member's verdict on a call now, decided alone.
     fn alone(&self, operation: Operation<'_>, times: u64) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
         for ((limit, member), state) in self.limits.iter().zip(&self.members).zip(&self.states) {
@@ -209,7 +209,7 @@ proptest! {
                     prop_assert_eq!(left.remaining(), held.remaining());
                     prop_assert_eq!(left.reset_after(), held.reset_after());
                 }
-                // What was given back can be consumed again.
+                // What was refunded can be consumed again.
                 let again = together.decide(Operation::Consume, times, together.now);
                 prop_assert!(again.is_allowed());
             }
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// A limit that counts denials may have more to wait for than the one that refused.
+/// A limit that counts denials may have a longer wait than the limit that refused.
 #[test]
 fn the_limit_that_binds_is_the_one_to_wait_for() {
     use std::time::Duration;

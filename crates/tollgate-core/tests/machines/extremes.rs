@@ -1,4 +1,4 @@
-//! The largest and the smallest of everything: rejected when a limit is made, or exact.
+//! Extreme numbers: rejected when a limit is made, or counted exactly.
 //!
 //! Tests are built with overflow checks, so arithmetic that wraps is a panic here.
 
@@ -95,7 +95,7 @@ proptest! {
     }
 }
 
-/// Checks waits of a call at both of their ends, where the clock can still be read there.
+/// Checks that a call's waits are exact, if they end within the range of the clock.
 fn exact(subject: &Subject, cost: u64, now: u64) -> Result<(), TestCaseError> {
     let verdict = subject.peek_at(cost, now);
     prop_assert_eq!(retry_us(&verdict).is_none(), cost > subject.capacity());
@@ -154,7 +154,7 @@ fn limits_that_cannot_be_counted_exactly_are_rejected() {
     let quota = |amount, window| Quota::new(amount, Duration::from_micros(window));
     assert!(quota(MAX_EXACT + 1, 1).is_err());
     let largest = quota(MAX_EXACT, MAX_EXACT).unwrap();
-    // One unit a microsecond is exact at any size; two numbers that share nothing are not.
+    // A quota that reduces to one unit per microsecond is exact; large coprime numbers are not.
     assert!(Gcra::new(largest).is_ok());
     assert!(Gcra::new(quota(MAX_EXACT, MAX_EXACT - 1).unwrap()).is_err());
     assert!(Gcra::with_burst(quota(1, MAX_EXACT).unwrap(), 1).is_ok());
@@ -163,7 +163,7 @@ fn limits_that_cannot_be_counted_exactly_are_rejected() {
     assert!(SlidingLog::new(quota(100_001, 1).unwrap()).is_err());
     assert!(SlidingCounter::new(quota(MAX_EXACT / 1_000, MAX_EXACT).unwrap()).is_ok());
     assert!(SlidingCounter::new(quota(MAX_EXACT / 999, MAX_EXACT).unwrap()).is_err());
-    // A window of few microseconds has few steps, and all of them.
+    // A window of less than 1,000 microseconds needs a step for each microsecond.
     assert!(SlidingCounter::new(quota(MAX_EXACT, 1).unwrap()).is_ok());
     assert!(SlidingCounter::new(quota(MAX_EXACT, 2).unwrap()).is_err());
     assert!(SlidingBuckets::new(largest, 127).is_ok());

@@ -11,7 +11,7 @@ use tollgate_core::{
     Check, Limit, Operation, Quota, Receipt, Request, Timestamp, Verdict, Verdicts,
 };
 
-/// How many histories are tried; failures are kept beside the tests, to be tried first.
+/// Returns a configuration with `cases` histories; saves failures beside the tests, to retry first.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -24,7 +24,7 @@ pub(crate) fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// How far the clock moves before a step, relative to the limit it is tried on.
+/// How far the clock moves before a step; some shifts depend on the limit under test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shift {
     Zero,
@@ -37,19 +37,19 @@ pub(crate) enum Shift {
     TwoWindows,
     /// To the next multiple of the window, or one microsecond before or after.
     AroundMultiple(u64),
-    /// As long as the last decision said to wait, or one microsecond less.
+    /// By the last decision's `retry_after`, or one microsecond less.
     AsTold(u64),
     Back(u64),
     BackWindow,
 }
 
-/// What is asked at a step.
+/// The call of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ask {
     Consume(u64),
     Peek(u64),
     TakeUpTo(u64),
-    /// Gives back one of what was consumed before.
+    /// Refunds one of the earlier calls.
     Refund(usize),
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Size {
     pub(crate) buckets: u64,
 }
 
-/// Sizes so small that whatever is wrong with an edge is met in a few steps.
+/// Sizes so small that a few steps reach every edge of a window.
 pub(crate) fn small() -> impl Strategy<Value = Size> {
     (0..=8u64, 1..=24u64, 0..=8u64, 1..=9u64).prop_map(|(amount, window, burst, buckets)| Size {
         amount,
@@ -118,7 +118,7 @@ pub(crate) fn small() -> impl Strategy<Value = Size> {
     })
 }
 
-/// Sizes as they are used, and some that divide nothing.
+/// Realistic sizes, and some that do not divide evenly.
 pub(crate) fn usual() -> impl Strategy<Value = Size> {
     let amounts = prop_oneof![1..=12u64, Just(7), Just(60), Just(1_000)];
     let windows = prop_oneof![
@@ -165,7 +165,7 @@ pub(crate) fn algorithm() -> impl Strategy<Value = Algorithm> {
     prop_oneof![small(), usual()].prop_flat_map(|size| prop::sample::select(size.algorithms()))
 }
 
-/// An instant to start at: the epoch, soon after it, and about now.
+/// An instant to start at: the epoch, soon after it, or about now.
 pub(crate) fn start() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(0),
@@ -185,7 +185,7 @@ pub(crate) struct Subject {
     pub(crate) limit: Limit,
     pub(crate) state: State,
     pub(crate) now: u64,
-    /// The latest reading so far.
+    /// The latest reading of the clock so far.
     pub(crate) latest: u64,
     told: u64,
 }
@@ -225,7 +225,7 @@ impl Subject {
             _ => 0,
         };
         self.now = (self.now + by).saturating_sub(back);
-        // A clock that has stepped back far is tried enough; what is measured must stay small.
+        // Step back at most four windows: far enough to test, and the measured waits stay small.
         self.now = self.now.max(self.latest.saturating_sub(4 * window));
         self.latest = self.latest.max(self.now);
     }
@@ -250,7 +250,7 @@ impl Subject {
         self.decide_at(Operation::Consume, cost, self.now)
     }
 
-    /// Says what a call at `now` would be told.
+    /// Returns the verdict that a call at `now` would get.
     pub(crate) fn peek_at(&self, cost: u64, now: u64) -> Verdict {
         self.clone().decide_at(Operation::Peek, cost, now)
     }
@@ -259,7 +259,7 @@ impl Subject {
         self.peek_at(cost, self.now)
     }
 
-    /// Says what a fresh key would be told of a call now.
+    /// Returns the same limit and clock with the empty state of a fresh key.
     pub(crate) fn fresh(&self) -> Self {
         Self {
             state: State::default(),
@@ -267,7 +267,7 @@ impl Subject {
         }
     }
 
-    /// Asks as a history says; what was consumed joins `receipts`, what is refunded leaves it.
+    /// Makes the call `ask`, and adds its receipt to `receipts` or removes the one that it refunds.
     pub(crate) fn ask(&mut self, ask: Ask, receipts: &mut Vec<Receipt>) -> Verdict {
         let (operation, cost) = match ask {
             Ask::Consume(cost) => (Operation::Consume, cost),

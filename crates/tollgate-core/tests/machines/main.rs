@@ -1,4 +1,4 @@
-//! Property tests of the machines: agreement with naive definitions, and what is promised of all.
+//! Property tests of the state machines: agreement with naive definitions, and common promises.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,17 +1,17 @@
-//! Each algorithm defined a second time, as slowly and plainly as can be.
+//! A second, naive definition of each algorithm: slow and plain.
 //!
-//! Nothing here is shared with the crate: events are kept and scanned, and what is least or
-//! largest is found by trying one value after another.
+//! It shares no code with the crate. It keeps events and scans them, and finds minima and maxima by
+//! trying one value after another.
 
-/// A definition by which calls fit, and what is recorded of them.
+/// Defines which calls fit, and records those that count.
 pub(crate) trait Naive {
-    /// Whether a call of `cost` fits at `now`, if nothing is recorded before.
+    /// Whether a call of `cost` fits at `now`, if nothing more is recorded until then.
     fn fits(&self, now: u64, cost: u64) -> bool;
 
-    /// Whether nothing recorded counts at `now`.
+    /// Whether no recorded unit counts at `now`.
     fn is_empty(&self, now: u64) -> bool;
 
-    /// The instant at which a call at the clock's reading `now` is recorded.
+    /// The instant at which a call is recorded when the clock reads `now`.
     fn instant(&self, now: u64) -> u64;
 
     fn record(&mut self, now: u64, cost: u64);
@@ -23,21 +23,21 @@ pub(crate) trait Naive {
     }
 }
 
-/// What a definition answers, found by trying.
+/// The answer of a naive definition, found by trying values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
     pub(crate) granted: u64,
     pub(crate) remaining: u64,
-    /// `None` is never.
+    /// `None` means never.
     pub(crate) retry_after: Option<u64>,
     pub(crate) reset_after: u64,
 }
 
-/// The longest wait that is tried: more than any of the small quotas in these tests can ask for.
+/// The end of the waits that are tried: longer than any wait of the small quotas in these tests.
 const PATIENCE: u64 = 400;
 
-/// The largest cost that is tried, and more than any capacity in these tests.
+/// The end of the costs that are tried: more than any capacity in these tests.
 const MOST: u64 = 16;
 
 pub(crate) fn answer(
@@ -74,7 +74,7 @@ pub(crate) fn peek(naive: &dyn Naive, now: u64, cost: u64) -> Answer {
     answer(naive, now, naive.fits(now, cost), cost, 0)
 }
 
-/// One unit after another, until one is refused.
+/// Consumes one unit after another, up to `most`, until one is refused.
 pub(crate) fn take_up_to(naive: &mut dyn Naive, now: u64, most: u64) -> Answer {
     let mut granted = 0;
     while granted < most && naive.fits(now, 1) {
@@ -92,7 +92,7 @@ pub(crate) fn give_back(naive: &mut dyn Naive, now: u64, at: u64, amount: u64) -
     answer(naive, now, true, 0, 0)
 }
 
-/// What was recorded at one instant.
+/// Units recorded at one instant.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     at: u64,
@@ -112,7 +112,7 @@ fn sum<'a>(events: impl Iterator<Item = &'a Event>) -> u128 {
     events.map(|event| u128::from(event.units)).sum()
 }
 
-/// The instants of the newest units, one for each.
+/// A sliding log: the instant of each of the newest units.
 pub(crate) struct Log {
     pub(crate) amount: u64,
     pub(crate) window: u64,
@@ -165,7 +165,7 @@ impl Naive for Log {
     }
 }
 
-/// A bucket that drips `amount` drops a microsecond and gains `window` drops a unit.
+/// A leaky bucket: `amount` drops leak per microsecond, and each unit adds `window` drops.
 pub(crate) struct Bucket {
     pub(crate) amount: u64,
     pub(crate) window: u64,
@@ -216,7 +216,7 @@ impl Naive for Bucket {
     }
 }
 
-/// Windows at multiples of the window's length.
+/// Fixed windows that start at multiples of the window's length.
 pub(crate) struct Aligned {
     pub(crate) amount: u64,
     pub(crate) window: u64,
@@ -253,7 +253,7 @@ impl Naive for Aligned {
         self.used(now) == 0
     }
 
-    /// No earlier than the start of the last window that was recorded in.
+    /// Returns `now`, but at least the start of the last window that has an event.
     fn instant(&self, now: u64) -> u64 {
         let starts = self
             .events
@@ -280,13 +280,13 @@ impl Naive for Aligned {
     }
 }
 
-/// One window at a time, from the first call that it counts.
+/// Anchored windows, one at a time: each starts at the first call that it counts.
 pub(crate) struct Anchored {
     pub(crate) amount: u64,
     pub(crate) window: u64,
     pub(crate) count_denied: bool,
     events: Vec<Event>,
-    /// The first instant takes a place of its own: all that was recorded there was given back.
+    /// Whether all units of the window's first instant were refunded; one unit then stays used.
     place: bool,
 }
 
@@ -351,12 +351,12 @@ impl Naive for Anchored {
     }
 }
 
-/// This window's units, and those of the one before by the share that is still covered.
+/// A sliding counter: this window's units, and a share of the previous window's.
 pub(crate) struct Estimate {
     pub(crate) amount: u64,
     pub(crate) window: u64,
     events: Vec<Event>,
-    /// The start of the window that was last written in.
+    /// The start of the last window that was written to.
     start: u64,
 }
 
@@ -371,7 +371,7 @@ impl Estimate {
         }
     }
 
-    /// Units of the window `back` windows before that of `now`.
+    /// Returns the units of the window that is `back` windows before the current one.
     fn units(&self, now: u64, back: u64) -> u128 {
         let index = self.instant(now) / self.window;
         sum(self
@@ -419,7 +419,7 @@ impl Naive for Estimate {
     }
 }
 
-/// The units of the current bucket and of the `buckets` before it.
+/// Sliding buckets: the units of the current bucket and of the `buckets` before it.
 pub(crate) struct Ring {
     pub(crate) amount: u64,
     pub(crate) window: u64,
@@ -462,7 +462,7 @@ impl Naive for Ring {
         self.used(now) == 0
     }
 
-    /// No earlier than the start of the last bucket that was recorded in.
+    /// Returns `now`, but at least the start of the last bucket that has an event.
     fn instant(&self, now: u64) -> u64 {
         let starts = self
             .events

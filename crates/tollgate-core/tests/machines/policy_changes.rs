@@ -10,7 +10,7 @@ use crate::histories::{
     Size, Step, Subject, cases, forwards, reset_us, retry_us, small, start, usual,
 };
 
-/// Two sizes that stores keep in one state, as an algorithm each.
+/// Two algorithms that share a state, so that the second can replace the first.
 fn changes() -> impl Strategy<Value = (Algorithm, Algorithm)> {
     let sizes = prop_oneof![(small(), small()), (usual(), usual()), (small(), usual())];
     (sizes, 0..7usize).prop_map(|((from, to), which)| {
@@ -20,7 +20,7 @@ fn changes() -> impl Strategy<Value = (Algorithm, Algorithm)> {
             ..to
         };
         match which {
-            // A log and a bucket carry what they hold to another window.
+            // Only logs and GCRA buckets keep their state when the window changes.
             0 => (log(from).into(), log(to).into()),
             1 => (log(from).count_denied().into(), log(to).into()),
             2 => (bucket(from), bucket(to)),
@@ -56,7 +56,7 @@ fn ring(size: Size) -> Algorithm {
         .into()
 }
 
-/// The most that an algorithm admits in a half-open span of its window.
+/// The most units that an algorithm admits in any half-open span as long as its window.
 fn bound(algorithm: &Algorithm) -> u64 {
     let amount = algorithm.quota().amount();
     match algorithm {
@@ -78,7 +78,7 @@ fn admitted(subject: &mut Subject, steps: &[Step]) -> Vec<(u64, u64)> {
     admitted
 }
 
-/// Returns the most of `admitted` in any half-open span of `window`.
+/// Returns the most units of `admitted` in any half-open span of length `window`.
 fn most(admitted: &[(u64, u64)], window: u64) -> u64 {
     let from = |first: u64| {
         let inside = admitted
@@ -102,7 +102,7 @@ proptest! {
         prop_assert_eq!(subject.limit.identity(), changed.identity());
         subject.limit = changed;
 
-        // What was used may exceed what there is now, and then nothing remains.
+        // More may be used than the new capacity, and then nothing remains.
         let verdict = subject.peek(0);
         prop_assert!(verdict.remaining() <= subject.capacity());
         let later = admitted(&mut subject, &then);
@@ -111,7 +111,7 @@ proptest! {
         let both: Vec<_> = earlier.iter().chain(&later).copied().collect();
         let old: u64 = earlier.iter().map(|(_, units)| units).sum();
         prop_assert!(most(&both, window) <= bound(&to) + old);
-        // Of a log that is not made longer, all that is still in the window counts.
+        // If a log's window does not grow, every unit still in the new window counts.
         if matches!(to, Algorithm::SlidingLog(_)) && window <= from.quota().window_us() {
             let last = later.iter().rfind(|(_, units)| *units > 0);
             if let Some(&(last, _)) = last {
@@ -132,7 +132,7 @@ proptest! {
             subject.ask(ask, &mut receipts);
         }
         subject.limit = Limit::new(subject.limit.name(), to).unwrap();
-        // What was consumed under the former limit may be given back under the new one.
+        // A receipt from the old limit can be refunded under the new one.
         if let Some(receipt) = receipts.pop() {
             let held = subject.peek(0).remaining();
             let left = subject.decide_at(Operation::Refund(&receipt), 0, subject.now).remaining();

@@ -1,4 +1,4 @@
-//! What is promised of every algorithm, whatever the history.
+//! Promises that every algorithm keeps, whatever the history.
 
 use proptest::prelude::*;
 use tollgate_core::algorithm::Algorithm;
@@ -8,7 +8,7 @@ use crate::histories::{
     Ask, Step, Subject, algorithm, backwards, cases, forwards, reset_us, retry_us, start, time,
 };
 
-/// Runs a history and returns what is left of it, with the receipts that were not refunded.
+/// Runs a history, and returns the subject after it with the receipts that were not refunded.
 fn after(algorithm: Algorithm, start: u64, steps: &[Step]) -> (Subject, Vec<Receipt>) {
     let mut subject = Subject::new(algorithm, start);
     let mut receipts = Vec::new();
@@ -24,7 +24,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![forwards(true), backwards(true)]
 }
 
-/// What a state looks like from outside and from inside.
+/// Returns a state's debug text and its size on the heap.
 fn look(subject: &Subject) -> (String, usize) {
     (
         format!("{:?}", subject.state),
@@ -204,7 +204,7 @@ proptest! {
         let earlier = subject.now.saturating_sub(back);
         let (there, here) = (subject.peek_at(cost, earlier), subject.peek(cost));
         prop_assert!(there.remaining() <= here.remaining());
-        // The instant at which a call is admitted is the same, wherever one asks from.
+        // Both clocks find the same instant at which the call is admitted.
         match (retry_us(&there), retry_us(&here)) {
             (Some(wait), Some(0)) => prop_assert!(earlier + wait <= subject.now),
             (from_there, from_here) => prop_assert_eq!(
@@ -223,7 +223,7 @@ proptest! {
         more in prop_oneof![Just(0u64), 0..100u64, 0..100_000_000u64], then in forwards(true)
     ) {
         let (mut aged, _) = after(algorithm, start, &steps);
-        // What steps back below the last instant recorded is not promised.
+        // Nothing is promised for a clock that reads less than the last recorded instant.
         aged.now = aged.latest;
         aged.now += reset_us(&aged.peek(0)) + more;
         aged.latest = aged.now;
@@ -251,7 +251,7 @@ proptest! {
         algorithm in algorithm(), start in start(), steps in steps(), calls in 1..5usize
     ) {
         let (mut subject, _) = after(algorithm, start, &steps);
-        // Attempts that are counted are not refunded, so calls are only made where they fit.
+        // Counted denials cannot be refunded, so make only calls that fit.
         let held = subject.peek(0);
         let mut receipts = Vec::new();
         for _ in 0..calls {
@@ -278,7 +278,7 @@ proptest! {
         }
         let refunded = reset_us(&subject.peek(0));
         prop_assert!(refunded <= unrefunded);
-        // A bucket gives back less than was taken, because what leaked is gone for all of it.
+        // A GCRA refund is the cost less all that leaked since, so some may stay used.
         if !matches!(algorithm, Algorithm::Gcra(_)) {
             prop_assert_eq!(refunded, 0);
         }
@@ -289,7 +289,7 @@ proptest! {
         algorithm in algorithm(), start in start(), steps in forwards(false),
         index: usize, then in forwards(false)
     ) {
-        // An anchored window begins at its first call, so without it there is another window.
+        // An anchored window starts at its first call; without that call it starts elsewhere.
         if is_anchored(&algorithm) || algorithm.counts_denied() {
             return Ok(());
         }
@@ -303,7 +303,7 @@ proptest! {
                 with.ask(ask, &mut receipts);
                 continue;
             }
-            // Only what both admit is called, so that they differ by one call alone.
+            // Make only calls that both admit, so that the two differ by one call.
             let cost = match ask {
                 Ask::Consume(cost) | Ask::Peek(cost) | Ask::TakeUpTo(cost) => cost,
                 Ask::Refund(_) => 1,
@@ -328,7 +328,7 @@ fn is_anchored(algorithm: &Algorithm) -> bool {
     matches!(algorithm, Algorithm::FixedWindow(machine) if machine.is_anchored())
 }
 
-/// Returns `percent` of `whole`, but no more than is quickly called one by one.
+/// Returns `percent` of `whole`, but at most 100, so that unit calls stay quick.
 fn part(whole: u64, percent: u64) -> u64 {
     (whole * percent / 100).min(100)
 }

@@ -19,6 +19,9 @@ use tollgate_core::wire::{
 
 use crate::engine::now;
 
+/// Returns what the server says against a script on a key.
+pub(crate) type Refusals = fn(&str) -> Option<&'static str>;
+
 type Answer = dyn Fn(&[String]) -> Reply + Send + Sync;
 
 /// Answers each command as it is told to, and remembers what it was sent where.
@@ -28,9 +31,16 @@ pub(crate) struct Fake {
     sent: Mutex<Vec<(Node, Vec<String>)>>,
     /// How long the next exchanges take, by this machine's clock.
     pub(crate) delays: Mutex<VecDeque<Duration>>,
-    elapsed: Mutex<Duration>,
+    pub(crate) elapsed: Mutex<Duration>,
+    /// A command that is never answered.
+    pub(crate) silent: Mutex<Option<&'static str>>,
+    /// What a script on a key is refused with, or it allows a first call; all are refused if there
+    /// is none.
+    pub(crate) scripts: Mutex<Option<Refusals>>,
     /// How many of the next exchanges fail, because there is no connection.
     pub(crate) failures: AtomicUsize,
+    /// How many replies are missing of every exchange.
+    pub(crate) missing: AtomicUsize,
 }
 
 /// What this machine's clock shows.
@@ -54,9 +64,20 @@ impl Fake {
             sent: Mutex::default(),
             delays: Mutex::default(),
             elapsed: Mutex::default(),
+            silent: Mutex::default(),
+            scripts: Mutex::default(),
             failures: AtomicUsize::new(0),
+            missing: AtomicUsize::new(0),
         };
         WireStore::new(engine, options)
+    }
+
+    /// Waits for ever if a command is never answered.
+    async fn answer_unless(&self, is_silent: impl Fn(&str) -> bool) {
+        let silent = *self.silent.lock().unwrap();
+        if silent.is_some_and(is_silent) {
+            future::pending::<()>().await;
+        }
     }
 
     pub(crate) fn sent(&self, name: &str) -> Vec<(Node, Vec<String>)> {
@@ -67,8 +88,26 @@ impl Fake {
 }
 
 impl Engine for Fake {
-    async fn run(&self, _call: &Call<'_>) -> Result<Vec<u8>, Failure> {
-        Err(Failure::refused("ERR no", "no"))
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        let key = String::from_utf8_lossy(&call.keys()[0]).into_owned();
+        // Behind the instant and the slack.
+        let cost = f64::from_le_bytes(call.argument()[16..24].try_into().unwrap());
+        let words = vec!["EVALSHA".to_owned(), key.clone(), cost.to_string()];
+        self.sent.lock().unwrap().push((Node::Any, words));
+        let scripts = *self.scripts.lock().unwrap();
+        if let Some(line) = scripts.map_or(Some("ERR no"), |refusals| refusals(&key)) {
+            return Err(Failure::refused(line, line));
+        }
+        let words = if key.contains("sliding-log") {
+            5_u16
+        } else {
+            0
+        };
+        let mut reply = vec![1];
+        reply.extend([0; 8]);
+        reply.extend((8 * words).to_le_bytes());
+        reply.extend(vec![0; usize::from(8 * words)]);
+        Ok(reply)
     }
 
     async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
@@ -79,10 +118,11 @@ impl Engine for Fake {
         let words = keys.iter().map(|key| String::from_utf8_lossy(key).into());
         let words = ["FORGET".to_owned()].into_iter().chain(words).collect();
         self.sent.lock().unwrap().push((Node::Any, words));
+        self.answer_unless(|silent| silent == "FORGET").await;
         Ok(())
     }
 
-    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    async fn within<F>(&self, limit: Duration, work: F) -> Option<F::Output>
     where
         F: Future + Send,
         F::Output: Send,
@@ -92,7 +132,10 @@ impl Engine for Fake {
         future::poll_fn(|context| {
             Poll::Ready(match work.as_mut().poll(context) {
                 Poll::Ready(done) => Some(done),
-                Poll::Pending => None,
+                Poll::Pending => {
+                    *self.elapsed.lock().unwrap() += limit;
+                    None
+                }
             })
         })
         .await
@@ -123,7 +166,11 @@ impl Nodes for Fake {
             self.sent.lock().unwrap().push((node.clone(), words));
             reply
         });
-        Ok(replies.collect())
+        let mut replies: Vec<_> = replies.collect();
+        replies.truncate(replies.len() - self.missing.load(Relaxed));
+        let is_of = |silent: &str| commands.iter().any(|of| of.words()[0] == silent.as_bytes());
+        self.answer_unless(is_of).await;
+        Ok(replies)
     }
 }
 
@@ -293,7 +340,7 @@ fn steps_are_small() {
         assert_eq!(words[2..], ["MATCH", "tollgate:*", "COUNT", "100"]);
     }
     let unlinks = engine.sent("UNLINK");
-    assert!(unlinks.iter().all(|(_, words)| words.len() <= 26));
+    assert!(unlinks.iter().all(|(_, words)| words.len() == 26));
     // A clock is read after each fifty states.
     assert_eq!(engine.sent("TIME").len(), 8);
 }

@@ -171,6 +171,10 @@ fn a_refund_that_is_refused_is_an_error() {
         assert_eq!((remaining, granted), (4, 0), "at a cost of {cost}");
         refund(0).unwrap_err();
     }
+    // Nor does it need anything to be left.
+    let reply = reply(1, 5., &[vec![1e6, 5., 200_000.]]);
+    let decision = answered(&["gcra:5/1s"], Act::Refund, 1, None, &reply).unwrap();
+    assert_eq!(decision.remaining(), 0);
 }
 
 #[test]
@@ -198,5 +202,178 @@ fn bytes_after_a_reply_are_an_error() {
         ] {
             answered(&limits, Act::Consume, 1, None, &more).unwrap_err();
         }
+    }
+}
+
+/// Of each algorithm one state that its script tells, and some that none does, each of which differs
+/// from one that is told in one way. The machine's decision on each is the one that is replied.
+#[test]
+fn states_that_no_script_tells_are_errors() {
+    const MOST: f64 = 9_007_199_254_740_991.;
+    // A window has passed since 4 s.
+    const NOW: u64 = 5_000_000;
+    let table: [(&str, u8, &[f64], bool); 38] = [
+        ("fixed-window:10/1s", 1, &[5e6, 3., 0.], true),
+        ("fixed-window:10/1s", 0, &[5e6, MOST, 0.], true),
+        ("fixed-window:10/1s", 0, &[5e6, MOST + 1., 0.], false),
+        ("fixed-window:10/1s", 0, &[5e6, f64::INFINITY, 0.], false),
+        ("fixed-window:10/1s", 1, &[5e6, 0.5, 0.], false),
+        ("fixed-window:10/1s", 1, &[5e6, 3.5, 0.], false),
+        ("fixed-window:10/1s", 1, &[5e6, -0., 0.], false),
+        ("fixed-window:10/1s", 1, &[5e6, -1., 0.], false),
+        ("fixed-window:10/1s", 1, &[5e6, f64::NAN, 0.], false),
+        ("gcra:5/1s", 1, &[0., 5e6, 1.], true),
+        ("gcra:5/1s", 1, &[0., 5e6, 0.], false),
+        // The newest bucket, the sum, and the ring of one more than the buckets.
+        (
+            "sliding-buckets:10/1s,buckets=4",
+            1,
+            &[20., 3., 1., 2., 0., 0., 0.],
+            true,
+        ),
+        (
+            "sliding-buckets:10/1s,buckets=4",
+            1,
+            &[20., 3., 1., 1., 0., 0., 0.],
+            false,
+        ),
+        (
+            "sliding-buckets:10/1s,buckets=4",
+            1,
+            &[20., 2., 1., 2., 0., 0., 0.],
+            false,
+        ),
+        (
+            "sliding-buckets:10/1s,buckets=4",
+            1,
+            &[20., 3., 1., 2., 0., 0.],
+            false,
+        ),
+        (
+            "sliding-buckets:10/1s,buckets=4",
+            1,
+            &[20., 3., 1., 2., 0., 0., 0., 0.],
+            false,
+        ),
+        // The last bucket that begins before time ends, and the next.
+        (
+            "sliding-buckets:10/1s,buckets=4",
+            1,
+            &[36_028_797_018., 3., 3., 0., 0., 0., 0.],
+            true,
+        ),
+        (
+            "sliding-buckets:10/1s,buckets=4",
+            1,
+            &[36_028_797_019., 3., 3., 0., 0., 0., 0.],
+            false,
+        ),
+        // The units, when those leave that the call waits for, and the next, the newest and the latest.
+        ("sliding-log:10/1s", 1, &[0., 0., 0., 0., 5e6], true),
+        ("sliding-log:10/1s", 1, &[1., 0., 0., 4_000_001., 5e6], true),
+        ("sliding-log:10/1s", 1, &[1., 0., 0., 4e6, 5e6], false),
+        ("sliding-log:10/1s", 1, &[1., 0., 0., 4e6, 4e6], false),
+        ("sliding-log:10/1s", 1, &[1., 0., 0., 5e6, 6e6 - 1.], true),
+        ("sliding-log:10/1s", 1, &[1., 0., 0., 5e6, 6e6], false),
+        ("sliding-log:10/1s", 1, &[1., 0., 0., 5e6, 5e6], true),
+        ("sliding-log:10/1s", 1, &[1., 0., 0., 5e6, 5e6 - 1.], false),
+        ("sliding-log:10/1s", 0, &[10., 45e5, 0., 45e5, 5e6], true),
+        ("sliding-log:10/1s", 0, &[10., 4e6, 0., 45e5, 5e6], false),
+        ("sliding-log:10/1s", 0, &[10., 46e5, 0., 45e5, 5e6], false),
+        (
+            "sliding-log:10/1s",
+            0,
+            &[100_000., 45e5, 0., 45e5, 5e6],
+            true,
+        ),
+        (
+            "sliding-log:10/1s",
+            0,
+            &[100_001., 45e5, 0., 45e5, 5e6],
+            false,
+        ),
+        (
+            "sliding-log:10/1s,count-denied",
+            0,
+            &[10., 43e5, 44e5, 45e5, 5e6],
+            true,
+        ),
+        (
+            "sliding-log:10/1s,count-denied",
+            0,
+            &[10., 44e5, 43e5, 45e5, 5e6],
+            false,
+        ),
+        (
+            "sliding-log:10/1s,count-denied",
+            0,
+            &[10., 43e5, 46e5, 45e5, 5e6],
+            false,
+        ),
+        (
+            "sliding-log:10/1s,count-denied",
+            0,
+            &[10., 43e5, 4e6, 45e5, 5e6],
+            false,
+        ),
+        ("sliding-log:10/1s", 1, &[0., 0., 0., 0.], false),
+        ("sliding-log:10/1s", 1, &[0., 0., 0., 0., 5e6, 0.], false),
+        ("sliding-log:10/1s", 1, &[], false),
+    ];
+    for (limit, allowed, state, is_told) in table {
+        #[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
+        let reply = reply(allowed, NOW as f64, &[state.to_vec()]);
+        let decision = answered(&[limit], Act::Consume, 1, Some(NOW), &reply);
+        assert_eq!(decision.is_ok(), is_told, "{limit} {allowed} {state:?}");
+    }
+    // Long before a window has passed since the Unix epoch nothing has left.
+    let early = reply(1, 5., &[vec![1., 0., 0., 5., 5.]]);
+    let _ = answered(&["sliding-log:10/1s"], Act::Consume, 1, Some(5), &early).unwrap();
+}
+
+#[test]
+fn a_state_of_no_whole_words_is_an_error() {
+    for length in [1, 7, 8, 23, 25] {
+        let mut reply = vec![1];
+        reply.extend_from_slice(&5_f64.to_le_bytes());
+        reply.extend_from_slice(&u16::to_le_bytes(length));
+        reply.extend(vec![0; length.into()]);
+        let written = "fixed-window:10/1s";
+        answered(&[written], Act::Consume, 1, None, &reply).unwrap_err();
+    }
+}
+
+/// A log that is full, by a call that waits for several entries to leave, and that counts although
+/// it is denied: the next one like it waits for as many more.
+#[test]
+fn a_log_tells_what_a_denied_call_waits_for() {
+    const NOW: u64 = 5_000_000;
+    for (written, cost, state, wait) in [
+        // A call of nothing waits for nothing, even where more is counted than the quota is.
+        ("sliding-log:10/1s", 0, [12., 0., 0., 45e5, 5e6], 0),
+        ("sliding-log:10/1s", 4, [10., 44e5, 0., 45e5, 5e6], 400_000),
+        // All of it must leave, which the newest tells.
+        ("sliding-log:10/1s", 10, [10., 0., 0., 45e5, 5e6], 500_000),
+        (
+            "sliding-log:10/1s,count-denied",
+            4,
+            [10., 43e5, 44e5, 45e5, 5e6],
+            400_000,
+        ),
+        (
+            "sliding-log:10/1s,count-denied",
+            5,
+            [10., 43e5, 0., 45e5, 5e6],
+            500_000,
+        ),
+    ] {
+        #[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
+        let reply = reply(u8::from(cost == 0), NOW as f64, &[state.to_vec()]);
+        let decision = answered(&[written], Act::Consume, cost, Some(NOW), &reply).unwrap();
+        assert_eq!(
+            decision.retry_after().as_micros(),
+            Some(wait),
+            "{written} {cost}"
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! The text of keys: what is written, that no two meet, and that nobody but the library says which
 //! slot they are in.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use tollgate_core::wire::{Clock, Options, WireStore};
 use tollgate_core::{Check, ErrorKind, Key, Limit, Request, Timestamp};
@@ -102,8 +104,35 @@ fn parts_are_hashed_on_request() {
     );
     let other = text(Options::new().with_hashed_keys([8; 16]), "gcra:5/1s", key);
     assert_ne!(all, other);
-    let shown = format!("{:?}", Options::new().with_hashed_keys(secret));
-    assert!(!shown.contains('7'), "{shown}");
+    let short = "x".repeat(64);
+    let some = Options::new().with_hashed_long_keys(secret);
+    assert_eq!(
+        text(some.clone(), "gcra:5/1s", Key::from(&short)),
+        format!("tollgate:l:gcra:v1:{{{short}}}")
+    );
+    for (options, only_long) in [
+        (some, true),
+        (Options::new().with_hashed_keys(secret), false),
+    ] {
+        let shown = format!("{options:?}");
+        assert!(
+            shown.contains(&format!("only_long: {only_long}")),
+            "{shown}"
+        );
+        assert!(!shown.contains('7'), "{shown}");
+    }
+}
+
+#[test]
+fn a_decision_waits_half_a_second_unless_told_otherwise() {
+    let deadline = Duration::from_millis(500);
+    assert_eq!(Options::new().deadline(), deadline);
+    let options = Options::new().with_prefix("shop").unwrap();
+    let options = options.with_deadline(2 * deadline);
+    assert_eq!(
+        (options.deadline(), options.prefix()),
+        (2 * deadline, "shop")
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 mod acl;
 mod admin;
+mod ahead;
 mod decoder;
 mod engine;
 mod futures;
@@ -19,6 +20,7 @@ mod lifetime;
 mod loading;
 mod memory;
 mod operators;
+mod outages;
 mod plain;
 mod refunds;
 mod refusals;

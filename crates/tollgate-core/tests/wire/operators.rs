@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_core::ErrorKind;
 use tollgate_core::wire::{Clear, Diagnosis, Finding, Node, Options, Reply, Severity, WireStore};
 
-use crate::admin::{Fake, HERE, bytes, list, range, severity, time};
+use crate::admin::{Fake, HERE, Refusals, bytes, list, range, severity, time};
 use crate::engine::now;
 
 const MS: Duration = Duration::from_millis(1);
@@ -29,7 +29,7 @@ fn the_median_of_five_round_trips_is_judged() {
         (100 * MS, Severity::Warning, "100.0ms"),
     ] {
         let store = Fake::store(|_| Reply::Nil);
-        let times = [900 * MS, MS, median, 800 * MS, 2 * MS];
+        let times = [900 * MS, MS, 800 * MS, median, 2 * MS];
         *store.engine().delays.lock().unwrap() = times.into();
         let diagnosis = now(store.diagnose());
         let finding = found(&diagnosis, "round trip");
@@ -46,6 +46,7 @@ fn a_clock_that_was_read_during_the_round_trip_agrees() {
         (3, 3, (Severity::Ok, "agree")),
         (4, 3, (Severity::Ok, "agree")),
         (5, 3, (Severity::Note, "2.0s ahead of")),
+        (5, 10, (Severity::Ok, "agree")),
         (-1, 3, (Severity::Ok, "agree")),
         (-2, 3, (Severity::Note, "2.0s behind")),
         (60, 0, (Severity::Note, "60.0s ahead of")),
@@ -129,22 +130,22 @@ fn states_ahead_are_counted_and_the_furthest_is_said() {
 
 #[test]
 fn a_sample_ends_at_a_thousand_states_or_two_hundred_scans() {
-    // 400 keys a scan, without an end: the third scan passes a thousand.
-    let full = Fake::store(|words| match words[0].as_str() {
-        "SCAN" => {
-            let key = |index: u32| bytes(format!("tollgate:a:gcra:v1:{{{index}}}"));
-            Reply::List(vec![bytes("1"), Reply::List((0..400).map(key).collect())])
-        }
-        "GET" => bucket(Duration::ZERO),
-        "TIME" => time(0),
-        _ => Reply::Nil,
-    });
-    let diagnosis = now(full.diagnose());
-    assert_eq!(
-        found(&diagnosis, "states ahead").found,
-        "none of 1200 states"
-    );
-    assert_eq!(full.engine().sent("SCAN").len(), 3);
+    // So many keys a scan, without an end: the third scan passes a thousand, or the second reaches it.
+    for (keys, scans) in [(400, 3), (500, 2)] {
+        let full = Fake::store(move |words| match words[0].as_str() {
+            "SCAN" => {
+                let key = |index: usize| bytes(format!("tollgate:a:gcra:v1:{{{index}}}"));
+                Reply::List(vec![bytes("1"), Reply::List((0..keys).map(key).collect())])
+            }
+            "GET" => bucket(Duration::ZERO),
+            "TIME" => time(0),
+            _ => Reply::Nil,
+        });
+        let diagnosis = now(full.diagnose());
+        let expected = format!("none of {} states", keys * scans);
+        assert_eq!(found(&diagnosis, "states ahead").found, expected);
+        assert_eq!(full.engine().sent("SCAN").len(), scans);
+    }
     // None of this prefix, without an end.
     let empty = Fake::store(|words| match words[0].as_str() {
         "SCAN" => Reply::List(vec![bytes("1"), list(&[])]),
@@ -160,8 +161,24 @@ fn cluster(last: i64, info: Reply) -> WireStore<Fake> {
     Fake::with(Options::new(), true, move |words| match words[0].as_str() {
         "CLUSTER" if words[1] == "SLOTS" => Reply::List(vec![range(0, last, "10.0.0.1", 7_000)]),
         "CLUSTER" => info.clone(),
+        "INFO" => bytes("cluster_enabled:1"),
         _ => Reply::Nil,
     })
+}
+
+#[test]
+fn a_store_of_one_server_at_a_node_of_a_cluster_is_reported() {
+    for (info, is_reported) in [("cluster_enabled:1", true), ("cluster_enabled:0", false)] {
+        let store = Fake::store(move |words| match words[0].as_str() {
+            "INFO" => bytes(info),
+            _ => Reply::Nil,
+        });
+        let diagnosis = now(store.diagnose());
+        let mut findings = diagnosis.findings().iter();
+        let reported = findings.find(|finding| finding.check == "cluster");
+        let severity = reported.map(|finding| finding.severity);
+        assert_eq!(severity, is_reported.then_some(Severity::Serious), "{info}");
+    }
 }
 
 #[test]
@@ -230,6 +247,10 @@ fn masters_are_asked_for_ten_times() {
         let cleared = now(store.clear(&Clear::new(), &mut |_| ()));
         let asked = store.engine().sent("CLUSTER").len();
         assert_eq!(asked, usize::from(is_found), "{failures}");
+        // With a pause after each but the last.
+        let pauses = u32::try_from(failures).unwrap().min(9);
+        let elapsed = *store.engine().elapsed.lock().unwrap();
+        assert_eq!(elapsed, pauses * 50 * MS, "{failures}");
         // The first master then answers nothing that a scan would.
         let kind = cleared.unwrap_err().kind();
         let expected = [ErrorKind::Unavailable, ErrorKind::Protocol];
@@ -247,6 +268,7 @@ fn masters_are_asked_for_ten_times() {
 fn progress_never_passes_what_the_servers_hold() {
     for (held, expected) in [
         (Some(150), vec![0, 100, 150]),
+        (Some(500), vec![0, 100, 500]),
         (Some(50), vec![0, 50, 50]),
         (None, vec![0, 100, 200]),
     ] {
@@ -336,6 +358,31 @@ fn a_refused_deletion_is_an_error_unless_the_key_is_elsewhere_in_a_cluster() {
     }
 }
 
+#[test]
+fn servers_that_say_they_hold_more_keys_than_there_are_numbers_are_survived() {
+    let store = Fake::with(Options::new(), true, |words| match words[0].as_str() {
+        "CLUSTER" => Reply::List(vec![range(0, 99, "a", 1), range(100, 16_383, "b", 1)]),
+        "DBSIZE" => bytes(u64::MAX.to_string()),
+        "SCAN" if words[1] == "0" => Reply::List(vec![bytes("7"), list(&[])]),
+        "SCAN" => Reply::List(vec![bytes("0"), list(&[])]),
+        _ => Reply::Nil,
+    });
+    let mut scanned = Vec::new();
+    let cleared = now(store.clear(&Clear::new(), &mut |so_far| scanned.push(so_far.scanned)));
+    assert_eq!(cleared.unwrap().keys, Some(u64::MAX));
+    assert_eq!(scanned, [0, 100, u64::MAX, u64::MAX, u64::MAX]);
+}
+
+#[test]
+fn another_number_of_replies_than_of_commands_is_an_error_at_once() {
+    for store in [holding(vec![Duration::ZERO]), cluster(16_383, Reply::Nil)] {
+        store.engine().missing.store(1, Relaxed);
+        let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+        assert!(store.engine().sent("CLUSTER").len() <= 1);
+    }
+}
+
 /// Returns what the doctor finds of permissions and of writes where these commands are refused.
 fn refusing(refusals: &'static [(&'static str, &'static str)]) -> [(Severity, String); 2] {
     let store = Fake::store(move |words| {
@@ -346,6 +393,11 @@ fn refusing(refusals: &'static [(&'static str, &'static str)]) -> [(Severity, St
         }
     });
     let diagnosis = now(store.diagnose());
+    let findings = diagnosis.findings().iter();
+    let permissions = findings.filter(|finding| finding.check == "permissions");
+    let severities: Vec<_> = permissions.map(|finding| finding.severity).collect();
+    // That all is well is said alone.
+    assert!(severities.len() == 1 || !severities.contains(&Severity::Ok));
     ["permissions", "writes"].map(|check| {
         let finding = found(&diagnosis, check);
         (finding.severity, finding.found.clone())
@@ -355,36 +407,44 @@ fn refusing(refusals: &'static [(&'static str, &'static str)]) -> [(Severity, St
 #[test]
 fn what_a_missing_command_means_is_said() {
     const NO: &str = "NOPERM this user has no permissions to run the 'x' command";
+    const ALL: &str = "the user may run every command that limits need, on the keys of this prefix";
+    const AT_TIMES: &str = "cannot run `unlink`: calls fail once the server forgets its scripts, \
+                            or keys cannot be reset";
     let (ok, unknown) = (Severity::Ok, Severity::Unknown);
     let (warning, serious) = (Severity::Warning, Severity::Serious);
     for (refusals, permissions, writes) in [
-        (&[][..], (ok, "the user may run every command"), ok),
+        (&[][..], (ok, ALL), ok),
         (
             &[("LINDEX", NO)][..],
             (warning, "cannot run `lindex`: sliding logs fail"),
             ok,
         ),
-        (
-            &[("UNLINK", NO)][..],
-            (warning, "cannot run `unlink`: calls fail once"),
-            ok,
-        ),
+        (&[("UNLINK", NO)][..], (warning, AT_TIMES), ok),
         (
             &[("SCRIPT", "ERR unknown subcommand 'LOAD'")][..],
-            (warning, "cannot run `script|load`: calls fail once"),
+            (
+                warning,
+                "cannot run `script|load`: calls fail once the server forgets its scripts, or keys \
+                 cannot be reset",
+            ),
             ok,
         ),
         (
             &[("UNLINK", NO), ("RPUSH", NO), ("LLEN", NO)][..],
             (
                 warning,
-                "cannot run `llen`, `rpush`, `unlink`: sliding logs fail, and some other",
+                "cannot run `llen`, `rpush`, `unlink`: sliding logs fail, and some other calls will",
             ),
             ok,
         ),
         (
             &[("GET", NO), ("LINDEX", NO)][..],
             (serious, "cannot run `get`, `lindex`: calls fail"),
+            ok,
+        ),
+        (
+            &[("TIME", NO), ("LPUSH", NO)][..],
+            (serious, "cannot run `lpush`, `time`: calls fail"),
             ok,
         ),
         (
@@ -411,18 +471,16 @@ fn what_a_missing_command_means_is_said() {
             unknown,
         ),
         // Whatever else is said of a command is said because it would be run.
+        (&[("LPUSH", "WRONGTYPE no")][..], (ok, ALL), ok),
         (
-            &[("LPUSH", "WRONGTYPE no")][..],
-            (ok, "the user may run every command"),
+            &[("GET", "MISCONF not able to run the command")][..],
+            (ok, ALL),
             ok,
         ),
     ] {
         let [found_permissions, found_writes] = refusing(refusals);
         assert_eq!(found_permissions.0, permissions.0, "{refusals:?}");
-        assert!(
-            found_permissions.1.starts_with(permissions.1),
-            "{refusals:?}: {found_permissions:?}"
-        );
+        assert_eq!(found_permissions.1, permissions.1, "{refusals:?}");
         assert_eq!(found_writes.0, writes, "{refusals:?}: {found_writes:?}");
     }
     let store = Fake::store(|words| match words[0].as_str() {
@@ -433,4 +491,268 @@ fn what_a_missing_command_means_is_said() {
     // They would make a key that never expires.
     assert!(store.engine().sent("LPUSH").is_empty() && store.engine().sent("RPUSH").is_empty());
     assert_eq!(severity(&diagnosis, "decisions"), Severity::Serious);
+}
+
+/// Every algorithm is tried with a call of one unit, on a key that is deleted afterwards.
+#[test]
+fn algorithms_whose_calls_fail_are_named() {
+    let cases: [(Refusals, Severity, &str, &str); 4] = [
+        (
+            |_| None,
+            Severity::Ok,
+            "a call was decided by every algorithm",
+            "",
+        ),
+        (
+            |key| key.contains("sliding-log").then_some("NOPERM no"),
+            Severity::Warning,
+            "calls cannot be decided by sliding-log",
+            "grant",
+        ),
+        (
+            |key| key.contains("gcra").then_some("OOM no"),
+            Severity::Serious,
+            "calls cannot be decided by gcra",
+            "maxmemory",
+        ),
+        (
+            |key| match () {
+                () if key.contains("sliding-log") => Some("NOPERM no"),
+                () => key.contains("gcra").then_some("OOM no"),
+            },
+            Severity::Serious,
+            "calls cannot be decided by gcra, sliding-log",
+            "maxmemory",
+        ),
+    ];
+    for (refusals, severity, shown, advice) in cases {
+        let store = Fake::store(|_| Reply::Nil);
+        *store.engine().scripts.lock().unwrap() = Some(refusals);
+        let diagnosis = now(store.diagnose());
+        let finding = found(&diagnosis, "decisions");
+        assert_eq!((finding.severity, &*finding.found), (severity, shown));
+        assert!(finding.advice.contains(advice), "{finding:?}");
+        let deleted = store.engine().sent("UNLINK");
+        let calls = store.engine().sent("EVALSHA");
+        let calls: Vec<_> = calls.iter().filter(|(_, words)| words.len() == 3).collect();
+        assert_eq!(calls.len(), 5);
+        for (_, words) in calls {
+            assert_eq!(words[2], "1");
+            assert!(
+                deleted.iter().any(|(_, keys)| keys[1] == words[1]),
+                "{words:?}"
+            );
+        }
+        // What is written to try commands is a string, and is named as one.
+        let set = &store.engine().sent("SET")[0].1;
+        assert!(
+            set[1].starts_with("tollgate:tollgate-doctor:fixed-window-"),
+            "{set:?}"
+        );
+        assert!(deleted.iter().any(|(_, keys)| keys[1] == set[1]));
+    }
+}
+
+#[test]
+fn keys_that_may_not_be_deleted_are_reported() {
+    // The one that commands are tried on is always there.
+    let store = Fake::store(|words| match words[0].as_str() {
+        "UNLINK" if words[1].ends_with(":commands") => {
+            Reply::Error("NOPERM this user has no permissions to run the 'unlink' command".into())
+        }
+        _ => Reply::Nil,
+    });
+    let diagnosis = now(store.diagnose());
+    let finding = found(&diagnosis, "permissions");
+    assert!(
+        finding.found.starts_with("cannot run `unlink`"),
+        "{finding:?}"
+    );
+}
+
+/// Returns the slot of what is in the braces of `key`, as the specification of clusters has it.
+fn slot(key: &str) -> i64 {
+    let tag = key.split(['{', '}']).nth(1).unwrap();
+    let crc = tag.bytes().fold(0_u16, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+            (crc << 1) ^ if crc >> 15 == 1 { 0x1021 } else { 0 }
+        })
+    });
+    i64::from(crc % 16_384)
+}
+
+#[test]
+fn each_master_of_a_cluster_is_tried_on_keys_of_its_own() {
+    // The first has two ranges, and the second a tenth of all.
+    let slots = |host: &str| match host {
+        "a" => vec![0..=6_000, 7_639..=16_383],
+        _ => vec![6_001..=7_638],
+    };
+    let store = Fake::with(Options::new(), true, move |words| match words[0].as_str() {
+        "CLUSTER" if words[1] == "SLOTS" => {
+            let of = |host: &'static str| {
+                let ranges = slots(host).into_iter();
+                ranges.map(move |slots| range(*slots.start(), *slots.end(), host, 1))
+            };
+            Reply::List(["a", "b"].into_iter().flat_map(of).collect())
+        }
+        _ => Reply::Nil,
+    });
+    let _ = now(store.diagnose());
+    for name in ["SET", "UNLINK"] {
+        let sent = store.engine().sent(name);
+        for host in ["a", "b"] {
+            let node = Node::At {
+                host: host.to_owned(),
+                port: 1,
+            };
+            let of_node: Vec<_> = sent.iter().filter(|(to, _)| *to == node).collect();
+            assert!(!of_node.is_empty());
+            for (_, words) in of_node {
+                let slot = slot(&words[1]);
+                assert!(
+                    slots(host).iter().any(|slots| slots.contains(&slot)),
+                    "{words:?}"
+                );
+            }
+        }
+    }
+}
+
+/// A server that cannot be asked now is lost; one that may not be asked has said nothing.
+#[test]
+fn states_that_cannot_be_looked_at_are_told_from_a_lost_server() {
+    for command in ["SCAN", "GET"] {
+        for (line, check) in [("LOADING", "connection"), ("NOPERM", "states ahead")] {
+            let store = Fake::store(move |words| match words[0].as_str() {
+                name if name == command => Reply::Error(format!("{line} no")),
+                "SCAN" => Reply::List(vec![bytes("0"), list(&["tollgate:a:gcra:v1:{k}"])]),
+                "TIME" => time(0),
+                _ => Reply::Nil,
+            });
+            let diagnosis = now(store.diagnose());
+            let last = diagnosis.findings().last().unwrap();
+            assert_eq!(last.check, check, "{command} {line}");
+        }
+    }
+}
+
+#[test]
+fn only_states_of_services_are_sampled() {
+    let keys = [
+        "tollgate:a:gcra:v1:{k}",
+        "tollgate:tollgate-doctor:gcra:v1:{k}",
+        "tollgate:session:{k}",
+        "session:k",
+    ];
+    let sampled = |value: Reply| {
+        let store = Fake::store(move |words| match words[0].as_str() {
+            "SCAN" => Reply::List(vec![bytes("0"), list(&keys)]),
+            "GET" => value.clone(),
+            "TIME" => time(0),
+            _ => Reply::Nil,
+        });
+        let diagnosis = now(store.diagnose());
+        let finding = found(&diagnosis, "states ahead");
+        (finding.severity, finding.found.clone())
+    };
+    for (value, severity, shown) in [
+        (bucket(Duration::ZERO), Severity::Ok, "none of 1 states"),
+        (Reply::Nil, Severity::Ok, "none of 0 states"),
+        (
+            bytes("x"),
+            Severity::Unknown,
+            "none of 0 states, but 1 keys could not be read",
+        ),
+        (
+            bucket(Duration::from_secs(9)),
+            Severity::Serious,
+            "1 of 1 states lie ahead of the server's clock, the furthest by 9.0s: they deny until then",
+        ),
+    ] {
+        assert_eq!(sampled(value), (severity, shown.to_owned()));
+    }
+}
+
+#[test]
+fn a_time_that_no_clock_shows_is_unknown() {
+    for [seconds, micros] in [
+        ["288230376151711744", "0"],
+        ["18446744073709", "18446744073709551615"],
+        ["-1", "0"],
+        ["1", "x"],
+    ] {
+        let store = Fake::store(move |words| match words[0].as_str() {
+            "TIME" => list(&[seconds, micros]),
+            _ => Reply::Nil,
+        });
+        assert_eq!(severity(&now(store.diagnose()), "clock"), Severity::Unknown);
+    }
+}
+
+#[test]
+fn a_deletion_without_an_answer_is_unknown_and_a_look_is_not() {
+    for (silent, kind) in [
+        ("UNLINK", ErrorKind::Unknown),
+        ("SCAN", ErrorKind::Unavailable),
+        ("DBSIZE", ErrorKind::Unavailable),
+    ] {
+        let store = holding(vec![Duration::ZERO]);
+        *store.engine().silent.lock().unwrap() = Some(silent);
+        let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
+        assert_eq!(error.kind(), kind, "{silent}: {error}");
+    }
+    // Where the deletion is followed to another node.
+    let store = Fake::with(Options::new(), true, |words| match words[0].as_str() {
+        "CLUSTER" => Reply::List(vec![range(0, 16_383, "h", 1)]),
+        "SCAN" => Reply::List(vec![bytes("0"), list(&["tollgate:a:gcra:v1:{k}"])]),
+        "UNLINK" => Reply::Error("ASK 1 h:1".into()),
+        _ => Reply::Nil,
+    });
+    *store.engine().silent.lock().unwrap() = Some("FORGET");
+    let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+}
+
+#[test]
+fn what_an_operator_can_do_about_a_refusal_is_said() {
+    for (line, advice, other) in [
+        (
+            "ERR unknown command 'SCAN'",
+            "undo its renaming",
+            "cluster client",
+        ),
+        ("EXECABORT no", "transaction", "undo its renaming"),
+        (
+            "CROSSSLOT no",
+            "this server is one node of a cluster",
+            "partition",
+        ),
+        ("NOPERM no", "grant", "one node"),
+    ] {
+        let store = Fake::store(move |_| Reply::Error(line.into()));
+        let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(advice) && !text.contains(other), "{text}");
+    }
+}
+
+#[test]
+fn severities_have_names_in_columns() {
+    let shown = [
+        Severity::Ok,
+        Severity::Note,
+        Severity::Unknown,
+        Severity::Warning,
+        Severity::Serious,
+    ]
+    .map(|severity| format!("{severity:8}|"));
+    let expected = [
+        "ok      |",
+        "note    |",
+        "unknown |",
+        "warning |",
+        "serious |",
+    ];
+    assert_eq!(shown, expected);
 }

@@ -360,6 +360,35 @@ fn the_first_call_of_a_window_that_the_server_stepped_out_of_is_decided_at_its_s
 }
 
 #[test]
+fn a_refund_after_its_window_gives_nothing_back() {
+    let scene = Scene::new("fixed-window:2/1s", 0, &[0]);
+    let receipt = scene.consume(0).into_receipt().unwrap();
+    let second = scene.consume(0).into_receipt().unwrap();
+    assert_eq!(scene.refund(&second).remaining(), 1);
+    assert_eq!(scene.peek().remaining(), 1);
+    scene.wait_until(BEGIN + 600_000);
+    let _ = scene.consume(0);
+    let (before, counters) = (scene.transactions(), scene.counters());
+    assert_eq!(scene.refund(&receipt).remaining(), 1);
+    assert_eq!(scene.transactions() - before, 1);
+    assert_eq!(scene.counters(), counters);
+}
+
+/// The server's window may end between the look at its clock and the deletion, and others may have
+/// counted in the next one by then: so may they where the clock has stepped back out of it.
+#[test]
+fn a_reset_forgets_the_next_window_too() {
+    let scene = Scene::new("fixed-window:2/1s", 0, &[0]);
+    let _ = scene.consume(0);
+    scene.wait_until(BEGIN + 500_001);
+    let _ = scene.consume(0);
+    scene.step(-1_000);
+    assert!(!scene.counters().is_empty());
+    now(scene.stores[0].reset(&[scene.check(0)])).unwrap();
+    assert_eq!(scene.counters(), []);
+}
+
+#[test]
 fn a_command_shows_no_key() {
     let scene = Scene::new("fixed-window:2/1s", 0, &[0]);
     let check = Check::new(&scene.limit, "carol4711", 1);

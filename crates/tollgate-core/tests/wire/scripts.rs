@@ -1,7 +1,11 @@
 //! Scripts and arguments, pinned: a server that runs two releases at once holds both.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use proptest::prelude::*;
-use tollgate_core::{Check, Operation, Request, Timestamp};
+use tollgate_core::wire::{Options, WireStore};
+use tollgate_core::{Check, Fingerprint, Operation, Request, Timestamp, Verdict, Verdicts};
 
 use crate::engine::{Asked, Canned, LIMITS, limit, now};
 
@@ -45,6 +49,30 @@ fn arguments_are_what_they_were() {
     assert_eq!(
         numbers(&take),
         [4., -1., 0., 3., 0., 1., 0., 10., 6e7, 1., 6e7]
+    );
+    let receipt = {
+        let limit = limit("gcra:10/1m");
+        let request = Request::consume(Check::new(&limit, "0", 1));
+        let at = Timestamp::from_micros(55).unwrap();
+        let verdict = Verdict::allow(10, 7).with_consumed(3, at);
+        Verdicts::new(Fingerprint::of(&request), [verdict]).into_receipt()
+    };
+    let refund = Operation::Refund(receipt.as_ref().unwrap());
+    let refund = asked(refund, &["gcra:10/1m"], None).argument;
+    assert_eq!(
+        numbers(&refund),
+        [3., -1., 0., 1., 0., 3., 55., 1., 6e6, 6e7, 0.]
+    );
+    // What a request about many limits does, is sent first.
+    for (operation, code) in [(Operation::Consume, 1.), (Operation::Peek, 2.)] {
+        let argument = asked(operation, &["gcra:10/1m"; 5], None).argument;
+        assert_eq!(numbers(&argument)[..2], [code, -1.]);
+    }
+    // Every limit has as many places for parameters.
+    let take = asked(Operation::TakeUpTo, &["gcra:10/1m"], None).argument;
+    assert_eq!(
+        numbers(&take),
+        [4., -1., 0., 1., 0., 1., 0., 1., 6e6, 6e7, 0.]
     );
 }
 
@@ -114,11 +142,41 @@ fn what_no_limit_admits_is_sent_as_such() {
     let request = Request::consume(Check::new(&limit, "k", u64::MAX));
     now(store.decide(&request)).unwrap_err();
     let numbers = numbers(&store.engine().asked().argument);
+    // The least that is more than any limit admits, which a double still holds exactly.
     let (cost, amount) = (numbers[2], numbers[4]);
-    assert!(
-        cost > amount,
-        "{cost} must not look as if it fitted {amount}"
+    assert_eq!(
+        (cost, amount),
+        (9_007_199_254_740_992., 9_007_199_254_740_991.)
     );
+}
+
+#[test]
+fn slack_is_sent_in_milliseconds_rounded_up() {
+    const LONGEST: f64 = 9_007_199_254_740.;
+    let limit = limit("gcra:10/1m");
+    for (slack, expected) in [
+        (Duration::ZERO, 0.),
+        (Duration::from_nanos(1), 1.),
+        (Duration::from_millis(1), 1.),
+        (Duration::from_nanos(1_000_001), 2.),
+        (Duration::from_secs(1_001), 1_001_000.),
+        (Duration::from_millis(9_007_199_254_739), LONGEST - 1.),
+        (Duration::from_millis(9_007_199_254_741), LONGEST),
+        (Duration::MAX, LONGEST),
+    ] {
+        let options = Options::new().with_caller_slack(slack);
+        let store = WireStore::new(Canned::default(), options);
+        let request = Request::consume(Check::new(&limit, "k", 1));
+        // A key that lives by the server's clock is kept no longer than needed.
+        for (request, expected) in [
+            (request.clone().at(Timestamp::UNIX_EPOCH), expected),
+            (request, 0.),
+        ] {
+            now(store.decide(&request)).unwrap_err();
+            let sent = numbers(&store.engine().asked().argument)[1];
+            assert!((sent - expected).abs() < 0.5, "{slack:?}: {sent}");
+        }
+    }
 }
 
 #[test]
@@ -131,6 +189,62 @@ fn one_script_serves_all_parameters() {
     );
     // Many limits are told apart by what they are, not by how many there are.
     assert_eq!(text(&["gcra:1/1s"; 5]), text(&["gcra:1/1s"; 32]));
+}
+
+#[test]
+fn up_to_four_limits_have_a_script_of_their_own() {
+    let text = |operation, count| asked(operation, &["gcra:1/1s"; 5][..count], None).text;
+    for (operation, own) in [
+        (Operation::Consume, 4),
+        (Operation::Peek, 4),
+        (Operation::TakeUpTo, 0),
+    ] {
+        let texts: BTreeSet<_> = (1..=5).map(|count| text(operation, count)).collect();
+        assert_eq!(texts.len(), own + 1, "{operation:?}");
+    }
+}
+
+/// Every sequence of few algorithms has a script, and every set of many.
+#[test]
+fn requests_of_other_algorithms_run_other_scripts() {
+    let one = ["fixed-window", "gcra", "sliding-counter", "sliding-log"];
+    let mut each: Vec<_> = one.map(|name| format!("{name}:1/1s")).into();
+    each.push("sliding-buckets:1/1s,buckets=2".into());
+    let mut sequences = vec![vec![]];
+    let mut scripts = BTreeSet::new();
+    for length in 1..=3 {
+        sequences = sequences
+            .iter()
+            .flat_map(|sequence: &Vec<&str>| {
+                each.iter().map(|limit| [&sequence[..], &[limit]].concat())
+            })
+            .collect();
+        for sequence in &sequences {
+            scripts.insert(asked(Operation::Consume, sequence, None).sha1);
+        }
+        assert_eq!(sequences.len(), 5_usize.pow(length));
+    }
+    assert_eq!(scripts.len(), 5 + 25 + 125);
+    let last = each.last().unwrap().as_str();
+    for limit in &each {
+        scripts.insert(asked(Operation::Consume, &[last, last, last, limit], None).sha1);
+    }
+    assert_eq!(scripts.len(), 5 + 25 + 125 + 5);
+
+    let sets = (1..32_usize).map(|set| {
+        let of_set = each
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| set >> bit & 1 == 1);
+        let of_set: Vec<_> = of_set.map(|(_, limit)| limit.as_str()).collect();
+        asked(Operation::TakeUpTo, &of_set, None)
+    });
+    let sets: Vec<_> = sets.collect();
+    let scripts: BTreeSet<_> = sets.iter().map(|asked| &asked.sha1).collect();
+    assert_eq!(scripts.len(), 31);
+    // No more is sent than is used.
+    let longest = sets.iter().max_by_key(|asked| asked.text.len());
+    assert_eq!(longest, sets.last());
 }
 
 proptest! {

@@ -59,7 +59,7 @@ async fn many_keys_are_cleared_in_small_steps() {
     clears_many_in_small_steps(store.unwrap(), cluster.nodes(), "shop").await;
 }
 
-/// fred does not say where a key has gone.
+/// fred does not report where a key has moved, so clearing fails while its slot moves.
 #[tokio::test]
 async fn clearing_may_be_repeated_after_a_slot_has_moved() {
     let cluster = cluster();

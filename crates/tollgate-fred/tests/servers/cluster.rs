@@ -1,4 +1,4 @@
-//! A cluster whose slots move and whose nodes fail is waited for, and no call is counted twice.
+//! A cluster whose slots move and whose nodes fail: calls wait for it, and none is counted twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use tollgate_fred::{FredStore, Options};
 use tollgate_scenarios::lost;
 use tollgate_testkit::{Cluster, Flavor};
 
-/// Calls are decided at one instant, so that no window ends within a test.
+/// All calls are decided at one instant, so that no window ends during a test.
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const LIMIT: u32 = 1_000_000;
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ async fn limiter(cluster: &Cluster) -> Limiter {
     Arc::new(limiter.expect("one limit"))
 }
 
-/// Calls for a key of `tenant`'s slot, and returns how often it was counted, this one included.
+/// Calls with a key in `tenant`'s slot, and returns the key's count, this call included.
 async fn call(limiter: &Limiter, tenant: &str, rest: &str) -> Result<u64, StoreError> {
     let begun = Instant::now();
     let key = Key::new(tenant).with_rest(rest);
@@ -60,7 +60,7 @@ async fn a_slot_that_has_moved_is_found_within_the_call() {
     let slot = Cluster::slot_of("alice");
     for count in 1..=4 {
         assert_eq!(call(&limiter, "alice", "").await.unwrap(), count);
-        // Nodes whose slots come back at once can disagree for good about who has them.
+        // If a slot moves back at once, the nodes can disagree forever about its owner.
         sleep(Duration::from_millis(500)).await;
         let old = cluster.master_of(slot).port();
         let mut nodes = cluster.nodes().iter();
@@ -80,7 +80,7 @@ async fn a_key_on_its_way_is_counted_once_or_refused() {
     assert_eq!(call(&limiter, "alice", "old").await.unwrap(), 1);
 
     let migration = cluster.begin_migration(slot, new);
-    // What has not moved is served; what is not there is on neither side, for this client.
+    // A key that has not moved is served. A new key is served by neither node to this client.
     assert_eq!(call(&limiter, "alice", "old").await.unwrap(), 2);
     let begun = Instant::now();
     let error = call(&limiter, "alice", "new").await.unwrap_err();
@@ -109,7 +109,7 @@ async fn replies_are_never_mixed_up_while_slots_move() {
     for caller in 0..32 {
         let (limiter, done) = (limiter.clone(), done.clone());
         callers.spawn(async move {
-            // Half of the callers are on the slot that moves, half are anywhere.
+            // Half of the callers use the moving slot, the others use any slot.
             let tenant = match caller % 2 {
                 0 => "alice".to_owned(),
                 _ => format!("tenant-{caller}"),
@@ -134,7 +134,7 @@ async fn replies_are_never_mixed_up_while_slots_move() {
     }
     let slot = Cluster::slot_of("alice");
     for _ in 0..4 {
-        // Nodes whose slots come back at once can disagree for good about who has them.
+        // If a slot moves back at once, the nodes can disagree forever about its owner.
         sleep(Duration::from_millis(500)).await;
         tokio::task::block_in_place(|| {
             let old = cluster.master_of(slot).port();
@@ -156,7 +156,7 @@ async fn replies_are_never_mixed_up_while_slots_move() {
     );
 }
 
-/// Connects with settings under which fred itself would write a command three times.
+/// Connects with settings under which fred by itself would send a command three times.
 async fn brought(cluster: &Cluster, deadline: Duration) -> RateLimiter<FredStore> {
     let url = format!("redis-cluster://{}", cluster.addresses()[0]);
     let mut builder = Builder::from_config(Config::from_url(&url).unwrap());
@@ -173,7 +173,7 @@ async fn brought(cluster: &Cluster, deadline: Duration) -> RateLimiter<FredStore
     RateLimiter::new(store, limit).unwrap()
 }
 
-/// The node runs the call, and the connection is cut before its reply.
+/// The node executes the call, and the connection is cut before its reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_is_not_asked_for_again() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
@@ -184,8 +184,8 @@ async fn a_lost_reply_is_not_asked_for_again() {
     lost::is_not_asked_for_again(limiter, node).await;
 }
 
-/// A master has the call and hangs, and its replica takes its place: fred closes the connection to
-/// the one, and would write what waits there to the other.
+/// A master receives the call and hangs, and its replica takes over. fred closes the connection to
+/// the old master, and by itself would send the waiting call to the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_out_is_not_sent_to_the_next_master() {
     let cluster = Cluster::start(Flavor::System);
@@ -210,7 +210,7 @@ async fn a_call_that_is_out_is_not_sent_to_the_next_master() {
     let begun = Instant::now();
     while !out.is_finished() {
         assert!(begun.elapsed() < Duration::from_secs(15), "the call waits");
-        // fred reads the slots again when it has lost a connection.
+        // fred reads the slots again after it has lost a connection.
         let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
         control.command(&kill).unwrap();
         sleep(Duration::from_millis(100)).await;
@@ -238,6 +238,6 @@ async fn a_master_that_fails_is_replaced() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{error:?}");
         sleep(Duration::from_millis(20)).await;
     }
-    // The other masters were never in the way.
+    // Keys of another slot work, too.
     call(&limiter, "bob", "").await.unwrap();
 }

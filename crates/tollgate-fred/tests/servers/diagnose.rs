@@ -1,4 +1,4 @@
-//! Servers that are set up wrongly are found out, each in its way.
+//! Diagnoses servers and clusters that are misconfigured in various ways.
 
 use tollgate_fred::{FredStore, Operate, Options};
 use tollgate_scenarios::diagnose::{self as shared, Client};

@@ -1,4 +1,4 @@
-//! What is set before a store connects, and the longest and the shortest times that can be.
+//! Options set before a store connects, and the longest and shortest durations.
 
 use std::time::Duration;
 
@@ -50,7 +50,8 @@ async fn what_is_set_is_what_the_store_has() {
 
 #[tokio::test]
 async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
-    // Nothing listens there: the prefix is told first, and is not forgotten for what is set later.
+    // Nothing listens at this address. The prefix is reported first, and later settings do not hide
+    // it.
     let wrong = || FredStore::builder().prefix("a b").deadline(Duration::ZERO);
     let url = "redis://127.0.0.1:1";
     let builder = settings::builder(url, &Options::new()).unwrap();

@@ -1,4 +1,4 @@
-//! A reply that is noise: the call is counted once, and the error says that it was no answer.
+//! Replies that are noise: the call is counted once, and the error reports an invalid reply.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The stores on real servers: what they are sent, told, and survive.
+//! Tests of the stores on real servers.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,4 +1,4 @@
-//! What the store tells of servers that are gone, hang, refuse, or lose a reply.
+//! What the store reports when servers are gone, hang, refuse, or lose a reply.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy}
 use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::{Flavor, Proxy, Reply, Server};
 
-/// Calls are decided at one instant, so that no window ends within a test.
+/// All calls are decided at one instant, so that no window ends during a test.
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn limiter<S: Store>(store: S) -> RateLimiter<S> {
@@ -34,7 +34,7 @@ async fn connect(server: &Server, deadline: Duration) -> FredStore {
     store.expect("a server that answers")
 }
 
-/// Calls until it works, for at most ten seconds.
+/// Calls until a call succeeds, for at most ten seconds.
 async fn call_until_it_works<S: Store>(limiter: &RateLimiter<S>) -> u64 {
     let begun = Instant::now();
     loop {
@@ -50,7 +50,7 @@ async fn call_until_it_works<S: Store>(limiter: &RateLimiter<S>) -> u64 {
 async fn a_call_whose_reply_is_lost_is_not_sent_again() {
     let server = Server::start(Flavor::System);
     let proxy = Proxy::start(server.address());
-    // fred would try three times.
+    // By itself, fred would try three times.
     let config = Config::from_url(&proxy.url()).unwrap();
     let client = Builder::from_config(config)
         .set_policy(ReconnectPolicy::new_constant(0, 10))
@@ -170,7 +170,7 @@ async fn connections_end_with_the_call_that_was_to_open_them() {
     let outcome = timeout(Duration::from_millis(300), connecting).await;
     assert!(outcome.is_err(), "a server that stands still has answered");
     server.resume();
-    // As long as fred would need to connect again.
+    // Long enough for fred to connect again, if it tried.
     sleep(Duration::from_millis(1_500)).await;
     assert_eq!(clients(), alone);
 }

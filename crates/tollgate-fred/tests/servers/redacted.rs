@@ -1,4 +1,4 @@
-//! No error and no `Debug` output shows the key that was asked about.
+//! No error and no `Debug` output shows the key of a call.
 
 use tollgate_core::{Check, ErrorKind, Request, Store};
 use tollgate_fred::FredStore;
@@ -70,7 +70,7 @@ async fn redirections_hide_the_key() {
     let request = Request::consume(Check::new(&limit, key(), 1));
     let mut moved = 0;
     for node in cluster.nodes() {
-        // A client of one node follows nothing.
+        // A client of one node follows no redirections.
         let store = FredStore::builder()
             .options(options())
             .connect(&node.url())
@@ -85,7 +85,7 @@ async fn redirections_hide_the_key() {
     assert_eq!(moved, 1);
 }
 
-/// A server that does not know the greeting repeats it, password and all.
+/// A server that does not know `AUTH` repeats it in its error, with the password.
 #[tokio::test]
 async fn an_unknown_greeting_hides_the_password() {
     let rename = ["--rename-command", "AUTH", "SESAME"];

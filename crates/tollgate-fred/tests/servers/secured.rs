@@ -1,4 +1,4 @@
-//! Servers, clusters and Sentinels that take TLS only, or ask for passwords, are decided on.
+//! Servers, clusters and Sentinels that accept only TLS, or require passwords.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ async fn connect(url: &str) -> Result<FredStore, StoreError> {
     store
 }
 
-/// Connects with certificates of the caller's own, as the documentation says.
+/// Connects with custom certificates, as the documentation shows.
 async fn with(
     url: &str,
     authority: &Authority,
@@ -60,7 +60,7 @@ async fn a_server_is_trusted_by_its_authority() {
     let server = Server::options(Flavor::System).tls(&authority).start();
     let one = limiter(with(&server.url(), &authority, None).await.unwrap());
     assert_eq!(call(&one, "alice").await, 8);
-    // What is counted is counted on the server.
+    // Another store sees the same count, because it is on the server.
     let other = limiter(with(&server.url(), &authority, None).await.unwrap());
     assert_eq!(call(&other, "alice").await, 7);
     assert_eq!(call(&one, "alice").await, 6);
@@ -188,7 +188,7 @@ async fn a_password_that_is_changed_counts_nothing() {
     let mut control = server.connection();
     let mut tell = |words: &[&str]| control.command(words).unwrap();
     tell(&["CONFIG", "SET", "requirepass", "other"]);
-    // Who is in stays in.
+    // A connection that has logged in stays logged in.
     assert_eq!(call(&limiter, "alice").await, 7);
     tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -103,7 +103,7 @@ async fn keys_of_a_slot_that_is_moving_are_cleared() {
     migration.finish();
 }
 
-/// Counters without scripts are told apart by when their window begins, or how long they have left.
+/// Without scripts, a counter is ahead if its window begins in the future or its TTL is too long.
 #[tokio::test]
 async fn counters_without_scripts_are_cleared_too() {
     let server = Server::start(Flavor::System);
@@ -132,7 +132,7 @@ async fn counters_without_scripts_are_cleared_too() {
         .unwrap();
     assert_eq!((cleared.found, cleared.skipped), (0, 0), "{keys:?}");
 
-    // As they are left by a clock that was ahead by two days.
+    // A clock that was two days ahead would leave these keys.
     let (aligned, window) = keys[0].split_once(":{").unwrap();
     let (aligned, number) = aligned.rsplit_once('-').unwrap();
     let number: u64 = number.parse().unwrap();
@@ -148,7 +148,7 @@ async fn counters_without_scripts_are_cleared_too() {
     assert_eq!(snapshot(&[server], |_| true).len(), 0);
 }
 
-/// Whoever may not look for keys, or delete them, is told so, and nothing is deleted.
+/// Users who may not scan or delete keys get an error, and nothing is deleted.
 #[tokio::test]
 async fn users_who_may_not_clear_are_told_so() {
     let server = Server::start(Flavor::System);
@@ -174,7 +174,7 @@ async fn users_who_may_not_clear_are_told_so() {
             .unwrap();
         let what = Clear::new().ahead_by(Duration::ZERO);
         let cleared = store.clear(&what, &mut |_| ()).await;
-        // A state that may not be read could lie ahead.
+        // A state that the user may not read could be ahead.
         let fails = ["+scan", "+get"].contains(&missing);
         assert_eq!(cleared.is_err(), fails, "{cleared:?}");
         if let Ok(cleared) = cleared {

@@ -15,7 +15,7 @@ use tollgate_testkit::{Cluster, Flavor, Server};
 type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
 
 async fn limiter(cluster: &Cluster, limits: impl IntoIterator<Item = Limit>) -> Limiter {
-    // A machine that is busy with other tests must not fail these.
+    // The deadline suffices on a machine that is busy with other tests.
     limiter_with(cluster, limits, Duration::from_secs(5)).await
 }
 
@@ -69,7 +69,7 @@ async fn follow_a_slot(cluster: &Cluster, limiter: &Limiter) {
     let slot = Cluster::slot_of("old");
     assert!(limiter.check("old").await.unwrap().is_allowed());
 
-    // A key of the same slot that is nowhere is at the new place, where the script is not known.
+    // New keys of the slot are created on the target node, which does not know the script yet.
     let young = (0..).map(|n| format!("young-{n}"));
     let mut young = young.filter(|key| Cluster::slot_of(key) == slot);
     let (first, second) = (young.next().unwrap(), young.next().unwrap());
@@ -111,8 +111,8 @@ async fn follows_a_slot_on_valkey_9_1() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn admits_exactly_the_bound_while_slots_move() {
     const BOUND: u32 = 3_000;
-    // Nodes that a busy machine makes wait must not take each other for dead, nor calls end before
-    // a slot has moved: an error is to be one of the store.
+    // On a busy machine, nodes must not consider each other failed, and calls must not time out
+    // before a slot has moved: any error must come from the store.
     const PATIENCE: Duration = Duration::from_secs(30);
     let cluster = Cluster::options(Flavor::System)
         .replicas(0)
@@ -160,7 +160,7 @@ async fn admits_exactly_the_bound_while_slots_move() {
     assert_eq!(errors.load(Ordering::Relaxed), 0);
 }
 
-/// Moves a slot to a node that has none yet, which cluster connections do not know.
+/// Moves a slot to a node that has no slots yet, so that cluster connections do not know it.
 async fn follows_to_a_new_node(connection_of_its_own: bool) {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let arguments = [
@@ -182,7 +182,7 @@ async fn follows_to_a_new_node(connection_of_its_own: bool) {
     while !(serves(&new) && cluster.nodes().iter().all(serves)) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // What is kept of it for the last attempt is long enough on a machine that is busy.
+    // The part of the deadline that is kept for the last attempt suffices on a busy machine.
     let options = Options::default().with_deadline(Duration::from_secs(2));
     let store = if connection_of_its_own {
         RedisStore::builder()
@@ -217,7 +217,7 @@ async fn is_unavailable_at_a_new_node_on_a_connection_that_was_brought() {
     follows_to_a_new_node(false).await;
 }
 
-/// Several keys that are not all at the same place are decided by nobody until they are.
+/// While a call's keys are on different nodes, neither node decides it, and the call waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waits_for_keys_that_are_apart() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
@@ -238,7 +238,7 @@ async fn waits_for_keys_that_are_apart() {
     assert_eq!(waiting.await.unwrap().unwrap().remaining(), 3);
 }
 
-/// The node runs the call, and the connection is cut before its reply.
+/// The node executes the call, and the connection is cut before its reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_is_not_asked_for_again() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
@@ -250,7 +250,7 @@ async fn a_lost_reply_is_not_asked_for_again() {
     lost::is_not_asked_for_again(limiter, node).await;
 }
 
-/// redis-rs ends the calls that wait for a reply with what it is told when it reads the slots.
+/// If reading the slots fails, redis-rs fails the calls that wait for a reply with that error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_out_is_not_refused_by_what_is_said_of_the_slots() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
@@ -273,7 +273,7 @@ async fn a_call_that_is_out_is_not_refused_by_what_is_said_of_the_slots() {
     let limiter = Arc::new(RateLimiter::new(store, [five_an_hour()]).unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
-    // A key that goes where the other one is, which the store does not know yet.
+    // The slot of another key moves to the same node, which the store does not know yet.
     let node = cluster.master_of(Cluster::slot_of("key"));
     let mut others = (0..).map(|n| format!("other-{n}"));
     let is_elsewhere =
@@ -294,7 +294,7 @@ async fn a_call_that_is_out_is_not_refused_by_what_is_said_of_the_slots() {
     let said = std::error::Error::source(&error).unwrap().to_string();
     assert!(said.contains("NoPerm"), "{said}");
 
-    // And it was executed.
+    // The server has executed the call nevertheless.
     tell(&["ACL", "SETUSER", "limiter", "+cluster|slots"]);
     let started = std::time::Instant::now();
     loop {
@@ -313,10 +313,10 @@ async fn follows_a_failover_without_an_error_that_stays() {
     assert!(limiter.check("key").await.unwrap().is_allowed());
     let replica = cluster.replica_of(master);
     tokio::task::block_in_place(|| cluster.failover(replica));
-    // The script is not known there.
+    // The new master does not know the script.
     assert_eq!(limiter.check("key").await.unwrap().remaining(), 3);
 
-    // And one that nobody has asked for: the new master is killed.
+    // A second failover, this time unplanned: the new master is killed.
     let new = cluster.master_of(Cluster::slot_of("key"));
     new.kill();
     let started = std::time::Instant::now();

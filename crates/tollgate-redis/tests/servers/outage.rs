@@ -11,7 +11,7 @@ use tollgate_redis::{Options, RedisStore};
 use tollgate_scenarios::lost;
 use tollgate_testkit::{Flavor, SentinelGroup, Server};
 
-/// How long a call may take that fails at once, on a machine that is busy with other tests.
+/// The longest that a call may take to fail at once, on a machine that is busy with other tests.
 const AT_ONCE: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(3);
 
@@ -24,7 +24,7 @@ fn limiter<S: Store>(store: S) -> RateLimiter<S> {
     RateLimiter::new(store, [limit.unwrap()]).unwrap()
 }
 
-/// Calls until it is answered, and returns how many calls failed, each of them at once.
+/// Calls until a call succeeds, and returns how many calls failed, each of them at once.
 async fn until_answered(limiter: &RateLimiter<impl Store>) -> usize {
     let started = Instant::now();
     let mut failed = 0;
@@ -57,7 +57,7 @@ async fn a_manager_fails_at_once_and_connects_again() {
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
     server.kill();
-    // Until the connection is known to be lost, a call may have been sent.
+    // Until the client notices the lost connection, a call may have been sent.
     let killed = Instant::now();
     while limiter.check("key").await.unwrap_err().kind() == ErrorKind::Unknown {
         assert!(
@@ -97,12 +97,12 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline() {
     let error = limiter.peek("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     server.resume();
-    // What was given up is executed nevertheless, once.
+    // The server still executes the call that timed out, once.
     until_answered(&limiter).await;
     assert_eq!(limiter.peek("key").await.unwrap().remaining(), 997);
 }
 
-/// The server runs the call, and the connection is cut before its reply.
+/// The server executes the call, and the connection is cut before its reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_is_not_asked_for_again() {
     let server = Server::start(Flavor::System);
@@ -186,15 +186,15 @@ fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Connects in a runtime, and calls a primary that hangs and is not trusted any more; then ends the
-/// runtime with the call, or drops the call outside of it.
+/// Connects in a runtime, and calls a primary that hangs and is no longer trusted. Then drops the
+/// runtime with the call, or the call outside of the runtime.
 fn leave_a_call(group: &SentinelGroup, runtime: Runtime, is_dropped_outside: bool) {
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
     let primary = group.primary();
     let (over, is_over) = mpsc::channel();
     let (connected, is_connected) = mpsc::channel();
     let (paused, is_paused) = mpsc::channel::<()>();
-    // What hangs is left behind.
+    // If the thread hangs, it is left behind.
     thread::spawn(move || {
         let options = Options::default().with_deadline(Duration::from_secs(60));
         let store = runtime.block_on(
@@ -239,7 +239,7 @@ fn leave_a_call(group: &SentinelGroup, runtime: Runtime, is_dropped_outside: boo
 
 #[test]
 fn a_call_to_sentinels_ends_with_its_runtime_or_outside_of_it() {
-    // No failover meanwhile.
+    // There must be no failover during the test.
     let group = SentinelGroup::options(Flavor::System).down_after(Duration::from_secs(60));
     let group = group.start();
     for is_dropped_outside in [false, true] {

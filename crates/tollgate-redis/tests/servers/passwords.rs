@@ -1,4 +1,4 @@
-//! Servers, clusters and Sentinels that ask for passwords are given them, and refusals say so.
+//! Servers, clusters and Sentinels that require passwords: stores log in, or report the refusal.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ async fn a_password_that_is_changed_counts_nothing() {
     let mut control = server.connection();
     let change = ["CONFIG", "SET", "requirepass", "other"];
     assert_eq!(control.command(&change).unwrap().text(), Some("OK"));
-    // Who is in stays in.
+    // A connection that has logged in stays logged in.
     assert_eq!(limiter.check("alice").await.unwrap().remaining(), 7);
     let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
     control.command(&kill).unwrap();
@@ -64,7 +64,7 @@ async fn a_password_that_is_changed_counts_nothing() {
                 assert!(error.to_string().contains(REFUSED), "{error}");
                 break;
             }
-            // Of the connection that was lost.
+            // The error of the lost connection.
             error => assert!(begun.elapsed() < Duration::from_secs(3), "{error}"),
         }
     }
@@ -73,7 +73,7 @@ async fn a_password_that_is_changed_counts_nothing() {
     assert_eq!(until_let_in(&limiter).await, 6);
 }
 
-/// What was said when the connection was lost is not said of a call that comes later.
+/// An error from an earlier attempt to reconnect is not reported to a later call.
 #[tokio::test]
 async fn a_refusal_is_no_answer_to_a_later_call() {
     let server = Server::options(Flavor::System).password("secret").start();
@@ -100,7 +100,7 @@ async fn a_refusal_is_no_answer_to_a_later_call() {
     }
 }
 
-/// Calls until a call is decided, and returns what is left.
+/// Calls until a call succeeds, and returns what remains.
 async fn until_let_in<S: Store>(limiter: &RateLimiter<S>) -> u64 {
     let begun = Instant::now();
     loop {
@@ -143,7 +143,7 @@ async fn what_a_command_is_refused_for_is_no_reason_to_connect_again() {
         .connect(server.url())
         .await;
     let store = store.unwrap();
-    // Redis-rs tells what a transaction is refused for otherwise.
+    // redis-rs reports a refused transaction differently from a refused script.
     let plain = PlainStore::new(store.connection().clone(), options(), &[]);
     let (limiter, plain) = (limiter(store), limiter(plain.unwrap()));
     let _ = limiter.check("alice").await.unwrap();
@@ -194,7 +194,7 @@ async fn a_cluster_is_given_its_password() {
     is_misconfigured(connect(":wrong@").await, REFUSED);
     is_misconfigured(connect("limiter:wrong@").await, REFUSED);
 
-    // To a node that has its first slot, another connection is made.
+    // The store opens another connection to a node that a slot is moving to.
     let limiter = limiter(connect("limiter:secret@").await.unwrap());
     let _ = limiter.check("old").await.unwrap();
     let slot = Cluster::slot_of("old");
@@ -211,7 +211,7 @@ async fn a_cluster_is_given_its_password() {
     assert_eq!(limiter.check("old").await.unwrap().remaining(), 6);
 }
 
-/// Returns a client for `group` with these passwords of its Sentinels and its servers.
+/// Returns a client for `group` with these passwords for its Sentinels and its servers.
 fn client(
     group: &SentinelGroup,
     word: Option<&str>,

@@ -1,4 +1,4 @@
-//! Decisions without scripts: what is served, what is sent, and what is left on the server.
+//! Decisions without scripts: which servers work, what is sent, and which keys remain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ async fn what_was_given_back_altogether_keeps_its_key_until_the_window_ends() {
         let refunded = refunded.unwrap();
         assert_eq!(refunded.remaining(), 2);
         assert!(refunded.reset_after().is_zero());
-        // A counter of zero, which says nothing.
+        // A counter of zero remains, which has no effect.
         assert_eq!(keys(&server), [key.as_str()]);
         assert_eq!(server.command(&["PEXPIRETIME", &key]), ends);
     }
@@ -162,7 +162,7 @@ async fn one_decision_is_one_transaction() {
         let server = Server::start(flavor);
         let (store, limit) = (store(&server).await, limit("fixed-window:1000/1d"));
         let consume = Request::consume(Check::new(&limit, "k", 1));
-        // The first finds out what time it is for the server.
+        // The first call reads the server's clock.
         let _ = store.decide(consume.clone()).await.unwrap();
         let before = calls(&server, "exec");
         for call in 1..=50 {
@@ -260,7 +260,7 @@ async fn what_a_server_refuses_is_told_as_with_scripts() {
             command(set);
             let error = store.decide(consume.clone()).await.unwrap_err();
             assert_eq!(error.kind(), kind, "{set}: {error}");
-            // What writes nothing is answered all the same, unless there is no memory to queue it in.
+            // Peeks write nothing and still work, unless the server has no memory to queue them.
             if kind != ErrorKind::Full {
                 let _ = store.decide(Request::peek(check)).await.unwrap();
             }
@@ -302,8 +302,7 @@ async fn a_key_of_another_type_is_an_error_that_says_what_to_do() {
     assert!(error.to_string().contains("another prefix"), "{error}");
 }
 
-/// However calls fall on the ends of windows, no window is given more than its amount, and each is
-/// given all of it.
+/// Wherever calls fall at the ends of windows, each window admits its whole amount and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_window_admits_more_than_its_amount() {
     const AMOUNT: u64 = 7;
@@ -354,7 +353,8 @@ async fn a_counter_that_another_program_has_changed_is_an_error() {
     let consume = Request::consume(Check::new(&limit, "k", 1));
     let _ = store.decide(consume.clone()).await.unwrap();
     let key = keys(&server).remove(0);
-    // One unit and a part of one: two fit by the number of units, and not by the counter.
+    // The counter holds one unit and a fraction. Another unit fits by whole units, but not by the
+    // counter.
     server.command(&["BITFIELD", &key, "INCRBY", "u63", "0", "5"]);
     let error = store.decide(consume).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");

@@ -1,4 +1,4 @@
-//! No error and no `Debug` output shows the key that was asked about.
+//! No error and no `Debug` output shows the key of a call.
 
 use std::error::Error;
 
@@ -99,7 +99,7 @@ async fn redirections_and_crossed_slots_hide_the_key() {
     let other = Check::new(&limit, Key::from("erin").with_rest("/"), 1);
     let mut moved = 0;
     for node in cluster.nodes() {
-        // A connection to one node follows nothing.
+        // A connection to one node follows no redirections.
         let store = RedisStore::with_options(multiplexed(node.url()).await, options());
         if let Err(error) = store.decide(Request::consume(check)).await {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -113,7 +113,7 @@ async fn redirections_and_crossed_slots_hide_the_key() {
     assert_eq!(moved, 1);
 }
 
-/// A server that does not know the greeting repeats it, password and all.
+/// A server that does not know `HELLO` repeats it in its error, with the password.
 #[tokio::test]
 async fn an_unknown_greeting_hides_the_password() {
     let rename = ["--rename-command", "HELLO", "HOWDY"];

@@ -1,4 +1,4 @@
-//! Servers, clusters and Sentinels that take TLS only are decided on, and certificates matter.
+//! Servers, clusters and Sentinels that accept only TLS: stores connect and check certificates.
 
 use std::time::Instant;
 
@@ -25,14 +25,14 @@ fn certificates(authority: &Authority, identity: Option<&Identity>) -> TlsCertif
     }
 }
 
-/// Returns how to connect to `url` with these certificates.
+/// Returns the connection info for `url` with these certificates.
 fn with(url: String, authority: &Authority, identity: Option<&Identity>) -> ConnectionInfo {
     choose();
     let client = Client::build_with_tls(url, certificates(authority, identity));
     client.unwrap().get_connection_info().clone()
 }
 
-/// Checks that there is no connection, soon, for a reason that `hint` is a part of.
+/// Checks that connecting fails soon, with a reason that contains `hint`.
 async fn is_refused<S>(
     connect: impl Future<Output = Result<S, StoreError>>,
     kind: ErrorKind,
@@ -57,7 +57,7 @@ async fn a_server_is_trusted_by_its_authority() {
             .unwrap(),
     );
     assert_eq!(call(&one, "alice").await, 8);
-    // What is counted is counted on the server.
+    // Another store sees the same count, because it is on the server.
     let other = limiter(
         RedisStore::builder()
             .options(options())
@@ -171,7 +171,7 @@ async fn a_certificate_that_goes_bad_counts_nothing() {
     server.restart();
     let begun = Instant::now();
     let mut error = limiter.check("alice").await.unwrap_err();
-    // Until the connection is known to be lost, a call may have been sent.
+    // Until the client notices the lost connection, a call may have been sent.
     while error.kind() == ErrorKind::Unknown {
         assert!(begun.elapsed() < SET_UP, "{error}");
         error = limiter.check("alice").await.unwrap_err();
@@ -211,7 +211,7 @@ async fn secured_cluster(authority: &Authority) -> Cluster {
     options.tls(authority).password("secret").start()
 }
 
-/// Moves the slot of a key step by step, so that a call is redirected in every way there is.
+/// Moves a key's slot step by step, so that calls are redirected in every possible way.
 async fn follows_a_slot<S: Store>(cluster: &Cluster, limiter: &RateLimiter<S>) {
     for (key, remaining) in [("a", 8), ("b", 8), ("c", 8), ("d", 8), ("old", 8)] {
         assert_eq!(call(limiter, key).await, remaining, "{key}");
@@ -226,13 +226,13 @@ async fn follows_a_slot<S: Store>(cluster: &Cluster, limiter: &RateLimiter<S>) {
 
     let migration = cluster.begin_migration(slot, to);
     assert_eq!(call(limiter, "old").await, 7);
-    // Answered with `ASK`, by a node that does not know the script.
+    // Redirected with `ASK`, to a node that does not know the script.
     assert_eq!(call(limiter, &young).await, 8);
     assert_eq!(call(limiter, &young).await, 7);
     while migration.move_keys(1) > 0 {}
     assert_eq!(call(limiter, "old").await, 6);
     migration.finish();
-    // Answered with `MOVED`.
+    // Redirected with `MOVED`.
     assert_eq!(call(limiter, "old").await, 5);
     assert_eq!(call(limiter, &young).await, 6);
 }

@@ -77,6 +77,11 @@ pub(crate) struct Told {
 }
 
 impl Plan {
+    /// Returns whether windows begin with their first calls, and so have no numbers.
+    pub(crate) const fn is_anchored(&self) -> bool {
+        self.anchored
+    }
+
     /// Returns the number of the window that holds `now`, or `None` for anchored windows.
     pub(crate) const fn window(&self, now: u64) -> Option<u64> {
         if self.anchored {

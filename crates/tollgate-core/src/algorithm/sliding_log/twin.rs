@@ -22,7 +22,7 @@ impl Paired for SlidingLog {
             return None;
         };
         let amount = self.quota().amount();
-        let mut entries = VecDeque::with_capacity(3);
+        let mut entries = VecDeque::new();
         let mut push = |at, total| {
             if (1..=used).contains(&total) {
                 entries.push_back(Entry { at, total });
@@ -40,15 +40,13 @@ impl Paired for SlidingLog {
                 push(second, again);
             }
         }
-        if used > 0 {
-            push(last, used);
-        }
+        push(last, used);
         let gone = self.expired(asked.now.max(latest));
         let live = entries.iter().all(|e| gone.is_none_or(|gone| e.at > gone));
         let ordered = entries
             .iter()
             .zip(entries.iter().skip(1))
-            .all(|(a, b)| a.at <= b.at && a.total < b.total);
+            .all(|(a, b)| a.at <= b.at);
         let newest = entries.back().is_none_or(|entry| entry.at <= latest);
         if used > MOST || !live || !ordered || !newest {
             return None;

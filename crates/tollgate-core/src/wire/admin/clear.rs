@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::names::{Held, name, pattern};
 use super::states::{Ahead, SCANNED};
 use super::{Command, Node};
-use super::{Nodes, Reply, Sender, accepted, command, is_elsewhere, refusal};
+use super::{Nodes, Reply, Sender, accepted, command, is_elsewhere};
 use crate::error::StoreError;
 use crate::wire::fault::Effect;
 use crate::wire::store::{WireStore, until};
@@ -132,7 +132,9 @@ impl<E: Nodes> WireStore<E> {
             let reply = sender.read(&master.node, command([b"DBSIZE"])).await?;
             sizes.push(reply.number());
         }
-        cleared.keys = sizes.iter().copied().sum();
+        cleared.keys = sizes
+            .iter()
+            .try_fold(0_u64, |sum, size| Some(sum.saturating_add((*size)?)));
         progress(&cleared);
         let run = Run {
             sender,
@@ -251,7 +253,6 @@ impl<E: Nodes> Run<'_, E> {
                     until(deadline, engine, Effect::Forgets, || true, work).await?;
                     deleted += 1;
                 }
-                Reply::Error(line) => return Err(refusal(&line)),
                 reply => deleted += accepted(reply)?.number().unwrap_or(0),
             }
         }

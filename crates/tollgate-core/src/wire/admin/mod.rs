@@ -216,9 +216,6 @@ impl<E: Nodes> Sender<'_, E> {
         commands: &[Command],
         effect: Effect,
     ) -> Result<Vec<Reply>, StoreError> {
-        if commands.is_empty() {
-            return Ok(Vec::new());
-        }
         let work = async {
             // Any word may be a key.
             let words = || -> Vec<Vec<u8>> {

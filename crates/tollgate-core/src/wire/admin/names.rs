@@ -1,5 +1,7 @@
 //! Parses the names of keys: the limit, the algorithm, and how the state is stored.
 
+use smallvec::SmallVec;
+
 use super::Command;
 use super::command;
 use crate::algorithm::{TWINS, Words};
@@ -35,12 +37,10 @@ pub(super) struct Shape {
 
 impl Shape {
     fn parse(text: &str) -> Option<Self> {
-        let each = TWINS.iter().enumerate();
-        each.filter_map(|(code, twin)| {
+        TWINS.iter().enumerate().find_map(|(code, twin)| {
             let numbers = twin.numbers(text)?;
             Some(Self { code, numbers })
         })
-        .next()
     }
 
     /// Returns the commands that read as much of `key` as [`latest`](Self::latest) needs.
@@ -69,11 +69,10 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     let rest = key.strip_prefix(prefix.as_bytes())?.strip_prefix(b":")?;
     // Everything before the user's part is ASCII.
     let brace = rest.iter().position(|&byte| byte == b'{')?;
-    let mut parts = std::str::from_utf8(&rest[..brace]).ok()?.split(':');
-    let (limit, shape, version) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next() != Some("") || parts.next().is_some() {
+    let parts = std::str::from_utf8(&rest[..brace]).ok()?.split(':');
+    let &[limit, shape, version, ""] = parts.collect::<SmallVec<[_; 4]>>().as_slice() else {
         return None;
-    }
+    };
     let read = Shape::parse(shape)?;
     let held = match version.strip_prefix(VERSION) {
         Some("" | CALLER) => Held::ByScript(read),
@@ -166,6 +165,8 @@ mod tests {
                 Held::CounterFor(60),
             ),
             ("shop:a:gcra:v7-caller:{k}", "a", Held::Otherwise),
+            ("shop:a:gcra:v1-other-5:{k}", "a", Held::Otherwise),
+            ("shop:a:gcra:v10:{k}", "a", Held::Otherwise),
         ] {
             assert_eq!(read(key), Some((limit, held)), "{key}");
         }
@@ -181,6 +182,11 @@ mod tests {
             "shop:a:gcra:w1:{k}",
             "shop:a:gcra:v:{k}",
             "shop:a:gcra:v1:x:{k}",
+            "shop:a:gcra:v1:x{k}",
+            "shop:a:gcra:v1::{k}",
+            "shop:a:fixed-window-anchored-60:v1-plain::{k}",
+            // A window that begins after all time.
+            "shop:a:fixed-window-aligned-16:v1-plain-1152921504606846976:{k}",
             "shop:a:hits:v1:{k}",
             "shop:a:sliding-counter-x:v1:{k}",
             "shop:a:gcra:v1-plain-5:{k}",

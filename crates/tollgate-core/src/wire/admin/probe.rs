@@ -34,6 +34,8 @@ const OF_LOGS: [&str; 8] = [
 ];
 /// Commands needed only after a server lost its scripts, and for resets.
 const AT_TIMES: [&str; 2] = ["script|load", "unlink"];
+/// The number of keys to try in search of one in a slot of a master, which may have a single slot.
+const CANDIDATES: u32 = 1 << 20;
 /// A SHA-1 that no script has.
 const NO_SCRIPT: &[u8; 40] = &[b'0'; 40];
 
@@ -153,8 +155,8 @@ pub(super) async fn probe<E: Nodes>(
 ) -> Result<Vec<Finding>, StoreError> {
     let limits: Vec<Limit> = ALGORITHMS.iter().filter_map(|text| limit(text)).collect();
     let keyspace = Keyspace::new(store.options());
-    let (Some(limit), Some(key)) = (limits.first(), own_key(store, &keyspace, &limits, master))
-    else {
+    let own = |limit| Some((limit, own_key(store, &keyspace, limit, master)?));
+    let Some((limit, key)) = limits.first().and_then(own) else {
         return Ok(Vec::new());
     };
     let tried_on = Key::new(&key).with_rest("commands");
@@ -269,28 +271,23 @@ fn limit(text: &str) -> Option<Limit> {
 fn own_key<E: Nodes>(
     store: &WireStore<E>,
     keyspace: &Keyspace,
-    limits: &[Limit],
+    limit: &Limit,
     master: &Master,
 ) -> Option<String> {
     let now = store.engine().now();
     let since = now.duration_since(std::time::UNIX_EPOCH);
     let since = since.unwrap_or_default().as_micros();
-    // With many masters, one may have few slots.
-    let mut candidates = (0..1 << 20).map(|number| format!("{since}-{number}"));
+    let mut candidates = (0..CANDIDATES).map(|number| format!("{since}-{number}"));
     candidates.find(|candidate| {
-        let check = limits
-            .first()
-            .map(|limit| Check::new(limit, candidate.as_str(), 1));
-        let key = check.map(|check| keyspace.both(&check));
-        let slot = key.map(|[key, _]| slot_of(&key));
-        let is_own = |slot: u16| master.slots.iter().any(|range| range.contains(&slot));
-        master.slots.is_empty() || slot.is_some_and(is_own)
+        let [key, _] = keyspace.both(&Check::new(limit, candidate.as_str(), 1));
+        let slot = slot_of(&key);
+        master.slots.is_empty() || master.slots.iter().any(|range| range.contains(&slot))
     })
 }
 
 /// Returns the slot of `key`: CRC-16/XMODEM of its hash tag, modulo 16,384.
 fn slot_of(key: &[u8]) -> u16 {
-    let tag = key.splitn(2, |&byte| byte == b'{').nth(1);
+    let tag = key.split(|&byte| byte == b'{').nth(1);
     let tag = tag.and_then(|rest| rest.split(|&byte| byte == b'}').next());
     let crc = tag.unwrap_or(key).iter().fold(0_u16, |crc, &byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {

@@ -299,7 +299,7 @@ mod tests {
             ("redis_version:7.0.15", Severity::Ok),
             ("redis_version:6.2.0", Severity::Ok),
             ("redis_version:10.0.1", Severity::Ok),
-            ("redis_version:7.2.4\r\nvalkey_version:9.1.2", Severity::Ok),
+            ("redis_version:6.1.240", Severity::Serious),
             ("redis_version:6.0.16", Severity::Serious),
             ("redis_version:5.0.7", Severity::Serious),
             ("redis_version:new", Severity::Unknown),
@@ -307,6 +307,12 @@ mod tests {
         ] {
             assert_eq!(setup(info, &[]).version().severity, severity, "{info}");
         }
+        // Valkey also says which Redis it is like.
+        let valkey = setup("redis_version:6.0.4\r\nvalkey_version:9.1.2", &[]).version();
+        assert_eq!(
+            (valkey.severity, &*valkey.found),
+            (Severity::Ok, "Valkey 9.1.2")
+        );
     }
 
     #[test]
@@ -321,6 +327,23 @@ mod tests {
         assert_eq!(setup.eviction().severity, Severity::Serious);
         assert_eq!(setup.persistence().severity, Severity::Warning);
         assert_eq!(setup.replicas().severity, Severity::Unknown);
+        // That writes are logged is known, but not when.
+        let logged = self::setup("aof_enabled:1", &[]).persistence();
+        assert_eq!(logged.severity, Severity::Unknown);
+        assert!(logged.found.starts_with("an append-only file is kept"));
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_is_known_by_either_name() {
+        for (info, expected) in [
+            ("cluster_enabled:1", true),
+            ("redis_mode:cluster", true),
+            ("redis_mode:standalone\r\ncluster_enabled:1", true),
+            ("redis_mode:standalone\r\ncluster_enabled:0", false),
+            ("", false),
+        ] {
+            assert_eq!(setup(info, &[]).is_cluster_node(), expected, "{info}");
+        }
     }
 
     #[test]

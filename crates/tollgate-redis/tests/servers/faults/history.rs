@@ -1,4 +1,4 @@
-//! What many processes were told at once is one history, which the pure machines repeat.
+//! Decisions of many concurrent processes form one history, which the pure machines reproduce.
 
 use std::cmp::Reverse;
 use std::env;
@@ -16,14 +16,14 @@ use tollgate_core::{Check, Limit, Quota, RateLimiter, Request, Timestamp, Verdic
 use tollgate_redis::{Options, RedisStore};
 use tollgate_testkit::{Flavor, Server};
 
-/// Tells a process of this test that it is one: the server, when to stop, and where to write.
+/// Set in the child processes of this test: the server, when to stop, and where to write.
 const VARIABLE: &str = "TOLLGATE_HISTORY";
 const PROCESSES: usize = 8;
 /// How many callers of one limit there are in each process.
 const CALLERS: usize = 2;
 /// How long calls go on, by the server's clock.
 const SPAN: Duration = Duration::from_secs(4);
-/// How long a caller waits after it was denied: others are to have their turn on two cores.
+/// How long a caller waits after a denial, so that others get their turn on two cores.
 const PAUSE: Duration = Duration::from_millis(2);
 const KEY: &str = "key";
 
@@ -55,7 +55,7 @@ fn limits() -> [(Limit, u64); 6] {
     ]
 }
 
-/// A decision as it was told; ordered as decisions at one instant can have been made.
+/// A decision as its caller received it. Sorting decisions at one instant gives a possible order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Told {
     at: u64,
@@ -101,7 +101,7 @@ fn what_processes_are_told_is_one_history() {
                 .unwrap()
         })
         .collect();
-    // All of them, before one that failed takes the server from the others.
+    // Wait for all processes before failing, because a failure stops the server for the others.
     let ended = processes.into_iter().map(|mut process| process.wait());
     let succeeded: Vec<bool> = ended.map(|status| status.unwrap().success()).collect();
     assert_eq!(succeeded, [true; PROCESSES]);
@@ -133,7 +133,7 @@ fn what_processes_are_told_is_one_history() {
             instants.len()
         );
         assert!(most <= bound, "{most} in a window of {}", limit.name());
-        // One window less, and buckets count for a tenth longer.
+        // Allow for one window less, and for buckets, which count a call for up to a tenth longer.
         let span = history[history.len() - 1].at - history[0].at;
         let window = u64::try_from(WINDOW.as_micros()).unwrap();
         let least = AMOUNT * (span / (window + window / 10) - 1);
@@ -157,7 +157,7 @@ fn most_in_a_window(instants: &[u64]) -> u64 {
     u64::try_from(most).unwrap()
 }
 
-/// The machine, asked one after another, says the same of each call, be it allowed or denied.
+/// Checks that the machine, given the calls in order, makes the same decisions.
 fn repeats(limit: &Limit, history: &[Told]) {
     let mut state = State::default();
     for (index, &told) in history.iter().enumerate() {
@@ -174,7 +174,7 @@ fn repeats(limit: &Limit, history: &[Told]) {
     }
 }
 
-/// One of the processes.
+/// A child process of the test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "a process of another test's"]
 async fn process() {

@@ -1,4 +1,4 @@
-//! What an answer says beside yes and no, and calls that cost more than one.
+//! What a decision says besides yes and no, and calls with a cost above one.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tollgate_scenarios::published;
 async fn a_cost_is_taken_in_part() {
     let mut place = Place::new().await;
     let key = place.key("user");
-    // Three units of five are taken, then a call wants three more.
+    // Three of five units are taken, then a call wants three more.
     let mut answers = Vec::new();
     for now in START_MS..START_MS + 6 {
         let connection = &mut place.connection;
         let admits = published::sorted_set_in_transaction(connection, &key, now, 60, 5).await;
         answers.push(admits.unwrap());
     }
-    // It cannot be served, and has used up what smaller calls could have had.
+    // That call is denied, but has used up the units that smaller calls could have had.
     assert_eq!(answers[3..], [true, true, false]);
     let connection = &mut place.connection;
     let smaller = published::sorted_set_in_transaction(connection, &key, START_MS + 6, 60, 5).await;
@@ -41,8 +41,8 @@ async fn a_cost_is_taken_in_part() {
 async fn no_is_not_an_answer_to_how_long() {
     let mut place = Place::new().await;
     let key = place.key("user");
-    // Two calls of two; the first leaves the window after sixty seconds. All that is said is no,
-    // and a caller who asks every second to find out is never let in again.
+    // The limit is two calls a minute. The only answer is yes or no, and a caller who polls every
+    // second is never admitted again.
     let polls = (0..600).map(|second| START_MS + 1_000 * second);
     let mut by_original = 0;
     for now in polls {

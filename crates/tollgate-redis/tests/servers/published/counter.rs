@@ -13,13 +13,14 @@ use tollgate_scenarios::published;
 
 #[tokio::test]
 async fn a_window_that_the_first_call_opens_admits_nearly_twice_as_many() {
-    // Five a second; the calls that count are the four before the window ends and five after.
+    // Five a second: four calls just before the window ends, and five after, are all admitted.
     let place = nine_calls_pass(Form::SetByTheFirst).await;
 
     let window = Quota::new(5, Duration::from_secs(1)).unwrap();
     let calls = [0, 900, 900, 900, 900, 1_000, 1_000, 1_000, 1_000, 1_000];
     let calls = calls.map(|millis| START_MS + millis);
-    // Nine of them after the first: the bound of such windows, here as there. A log holds five.
+    // The store's anchored window also admits nine after the first: that is its bound. A log admits
+    // five.
     let anchored = place.limiter(FixedWindow::anchored(window));
     assert_eq!(admitted_at(&anchored, "key", calls).await, 1 + 9);
     assert_eq!(admitted_at(&place.strict(5, 1), "key", calls).await, 1 + 5);
@@ -29,7 +30,8 @@ async fn a_window_that_the_first_call_opens_admits_nearly_twice_as_many() {
 async fn a_window_in_a_transaction_admits_nearly_twice_as_many() {
     let place = nine_calls_pass(Form::InTransaction).await;
 
-    // Five a second, four of them as late as may be and five after: a log holds them to five.
+    // Five a second, with four calls late in the window and five after it. A log admits five per
+    // second.
     let late = [0, 900, 900, 900, 900].map(|millis| START_MS + millis);
     let limiter = place.strict(5, 1);
     assert_eq!(admitted_at(&limiter, "key", late).await, 5);
@@ -56,7 +58,7 @@ impl Form {
     }
 }
 
-/// Fails unless `form` admits nine calls within a second, and returns where it did.
+/// Checks that `form` admits nine calls within a second, and returns the place of its key.
 async fn nine_calls_pass(form: Form) -> Place {
     loop {
         let mut place = Place::new().await;
@@ -68,7 +70,7 @@ async fn nine_calls_pass(form: Form) -> Place {
     }
 }
 
-/// Returns how many of nine calls were admitted, unless the machine was too slow for them.
+/// Returns how many of nine calls were admitted, or `None` if they took over a second.
 async fn nine_calls_within_a_second(place: &mut Place, key: &str, form: Form) -> Option<u64> {
     assert!(form.admits(place, key).await);
     while place.ask::<i64>("PTTL", key).await > 300 {
@@ -115,7 +117,7 @@ async fn a_limit_of_zero_admits_the_first() {
 #[tokio::test]
 async fn a_counter_without_an_expiry_denies_for_ever() {
     let mut place = Place::new().await;
-    // As a restored backup or a stray `PERSIST` leaves it.
+    // A restored backup or a stray `PERSIST` can leave a counter like this.
     let keys = ["first", "at_once", "then_read"].map(|name| place.key(name));
     for key in &keys {
         let () = place.ask("SET", (key, 5)).await;
@@ -132,7 +134,7 @@ async fn a_counter_without_an_expiry_denies_for_ever() {
         assert_eq!(place.ask::<i64>("TTL", key).await, -1);
     }
 
-    // The window's end is in the state; that the key expires only clears it away.
+    // The state contains the window's end; the TTL only frees memory.
     let limiter = place.limiter(FixedWindow::anchored(Quota::per_second(5)));
     let start = limiter.check("key").cost(5).at(at_ms(START_MS)).await;
     assert!(start.unwrap().is_allowed());
@@ -176,7 +178,7 @@ async fn a_counter_of_denied_calls_outgrows_its_limit() {
         by_original += u64::from(admits.unwrap());
     }
     assert_eq!(by_original, 5);
-    // Nothing is left of 5, nor of 50 when the limit is raised.
+    // The counter is past 5, and still past 50 when the limit is raised.
     assert_eq!(place.ask::<u64>("GET", &key).await, 100);
     let admits = published::counter_in_transaction(&mut place.connection, &key, 60, 50).await;
     assert!(!admits.unwrap());
@@ -185,7 +187,7 @@ async fn a_counter_of_denied_calls_outgrows_its_limit() {
     assert_eq!(admitted_at(&limiter, "key", [START_MS; 100]).await, 5);
     let raised = place.limiter(FixedWindow::anchored(Quota::per_minute(50)));
     assert_eq!(admitted_at(&raised, "key", [START_MS; 100]).await, 45);
-    // Without scripts no denied call counts either, and another amount has a counter of its own.
+    // Without scripts, denied calls do not count either, but another amount has its own counter.
     let plain = place.plain(FixedWindow::anchored(Quota::per_minute(5)));
     assert_eq!(admitted(&plain, "key", 100).await, 5);
     let raised = place.plain(FixedWindow::anchored(Quota::per_minute(50)));
@@ -221,7 +223,7 @@ async fn options_of_newer_servers_are_errors_on_older_ones() {
 
     let limiter = place.limiter(FixedWindow::anchored(Quota::per_minute(5)));
     assert_eq!(admitted(&limiter, "key", 10).await, 5);
-    // Without scripts nothing else keeps a window's end where it is.
+    // Without scripts, only a command of Redis 7.0 keeps the window's end unchanged.
     let plain = place.plain(FixedWindow::anchored(Quota::per_minute(5)));
     let error = plain.check("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -1,4 +1,4 @@
-//! Keys: texts put together, and several of them in a cluster.
+//! Keys: ambiguous when joined from texts, and several for one call in a cluster.
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{Key, Limit, Quota, RateLimiter};
@@ -42,7 +42,7 @@ async fn several_keys_are_no_request_in_a_cluster() {
     let error = per_second.unwrap_err();
     assert_eq!(error.code(), Some("CROSSSLOT"), "{error}");
 
-    // Any two of these windows may be in two slots; of enough keys, some are.
+    // A user's two windows may be in different slots; among enough users, some are.
     let mut apart = 0;
     for user in 0..20 {
         let key = format!("{name}:{user}");

@@ -1,4 +1,4 @@
-//! What rate limiters in wide use get wrong, shown on a real server, and what the store does there.
+//! What widely used rate limiters (the originals) get wrong, and what the store does instead.
 
 mod answers;
 mod counter;

@@ -1,4 +1,4 @@
-//! Calls to somebody else's service, which limits them: what of one's own limits it refuses.
+//! Calls to a service with its own limit: how many it refuses, depending on the caller's limiter.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use tollgate_core::algorithm::{Algorithm, FixedWindow, Gcra, SlidingLog};
 
 use super::support::{Limiter, Place, START_MS, admitted_at, at_ms, log};
 
-/// How much longer some calls travel than others.
+/// How much longer slow calls travel than fast ones.
 const JITTER_MS: u64 = 50;
 
-/// Calls a service a hundred times, as early as `own` allows but for a pause after the first call,
-/// and returns how many of the calls it refuses: it lets five arrive in any second.
+/// Calls a service a hundred times, and returns how many of the calls it refuses. The service lets
+/// five calls arrive in any second. Each call is made as early as `own` allows, with a pause after
+/// the first call.
 async fn refused(own: impl Into<Algorithm>, jitter_ms: u64) -> u64 {
     let place = Place::new().await;
     let own = place.limiter(own);
@@ -24,7 +25,7 @@ async fn refused(own: impl Into<Algorithm>, jitter_ms: u64) -> u64 {
         while let Some(wait) = wait(&own, now_ms).await {
             now_ms += wait;
         }
-        // Five calls travel slowly, the next five do not.
+        // Five calls travel slowly, the next five fast.
         arrivals.push(now_ms + if call % 10 < 5 { jitter_ms } else { 0 });
     }
     arrivals.sort_unstable();
@@ -41,7 +42,7 @@ async fn wait(own: &Limiter, now_ms: u64) -> Option<u64> {
 
 #[tokio::test]
 async fn a_window_of_ones_own_is_not_the_services() {
-    // As a counter with an expiry does: the first call opens the window.
+    // Like a counter with an expiry: the first call opens the window.
     let anchored = FixedWindow::anchored(Quota::per_second(5));
     assert_eq!(refused(anchored, 0).await, 4);
 

@@ -1,4 +1,4 @@
-//! The sorted set of seconds with a hash of how many calls came in each, and the stamps.
+//! A sorted set of seconds with a hash of the calls in each, and a sorted set of time stamps.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn seconds_that_are_over_stay() {
         assert_eq!(place.ask::<i64>("TTL", key).await, -1);
     }
 
-    // A call for each of a hundred windows, and one for the last.
+    // One call now, and one a hundred windows later.
     let limiter = place.limiter(buckets(5, 60));
     let mut sizes = Vec::new();
     for window in [0, 100] {
@@ -51,8 +51,8 @@ async fn seconds_that_are_over_stay() {
 async fn a_window_of_seconds_closed_at_both_ends_has_one_more() {
     let mut place = Place::new().await;
     let [seconds, counts] = &keys(&place);
-    // All five of a second that was over sixty seconds ago, or is just now; a second that begins
-    // meanwhile would put it out of sight.
+    // All five calls fall into the second that began 60 seconds ago. If a new second begins
+    // meanwhile, they leave the window, and the test tries again.
     let by_original = loop {
         let now = place.now_s().await;
         let oldest = now - 60;
@@ -67,7 +67,8 @@ async fn a_window_of_seconds_closed_at_both_ends_has_one_more() {
     };
     assert!(!by_original);
 
-    // Buckets keep the last of them as long, so as never to admit more; a log does not.
+    // Buckets count a call for up to a tenth longer, so that they never admit too many. A log does
+    // not.
     let strict = place.strict(5, 60);
     assert_eq!(admitted_at(&strict, "log", [START_MS; 5]).await, 5);
     assert_eq!(admitted_at(&strict, "log", [START_MS + 60_000]).await, 1);
@@ -90,7 +91,7 @@ async fn eight_thousand_seconds_of_calls_are_an_error() {
     }
     let connection = &mut place.connection;
     let _: Vec<u64> = pipeline.query_async(connection).await.unwrap();
-    // A limit that is far away, so that only the number of seconds matters.
+    // The limit is far from reached, so that only the number of seconds matters.
     let admits = published::counts_by_second(connection, seconds, counts, 20_000, 20_000).await;
     assert!(admits.unwrap());
     let () = place.ask("ZADD", (seconds, oldest, oldest)).await;
@@ -117,7 +118,7 @@ async fn counts_lost_without_their_seconds_are_an_error_from_then_on() {
     let [seconds, counts] = &keys(&place);
     let admits = published::counts_by_second(&mut place.connection, seconds, counts, 60, 5).await;
     assert!(admits.unwrap());
-    // As an eviction leaves them.
+    // An eviction can remove one of the two keys.
     let () = place.ask("DEL", counts).await;
     for _ in 0..3 {
         let connection = &mut place.connection;
@@ -126,7 +127,7 @@ async fn counts_lost_without_their_seconds_are_an_error_from_then_on() {
         assert!(error.contains("arithmetic on local 'count'"), "{error}");
     }
 
-    // One key is all there or not at all.
+    // The store's state is one key, which cannot be evicted in part.
     let limiter = place.limiter(buckets(5, 60));
     assert_eq!(admitted(&limiter, "key", 10).await, 5);
     let own = place.own_key().await;

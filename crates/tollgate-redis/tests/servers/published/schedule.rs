@@ -1,11 +1,11 @@
-//! Times in the future, one a minute, five an hour and ten a day: what a set of seconds accepts.
+//! A schedule of one per minute, five per hour and ten per day, kept in a set of seconds per day.
 //!
-//! This library has no schedule yet that could be shown beside it.
+//! This library has no schedule yet to compare it with.
 
 use super::support::{Place, START_MS};
 use tollgate_scenarios::published::{self, MOST_PER_DAY, MOST_PER_HOUR};
 
-/// Long before any time that is scheduled, so that no day is over.
+/// At least a day before any scheduled time, so that no scheduled day is over.
 const NOW_MS: u64 = START_MS - 86_400_000;
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
@@ -25,13 +25,13 @@ async fn accepted(times_ms: impl IntoIterator<Item = u64>) -> usize {
 
 #[tokio::test]
 async fn a_day_does_not_know_the_one_before() {
-    // Two in a second.
+    // Two within a second.
     let midnight = START_MS + DAY_MS;
     assert_eq!(accepted([midnight - 1_000, midnight]).await, 2);
-    // Twelve in twelve minutes.
+    // Twelve within twelve minutes.
     let minutes = (0..12).map(|minute| midnight + MINUTE_MS * minute - 6 * MINUTE_MS);
     assert_eq!(accepted(minutes).await, 2 * (MOST_PER_HOUR + 1));
-    // Twenty in four hours.
+    // Twenty within four hours.
     let fifths = (0..20).map(|fifth| midnight + 12 * MINUTE_MS * fifth - 2 * HOUR_MS);
     assert_eq!(accepted(fifths).await, 2 * MOST_PER_DAY);
 }
@@ -44,7 +44,7 @@ async fn a_limit_compared_with_the_others_accepts_one_more() {
 
 #[tokio::test]
 async fn both_sides_of_a_time_are_counted_as_one_window() {
-    // With the seventh, no hour holds more than five.
+    // Even with the seventh, no hour holds more than five.
     let minutes = [10, 25, 40, 80, 95, 110, 60];
     for minute in minutes {
         let within = |other: &&u64| (minute..minute + 60).contains(*other);
@@ -69,7 +69,7 @@ async fn a_read_before_the_write_accepts_every_racer() {
         let written = published::schedule_writes(connection, accepted, NOW_MS).await;
         written.unwrap();
     }
-    // Of twenty sends in one second, it remembers one.
+    // All twenty are in one second, and the set stores that second once.
     let day = published::day_key(&ip, START_MS);
     assert_eq!(place.ask::<u64>("SCARD", day).await, 1);
 }
@@ -79,7 +79,7 @@ async fn a_time_that_is_accepted_and_never_written_is_lost() {
     let mut place = Place::new().await;
     let ip = place.key("ip");
     let connection = &mut place.connection;
-    // The process ends after it has answered and before it writes.
+    // The process ends after it has accepted the time and before it writes.
     let first = published::schedule_reads(connection, &ip, START_MS, NOW_MS).await;
     assert!(first.unwrap().is_some());
     let second = published::schedule(connection, &ip, START_MS, NOW_MS).await;
@@ -90,7 +90,7 @@ async fn a_time_that_is_accepted_and_never_written_is_lost() {
 async fn the_last_second_of_a_day_is_not_remembered() {
     let mut place = Place::new().await;
     let ip = place.key("ip");
-    // Half a second before midnight, an expiry in whole seconds is zero.
+    // Half a second before midnight, a TTL in whole seconds is zero.
     let now = START_MS + DAY_MS - 500;
     for _ in 0..10 {
         let accepts = published::schedule(&mut place.connection, &ip, now, now).await;

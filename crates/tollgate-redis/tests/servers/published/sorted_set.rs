@@ -1,4 +1,4 @@
-//! The sorted set: in a transaction, in a pipeline, in a script, and of whole seconds.
+//! A sorted set of calls: in a transaction, in a pipeline, in a script, and with whole seconds.
 
 use super::support::{Place, START_MS, START_S, admitted, admitted_at, admitted_at_once};
 use tollgate_scenarios::published;
@@ -70,7 +70,7 @@ async fn callers_between_each_others_commands_both_lose() {
         let admits = published::sorted_set_in_transaction(connection, &key, now, 60, 5).await;
         assert!(admits.unwrap());
     }
-    // There is room for one of two.
+    // Only one of the two callers fits.
     let callers = [START_MS + 10, START_MS + 11];
     for now in callers {
         let written = published::sorted_set_in_pipeline_writes(connection, &key, now).await;
@@ -102,7 +102,7 @@ async fn a_fast_clock_forgets_what_others_did() {
     }
     assert_eq!(by_original, 10);
 
-    // It asks no caller for the time.
+    // The store uses the server's clock, not the callers' clocks.
     let limiter = place.strict(5, 60);
     assert_eq!(admitted(&limiter, "key", 16).await, 5);
 }
@@ -118,7 +118,7 @@ async fn a_count_before_the_trim_denies_a_call_that_fits() {
         let admits = published::sorted_set_in_script(connection, &key, now, 60, 5).await;
         answers.push(admits.unwrap());
     }
-    // Of the first five, one is left in the last one's window.
+    // Of the first five calls, only the fifth is within a window of the last.
     assert_eq!(answers, [true, true, true, true, true, false]);
 
     let limiter = place.strict(5, 60);
@@ -154,7 +154,7 @@ async fn a_count_before_the_write_admits_every_racer() {
     let key = place.key("user");
     let connection = &mut place.connection;
     let mut by_original = 0;
-    // Twenty callers have counted before the first of them writes.
+    // All twenty callers count before the first of them writes.
     for _ in 0..20 {
         let admits =
             published::sorted_set_of_seconds_counts(connection, &key, START_S, 60, 1).await;
@@ -206,7 +206,7 @@ async fn a_month_in_ints_is_no_limit() {
     const MONTH_S: i32 = 30 * 24 * 60 * 60;
     let mut place = Place::new().await;
     let key = place.key("user");
-    // So many milliseconds are a negative number, and what is removed reaches into the future.
+    // In 32 bits, a month of milliseconds is negative, so the trim reaches into the future.
     let start = i64::try_from(START_MS).unwrap();
     let mut by_original = 0;
     for call in 0..100 {

@@ -1,4 +1,4 @@
-//! A server, keys of a test's own, and calls of many kinds.
+//! Helpers for the tests: a server, unique keys, and many kinds of calls.
 
 use std::process;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedServer};
 
-/// An instant that callers give, at the start of a day.
+/// The start of a day, as a time that callers pass.
 pub(crate) const START_MS: u64 = 1_700_006_400_000;
 pub(crate) const START_S: u64 = START_MS / 1_000;
 
-/// A limiter on the server that the original runs on.
+/// A limiter of this library, on the same server as the original.
 pub(crate) type Limiter = RateLimiter<RedisStore<MultiplexedConnection>>;
 
-/// A place on a server that no other test uses.
+/// A connection to a server, with a unique name for this test's keys.
 pub(crate) struct Place {
     pub(crate) connection: MultiplexedConnection,
     name: String,
@@ -45,7 +45,7 @@ impl Place {
         }
     }
 
-    /// Returns a key for an original.
+    /// Returns a key for the original limiter.
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}:original:{name}", self.name)
     }
@@ -69,12 +69,12 @@ impl Place {
         RateLimiter::new(store.unwrap(), limits).unwrap()
     }
 
-    /// Returns a limiter that lets `most` calls pass in any `seconds`.
+    /// Returns a limiter that admits `most` calls in any `seconds`.
     pub(crate) fn strict(&self, most: u64, seconds: u64) -> Limiter {
         self.limiter(log(most, seconds))
     }
 
-    /// Returns the one key that the limiters here have written.
+    /// Returns the one key that this library's limiters have written.
     pub(crate) async fn own_key(&mut self) -> String {
         let pattern = format!("{}:own:*", self.name);
         let keys: Vec<String> = self.ask("KEYS", pattern).await;
@@ -82,7 +82,7 @@ impl Place {
         key
     }
 
-    /// Returns what the server answers.
+    /// Sends a command, and returns the server's reply.
     pub(crate) async fn ask<T: FromRedisValue>(
         &mut self,
         name: &str,
@@ -93,14 +93,14 @@ impl Place {
         command.query_async(&mut self.connection).await.unwrap()
     }
 
-    /// Returns the server's second.
+    /// Returns the server's time in whole seconds.
     pub(crate) async fn now_s(&mut self) -> u64 {
         let time = redis::cmd("TIME").query_async(&mut self.connection).await;
         let (second, _): (u64, u64) = time.unwrap();
         second
     }
 
-    /// Waits until the server has let go of `key`.
+    /// Waits until `key` has expired.
     pub(crate) async fn wait_until_expired(&mut self, key: &str) {
         while self.ask::<u64>("EXISTS", key).await > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -108,7 +108,7 @@ impl Place {
     }
 
     fn options(&self) -> Options {
-        // A machine that is busy with other tests must not fail these.
+        // The deadline suffices on a machine that is busy with other tests.
         Options::default()
             .with_deadline(Duration::from_secs(10))
             .with_prefix(&format!("{}:own", self.name))
@@ -116,7 +116,7 @@ impl Place {
     }
 }
 
-/// Returns a name that no other test, nor this one in another run, has.
+/// Returns a name that is unique among all tests and runs.
 pub(crate) fn fresh_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -124,7 +124,7 @@ pub(crate) fn fresh_name() -> String {
     format!("recipe-{}-{}-{count}", process::id(), time.as_micros())
 }
 
-/// Returns the algorithm that lets `most` units pass in any `seconds`.
+/// Returns a log that admits `most` units in any `seconds`.
 pub(crate) fn log(most: u64, seconds: u64) -> SlidingLog {
     SlidingLog::new(Quota::new(most, Duration::from_secs(seconds)).unwrap()).unwrap()
 }
@@ -133,7 +133,7 @@ pub(crate) fn at_ms(millis: u64) -> Timestamp {
     Timestamp::from_micros(millis * 1_000).unwrap()
 }
 
-/// Calls so often, one after another at the server's time, and returns how many were admitted.
+/// Makes `calls` calls in turn at the server's time, and returns how many were admitted.
 pub(crate) async fn admitted(limiter: &RateLimiter<impl Store>, key: &str, calls: u64) -> u64 {
     let mut admitted = 0;
     for _ in 0..calls {
@@ -156,7 +156,7 @@ pub(crate) async fn admitted_at(
     admitted
 }
 
-/// Has so many callers call at once, and returns how many were admitted.
+/// Makes `callers` calls at once, and returns how many were admitted.
 pub(crate) async fn admitted_at_once(limiter: Limiter, callers: u64) -> u64 {
     let limiter = Arc::new(limiter);
     let mut calls = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Counters of windows that follow the clock, several at once or one for each second.
+//! Counters of windows that are aligned to the clock: several at once, or one for each second.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tollgate_scenarios::published::{self, MOST_PER_SECOND};
 async fn windows_that_follow_the_clock_admit_twice_as_many() {
     let mut place = Place::new().await;
     let key = place.key("ip");
-    // Fifty calls in the last second of a minute, and fifty in the first of the next.
+    // Fifty calls in the last second of a minute, and fifty in the first second of the next.
     let calls = (0..100).map(|call| START_MS + 59_000 + 20 * call);
     let mut by_original = 0;
     for now in calls.clone() {
@@ -25,7 +25,7 @@ async fn windows_that_follow_the_clock_admit_twice_as_many() {
     }
     assert_eq!(by_original, 40);
 
-    // That is the bound of such windows, here as there; a log holds the limit.
+    // The store's aligned window admits as many: that is its bound. A log keeps to the limit.
     let aligned = place.limiter(FixedWindow::aligned(Quota::per_minute(20)));
     assert_eq!(admitted_at(&aligned, "key", calls.clone()).await, 40);
     assert_eq!(admitted_at(&place.strict(20, 60), "key", calls).await, 20);
@@ -76,7 +76,7 @@ async fn clocks_that_differ_have_a_window_each() {
     let mut place = Place::new().await;
     let key = place.key("ip");
     let mut by_original = 0;
-    // Two callers at one instant, the clock of one a minute fast.
+    // Two callers at one instant; the clock of one is a minute fast.
     for now in [START_S, START_S + 60] {
         for _ in 0..30 {
             let connection = &mut place.connection;
@@ -95,7 +95,8 @@ async fn a_limit_compared_with_the_count_before_admits_one_more() {
     let mut place = Place::new().await;
     let ip = place.key("ip");
     let counter = published::second_key(&ip, START_S);
-    // The first call, but for its expiry: a slow machine must not end the second before the test.
+    // The first call, but without a TTL: on a slow machine, the counter could expire during the
+    // test.
     let () = place.ask("SET", (&counter, 1)).await;
     let mut by_original = 1;
     for _ in 1..20 {
@@ -163,9 +164,10 @@ async fn clocks_that_differ_have_a_second_each() {
     let mut place = Place::new().await;
     let ip = place.key("ip");
     let mut by_original = 0;
-    // Two callers at one instant, the clock of one a second fast.
+    // Two callers at one instant; the clock of one is a second fast.
     for now in [START_S, START_S + 1] {
-        // The first call, but for its expiry: a slow machine must not end the second before the test.
+        // The first call, but without a TTL: on a slow machine, the counter could expire during the
+        // test.
         let () = place.ask("SET", (published::second_key(&ip, now), 1)).await;
         by_original += 1;
         for _ in 1..20 {
@@ -187,7 +189,7 @@ async fn a_count_that_fails_unseen_limits_nothing() {
     let config = settings::connection();
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     let mut connection = connection.await.unwrap();
-    // Its replica is gone, and until that is back it takes no writes.
+    // The server rejects writes, as one that has lost its replica does.
     server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     let mut by_original = 0;
     for _ in 0..100 {
