@@ -1,4 +1,4 @@
-//! Checks for markers of unfinished work, and for paths of one machine.
+//! Checks for markers of unfinished work, paths of one machine, and phrases that read like riddles.
 
 use crate::project::Files;
 
@@ -11,7 +11,18 @@ const UNFINISHED: [&str; 3] = [
 /// Folders that exist only on one machine.
 const FOLDERS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
-/// Returns the places of such words and paths.
+/// Phrases that make a sentence a riddle, each in two parts, with what to write instead.
+const RIDDLES: [(&str, &str); 5] = [
+    (concat!(", of wh", "ich"), "start a new sentence"),
+    (concat!(" be ", "it "), "name the cases"),
+    (concat!("is to", "ld "), "say who says what"),
+    (concat!("are to", "ld "), "say who says what"),
+    (concat!("what is as", "ked"), "say request, or call"),
+];
+/// What one of them is a part of, and is plain.
+const PLAIN: [&str; 1] = [concat!("are to", "ld apart")];
+
+/// Returns the places of such words, phrases and paths.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let mut findings = Vec::new();
     for (path, text) in files.iter() {
@@ -21,9 +32,22 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
             let folder = FOLDERS.iter().find(|folder| has_path(line, folder));
             findings.extend(unfinished.map(|word| format!("{place} says {word}")));
             findings.extend(folder.map(|folder| format!("{place} names {folder}")));
+            let riddle = RIDDLES.iter().find(|(phrase, _)| {
+                is_prose(path, line)
+                    && line.contains(phrase)
+                    && !PLAIN.iter().any(|plain| line.contains(plain))
+            });
+            let riddle =
+                riddle.map(|(phrase, advice)| format!("{place} says {phrase:?}: {advice}"));
+            findings.extend(riddle);
         }
     }
     findings
+}
+
+/// Returns whether `line` of the file at `path` is a comment, or a line of a document.
+fn is_prose(path: &str, line: &str) -> bool {
+    path.ends_with(".md") || path.ends_with(".rs") && line.trim_start().starts_with("//")
 }
 
 /// Returns whether `line` contains `word` on its own, not as part of another word.
@@ -59,6 +83,25 @@ mod tests {
         for folder in FOLDERS {
             let text = format!("see {folder}main\n");
             assert_eq!(findings(&Files::of(&[("a.md", &text)])).len(), 1);
+        }
+    }
+
+    #[test]
+    fn riddles_are_found_in_prose_alone() {
+        for (phrase, _) in RIDDLES {
+            let line = format!("one{phrase}two one {phrase} two");
+            let found = |path: &str, line: &str| findings(&Files::of(&[(path, line)])).len();
+            assert_eq!(found("a.md", &line), 1, "{line}");
+            assert_eq!(found("a.rs", &format!("    /// {line}")), 1, "{line}");
+            assert_eq!(
+                found("a.rs", &format!("let text = \"{line}\";")),
+                0,
+                "{line}"
+            );
+        }
+        for plain in PLAIN {
+            let line = format!("they {plain} by name");
+            assert_eq!(findings(&Files::of(&[("a.md", &line)])), [""; 0]);
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) type Refusals = fn(&str) -> Option<&'static str>;
 
 type Answer = dyn Fn(&[String]) -> Reply + Send + Sync;
 
-/// Answers each command as it is told to, and remembers what it was sent where.
+/// Answers each command as a test says, and records which commands went to which node.
 pub(crate) struct Fake {
     answer: Box<Answer>,
     clustered: bool,

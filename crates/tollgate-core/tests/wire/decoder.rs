@@ -156,7 +156,7 @@ fn another_decision_than_the_machines_is_an_error() {
     assert!(error.to_string().contains("delete the keys"), "{error}");
 }
 
-/// Of a refund is told what is left afterwards, whatever the check costs.
+/// The decision about a refund shows what is left afterwards, whatever the cost of its check.
 #[test]
 fn a_refund_that_is_refused_is_an_error() {
     for cost in [0, 1, u64::MAX] {
@@ -205,8 +205,8 @@ fn bytes_after_a_reply_are_an_error() {
     }
 }
 
-/// Of each algorithm one state that its script tells, and some that none does, each of which differs
-/// from one that is told in one way. The machine's decision on each is the one that is replied.
+/// For each algorithm: a state that its script replies with, and states that differ from it in one
+/// way, which no script replies with and which are errors.
 #[test]
 fn states_that_no_script_tells_are_errors() {
     const MOST: f64 = 9_007_199_254_740_991.;

@@ -1,4 +1,4 @@
-//! Scripts that a server does not know: what callers are told when loading one goes wrong.
+//! Loading a script fails: which errors callers get.
 
 use std::pin::pin;
 use std::sync::Mutex;

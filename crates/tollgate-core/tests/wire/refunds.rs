@@ -78,7 +78,7 @@ proptest! {
     }
 }
 
-/// What is left after a refund is told also where more is counted than the quota admits by now.
+/// A refund returns what is left, even if more is counted than a lowered quota admits.
 #[test]
 fn refund_under_a_lowered_quota_agrees_with_the_machine() {
     for flavor in Flavor::chosen() {

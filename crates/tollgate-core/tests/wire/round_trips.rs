@@ -14,8 +14,7 @@ fn requests() -> Vec<Vec<Limit>> {
     alone.chain([2, 4, 5, 32].map(several)).collect()
 }
 
-/// Does everything that decides with each of `requests`; what `decided` is told about a decision is
-/// how it is to be named.
+/// Decides each of `requests` in every way, and calls `decided` with the name of each decision.
 fn decide_all(store: &WireStore<Raw>, requests: &[Vec<Limit>], mut decided: impl FnMut(&str)) {
     for limits in requests {
         // One key each, or two equal limits would share their state.

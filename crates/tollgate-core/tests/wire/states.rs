@@ -288,7 +288,7 @@ fn refused_calls_and_peeks_write_nothing() {
                     raw.command(&[b"OBJECT", b"REFCOUNT", &key]),
                 )
             };
-            // A client that is told of changes is told of none.
+            // No notification comes, though this client asked to hear of changes.
             raw.command(&[b"WATCH", &key]);
             let before = dumped();
             assert!(consume(&store, &limit, "k", 1).unwrap().is_denied());
