@@ -113,6 +113,40 @@ fn set_up(connection: &mut ConnectionConfig, deadline: Duration) {
 mod tests {
     use super::*;
 
+    /// The table in the crate's documentation.
+    #[test]
+    fn clients_are_set_up_as_documented() {
+        let second = Duration::from_secs(1);
+        for (deadline, silence) in [
+            (Duration::from_millis(100), second),
+            (Duration::from_millis(500), second * 2),
+            (Duration::MAX, LONGEST_SILENCE),
+        ] {
+            let options = Options::new().with_deadline(deadline);
+            let builder = builder("redis-cluster://h", &options).unwrap();
+            let connection = builder.get_connection_config();
+            assert_eq!(connection.connection_timeout, second);
+            assert_eq!(connection.internal_command_timeout, second);
+            assert_eq!(connection.max_command_attempts, 1);
+            assert_eq!(connection.max_command_buffer_len, 10_000);
+            assert_eq!(connection.max_redirections, 0);
+            assert_eq!(connection.tcp.nodelay, Some(true));
+            #[cfg(target_os = "linux")]
+            assert_eq!(connection.tcp.user_timeout, Some(silence));
+            assert_eq!(connection.unresponsive.max_timeout, Some(silence));
+            assert_eq!(connection.unresponsive.interval, silence / 4);
+            let performance = builder.get_performance_config();
+            assert_eq!(performance.default_command_timeout, deadline);
+            let reconnects = ReconnectPolicy::new_exponential(0, 50, 1_000, 2);
+            assert_eq!(builder.get_policy(), Some(&reconnects));
+            let config = builder.get_config().unwrap();
+            let ServerConfig::Clustered { policy, .. } = &config.server else {
+                panic!("{config:?}");
+            };
+            assert_eq!(*policy, ClusterDiscoveryPolicy::UseCache);
+        }
+    }
+
     #[test]
     fn tls_that_is_asked_for_and_not_there_is_an_error() {
         for url in [

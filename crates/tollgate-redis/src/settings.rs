@@ -80,3 +80,26 @@ pub fn cluster(builder: ClusterClientBuilder, options: &Options) -> ClusterClien
         .response_timeout(options.deadline())
         .connection_concurrency_limit(MOST_IN_FLIGHT)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table in the crate's documentation.
+    #[test]
+    fn connections_are_set_up_as_documented() {
+        let tcp = tcp();
+        assert!(tcp.nodelay());
+        #[cfg(target_os = "linux")]
+        assert_eq!(tcp.user_timeout(), Some(Duration::from_secs(5)));
+    }
+
+    #[cfg(feature = "connection-manager")]
+    #[test]
+    fn managers_are_set_up_as_documented() {
+        let manager = manager();
+        assert_eq!(manager.number_of_retries(), 0);
+        assert_eq!(manager.connection_timeout(), Some(Duration::from_secs(1)));
+        assert_eq!(manager.response_timeout(), None);
+    }
+}
