@@ -87,12 +87,23 @@ fn foreign(servers: &[Server], prefix: &str) -> Vec<String> {
     names.to_vec()
 }
 
+/// Waits for the next minute in the last seconds of one: windows of a minute must not end, and their
+/// keys not expire, during a test.
+async fn begin_early_in_a_minute() {
+    let minute = 60_000_000;
+    let left = minute - now().as_micros() % minute;
+    if left < 10_000_000 {
+        tokio::time::sleep(Duration::from_micros(left)).await;
+    }
+}
+
 /// Clears the states that are ahead of the clock, for every algorithm, then all others.
 pub async fn clears_what_is_ahead<S: Operate + 'static>(
     store: S,
     servers: &[Server],
     prefix: &str,
 ) {
+    begin_early_in_a_minute().await;
     let theirs = foreign(servers, prefix);
     let is_theirs = |key: &str| theirs.iter().any(|theirs| theirs == key);
     let foreign = snapshot(servers, is_theirs);
