@@ -57,9 +57,7 @@ struct Arguments {
 }
 
 fn flavor(text: &str) -> Result<Flavor, String> {
-    let known = Flavor::chosen()
-        .into_iter()
-        .find(|flavor| flavor.name() == text);
+    let known = Flavor::ALL.into_iter().find(|flavor| flavor.name() == text);
     known.ok_or_else(|| {
         let names = Flavor::ALL.map(Flavor::name).join(", ");
         format!("this is none of {names}")
@@ -84,7 +82,7 @@ fn all(arguments: &Arguments) -> Result<(), Problem> {
         .enable_all()
         .build()?;
     let flavors: &[Flavor] = match &*arguments.flavor {
-        [] => &Flavor::chosen(),
+        [] => &Flavor::ALL,
         some => some,
     };
     for &flavor in flavors {
