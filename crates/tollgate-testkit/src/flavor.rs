@@ -39,6 +39,14 @@ impl Flavor {
         }
     }
 
+    /// Returns the [chosen](Self::chosen) servers of version 7 or later, for tests of commands that
+    /// Redis 6.2 does not know.
+    pub fn chosen_since_7() -> Vec<Self> {
+        let mut chosen = Self::chosen();
+        chosen.retain(|flavor| *flavor != Self::Redis62);
+        chosen
+    }
+
     /// Returns whether tests should run on every server and on the full number of histories.
     ///
     /// That is so if the environment variable `TOLLGATE_EVERY_SERVER` is set, as `cargo xtask test

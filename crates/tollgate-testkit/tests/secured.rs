@@ -24,7 +24,7 @@ fn a_server_with_tls_takes_nothing_else() {
 }
 
 #[test]
-fn a_server_without_tls_says_so() {
+fn a_server_without_tls_such_as_redis_6_2_says_so() {
     let start = || {
         let authority = Authority::new();
         Server::options(Flavor::Redis62).tls(&authority).start()

@@ -73,7 +73,7 @@ proptest! {
     #[test]
     fn by_the_servers_clock_a_state_lives_as_long_as_it_says_something(
         // Redis 6.2 does not tell when a key ends.
-        flavor in prop::sample::select(&[Flavor::System, Flavor::Valkey91][..]),
+        flavor in prop::sample::select(Flavor::chosen_since_7()),
         index in 0..LIMITS.len(),
         history in acts(),
     ) {

@@ -11,8 +11,6 @@ use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::{Clock, Options, PlainStore, redis, settings};
 use tollgate_testkit::{Flavor, Reply, Server};
 
-const SERVED: [Flavor; 2] = [Flavor::System, Flavor::Valkey91];
-
 fn limit(text: &str) -> Limit {
     let algorithm: Algorithm = text.parse().unwrap();
     Limit::new("l", algorithm).unwrap()
@@ -132,7 +130,7 @@ async fn what_cannot_be_served_is_said_of_each_request() {
 
 #[tokio::test]
 async fn what_was_given_back_altogether_keeps_its_key_until_the_window_ends() {
-    for flavor in SERVED {
+    for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
         let check = Check::new(&limit, "k", 2);
@@ -158,7 +156,7 @@ async fn what_was_given_back_altogether_keeps_its_key_until_the_window_ends() {
 
 #[tokio::test]
 async fn one_decision_is_one_transaction() {
-    for flavor in SERVED {
+    for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let (store, limit) = (store(&server).await, limit("fixed-window:1000/1d"));
         let consume = Request::consume(Check::new(&limit, "k", 1));
@@ -176,7 +174,7 @@ async fn one_decision_is_one_transaction() {
 
 #[tokio::test]
 async fn nothing_is_left_for_ever_and_refused_calls_write_nothing() {
-    for flavor in SERVED {
+    for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let store = store(&server).await;
         for text in [
@@ -219,7 +217,7 @@ async fn nothing_is_left_for_ever_and_refused_calls_write_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_too_old_says_so_and_is_left_alone() {
+async fn redis_6_2_says_that_it_is_too_old_and_is_left_alone() {
     let server = Server::start(Flavor::Redis62);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
     let error = store
@@ -233,7 +231,7 @@ async fn a_server_that_is_too_old_says_so_and_is_left_alone() {
 
 #[tokio::test]
 async fn what_a_server_refuses_is_told_as_with_scripts() {
-    for flavor in SERVED {
+    for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
         let check = Check::new(&limit, "k", 1);
@@ -307,7 +305,7 @@ async fn a_key_of_another_type_is_an_error_that_says_what_to_do() {
 async fn no_window_admits_more_than_its_amount() {
     const AMOUNT: u64 = 7;
     const WINDOW_US: u64 = 20_000;
-    for flavor in SERVED {
+    for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let limit = limit("fixed-window:7/20ms");
         let mut callers = JoinSet::new();
@@ -363,7 +361,7 @@ async fn a_counter_that_another_program_has_changed_is_an_error() {
 
 #[tokio::test]
 async fn the_commands_that_are_listed_are_enough() {
-    for flavor in SERVED {
+    for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let listed =
             "+multi +exec +time +bitfield +bitfield_ro +pexpire +pexpireat +pexpiretime +unlink";

@@ -38,7 +38,7 @@ async fn refusals_hide_the_key() {
 
 #[tokio::test]
 async fn refusals_of_a_transaction_hide_the_key() {
-    for flavor in [Flavor::System, Flavor::Valkey91] {
+    for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         hides_keys(&server, &plain(&server).await).await;
     }
@@ -61,7 +61,7 @@ async fn unknown_commands_hide_the_key() {
 
 #[tokio::test]
 async fn unknown_commands_of_a_transaction_hide_the_key() {
-    for flavor in [Flavor::System, Flavor::Valkey91] {
+    for flavor in Flavor::chosen_since_7() {
         let known = Server::start(flavor);
         let server = Server::options(flavor).args(without_commands()).start();
         let (store, other) = (plain(&server).await, plain(&known).await);

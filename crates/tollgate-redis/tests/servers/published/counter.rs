@@ -210,7 +210,7 @@ async fn a_period_of_part_of_a_second_is_an_error() {
 }
 
 #[tokio::test]
-async fn options_of_newer_servers_are_errors_on_older_ones() {
+async fn options_of_newer_servers_are_errors_on_redis_6_2() {
     let mut place = Place::on(Flavor::Redis62).await;
     let keys = ["at_once", "transaction"].map(|name| place.key(name));
     let connection = &mut place.connection;
