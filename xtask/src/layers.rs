@@ -7,10 +7,12 @@ use xshell::{Shell, cmd};
 use crate::project::Files;
 use crate::{Outcome, report};
 
-/// The dependencies that core's manifest may name. Serde and, for stores on servers, the hashes are
-/// optional.
-const CORE_MAY_NAME: [&str; 7] = [
+/// The dependencies that core's manifest may name. Serde, time zones and,
+/// for stores on servers, the hashes are optional.
+const CORE_MAY_NAME: [&str; 8] = [
     "async-trait",
+    // For quotas per local day.
+    "jiff",
     "serde",
     "sha1_smol",
     // For unkeyed hashes of long keys, which callers choose: so it must be collision-resistant.

@@ -51,9 +51,12 @@ pub trait Harness: Send + Sync {
 #[doc(hidden)]
 #[must_use]
 pub fn __histories(harness: &impl Harness) -> u32 {
-    let said = std::env::var(CASES).ok();
-    said.and_then(|cases| cases.parse().ok())
-        .unwrap_or_else(|| harness.histories())
+    cases().unwrap_or_else(|| harness.histories())
+}
+
+/// Returns the number of histories that the environment asks for.
+pub(crate) fn cases() -> Option<u32> {
+    std::env::var(CASES).ok()?.parse().ok()
 }
 
 /// Returns a key that no other case, process or run uses: `stem`, process, time and a counter.

@@ -12,11 +12,13 @@ mod naive;
 mod plan;
 pub mod promises;
 mod scene;
+pub mod schedules;
 mod session;
 mod watched;
 
 pub use harness::{__histories, Harness, fresh_key};
 pub use plan::Plan;
+pub use schedules::{__schedule_histories, ScheduleHarness};
 pub use watched::__Watched;
 
 /// Runs a promise to completion on a multi-threaded Tokio runtime.

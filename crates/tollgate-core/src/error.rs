@@ -25,6 +25,16 @@ pub enum LimitError {
         /// The number that was requested.
         buckets: u64,
     },
+    /// A schedule's horizon is too long: with these quotas, a key could hold too many events.
+    #[error(
+        "a horizon of {horizon:?} is too long: choose at most {most:?}, or add a quota with a longer window"
+    )]
+    BadHorizon {
+        /// The horizon that was requested.
+        horizon: Duration,
+        /// The longest that is accepted with these quotas.
+        most: Duration,
+    },
     /// A name is empty, is longer than 64 bytes, or contains characters other than ASCII letters,
     /// digits, `-`, `_` and `.`.
     #[error("{name:?} is not a limit's name: use 1 to 64 ASCII letters, digits, '-', '_' or '.'")]

@@ -15,6 +15,7 @@ mod one_or_many;
 pub mod prelude;
 mod quota;
 mod request;
+mod schedule;
 #[cfg(feature = "serde")]
 mod serde;
 mod store;
@@ -33,5 +34,13 @@ pub use limit::Limit;
 pub use limiter::RateLimiter;
 pub use quota::Quota;
 pub use request::{Check, Checks, MAX_CHECKS, Operation, Request};
+pub use schedule::{
+    Answer, BatchPlacement, Event, LONGEST_EVENT_ID, MAX_EVENTS, MAX_EVENTS_PER_CALL,
+    MAX_SCHEDULE_AMOUNT, Period, Placement, PlannedEvent, Reason, Refusable, Refusal, Schedule,
+    ScheduleAnswer, ScheduleCall, ScheduleOperation, ScheduleQuota, ScheduleRequest, ScheduleState,
+    ScheduleStore, SyncScheduleStore, Terms, Weighted,
+};
+#[cfg(feature = "calendar")]
+pub use schedule::{CalendarQuota, CalendarUnit};
 pub use store::{Store, SyncStore};
 pub use time::{MAX_EXACT, Timestamp, Wait};

@@ -61,12 +61,7 @@ impl Limit {
     ///
     /// [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
     pub fn new(name: &str, algorithm: impl Into<Algorithm>) -> Result<Self, LimitError> {
-        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(legal) {
-            return Err(LimitError::BadName {
-                name: name.to_owned(),
-            });
-        }
+        check_name(name)?;
         let algorithm = algorithm.into();
         let identity = format!("{name}:{}", algorithm.shape()).into_boxed_str();
         Ok(Self(Arc::new(Inner {
@@ -109,6 +104,17 @@ impl Limit {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+}
+
+/// Checks the name of a limit or of a schedule.
+pub(crate) fn check_name(name: &str) -> Result<(), LimitError> {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(legal) {
+        return Err(LimitError::BadName {
+            name: name.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 impl FromStr for Limit {

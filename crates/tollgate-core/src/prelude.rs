@@ -19,5 +19,11 @@ pub use crate::key::Key;
 pub use crate::limit::Limit;
 pub use crate::limiter::RateLimiter;
 pub use crate::quota::Quota;
+pub use crate::schedule::{
+    BatchPlacement, Event, Placement, PlannedEvent, Reason, Refusal, Schedule, ScheduleQuota,
+    ScheduleStore, SyncScheduleStore, Terms,
+};
+#[cfg(feature = "calendar")]
+pub use crate::schedule::{CalendarQuota, CalendarUnit};
 pub use crate::store::{Store, SyncStore};
 pub use crate::time::{Timestamp, Wait};

@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Checks, ErrorKind, Request, Store, StoreError, Verdicts};
+use tollgate_core::{
+    Checks, ErrorKind, Key, Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, Store,
+    StoreError, Terms, Verdicts,
+};
 
 use crate::clients::Clients;
 use crate::connect::Connection;
@@ -98,6 +101,21 @@ impl<C: Clients> Store for FredStore<C> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<C: Clients> ScheduleStore for FredStore<C> {
+    async fn schedule<'a>(
+        &self,
+        request: &ScheduleRequest<'a>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        self.store.schedule(request).await
+    }
+
+    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+        self.store.reset_schedule(terms, key).await
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate_conformance::{Harness, conformance};
-use tollgate_core::Store;
+use tollgate_conformance::{Harness, ScheduleHarness, conformance, schedule_conformance};
+use tollgate_core::{ScheduleStore, Store};
 use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
@@ -38,14 +38,30 @@ impl Client {
     }
 }
 
-impl Harness for Client {
-    async fn store(&self) -> Arc<dyn Store> {
+impl Client {
+    async fn connect(&self) -> FredStore {
         let server = self.server.get_or_init(|| shared::standalone(self.flavor));
         let store = FredStore::builder()
             .options(options())
             .connect(&server.url())
             .await;
-        Arc::new(store.expect("a server that answers"))
+        store.expect("a server that answers")
+    }
+}
+
+impl ScheduleHarness for Client {
+    async fn store(&self) -> Arc<dyn ScheduleStore> {
+        Arc::new(self.connect().await)
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
+    }
+}
+
+impl Harness for Client {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.connect().await)
     }
 
     fn histories(&self) -> u32 {
@@ -106,12 +122,28 @@ impl Cluster {
     }
 }
 
-impl Harness for Cluster {
-    async fn store(&self) -> Arc<dyn Store> {
+impl Cluster {
+    async fn connect(&self) -> FredStore {
         let servers = self.servers.get_or_init(|| shared::cluster(self.flavor));
         let url = format!("redis-cluster://{}", servers.addresses()[0]);
         let store = FredStore::builder().options(options()).connect(&url).await;
-        Arc::new(store.expect("a server that answers"))
+        store.expect("a server that answers")
+    }
+}
+
+impl ScheduleHarness for Cluster {
+    async fn store(&self) -> Arc<dyn ScheduleStore> {
+        Arc::new(self.connect().await)
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
+    }
+}
+
+impl Harness for Cluster {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.connect().await)
     }
 
     fn histories(&self) -> u32 {
@@ -127,18 +159,21 @@ mod client_on_system {
     use super::*;
 
     conformance!(Client::of(Flavor::System));
+    schedule_conformance!(Client::of(Flavor::System));
 }
 
 mod client_on_redis_6_2 {
     use super::*;
 
     conformance!(Client::of(Flavor::Redis62));
+    schedule_conformance!(Client::of(Flavor::Redis62));
 }
 
 mod client_on_valkey_9_1 {
     use super::*;
 
     conformance!(Client::of(Flavor::Valkey91));
+    schedule_conformance!(Client::of(Flavor::Valkey91));
 }
 
 mod pool_on_system {
@@ -151,16 +186,19 @@ mod cluster_on_system {
     use super::*;
 
     conformance!(Cluster::of(Flavor::System));
+    schedule_conformance!(Cluster::of(Flavor::System));
 }
 
 mod cluster_on_redis_6_2 {
     use super::*;
 
     conformance!(Cluster::of(Flavor::Redis62));
+    schedule_conformance!(Cluster::of(Flavor::Redis62));
 }
 
 mod cluster_on_valkey_9_1 {
     use super::*;
 
     conformance!(Cluster::of(Flavor::Valkey91));
+    schedule_conformance!(Cluster::of(Flavor::Valkey91));
 }

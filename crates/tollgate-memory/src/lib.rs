@@ -4,6 +4,7 @@ mod clock;
 mod composite;
 mod counter;
 mod probe;
+mod schedules;
 mod shard;
 mod store;
 

@@ -55,7 +55,7 @@ pub(crate) struct StoredKey {
 
 impl StoredKey {
     #[inline]
-    fn new(key: Key<'_>, hasher: &KeyHasher) -> Self {
+    pub(crate) fn new(key: Key<'_>, hasher: &KeyHasher) -> Self {
         let (partition, rest) = (key.partition(), key.rest());
         match u8::try_from(partition.len()) {
             Ok(length) if partition.len() <= SHORT && rest.is_empty() => Self {
@@ -96,6 +96,13 @@ impl KeyHasher {
         hasher.write_u64(key.words[0] ^ identity_hash);
         hasher.write_u64(key.words[1] ^ u64::from(key.length).rotate_right(8));
         hasher.finish()
+    }
+
+    /// Returns the hash by which a schedule's key is found.
+    pub(crate) fn hash_schedule(&self, identity: &str, key: &StoredKey) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
+        identity.hash(&mut hasher);
+        self.hash(hasher.finish(), key)
     }
 
     /// Returns the fingerprint of a request with these checks, in this order.

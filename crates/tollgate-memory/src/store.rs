@@ -16,6 +16,7 @@ use tollgate_core::{
 
 use crate::clock::{Clock, Source, SystemClock};
 use crate::probe::{KeyHasher, Probe};
+use crate::schedules::Schedules;
 use crate::shard::Shard;
 
 /// The default bound on keys: 75 to 300 MB, without the counts of sliding buckets and sliding logs.
@@ -108,6 +109,7 @@ pub struct MemoryStore {
     shard_mask: usize,
     pub(crate) hasher: KeyHasher,
     clock: Source,
+    pub(crate) schedules: Schedules,
     max_keys: usize,
     /// The number of keys that are stored or about to be.
     held: AtomicUsize,
@@ -192,6 +194,7 @@ impl Builder {
                 Some(DebugClock(clock)) => Source::Other(clock),
                 None => Source::System(SystemClock::new()),
             },
+            schedules: Schedules::default(),
             max_keys: self.max_keys,
             held: AtomicUsize::default(),
             hand: AtomicUsize::default(),
@@ -247,20 +250,23 @@ impl MemoryStore {
     pub fn bytes(&self) -> usize {
         (0..self.shards.len())
             .map(|shard| self.lock(shard).bytes())
-            .sum()
+            .sum::<usize>()
+            + self.schedules.bytes()
     }
 
     /// Drops all expired states kept by the store's own clock, and returns how many there were.
     ///
     /// New keys drop expired states as they come; call this on a store that gets no new keys.
     pub fn sweep(&self) -> usize {
-        self.sweep_shards(0..=self.shard_mask, || self.clock.now())
+        let schedules = self.sweep_schedules(Timeline::Store, self.clock.now());
+        schedules + self.sweep_shards(0..=self.shard_mask, || self.clock.now())
     }
 
     /// Drops all states kept by callers' instants that have expired at `now`, and returns how many
     /// there were.
     pub fn sweep_at(&self, now: Timestamp) -> usize {
-        self.sweep_shards(self.shard_mask + 1..=2 * self.shard_mask + 1, || now)
+        let schedules = self.sweep_schedules(Timeline::Caller, now);
+        schedules + self.sweep_shards(self.shard_mask + 1..=2 * self.shard_mask + 1, || now)
     }
 
     /// Drops all states, whichever clock they are kept by, and returns how many there were. All
@@ -289,7 +295,14 @@ impl MemoryStore {
     /// ```
     pub fn clear(&self) -> usize {
         let shards = 0..self.shards.len();
-        let dropped = shards.map(|shard| self.lock(shard).clear()).sum();
+        let dropped: usize = shards.map(|shard| self.lock(shard).clear()).sum();
+        let dropped = dropped + self.schedules.clear();
+        self.release(dropped);
+        dropped
+    }
+
+    fn sweep_schedules(&self, timeline: Timeline, now: Timestamp) -> usize {
+        let dropped = self.schedules.sweep(timeline, now);
         self.release(dropped);
         dropped
     }
@@ -308,7 +321,13 @@ impl MemoryStore {
 
     #[inline]
     pub(crate) fn now(&self, request: &Request<'_>) -> Timestamp {
-        match request.caller_time() {
+        self.time(request.caller_time())
+    }
+
+    /// Returns the caller's instant, or the time by the store's clock.
+    #[inline]
+    pub(crate) fn time(&self, caller: Option<Timestamp>) -> Timestamp {
+        match caller {
             Some(now) => now,
             None => self.clock.now(),
         }
@@ -449,7 +468,7 @@ impl MemoryStore {
                 break;
             }
         }
-        false
+        self.sweep_schedules(timeline, now) > 0 && self.len() + keys <= self.max_keys
     }
 
     pub(crate) fn full(&self) -> StoreError {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tollgate_conformance::{Harness, conformance};
-use tollgate_core::Store;
+use tollgate_conformance::{Harness, ScheduleHarness, conformance, schedule_conformance};
+use tollgate_core::{ScheduleStore, Store};
 use tollgate_memory::MemoryStore;
 
 struct Memory;
@@ -14,4 +14,11 @@ impl Harness for Memory {
     }
 }
 
+impl ScheduleHarness for Memory {
+    async fn store(&self) -> Arc<dyn ScheduleStore> {
+        Arc::new(MemoryStore::new())
+    }
+}
+
 conformance!(Memory);
+schedule_conformance!(Memory);

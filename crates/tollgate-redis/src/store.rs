@@ -5,7 +5,10 @@ use std::fmt;
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
+use tollgate_core::{
+    Checks, Key, Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, Store, StoreError, Terms,
+    Verdicts,
+};
 
 use crate::engine::RedisEngine;
 
@@ -88,6 +91,24 @@ where
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.0.supports(request)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<C> ScheduleStore for RedisStore<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    async fn schedule<'a>(
+        &self,
+        request: &ScheduleRequest<'a>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        self.0.schedule(request).await
+    }
+
+    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+        self.0.reset_schedule(terms, key).await
     }
 }
 

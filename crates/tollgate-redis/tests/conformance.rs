@@ -5,8 +5,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate_conformance::{Harness, conformance};
-use tollgate_core::Store;
+use tollgate_conformance::{Harness, ScheduleHarness, conformance, schedule_conformance};
+use tollgate_core::{ScheduleStore, Store};
 use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
@@ -64,22 +64,35 @@ impl Harness for Multiplexed {
     }
 }
 
+impl ScheduleHarness for Multiplexed {
+    async fn store(&self) -> Arc<dyn ScheduleStore> {
+        Arc::new(RedisStore::with_options(self.connect().await, options()))
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
+    }
+}
+
 mod multiplexed_on_system {
     use super::*;
 
     conformance!(Multiplexed::to(Flavor::System));
+    schedule_conformance!(Multiplexed::to(Flavor::System));
 }
 
 mod multiplexed_on_redis_6_2 {
     use super::*;
 
     conformance!(Multiplexed::to(Flavor::Redis62));
+    schedule_conformance!(Multiplexed::to(Flavor::Redis62));
 }
 
 mod multiplexed_on_valkey_9_1 {
     use super::*;
 
     conformance!(Multiplexed::to(Flavor::Valkey91));
+    schedule_conformance!(Multiplexed::to(Flavor::Valkey91));
 }
 
 /// One connection to one server, without scripts.
@@ -170,14 +183,30 @@ impl Clustered {
     }
 }
 
-impl Harness for Clustered {
-    async fn store(&self) -> Arc<dyn Store> {
+impl Clustered {
+    async fn connect(&self) -> RedisStore<redis::cluster_async::ClusterConnection> {
         let cluster = self.cluster.get_or_init(|| shared::cluster(self.flavor));
         let store = RedisStore::builder()
             .options(options())
             .connect_cluster(cluster.urls())
             .await;
-        Arc::new(store.unwrap())
+        store.unwrap()
+    }
+}
+
+impl ScheduleHarness for Clustered {
+    async fn store(&self) -> Arc<dyn ScheduleStore> {
+        Arc::new(self.connect().await)
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
+    }
+}
+
+impl Harness for Clustered {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.connect().await)
     }
 
     fn histories(&self) -> u32 {
@@ -193,16 +222,19 @@ mod cluster_on_system {
     use super::*;
 
     conformance!(Clustered::of(Flavor::System));
+    schedule_conformance!(Clustered::of(Flavor::System));
 }
 
 mod cluster_on_redis_6_2 {
     use super::*;
 
     conformance!(Clustered::of(Flavor::Redis62));
+    schedule_conformance!(Clustered::of(Flavor::Redis62));
 }
 
 mod cluster_on_valkey_9_1 {
     use super::*;
 
     conformance!(Clustered::of(Flavor::Valkey91));
+    schedule_conformance!(Clustered::of(Flavor::Valkey91));
 }

@@ -23,11 +23,7 @@ pub(super) fn argument(
     caller_slack: Duration,
 ) -> Vec<u8> {
     let mut text = Vec::with_capacity(24 + 64 * request.checks().len());
-    let slack = || {
-        let millis = caller_slack.as_nanos().div_ceil(1_000_000);
-        u64::try_from(millis).map_or(MOST_SLACK, |millis| millis.min(MOST_SLACK))
-    };
-    let slack = instant.map_or(0, |_| slack());
+    let slack = instant.map_or(0, |_| slack(caller_slack));
     if let Form::Few { .. } = Form::of(request) {
         push_instant(&mut text, instant);
         push(&mut text, slack);
@@ -56,6 +52,12 @@ pub(super) fn argument(
         push_member(&mut text, request.operation(), index, check);
     }
     text
+}
+
+/// Returns `slack` in milliseconds, rounded up.
+pub(super) fn slack(slack: Duration) -> u64 {
+    let millis = slack.as_nanos().div_ceil(1_000_000);
+    u64::try_from(millis).map_or(MOST_SLACK, |millis| millis.min(MOST_SLACK))
 }
 
 fn push_member(text: &mut Vec<u8>, operation: Operation<'_>, index: usize, check: &Check<'_>) {
@@ -122,7 +124,7 @@ pub(super) fn decision(
     Ok(decision)
 }
 
-fn not_understood() -> StoreError {
+pub(super) fn not_understood() -> StoreError {
     StoreError::new(
         ErrorKind::Protocol,
         "the server's answer is none that its script gives: delete the keys of this prefix if \

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
+use crate::key::Key;
 use crate::request::Check;
 
 /// The version of the state encoding; a release that changes the encoding increments it.
@@ -37,23 +38,29 @@ impl Keyspace {
 
     /// Returns the keys of `checks`, for states written at callers' instants if `caller`.
     pub(super) fn of(&self, checks: &[Check<'_>], caller: bool) -> Vec<Vec<u8>> {
-        let variant = if caller { CALLER } else { "" };
-        let keys = checks.iter().map(|check| self.key(check, variant));
-        keys.collect()
+        let keys = checks.iter();
+        keys.map(|check| self.one(check.limit().identity(), check.key(), caller))
+            .collect()
     }
 
-    /// Returns both keys of `check`: for the server's clock, and for callers' clocks.
-    pub(super) fn both(&self, check: &Check<'_>) -> [Vec<u8>; 2] {
-        ["", CALLER].map(|variant| self.key(check, variant))
+    /// Returns both keys of `identity` for `key`: for the server's clock, and for callers' clocks.
+    pub(super) fn both(&self, identity: &str, key: Key<'_>) -> [Vec<u8>; 2] {
+        [false, true].map(|caller| self.one(identity, key, caller))
+    }
+
+    /// Returns the key of `identity` for `key`, for a state written at callers' instants if
+    /// `caller`.
+    pub(super) fn one(&self, identity: &str, key: Key<'_>, caller: bool) -> Vec<u8> {
+        self.key(identity, key, if caller { CALLER } else { "" })
     }
 
     /// Returns the key of a scriptless counter; `variant` tells the counters of a limit apart.
     pub(super) fn plain(&self, check: &Check<'_>, variant: &str) -> Vec<u8> {
-        self.key(check, &format!("{PLAIN}{variant}"))
+        let variant = format!("{PLAIN}{variant}");
+        self.key(check.limit().identity(), check.key(), &variant)
     }
 
-    fn key(&self, check: &Check<'_>, variant: &str) -> Vec<u8> {
-        let (identity, key) = (check.limit().identity(), check.key());
+    fn key(&self, identity: &str, key: Key<'_>, variant: &str) -> Vec<u8> {
         // Enough for nearly every key.
         let mut text = Vec::with_capacity(128);
         text.extend_from_slice(self.prefix.as_bytes());

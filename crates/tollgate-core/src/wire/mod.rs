@@ -17,6 +17,7 @@ mod no_connection;
 mod options;
 mod plain;
 mod redact;
+mod schedule;
 mod script;
 mod store;
 

@@ -49,6 +49,11 @@ impl Script {
         Self { text, sha1 }
     }
 
+    /// Returns the script with this text, which calls functions by their local names.
+    pub(super) fn of_text(text: &str) -> Self {
+        Self::new(with_names(text))
+    }
+
     /// Returns the text, for `SCRIPT LOAD`.
     #[must_use]
     pub fn text(&self) -> &str {

@@ -12,11 +12,14 @@ use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
 use super::redact;
+use super::schedule;
 use super::script::Script;
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
+use crate::key::Key;
 use crate::request::{Check, Checks, Operation, Request};
+use crate::schedule::{ScheduleAnswer, ScheduleRequest, ScheduleStore, Terms};
 use crate::store::Store;
 use crate::time::Timestamp;
 
@@ -67,12 +70,11 @@ impl<E: Engine> WireStore<E> {
         if !self.supports(request) {
             return Err(unsupported());
         }
-        let instant = self.instant(request)?;
-        let script = Script::of(request);
+        let instant = self.instant(request.caller_time())?;
         let keys = self.keyspace.of(request.checks(), instant.is_some());
         let argument = codec::argument(request, instant, self.options.caller_slack);
         let call = Call {
-            script,
+            script: Script::of(request),
             keys: &keys,
             argument: &argument,
         };
@@ -80,11 +82,53 @@ impl<E: Engine> WireStore<E> {
             Operation::Peek => Effect::Nothing,
             _ => Effect::Counts,
         };
+        codec::decision(request, instant, &self.reply(&call, effect).await?)
+    }
+
+    /// Decides `request`, like [`ScheduleStore::schedule`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`ScheduleStore::schedule`].
+    pub async fn schedule(
+        &self,
+        request: &ScheduleRequest<'_>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        request.validate()?;
+        let instant = self.instant(request.caller_time())?;
+        let identity = request.terms().identity();
+        let key = self
+            .keyspace
+            .one(identity, request.key(), instant.is_some());
+        let argument = schedule::argument(request, instant, self.options.caller_slack);
+        let call = Call {
+            script: schedule::script(),
+            keys: &[key],
+            argument: &argument,
+        };
+        let effect = match schedule::writes(request) {
+            true => Effect::Counts,
+            false => Effect::Nothing,
+        };
+        schedule::answer(request, instant, &self.reply(&call, effect).await?)
+    }
+
+    /// Deletes the events of `key`, like [`ScheduleStore::reset_schedule`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`ScheduleStore::reset_schedule`].
+    pub async fn reset_schedule(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+        self.forget(&self.keyspace.both(terms.identity(), key))
+            .await
+    }
+
+    /// Returns the reply of a script, which does `effect`.
+    async fn reply(&self, call: &Call<'_>, effect: Effect) -> Result<Vec<u8>, StoreError> {
         let is_out = AtomicBool::new(false);
-        let work = pin!(self.run(&call, &is_out));
+        let work = pin!(self.run(call, &is_out));
         let is_out = || is_out.load(Ordering::Relaxed);
-        let reply = until(self.options.deadline, &self.engine, effect, is_out, work).await?;
-        codec::decision(request, instant, &reply)
+        until(self.options.deadline, &self.engine, effect, is_out, work).await
     }
 
     /// Deletes the states of `checks`, like [`Store::reset`].
@@ -93,14 +137,16 @@ impl<E: Engine> WireStore<E> {
     ///
     /// The same as [`Store::reset`].
     pub async fn reset(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        let keys = |check: &Check<'_>| self.keyspace.both(check.limit().identity(), check.key());
         if !self.engine.is_clustered() || share_partition(checks) {
-            return match checks {
+            let keys: Vec<_> = checks.iter().flat_map(keys).collect();
+            return match keys.as_slice() {
                 [] => Ok(()),
-                checks => self.forget(checks).await,
+                keys => self.forget(keys).await,
             };
         }
         for check in checks {
-            self.forget(std::slice::from_ref(check)).await?;
+            self.forget(&keys(check)).await?;
         }
         Ok(())
     }
@@ -111,8 +157,8 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Returns the instant to decide at, or `None` for the server's clock.
-    fn instant(&self, request: &Request<'_>) -> Result<Option<Timestamp>, StoreError> {
-        match (request.caller_time(), self.options.clock) {
+    fn instant(&self, caller: Option<Timestamp>) -> Result<Option<Timestamp>, StoreError> {
+        match (caller, self.options.clock) {
             (Some(instant), _) => Ok(Some(instant)),
             (None, Clock::Server) => Ok(None),
             (None, Clock::Caller) => match Timestamp::try_from(self.engine.now()) {
@@ -147,15 +193,11 @@ impl<E: Engine> WireStore<E> {
         }
     }
 
-    /// Deletes the states of `checks`, those of the server's clock and those of callers' clocks.
-    async fn forget(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
-        let keys: Vec<Vec<u8>> = checks
-            .iter()
-            .flat_map(|check| self.keyspace.both(check))
-            .collect();
+    /// Deletes `keys`, which are in one hash slot.
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
         let work = pin!(async {
-            let forgotten = self.engine.forget(&keys).await;
-            forgotten.map_err(|failure| redact::failure(failure, &keys))
+            let forgotten = self.engine.forget(keys).await;
+            forgotten.map_err(|failure| redact::failure(failure, keys))
         });
         let effect = Effect::Forgets;
         until(self.options.deadline, &self.engine, effect, || true, work).await
@@ -199,6 +241,21 @@ impl<E: Engine> Store for WireStore<E> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.supports(request)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<E: Engine> ScheduleStore for WireStore<E> {
+    async fn schedule<'a>(
+        &self,
+        request: &ScheduleRequest<'a>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        self.schedule(request).await
+    }
+
+    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+        self.reset_schedule(terms, key).await
     }
 }
 

@@ -160,7 +160,7 @@ pub(super) async fn probe<E: Nodes>(
         return Ok(Vec::new());
     };
     let tried_on = Key::new(&key).with_rest("commands");
-    let [on, _] = keyspace.both(&Check::new(limit, tried_on, 1));
+    let [on, _] = keyspace.both(limit.identity(), tried_on);
     let mut keys = vec![on.clone()];
     let mut tried = commands(
         sender,
@@ -173,7 +173,7 @@ pub(super) async fn probe<E: Nodes>(
     let mut failed: Vec<(&Limit, StoreError)> = Vec::new();
     for limit in &limits {
         let check = Check::new(limit, key.as_str(), 1);
-        keys.extend(keyspace.both(&check));
+        keys.extend(keyspace.both(limit.identity(), check.key()));
         if let Err(error) = store.decide(&Request::consume(check)).await {
             failed.push((limit, error));
         }
@@ -279,7 +279,7 @@ fn own_key<E: Nodes>(
     let since = since.unwrap_or_default().as_micros();
     let mut candidates = (0..CANDIDATES).map(|number| format!("{since}-{number}"));
     candidates.find(|candidate| {
-        let [key, _] = keyspace.both(&Check::new(limit, candidate.as_str(), 1));
+        let [key, _] = keyspace.both(limit.identity(), Key::from(candidate));
         let slot = slot_of(&key);
         master.slots.is_empty() || master.slots.iter().any(|range| range.contains(&slot))
     })

@@ -1,0 +1,283 @@
+//! `Placement` and `Refusal`: what a schedule answers.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::schedule::quota::ScheduleQuota;
+use crate::time::Timestamp;
+
+/// Whether an event was planned.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::{Placement, Timestamp};
+///
+/// fn send_at(placement: Placement) -> Option<Timestamp> {
+///     match placement {
+///         Placement::Planned { time, .. } => Some(time),
+///         Placement::Refused(refusal) => {
+///             println!("{refusal}");
+///             refusal.next_free()
+///         }
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use = "an event that was refused does not take place"]
+#[non_exhaustive]
+pub enum Placement {
+    /// The event is planned.
+    Planned {
+        /// When it takes place.
+        time: Timestamp,
+        /// Whether this call changed anything. If not, the event was planned at this time already.
+        is_new: bool,
+    },
+    /// The event was refused, and nothing has changed.
+    Refused(Refusal),
+}
+
+impl Placement {
+    /// Returns the time of the event, or the refusal as an error.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, if the event was refused.
+    pub fn permit(self) -> Result<Timestamp, Refusal> {
+        match self {
+            Self::Planned { time, .. } => Ok(time),
+            Self::Refused(refusal) => Err(refusal),
+        }
+    }
+
+    /// Returns whether the event is planned.
+    #[must_use]
+    pub fn is_planned(&self) -> bool {
+        matches!(self, Self::Planned { .. })
+    }
+}
+
+/// Whether several events were planned: all of them, or none.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use = "events that were refused do not take place"]
+#[non_exhaustive]
+pub enum BatchPlacement {
+    /// All events are planned.
+    Planned {
+        /// How many of them are new; the others were planned at the same time already.
+        added: usize,
+    },
+    /// No event was added.
+    Refused {
+        /// The index of the first event that does not fit, given the events before it.
+        index: usize,
+        /// Why it does not fit.
+        refusal: Refusal,
+    },
+}
+
+impl BatchPlacement {
+    /// Returns how many events are new, or the index of the first that does not fit with the reason.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, if the events were refused.
+    pub fn permit(self) -> Result<usize, (usize, Refusal)> {
+        match self {
+            Self::Planned { added } => Ok(added),
+            Self::Refused { index, refusal } => Err((index, refusal)),
+        }
+    }
+}
+
+/// Why an event was refused, and when it could take place instead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    pub(crate) reason: Reason,
+    pub(crate) next_free: Option<Timestamp>,
+    pub(crate) latest_free: Option<Timestamp>,
+}
+
+impl Refusal {
+    /// Returns a refusal for this reason, without free times: for stores and mocks.
+    #[must_use]
+    pub fn new(reason: Reason) -> Self {
+        Self {
+            reason,
+            next_free: None,
+            latest_free: None,
+        }
+    }
+
+    /// Sets the first free time.
+    #[must_use]
+    pub fn with_next_free(mut self, time: Option<Timestamp>) -> Self {
+        self.next_free = time;
+        self
+    }
+
+    /// Sets the last free time before the time that was asked for.
+    #[must_use]
+    pub fn with_latest_free(mut self, time: Option<Timestamp>) -> Self {
+        self.latest_free = time;
+        self
+    }
+
+    /// Returns the reason.
+    #[must_use]
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// Returns the quota in the way, if that is the reason.
+    #[must_use]
+    pub fn quota(&self) -> Option<&ScheduleQuota> {
+        match &self.reason {
+            Reason::Quota(quota) => Some(quota),
+            _ => None,
+        }
+    }
+
+    /// Returns the first free time that is not before the time that was asked for, or `None` if
+    /// there is none up to the horizon, or the time is not what was refused.
+    #[must_use]
+    pub fn next_free(&self) -> Option<Timestamp> {
+        self.next_free
+    }
+
+    /// Returns the last free time before the time that was asked for, if the caller
+    /// [asked for it](crate::ScheduleCall::with_latest) and there is one.
+    #[must_use]
+    pub fn latest_free(&self) -> Option<Timestamp> {
+        self.latest_free
+    }
+}
+
+/// Why an event was refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// This quota has no room. If several have none, it is the one that has room again last.
+    Quota(ScheduleQuota),
+    /// The time lies further in the past than the tolerance allows. This is the earliest that is
+    /// allowed.
+    Past(Timestamp),
+    /// The time lies beyond the horizon. This is the latest that is allowed.
+    BeyondHorizon(Timestamp),
+    /// Another event has this id: one at this time, or with another weight.
+    IdTaken(Timestamp),
+    /// No event has this id, so there is none to move.
+    UnknownId,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Reason::Quota(quota) => write!(f, "the quota {quota} has no room at this time")?,
+            Reason::Past(earliest) => write!(
+                f,
+                "this time is in the past: the earliest possible is {} us after the epoch",
+                earliest.as_micros()
+            )?,
+            Reason::BeyondHorizon(latest) => write!(
+                f,
+                "this time is beyond the horizon: the latest possible is {} us after the epoch",
+                latest.as_micros()
+            )?,
+            Reason::IdTaken(time) => write!(
+                f,
+                "another event with this id is planned at {} us after the epoch: move it with \
+                 `reschedule`, or choose another id",
+                time.as_micros()
+            )?,
+            Reason::UnknownId => f.write_str("no event with this id is planned: add it instead")?,
+        }
+        match self.next_free {
+            Some(next) => write!(f, "; the next free time is {} us", next.as_micros()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for Refusal {}
+
+/// An event that is planned.
+#[derive(Clone, Eq, PartialEq)]
+pub struct PlannedEvent {
+    pub(crate) id: Box<[u8]>,
+    pub(crate) time: Timestamp,
+    pub(crate) weight: u64,
+}
+
+impl PlannedEvent {
+    /// Returns an event with this id, time and weight: for stores and mocks.
+    #[must_use]
+    pub fn new(id: impl Into<Box<[u8]>>, time: Timestamp, weight: u64) -> Self {
+        Self {
+            id: id.into(),
+            time,
+            weight,
+        }
+    }
+
+    /// Returns the id.
+    #[must_use]
+    pub fn id(&self) -> &[u8] {
+        &self.id
+    }
+
+    /// Returns when the event takes place.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// Returns the weight: how many events this one counts as.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        self.weight
+    }
+}
+
+/// Shows the length of the id only: it may be a secret.
+impl fmt::Debug for PlannedEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlannedEvent")
+            .field("id_bytes", &self.id.len())
+            .field("time", &self.time)
+            .field("weight", &self.weight)
+            .finish()
+    }
+}
+
+/// What a store answers to a [`ScheduleRequest`](crate::ScheduleRequest).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ScheduleAnswer {
+    /// To `Add`: all events are planned, this many of them new.
+    Added(usize),
+    /// To `Reschedule` and `ReserveNext`: the event is planned.
+    Planned {
+        /// When it takes place.
+        time: Timestamp,
+        /// Whether anything has changed.
+        is_new: bool,
+    },
+    /// To `Add`, `Reschedule` and `ReserveNext`: nothing has changed.
+    Refused {
+        /// The index of the event, if there are several.
+        index: usize,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// To `Cancel`: whether there was such an event.
+    Cancelled(bool),
+    /// To `NextFree` and `LatestFree`: the free time, if there is one.
+    Found(Option<Timestamp>),
+    /// To `List`: the events, by time, then by id.
+    Events(Vec<PlannedEvent>),
+    /// The request brings no period that holds this time. [Widen](crate::ScheduleRequest::widen) it
+    /// and ask again. Nothing has changed.
+    Uncovered(Timestamp),
+}

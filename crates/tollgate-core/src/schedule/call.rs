@@ -1,0 +1,241 @@
+//! `ScheduleCall`: a call to a schedule, which does nothing until it is awaited or run.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::error::{ErrorKind, StoreError};
+use crate::key::Key;
+use crate::schedule::Schedule;
+use crate::schedule::answer::{BatchPlacement, Placement, PlannedEvent, ScheduleAnswer};
+use crate::schedule::request::{ScheduleOperation, ScheduleRequest};
+use crate::schedule::store::{ScheduleStore, SyncScheduleStore};
+use crate::store::Boxed;
+use crate::time::Timestamp;
+
+/// How often a request brings more of a calendar's periods: enough for the longest horizon.
+const MOST_WIDENINGS: usize = 24;
+
+/// A pending call to a [`Schedule`], which answers with an `A`.
+///
+/// End it with `.await`, or with [`run`](Self::run) on a store that need not wait.
+///
+/// # Errors
+///
+/// Awaiting and running return the store's errors. A refused event is an answer, not an error.
+///
+/// # Cancel safety
+///
+/// If the future is dropped before it completes, events may or may not have been planned. Ask again
+/// with the same ids: an event is planned once.
+#[must_use = "a call does nothing until it is awaited, or ended by `run`"]
+pub struct ScheduleCall<'s, 'k, S, A> {
+    schedule: &'s Schedule<S>,
+    key: Key<'k>,
+    operation: ScheduleOperation<'k>,
+    wants_latest: bool,
+    at: Option<Timestamp>,
+    answer: PhantomData<fn() -> A>,
+}
+
+impl<'s, 'k, S, A> ScheduleCall<'s, 'k, S, A> {
+    pub(super) fn new(
+        schedule: &'s Schedule<S>,
+        key: Key<'k>,
+        operation: ScheduleOperation<'k>,
+    ) -> Self {
+        Self {
+            schedule,
+            key,
+            operation,
+            wants_latest: false,
+            at: None,
+            answer: PhantomData,
+        }
+    }
+
+    /// Sets the instant to decide at, instead of the store's own clock. See
+    /// [`Request::at`](crate::Request::at) for its restrictions.
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    /// Converts this call into a request.
+    #[must_use]
+    pub fn into_request(self) -> ScheduleRequest<'k>
+    where
+        's: 'k,
+    {
+        let request = ScheduleRequest::new(self.schedule.terms(), self.key, self.operation);
+        let request = if self.wants_latest {
+            request.with_latest()
+        } else {
+            request
+        };
+        match self.at {
+            Some(now) => request.at(now),
+            None => request,
+        }
+    }
+}
+
+impl<S, A: Weighted> ScheduleCall<'_, '_, S, A> {
+    /// Sets the weight, 1 by default: how many events this one counts as.
+    ///
+    /// A weight above the amount of a quota is always refused.
+    pub fn weight(mut self, of: u64) -> Self {
+        match &mut self.operation {
+            ScheduleOperation::Add(events) => {
+                for event in events {
+                    *event = event.with_weight(of);
+                }
+            }
+            ScheduleOperation::ReserveNext(event) | ScheduleOperation::Reschedule(event) => {
+                *event = event.with_weight(of);
+            }
+            ScheduleOperation::NextFree { weight, .. }
+            | ScheduleOperation::LatestFree { weight, .. } => *weight = of,
+            ScheduleOperation::Cancel(_) | ScheduleOperation::List { .. } => {}
+        }
+        self
+    }
+}
+
+impl<S, A: Refusable> ScheduleCall<'_, '_, S, A> {
+    /// Asks that a refusal also names the last free time before the time that was asked for:
+    /// [`Refusal::latest_free`](crate::Refusal::latest_free).
+    pub fn with_latest(mut self) -> Self {
+        self.wants_latest = true;
+        self
+    }
+}
+
+impl<S: SyncScheduleStore, A: Answer> ScheduleCall<'_, '_, S, A> {
+    /// Decides this call without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's errors.
+    pub fn run(self) -> Result<A, StoreError> {
+        let store = self.schedule.store();
+        let mut request = self.into_request();
+        for _ in 0..MOST_WIDENINGS {
+            match store.schedule_now(&request)? {
+                ScheduleAnswer::Uncovered(at) => request.widen(at),
+                answer => return A::of(answer, &request).ok_or_else(another_answer),
+            }
+        }
+        Err(another_answer())
+    }
+}
+
+impl<'s: 'k, 'k, S: ScheduleStore, A: Answer + 'k> IntoFuture for ScheduleCall<'s, 'k, S, A> {
+    type Output = Result<A, StoreError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let store = self.schedule.store();
+        let mut request = self.into_request();
+        Box::pin(async move {
+            for _ in 0..MOST_WIDENINGS {
+                match store.schedule(&request).await? {
+                    ScheduleAnswer::Uncovered(at) => request.widen(at),
+                    answer => return A::of(answer, &request).ok_or_else(another_answer),
+                }
+            }
+            Err(another_answer())
+        })
+    }
+}
+
+fn another_answer() -> StoreError {
+    StoreError::new(
+        ErrorKind::Protocol,
+        "the store's answer is not one to this call: it has a bug",
+    )
+}
+
+impl<S, A> fmt::Debug for ScheduleCall<'_, '_, S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduleCall")
+            .field("schedule", &self.schedule.terms().name())
+            .field("key", &self.key)
+            .field("operation", &self.operation)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call to a schedule can answer.
+///
+/// A [`Placement`], a [`BatchPlacement`], a time (`Option<Timestamp>`), whether there was an event
+/// (`bool`), or events.
+pub trait Answer: Sized + Send {
+    /// Converts the store's answer to `request`, if it is of the right kind.
+    #[doc(hidden)]
+    fn of(answer: ScheduleAnswer, request: &ScheduleRequest<'_>) -> Option<Self>;
+}
+
+/// Answers of calls that take a weight.
+pub trait Weighted: Answer {}
+
+/// Answers that can be a refusal.
+pub trait Refusable: Answer {}
+
+impl Answer for Placement {
+    fn of(answer: ScheduleAnswer, request: &ScheduleRequest<'_>) -> Option<Self> {
+        match (answer, request.operation()) {
+            (ScheduleAnswer::Added(added), ScheduleOperation::Add(events)) => Some(Self::Planned {
+                time: events.first()?.time(),
+                is_new: added > 0,
+            }),
+            (ScheduleAnswer::Planned { time, is_new }, _) => Some(Self::Planned { time, is_new }),
+            (ScheduleAnswer::Refused { refusal, .. }, _) => Some(Self::Refused(refusal)),
+            _ => None,
+        }
+    }
+}
+
+impl Weighted for Placement {}
+impl Refusable for Placement {}
+
+impl Answer for BatchPlacement {
+    fn of(answer: ScheduleAnswer, _: &ScheduleRequest<'_>) -> Option<Self> {
+        match answer {
+            ScheduleAnswer::Added(added) => Some(Self::Planned { added }),
+            ScheduleAnswer::Refused { index, refusal } => Some(Self::Refused { index, refusal }),
+            _ => None,
+        }
+    }
+}
+
+impl Refusable for BatchPlacement {}
+
+impl Answer for Option<Timestamp> {
+    fn of(answer: ScheduleAnswer, _: &ScheduleRequest<'_>) -> Option<Self> {
+        match answer {
+            ScheduleAnswer::Found(time) => Some(time),
+            _ => None,
+        }
+    }
+}
+
+impl Weighted for Option<Timestamp> {}
+
+impl Answer for bool {
+    fn of(answer: ScheduleAnswer, _: &ScheduleRequest<'_>) -> Option<Self> {
+        match answer {
+            ScheduleAnswer::Cancelled(was_planned) => Some(was_planned),
+            _ => None,
+        }
+    }
+}
+
+impl Answer for Vec<PlannedEvent> {
+    fn of(answer: ScheduleAnswer, _: &ScheduleRequest<'_>) -> Option<Self> {
+        match answer {
+            ScheduleAnswer::Events(events) => Some(events),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! `ScheduleState`: the events of one key, and how requests are decided on them.
+
+use crate::schedule::answer::{PlannedEvent, Reason, Refusal, ScheduleAnswer};
+use crate::schedule::request::{Event, ScheduleOperation, ScheduleRequest};
+use crate::schedule::search::{Direction, Search, Uncovered};
+use crate::schedule::terms::Terms;
+use crate::time::{MAX_EXACT, Timestamp};
+
+/// The events of one key, sorted by time, then by id.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ScheduleState {
+    entries: Vec<Entry>,
+    /// The latest instant at which an event was planned.
+    latest: Timestamp,
+}
+
+pub(super) type Entry = PlannedEvent;
+
+/// The times at which events can be planned, and the time up to which they no longer count.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    earliest: u64,
+    latest: u64,
+    gone: Option<u64>,
+}
+
+impl ScheduleState {
+    /// Returns whether no event counts any more at `now`, so that the state may be dropped.
+    #[must_use]
+    pub fn is_fresh(&self, terms: &Terms, now: Timestamp) -> bool {
+        let limits = Limits::of(terms, now.max(self.latest));
+        let last = self.entries.last().map(|entry| entry.time.as_micros());
+        last.is_none_or(|last| limits.gone.is_some_and(|gone| last <= gone))
+    }
+
+    /// Returns how many events are held, including those that no longer count.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns whether no event is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the bytes that the events allocate.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let ids: usize = self.entries.iter().map(|entry| entry.id.len()).sum();
+        self.entries.capacity() * size_of::<Entry>() + ids
+    }
+
+    fn index(&self, id: &[u8], limits: Limits) -> Option<usize> {
+        let index = self.entries.iter().position(|entry| *entry.id == *id)?;
+        (!limits.is_gone(self.entries[index].time)).then_some(index)
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let order = |other: &Entry| (other.time, &other.id) < (entry.time, &entry.id);
+        let index = self.entries.partition_point(order);
+        self.entries.insert(index, entry);
+    }
+
+    /// After an event was planned at `now`, drops those that no longer count.
+    fn prune(&mut self, limits: Limits, now: Timestamp) {
+        self.latest = now;
+        let gone = self
+            .entries
+            .partition_point(|entry| limits.is_gone(entry.time));
+        self.entries.drain(..gone);
+    }
+}
+
+impl Limits {
+    fn of(terms: &Terms, now: Timestamp) -> Self {
+        let now = now.as_micros();
+        let past = |by: u64| now.checked_sub(terms.tolerance_us() + by);
+        Self {
+            earliest: past(0).unwrap_or(0),
+            latest: (now + terms.horizon_us()).min(MAX_EXACT),
+            gone: past(terms.retention_us()),
+        }
+    }
+
+    fn is_gone(&self, time: Timestamp) -> bool {
+        self.gone.is_some_and(|gone| time.as_micros() <= gone)
+    }
+}
+
+/// Why an event was not planned: it was refused, or the request is short of periods.
+enum Failed {
+    Refused(Refusal),
+    Uncovered(Uncovered),
+}
+
+impl From<Uncovered> for Failed {
+    fn from(uncovered: Uncovered) -> Self {
+        Self::Uncovered(uncovered)
+    }
+}
+
+impl ScheduleRequest<'_> {
+    /// Decides this request at `now` on the events in `state`.
+    ///
+    /// This defines the answer that every store must give. It changes only `state` and reads no
+    /// clock. It also ignores [`caller_time`](Self::caller_time): the store must pass that as
+    /// `now`.
+    pub fn decide_on(&self, state: &mut ScheduleState, now: Timestamp) -> ScheduleAnswer {
+        let now = now.max(state.latest);
+        let limits = Limits::of(self.terms(), now);
+        let decided = match self.operation() {
+            ScheduleOperation::Add(events) => self.add(state, limits, now, events),
+            ScheduleOperation::Reschedule(event) => self.reschedule(state, limits, now, event),
+            ScheduleOperation::ReserveNext(event) => self.reserve(state, limits, now, event),
+            ScheduleOperation::NextFree { from, weight } => {
+                let from = from.as_micros().max(limits.earliest);
+                self.find(state, limits, Direction::Later, *weight, from)
+            }
+            ScheduleOperation::LatestFree { until, weight } => {
+                let until = until.as_micros().min(limits.latest);
+                self.find(state, limits, Direction::Earlier, *weight, until)
+            }
+            ScheduleOperation::Cancel(id) => {
+                let index = state.index(id, limits);
+                if let Some(index) = index {
+                    state.entries.remove(index);
+                }
+                if state.entries.is_empty() {
+                    *state = ScheduleState::default();
+                }
+                Ok(ScheduleAnswer::Cancelled(index.is_some()))
+            }
+            ScheduleOperation::List { from, until } => {
+                let listed = |entry: &&Entry| {
+                    (*from..*until).contains(&entry.time) && !limits.is_gone(entry.time)
+                };
+                let events = state.entries.iter().filter(listed).cloned();
+                Ok(ScheduleAnswer::Events(events.collect()))
+            }
+        };
+        match decided {
+            Ok(answer) => answer,
+            Err((index, Failed::Refused(refusal))) => ScheduleAnswer::Refused { index, refusal },
+            Err((_, Failed::Uncovered(Uncovered(time)))) => {
+                ScheduleAnswer::Uncovered(Timestamp::saturating_from_micros(time))
+            }
+        }
+    }
+
+    fn add(
+        &self,
+        state: &mut ScheduleState,
+        limits: Limits,
+        now: Timestamp,
+        events: &[Event<'_>],
+    ) -> Result<ScheduleAnswer, (usize, Failed)> {
+        let mut added = Vec::new();
+        for (index, event) in events.iter().enumerate() {
+            match self.place(state, limits, event) {
+                Ok(is_new) => added.extend(is_new.then_some(event.id())),
+                Err(failed) => {
+                    state.entries.retain(|entry| !added.contains(&&*entry.id));
+                    return Err((index, failed));
+                }
+            }
+        }
+        if !added.is_empty() {
+            state.prune(limits, now);
+        }
+        Ok(ScheduleAnswer::Added(added.len()))
+    }
+
+    /// Adds `event` at its own time, and returns whether it is new.
+    fn place(
+        &self,
+        state: &mut ScheduleState,
+        limits: Limits,
+        event: &Event<'_>,
+    ) -> Result<bool, Failed> {
+        if let Some(index) = state.index(event.id(), limits) {
+            let held = &state.entries[index];
+            if (held.time, held.weight) == (event.time(), event.weight()) {
+                return Ok(false);
+            }
+            return Err(refused(Reason::IdTaken(held.time)));
+        }
+        self.check(state, limits, event)?;
+        state.insert(entry(event));
+        Ok(true)
+    }
+
+    /// Checks that `event` can take place at its own time.
+    fn check(
+        &self,
+        state: &ScheduleState,
+        limits: Limits,
+        event: &Event<'_>,
+    ) -> Result<(), Failed> {
+        let time = event.time().as_micros();
+        let search = |direction, from| Search {
+            direction,
+            weight: event.weight(),
+            from,
+            last: match direction {
+                Direction::Later => limits.latest,
+                Direction::Earlier => limits.earliest,
+            },
+        };
+        let entries = &state.entries;
+        let (reason, next) = if time > limits.latest {
+            (Reason::BeyondHorizon(stamp(limits.latest)), None)
+        } else {
+            let from = time.max(limits.earliest);
+            let found = search(Direction::Later, from).run(self, entries)?;
+            match found.in_the_way {
+                _ if time < limits.earliest => (Reason::Past(stamp(from)), found.time),
+                None => return Ok(()),
+                Some(quota) => {
+                    let quota = self.terms().quotas()[quota].clone();
+                    (Reason::Quota(quota), found.time)
+                }
+            }
+        };
+        let mut latest = None;
+        if self.wants_latest() && time >= limits.earliest {
+            let until = time.min(limits.latest);
+            latest = search(Direction::Earlier, until).run(self, entries)?.time;
+        }
+        let refusal = Refusal::new(reason)
+            .with_next_free(next.map(stamp))
+            .with_latest_free(latest.map(stamp));
+        Err(Failed::Refused(refusal))
+    }
+
+    fn reschedule(
+        &self,
+        state: &mut ScheduleState,
+        limits: Limits,
+        now: Timestamp,
+        event: &Event<'_>,
+    ) -> Result<ScheduleAnswer, (usize, Failed)> {
+        let Some(index) = state.index(event.id(), limits) else {
+            return Err((0, refused(Reason::UnknownId)));
+        };
+        let (time, weight) = (state.entries[index].time, state.entries[index].weight);
+        if time == event.time() {
+            return Ok(ScheduleAnswer::Planned {
+                time,
+                is_new: false,
+            });
+        }
+        // Its old time does not stand in its own way.
+        let old = state.entries.remove(index);
+        let event = event.with_weight(weight);
+        if let Err(failed) = self.check(state, limits, &event) {
+            state.insert(old);
+            return Err((0, failed));
+        }
+        state.insert(entry(&event));
+        state.prune(limits, now);
+        Ok(ScheduleAnswer::Planned {
+            time: event.time(),
+            is_new: true,
+        })
+    }
+
+    fn reserve(
+        &self,
+        state: &mut ScheduleState,
+        limits: Limits,
+        now: Timestamp,
+        event: &Event<'_>,
+    ) -> Result<ScheduleAnswer, (usize, Failed)> {
+        if let Some(index) = state.index(event.id(), limits) {
+            let held = &state.entries[index];
+            if held.weight == event.weight() {
+                return Ok(ScheduleAnswer::Planned {
+                    time: held.time,
+                    is_new: false,
+                });
+            }
+            return Err((0, refused(Reason::IdTaken(held.time))));
+        }
+        let from = event.time().as_micros().max(limits.earliest);
+        if from > limits.latest {
+            let reason = Reason::BeyondHorizon(stamp(limits.latest));
+            return Err((0, refused(reason)));
+        }
+        let search = Search {
+            direction: Direction::Later,
+            weight: event.weight(),
+            from,
+            last: limits.latest,
+        };
+        let found = search
+            .run(self, &state.entries)
+            .map_err(|uncovered| (0, uncovered.into()))?;
+        let Some(time) = found.time else {
+            let quota = self.terms().quotas()[found.in_the_way.unwrap_or(0)].clone();
+            return Err((0, refused(Reason::Quota(quota))));
+        };
+        let time = stamp(time);
+        state.insert(entry(&event.at(time)));
+        state.prune(limits, now);
+        Ok(ScheduleAnswer::Planned { time, is_new: true })
+    }
+
+    fn find(
+        &self,
+        state: &ScheduleState,
+        limits: Limits,
+        direction: Direction,
+        weight: u64,
+        from: u64,
+    ) -> Result<ScheduleAnswer, (usize, Failed)> {
+        let last = match direction {
+            Direction::Later => limits.latest,
+            Direction::Earlier => limits.earliest,
+        };
+        let search = Search {
+            direction,
+            weight,
+            from,
+            last,
+        };
+        let found = search
+            .run(self, &state.entries)
+            .map_err(|uncovered| (0, uncovered.into()))?;
+        Ok(ScheduleAnswer::Found(found.time.map(stamp)))
+    }
+}
+
+fn entry(event: &Event<'_>) -> Entry {
+    Entry::new(event.id(), event.time(), event.weight())
+}
+
+fn refused(reason: Reason) -> Failed {
+    Failed::Refused(Refusal::new(reason))
+}
+
+const fn stamp(micros: u64) -> Timestamp {
+    Timestamp::saturating_from_micros(micros)
+}

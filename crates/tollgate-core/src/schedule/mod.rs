@@ -1,0 +1,274 @@
+//! Schedules: events at times to come, as many around each other as quotas allow.
+
+mod answer;
+#[cfg(feature = "calendar")]
+mod calendar;
+mod call;
+mod events;
+mod quota;
+mod request;
+mod search;
+mod store;
+mod terms;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::LimitError;
+use crate::key::Key;
+use crate::time::Timestamp;
+
+pub use answer::{BatchPlacement, Placement, PlannedEvent, Reason, Refusal, ScheduleAnswer};
+#[cfg(feature = "calendar")]
+pub use calendar::{CalendarQuota, CalendarUnit};
+pub use call::{Answer, Refusable, ScheduleCall, Weighted};
+pub use events::ScheduleState;
+pub use quota::{MAX_SCHEDULE_AMOUNT, ScheduleQuota};
+pub use request::{
+    Event, LONGEST_EVENT_ID, MAX_EVENTS_PER_CALL, Period, ScheduleOperation, ScheduleRequest,
+};
+pub use store::{ScheduleStore, SyncScheduleStore};
+pub use terms::{MAX_EVENTS, Terms};
+
+/// Plans events at times to come, so that no window around any of them holds too many.
+///
+/// A rate limiter counts what happens now; a schedule counts what will happen. With the quotas
+/// `1/1m`, `5/1h` and `10/1d`, no minute, no hour and no 24 hours ever hold more events, wherever
+/// they begin: past midnight, and whether an event is added before or after its neighbors.
+///
+/// Every event has an id of the caller's, unique for its key. Adding the same id at the same time
+/// again changes nothing, so a caller who does not know whether a call arrived repeats it.
+///
+/// Each operation is atomic, and one round trip on a server. A schedule limits the times that are
+/// planned: if events may start late, by up to `J`, plan them with windows longer by `J`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::{Placement, Schedule, ScheduleStore, StoreError, Timestamp};
+///
+/// # async fn remind(store: impl ScheduleStore, noon: Timestamp) -> Result<(), StoreError> {
+/// let schedule = Schedule::new(store, "reminders", ["1/1m", "5/1h", "10/1d"]).unwrap();
+/// match schedule.add("alice", "msg-17", noon).await? {
+///     Placement::Planned { time, .. } => println!("planned at {time:?}"),
+///     Placement::Refused(refusal) => println!("{refusal}"),
+///     _ => unreachable!(),
+/// }
+/// // Finds the first free time, and takes it, in one step.
+/// let sent_at = schedule.reserve_next("alice", noon, "msg-18").await?.permit();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Clones are cheap and share the store and the quotas.
+pub struct Schedule<S> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S> {
+    terms: Terms,
+    store: S,
+}
+
+impl<S> Schedule<S> {
+    /// Returns a schedule called `name` with these quotas on `store`, each a [`ScheduleQuota`], a
+    /// [`Quota`](crate::Quota) or its text.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Terms::new`], which also says what the horizon and the tolerance are. To
+    /// choose them, use [`with_terms`](Self::with_terms).
+    pub fn new<Q>(
+        store: S,
+        name: &str,
+        quotas: impl IntoIterator<Item = Q>,
+    ) -> Result<Self, LimitError>
+    where
+        Q: TryInto<ScheduleQuota>,
+        LimitError: From<Q::Error>,
+    {
+        Ok(Self::with_terms(store, Terms::new(name, quotas)?))
+    }
+
+    /// Returns a schedule with these terms on `store`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::{LimitError, Schedule, Terms};
+    ///
+    /// # fn example<S>(store: S) -> Result<(), LimitError> {
+    /// let week = Duration::from_secs(7 * 86_400);
+    /// let terms = Terms::new("reminders", ["1/1m", "10/1d"])?.with_horizon(week)?;
+    /// let schedule = Schedule::with_terms(store, terms);
+    /// assert_eq!(schedule.terms().horizon(), week);
+    /// # Ok(())
+    /// # }
+    /// # example(()).unwrap();
+    /// ```
+    pub fn with_terms(store: S, terms: Terms) -> Self {
+        Self {
+            shared: Arc::new(Shared { terms, store }),
+        }
+    }
+
+    /// Returns the name, the quotas, the horizon and the tolerance.
+    #[must_use]
+    pub fn terms(&self) -> &Terms {
+        &self.shared.terms
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.shared.store
+    }
+
+    /// Plans the event `id` of `key` at `time`, if every quota has room.
+    ///
+    /// If the id is planned at this time already, with the same weight, this changes nothing and
+    /// says so. If it is planned at another time, the event is refused: move it with
+    /// [`reschedule`](Self::reschedule).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tollgate_core::{Schedule, ScheduleStore, StoreError, Timestamp};
+    /// # async fn remind(schedule: &Schedule<impl ScheduleStore>, noon: Timestamp) -> Result<(), StoreError> {
+    /// let placement = schedule.add("alice", "msg-17", noon).weight(2).with_latest().await?;
+    /// if let Err(refusal) = placement.permit() {
+    ///     println!("free before: {:?}, after: {:?}", refusal.latest_free(), refusal.next_free());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add<'s, 'k>(
+        &'s self,
+        key: impl Into<Key<'k>>,
+        id: &'k (impl AsRef<[u8]> + ?Sized),
+        time: Timestamp,
+    ) -> ScheduleCall<'s, 'k, S, Placement> {
+        let event = Event::new(id, time);
+        self.call(key.into(), ScheduleOperation::Add(vec![event]))
+    }
+
+    /// Plans all of `events`, up to [`MAX_EVENTS_PER_CALL`], or none of them.
+    ///
+    /// Events that are planned already, at the same time and with the same weight, stay as they
+    /// are.
+    pub fn add_all<'s, 'k>(
+        &'s self,
+        key: impl Into<Key<'k>>,
+        events: impl IntoIterator<Item = Event<'k>>,
+    ) -> ScheduleCall<'s, 'k, S, BatchPlacement> {
+        let events = events.into_iter().collect();
+        self.call(key.into(), ScheduleOperation::Add(events))
+    }
+
+    /// Moves the event `id` to `time`, if every quota has room there once the event has left its
+    /// old time. If the new time is refused, the event stays where it is.
+    pub fn reschedule<'s, 'k>(
+        &'s self,
+        key: impl Into<Key<'k>>,
+        id: &'k (impl AsRef<[u8]> + ?Sized),
+        time: Timestamp,
+    ) -> ScheduleCall<'s, 'k, S, Placement> {
+        let event = Event::new(id, time);
+        self.call(key.into(), ScheduleOperation::Reschedule(event))
+    }
+
+    /// Removes the event `id`, and returns whether there was one.
+    pub fn cancel<'s, 'k>(
+        &'s self,
+        key: impl Into<Key<'k>>,
+        id: &'k (impl AsRef<[u8]> + ?Sized),
+    ) -> ScheduleCall<'s, 'k, S, bool> {
+        self.call(key.into(), ScheduleOperation::Cancel(id.as_ref()))
+    }
+
+    /// Returns the first free time that is neither before `from` nor in the past, or `None` if
+    /// there is none up to the horizon. It reserves nothing.
+    pub fn next_free<'s, 'k>(
+        &'s self,
+        key: impl Into<Key<'k>>,
+        from: Timestamp,
+    ) -> ScheduleCall<'s, 'k, S, Option<Timestamp>> {
+        self.call(key.into(), ScheduleOperation::NextFree { from, weight: 1 })
+    }
+
+    /// Returns the last free time that is neither after `until` nor in the past, or `None` if
+    /// there is none. It reserves nothing.
+    pub fn latest_free<'s, 'k>(
+        &'s self,
+        key: impl Into<Key<'k>>,
+        until: Timestamp,
+    ) -> ScheduleCall<'s, 'k, S, Option<Timestamp>> {
+        self.call(
+            key.into(),
+            ScheduleOperation::LatestFree { until, weight: 1 },
+        )
+    }
+
+    /// Plans the event `id` at the first free time that is neither before `from` nor in the past.
+    ///
+    /// If the id is planned already, with the same weight, this changes nothing and returns its
+    /// time.
+    pub fn reserve_next<'s, 'k>(
+        &'s self,
+        key: impl Into<Key<'k>>,
+        from: Timestamp,
+        id: &'k (impl AsRef<[u8]> + ?Sized),
+    ) -> ScheduleCall<'s, 'k, S, Placement> {
+        let event = Event::new(id, from);
+        self.call(key.into(), ScheduleOperation::ReserveNext(event))
+    }
+
+    /// Lists the events of `key` from `from` until before `until`, by time.
+    ///
+    /// Events are forgotten once they are so long past that they affect no other event.
+    pub fn list<'s, 'k>(
+        &'s self,
+        key: impl Into<Key<'k>>,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> ScheduleCall<'s, 'k, S, Vec<PlannedEvent>> {
+        self.call(key.into(), ScheduleOperation::List { from, until })
+    }
+
+    fn call<'s, 'k, A>(
+        &'s self,
+        key: Key<'k>,
+        operation: ScheduleOperation<'k>,
+    ) -> ScheduleCall<'s, 'k, S, A> {
+        ScheduleCall::new(self, key, operation)
+    }
+}
+
+impl<S: ScheduleStore> Schedule<S> {
+    /// Forgets all events of `key`.
+    ///
+    /// # Errors
+    ///
+    /// The store's errors.
+    pub async fn reset<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), crate::StoreError> {
+        self.store().reset_schedule(self.terms(), key.into()).await
+    }
+}
+
+impl<S> Clone for Schedule<S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Schedule<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schedule")
+            .field("store", self.store())
+            .field("terms", self.terms())
+            .finish()
+    }
+}

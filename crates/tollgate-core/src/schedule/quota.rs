@@ -1,0 +1,257 @@
+//! `ScheduleQuota`: one of the quotas of a schedule, with its name.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::error::LimitError;
+use crate::limit::check_name;
+use crate::quota::Quota;
+use crate::schedule::Period;
+use crate::text::Reader;
+use crate::time::{MAX_EXACT, Timestamp};
+
+/// The largest amount of a schedule's quota.
+///
+/// Planning one event reads up to twice as many events, so this bounds how long a server works on
+/// one call.
+pub const MAX_SCHEDULE_AMOUNT: u64 = 1_000;
+
+/// One of the quotas of a [`Schedule`](crate::Schedule), with its name.
+///
+/// There are two kinds:
+///
+/// - `N` per window `T`: every half-open interval of length `T` holds at most `N` events, wherever
+///   it begins.
+/// - `N` per local day, week or month (with the feature `calendar`): every day of a time zone holds
+///   at most `N` events. Days have 23 to 25 hours where clocks change.
+///
+/// As text it is `5/1h` or `10/day@Europe/Berlin`, optionally with a name before it:
+/// `hourly=5/1h`. Without a name, the text is its name. Cloning is cheap.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::{LimitError, Quota, ScheduleQuota};
+///
+/// let hourly = ScheduleQuota::new("hourly", Quota::per_hour(5))?;
+/// assert_eq!(hourly, "hourly=5/1h".parse()?);
+/// assert_eq!("5/1h".parse::<ScheduleQuota>()?.name(), "5/1h");
+/// # Ok::<(), LimitError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ScheduleQuota {
+    /// Empty if the quota has no name of its own.
+    name: Arc<str>,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    Sliding(Quota),
+    #[cfg(feature = "calendar")]
+    Calendar(super::CalendarQuota),
+}
+
+impl ScheduleQuota {
+    /// Returns `quota` for every window, wherever it begins, with this name.
+    ///
+    /// # Errors
+    ///
+    /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    /// - [`LimitError::AmountTooLarge`] when the amount exceeds [`MAX_SCHEDULE_AMOUNT`].
+    pub fn new(name: &str, quota: Quota) -> Result<Self, LimitError> {
+        check_name(name)?;
+        Self::of(name, Kind::Sliding(quota))
+    }
+
+    /// Returns `quota` for every day, week or month of a time zone, with this name.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`new`](Self::new).
+    #[cfg(feature = "calendar")]
+    pub fn calendar(name: &str, quota: super::CalendarQuota) -> Result<Self, LimitError> {
+        check_name(name)?;
+        Self::of(name, Kind::Calendar(quota))
+    }
+
+    fn of(name: &str, kind: Kind) -> Result<Self, LimitError> {
+        let amount = kind.amount();
+        if amount > MAX_SCHEDULE_AMOUNT {
+            return Err(LimitError::AmountTooLarge {
+                amount,
+                most: MAX_SCHEDULE_AMOUNT,
+            });
+        }
+        if let Kind::Sliding(quota) = &kind
+            && quota.window_us() > LONGEST_WINDOW_US
+        {
+            return Err(LimitError::BadWindow {
+                window: quota.window(),
+            });
+        }
+        Ok(Self {
+            name: name.into(),
+            kind,
+        })
+    }
+
+    /// Returns the name, or the text of the quota if it has none.
+    #[must_use]
+    pub fn name(&self) -> String {
+        if self.name.is_empty() {
+            self.kind.to_string()
+        } else {
+            self.name.as_ref().to_owned()
+        }
+    }
+
+    /// Returns how much weight a window, day, week or month may hold.
+    #[must_use]
+    pub fn amount(&self) -> u64 {
+        self.kind.amount()
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Returns for how long after its time an event can affect other events, in microseconds.
+    pub(crate) fn reach_us(&self) -> u64 {
+        match &self.kind {
+            Kind::Sliding(quota) => quota.window_us(),
+            #[cfg(feature = "calendar")]
+            Kind::Calendar(quota) => quota.longest_us(),
+        }
+    }
+
+    /// Returns the most weight that events within `span_us` can have.
+    pub(crate) fn most_within(&self, span_us: u64) -> u64 {
+        let (length, more) = match &self.kind {
+            Kind::Sliding(quota) => (quota.window_us(), 1),
+            #[cfg(feature = "calendar")]
+            // The first and the last are cut off.
+            Kind::Calendar(quota) => (quota.shortest_us(), 2),
+        };
+        self.amount()
+            .saturating_mul(span_us.div_ceil(length) + more)
+    }
+
+    /// Returns the calendar's periods from the one that holds `from` to the one that holds
+    /// `until`, or `None` for a sliding window.
+    #[cfg_attr(
+        not(feature = "calendar"),
+        allow(
+            unused_variables,
+            clippy::unused_self,
+            reason = "only calendars have periods"
+        )
+    )]
+    pub(crate) fn periods(&self, from: Timestamp, until: Timestamp) -> Option<Vec<Period>> {
+        match &self.kind {
+            Kind::Sliding(_) => None,
+            #[cfg(feature = "calendar")]
+            Kind::Calendar(quota) => Some(quota.periods(from, until)),
+        }
+    }
+}
+
+/// The longest window: an event's time and two windows still fit into 2^53 microseconds.
+const LONGEST_WINDOW_US: u64 = MAX_EXACT / 8;
+
+impl Kind {
+    fn amount(&self) -> u64 {
+        match self {
+            Self::Sliding(quota) => quota.amount(),
+            #[cfg(feature = "calendar")]
+            Self::Calendar(quota) => quota.amount(),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sliding(quota) => quota.fmt(f),
+            #[cfg(feature = "calendar")]
+            Self::Calendar(quota) => quota.fmt(f),
+        }
+    }
+}
+
+/// Writes the text that [`FromStr`] reads.
+impl fmt::Display for ScheduleQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.name.is_empty() {
+            write!(f, "{}=", self.name)?;
+        }
+        self.kind.fmt(f)
+    }
+}
+
+impl FromStr for ScheduleQuota {
+    type Err = LimitError;
+
+    /// Reads `[NAME=]N/WINDOW`, such as `hourly=5/1h`, or with the feature `calendar` also
+    /// `[NAME=]N/UNIT@ZONE`, such as `10/day@Europe/Berlin`, where the unit is `day`, `week` or
+    /// `month`.
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let (name, start) = match text.split_once('=') {
+            Some((name, _)) => (name, name.len() + 1),
+            None => ("", 0),
+        };
+        if start > 0 {
+            check_name(name)?;
+        }
+        if let Some(at) = text.find('@') {
+            #[cfg(feature = "calendar")]
+            {
+                return Self::of(
+                    name,
+                    Kind::Calendar(super::CalendarQuota::read(text, start, at)?),
+                );
+            }
+            #[cfg(not(feature = "calendar"))]
+            return Err(LimitError::Syntax {
+                text: text.to_owned(),
+                at,
+                expected: "no time zone: quotas per local day need the feature `calendar`",
+            });
+        }
+        let mut reader = Reader::new(text, start);
+        let quota = Quota::read(&mut reader)?;
+        if !reader.is_at_end() {
+            let at = reader.at();
+            return Err(reader.expected(at, "the end of the quota, or `@` and a time zone"));
+        }
+        Self::of(name, Kind::Sliding(quota))
+    }
+}
+
+/// Reads the quota as [`FromStr`] does.
+impl TryFrom<&str> for ScheduleQuota {
+    type Error = LimitError;
+
+    fn try_from(text: &str) -> Result<Self, LimitError> {
+        text.parse()
+    }
+}
+
+/// Reads the quota as [`FromStr`] does.
+impl TryFrom<String> for ScheduleQuota {
+    type Error = LimitError;
+
+    fn try_from(text: String) -> Result<Self, LimitError> {
+        text.parse()
+    }
+}
+
+/// Names the quota after its text.
+impl TryFrom<Quota> for ScheduleQuota {
+    type Error = LimitError;
+
+    fn try_from(quota: Quota) -> Result<Self, LimitError> {
+        Self::of("", Kind::Sliding(quota))
+    }
+}

@@ -1,0 +1,370 @@
+//! `ScheduleRequest`: one operation on a schedule, as data for a store.
+
+use std::time::Duration;
+
+use crate::error::{ErrorKind, StoreError};
+use crate::key::Key;
+use crate::schedule::quota::{Kind, ScheduleQuota};
+use crate::schedule::terms::Terms;
+use crate::time::Timestamp;
+
+/// The most events that one call adds.
+pub const MAX_EVENTS_PER_CALL: usize = 1_000;
+
+/// The longest id of an event, in bytes.
+pub const LONGEST_EVENT_ID: usize = 200;
+
+/// An event to plan: its id, its time and its weight.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::{Event, Timestamp};
+///
+/// let noon = Timestamp::from_micros(1_800_000_000_000_000)?;
+/// let event = Event::new("msg-17", noon).with_weight(2);
+/// assert_eq!(event.id(), b"msg-17");
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub struct Event<'a> {
+    id: &'a [u8],
+    time: Timestamp,
+    weight: u64,
+}
+
+impl<'a> Event<'a> {
+    /// Returns an event of weight 1.
+    #[must_use]
+    pub fn new(id: &'a (impl AsRef<[u8]> + ?Sized), time: Timestamp) -> Self {
+        Self {
+            id: id.as_ref(),
+            time,
+            weight: 1,
+        }
+    }
+
+    /// Sets the weight: how many events this one counts as.
+    #[must_use]
+    pub fn with_weight(mut self, weight: u64) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// Returns the id, which is unique within a schedule's key.
+    #[must_use]
+    pub fn id(&self) -> &'a [u8] {
+        self.id
+    }
+
+    /// Returns when the event takes place.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// Returns the weight.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    pub(crate) fn at(mut self, time: Timestamp) -> Self {
+        self.time = time;
+        self
+    }
+}
+
+/// Shows the length of the id only: it may be a secret.
+impl std::fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Event")
+            .field("id_bytes", &self.id.len())
+            .field("time", &self.time)
+            .field("weight", &self.weight)
+            .finish()
+    }
+}
+
+/// What a request does with the events of a key.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ScheduleOperation<'a> {
+    /// Adds all of these events, or none.
+    Add(Vec<Event<'a>>),
+    /// Moves the event with this id and weight to this time; the event's weight stays as it is.
+    Reschedule(Event<'a>),
+    /// Removes the event with this id.
+    Cancel(&'a [u8]),
+    /// Finds the first free time for this weight that is not before `from`.
+    NextFree {
+        /// The earliest time.
+        from: Timestamp,
+        /// The weight to find room for.
+        weight: u64,
+    },
+    /// Finds the last free time for this weight that is not after `until`.
+    LatestFree {
+        /// The latest time.
+        until: Timestamp,
+        /// The weight to find room for.
+        weight: u64,
+    },
+    /// Adds this event at the first free time that is not before its own.
+    ReserveNext(Event<'a>),
+    /// Lists the events from `from` until before `until`.
+    List {
+        /// The earliest time.
+        from: Timestamp,
+        /// The time before which events are listed.
+        until: Timestamp,
+    },
+}
+
+/// A day, week or month: from its first instant until before the first instant of the next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Period {
+    start: Timestamp,
+    end: Timestamp,
+}
+
+impl Period {
+    #[cfg(feature = "calendar")]
+    pub(crate) fn new(start: Timestamp, end: Timestamp) -> Self {
+        Self { start, end }
+    }
+
+    /// Returns the first instant.
+    #[must_use]
+    pub fn start(self) -> Timestamp {
+        self.start
+    }
+
+    /// Returns the first instant after the period.
+    #[must_use]
+    pub fn end(self) -> Timestamp {
+        self.end
+    }
+}
+
+/// One operation on the events of a key in a schedule.
+///
+/// [`Schedule`](crate::Schedule) makes these; a [`ScheduleStore`](crate::ScheduleStore) decides
+/// them.
+#[derive(Clone, Debug)]
+pub struct ScheduleRequest<'a> {
+    terms: &'a Terms,
+    key: Key<'a>,
+    operation: ScheduleOperation<'a>,
+    wants_latest: bool,
+    at: Option<Timestamp>,
+    /// For each quota, in order, its periods if it is a calendar's.
+    periods: Vec<Option<Vec<Period>>>,
+}
+
+/// How far ahead the first request brings a calendar's periods.
+const FIRST_SPAN: Duration = Duration::from_secs(40 * 86_400);
+
+impl<'a> ScheduleRequest<'a> {
+    /// Returns a request to apply `operation` to the events of `key`.
+    #[must_use]
+    pub fn new(
+        terms: &'a Terms,
+        key: impl Into<Key<'a>>,
+        operation: ScheduleOperation<'a>,
+    ) -> Self {
+        let mut request = Self {
+            terms,
+            key: key.into(),
+            operation,
+            wants_latest: false,
+            at: None,
+            periods: Vec::new(),
+        };
+        request.cover();
+        request
+    }
+
+    /// Asks that a refusal also names the last free time before the time that was asked for.
+    #[must_use]
+    pub fn with_latest(mut self) -> Self {
+        self.wants_latest = true;
+        self.cover();
+        self
+    }
+
+    /// Sets the instant to decide at, instead of the store's own clock: see
+    /// [`Request::at`](crate::Request::at).
+    #[must_use]
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    /// Brings the periods that most answers need.
+    fn cover(&mut self) {
+        if self.terms.has_calendar()
+            && let Some((from, until)) = self.span()
+        {
+            let looks_back =
+                self.wants_latest || matches!(self.operation, ScheduleOperation::LatestFree { .. });
+            let from = if looks_back {
+                before(from, FIRST_SPAN)
+            } else {
+                from
+            };
+            self.periods = self.periods_within(from, until.saturating_add(FIRST_SPAN));
+        }
+    }
+
+    /// Brings more periods: those around `at`, and twice as many as before.
+    ///
+    /// For a store that answered [`ScheduleAnswer::Uncovered`](crate::ScheduleAnswer).
+    pub fn widen(&mut self, at: Timestamp) {
+        let all = || self.periods.iter().flatten().flatten();
+        let start = all().map(|period| period.start).min().unwrap_or(at);
+        let end = all().map(|period| period.end).max().unwrap_or(at);
+        let length = end.saturating_duration_since(start).max(FIRST_SPAN);
+        self.periods = if at < start {
+            self.periods_within(before(at, length), end)
+        } else {
+            self.periods_within(start, at.max(end).saturating_add(length))
+        };
+    }
+
+    fn periods_within(&self, from: Timestamp, until: Timestamp) -> Vec<Option<Vec<Period>>> {
+        let quotas = self.terms.quotas().iter();
+        quotas.map(|quota| quota.periods(from, until)).collect()
+    }
+
+    /// Returns the times between which this request asks for room, if it does.
+    fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        match &self.operation {
+            ScheduleOperation::Add(events) => {
+                let times = || events.iter().map(Event::time);
+                Some((times().min()?, times().max()?))
+            }
+            ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
+                Some((event.time, event.time))
+            }
+            ScheduleOperation::NextFree { from: at, .. }
+            | ScheduleOperation::LatestFree { until: at, .. } => Some((*at, *at)),
+            ScheduleOperation::Cancel(_) | ScheduleOperation::List { .. } => None,
+        }
+    }
+
+    /// Returns the schedule's name, quotas, horizon and tolerance.
+    #[must_use]
+    pub fn terms(&self) -> &'a Terms {
+        self.terms
+    }
+
+    /// Returns the key whose events this is about.
+    #[must_use]
+    pub fn key(&self) -> Key<'a> {
+        self.key
+    }
+
+    /// Returns the operation.
+    #[must_use]
+    pub fn operation(&self) -> &ScheduleOperation<'a> {
+        &self.operation
+    }
+
+    /// Returns whether a refusal names the last free time, too.
+    #[must_use]
+    pub fn wants_latest(&self) -> bool {
+        self.wants_latest
+    }
+
+    /// Returns the caller's instant, or `None` to use the store's clock.
+    #[must_use]
+    pub fn caller_time(&self) -> Option<Timestamp> {
+        self.at
+    }
+
+    /// Returns each quota with its periods, which are empty for a sliding window.
+    pub(crate) fn quotas(&self) -> impl Iterator<Item = (&'a ScheduleQuota, &[Period])> {
+        let periods = self
+            .periods
+            .iter()
+            .map(|periods| periods.as_deref().unwrap_or(&[]));
+        self.terms
+            .quotas()
+            .iter()
+            .zip(periods.chain(std::iter::repeat(&[][..])))
+    }
+
+    /// Returns an error if this request is not valid. Stores call this before they decide.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] when no event is added or more than [`MAX_EVENTS_PER_CALL`], when
+    /// two events have one id, when an id is empty or longer than [`LONGEST_EVENT_ID`] bytes, or
+    /// when a weight is zero.
+    pub fn validate(&self) -> Result<(), StoreError> {
+        let id = |id: &[u8]| {
+            if (1..=LONGEST_EVENT_ID).contains(&id.len()) {
+                return Ok(());
+            }
+            malformed(format!(
+                "an event's id has {} bytes: use 1 to {LONGEST_EVENT_ID}, a hash of it for example",
+                id.len()
+            ))
+        };
+        let weight = |weight: u64| match weight {
+            0 => malformed("an event of weight 0 would count nowhere: use a weight of at least 1"),
+            _ => Ok(()),
+        };
+        match &self.operation {
+            ScheduleOperation::Add(events) => {
+                if events.is_empty() || events.len() > MAX_EVENTS_PER_CALL {
+                    return malformed(format!(
+                        "{} events in one call: add 1 to {MAX_EVENTS_PER_CALL}",
+                        events.len()
+                    ));
+                }
+                for event in events {
+                    id(event.id)?;
+                    weight(event.weight)?;
+                }
+                let mut ids: Vec<_> = events.iter().map(Event::id).collect();
+                ids.sort_unstable();
+                if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+                    return malformed("two events of one call have the same id: give each its own");
+                }
+                Ok(())
+            }
+            ScheduleOperation::Reschedule(event) => id(event.id),
+            ScheduleOperation::ReserveNext(event) => {
+                id(event.id)?;
+                weight(event.weight)
+            }
+            ScheduleOperation::Cancel(event) => id(event),
+            ScheduleOperation::NextFree { weight: of, .. }
+            | ScheduleOperation::LatestFree { weight: of, .. } => weight(*of),
+            ScheduleOperation::List { .. } => Ok(()),
+        }
+    }
+}
+
+/// Returns `time` less `by`, or the epoch.
+fn before(time: Timestamp, by: Duration) -> Timestamp {
+    let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+    Timestamp::saturating_from_micros(time.as_micros().saturating_sub(by))
+}
+
+impl ScheduleQuota {
+    /// Returns the window in microseconds, or `None` for a calendar's quota.
+    pub(crate) fn window_us(&self) -> Option<u64> {
+        match self.kind() {
+            Kind::Sliding(quota) => Some(quota.window_us()),
+            #[cfg(feature = "calendar")]
+            Kind::Calendar(_) => None,
+        }
+    }
+}
+
+fn malformed<T>(message: impl Into<String>) -> Result<T, StoreError> {
+    Err(StoreError::new(ErrorKind::Malformed, message))
+}

@@ -1,0 +1,118 @@
+//! `ScheduleStore`: the trait of stores that hold schedules.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::schedule::answer::ScheduleAnswer;
+use crate::schedule::request::ScheduleRequest;
+use crate::schedule::terms::Terms;
+use crate::store::Boxed;
+
+/// Holds the events of schedules, and plans new ones atomically.
+///
+/// # Behavior
+///
+/// - An answer MUST equal what [`ScheduleRequest::decide_on`] returns for the same events and
+///   instant.
+/// - Concurrent requests MUST behave as if decided one after another.
+/// - A refused request MUST change nothing, and neither must a search or a list.
+/// - A request with [`ScheduleRequest::at`] MUST be decided at that instant, and any other at the
+///   store's own clock. Callers MUST NOT use one key with both.
+/// - A request that is not [valid](ScheduleRequest::validate) MUST fail and change nothing.
+#[async_trait]
+pub trait ScheduleStore: Send + Sync {
+    /// Decides `request`.
+    ///
+    /// # Errors
+    ///
+    /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it completes, events may or may not have been planned. Ask
+    /// again with the same ids: an event is planned once.
+    async fn schedule<'a>(
+        &self,
+        request: &ScheduleRequest<'a>,
+    ) -> Result<ScheduleAnswer, StoreError>;
+
+    /// Forgets all events of `key`, those planned at the store's clock and at callers' instants.
+    ///
+    /// # Errors
+    ///
+    /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
+    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError>;
+}
+
+/// A store of schedules that can decide on the calling thread, without waiting for anything.
+pub trait SyncScheduleStore: ScheduleStore {
+    /// Decides `request`, as [`ScheduleStore::schedule`] does.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`ScheduleStore::schedule`].
+    fn schedule_now(&self, request: &ScheduleRequest<'_>) -> Result<ScheduleAnswer, StoreError>;
+
+    /// Forgets all events of `key`, as [`ScheduleStore::reset_schedule`] does.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`ScheduleStore::reset_schedule`].
+    fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError>;
+}
+
+macro_rules! forward {
+    ($pointer:ty) => {
+        // Written as `async_trait` would expand it, but without a second box around the store's
+        // future.
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: ScheduleStore + ?Sized> ScheduleStore for $pointer {
+            fn schedule<'a, 'store, 'request, 'call>(
+                &'store self,
+                request: &'request ScheduleRequest<'a>,
+            ) -> Boxed<'call, Result<ScheduleAnswer, StoreError>>
+            where
+                'a: 'call,
+                'store: 'call,
+                'request: 'call,
+                Self: 'call,
+            {
+                (**self).schedule(request)
+            }
+
+            fn reset_schedule<'a, 'store, 'call>(
+                &'store self,
+                terms: &'a Terms,
+                key: Key<'a>,
+            ) -> Boxed<'call, Result<(), StoreError>>
+            where
+                'a: 'call,
+                'store: 'call,
+                Self: 'call,
+            {
+                (**self).reset_schedule(terms, key)
+            }
+        }
+
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: SyncScheduleStore + ?Sized> SyncScheduleStore for $pointer {
+            fn schedule_now(
+                &self,
+                request: &ScheduleRequest<'_>,
+            ) -> Result<ScheduleAnswer, StoreError> {
+                (**self).schedule_now(request)
+            }
+
+            fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+                (**self).reset_schedule_now(terms, key)
+            }
+        }
+    };
+}
+
+forward!(&S);
+forward!(Arc<S>);
+forward!(Box<S>);

@@ -1,0 +1,234 @@
+//! `Terms`: what a schedule allows: its name, quotas, horizon and tolerance.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::LimitError;
+use crate::limit::check_name;
+use crate::schedule::quota::ScheduleQuota;
+use crate::time::MAX_EXACT;
+
+/// The most events that a key of a schedule can hold.
+///
+/// The quotas and the horizon bound that; terms that would allow more are an error.
+pub const MAX_EVENTS: u64 = 10_000;
+
+const MAX_QUOTAS: usize = 32;
+const DAY_US: u64 = 86_400_000_000;
+/// Unless the quotas would allow too many events within it.
+const DEFAULT_HORIZON_US: u64 = 366 * DAY_US;
+const DEFAULT_TOLERANCE_US: u64 = 1_000_000;
+/// An event's time and all that is added to it still fit into 2^53 microseconds.
+const LONGEST_US: u64 = MAX_EXACT / 8;
+
+/// What a [`Schedule`](crate::Schedule) allows: its name, quotas, horizon and tolerance.
+///
+/// Cloning is cheap.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Terms(Arc<Inner>);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Inner {
+    name: Box<str>,
+    identity: Box<str>,
+    quotas: Box<[ScheduleQuota]>,
+    horizon_us: u64,
+    /// Whether the caller chose the horizon.
+    is_chosen: bool,
+    tolerance_us: u64,
+    /// For how long an event is kept after it can no longer be added.
+    retention_us: u64,
+}
+
+impl Terms {
+    /// Returns the terms of a schedule called `name`, each quota a [`ScheduleQuota`], a
+    /// [`Quota`](crate::Quota) or its text.
+    ///
+    /// The tolerance is one second. The horizon is 366 days, or less if a key could otherwise hold
+    /// more than [`MAX_EVENTS`] events: 6.9 days for one event a minute.
+    ///
+    /// # Errors
+    ///
+    /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    /// - [`LimitError::NoLimits`] when `quotas` is empty, [`LimitError::TooManyLimits`] when there
+    ///   are more than 32.
+    /// - The error of a quota that is not valid.
+    pub fn new<Q>(name: &str, quotas: impl IntoIterator<Item = Q>) -> Result<Self, LimitError>
+    where
+        Q: TryInto<ScheduleQuota>,
+        LimitError: From<Q::Error>,
+    {
+        check_name(name)?;
+        let quotas: Result<Box<[ScheduleQuota]>, _> =
+            quotas.into_iter().map(TryInto::try_into).collect();
+        let quotas = quotas?;
+        if quotas.is_empty() {
+            return Err(LimitError::NoLimits);
+        }
+        if quotas.len() > MAX_QUOTAS {
+            return Err(LimitError::TooManyLimits {
+                count: quotas.len(),
+                most: MAX_QUOTAS,
+            });
+        }
+        let retention = quotas.iter().map(ScheduleQuota::reach_us).max();
+        let mut terms = Inner {
+            identity: format!("{name}:schedule").into(),
+            name: name.into(),
+            quotas,
+            horizon_us: 0,
+            is_chosen: false,
+            tolerance_us: DEFAULT_TOLERANCE_US,
+            retention_us: retention.unwrap_or(0),
+        };
+        terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
+        if terms.horizon_us == 0 {
+            terms.tolerance_us = largest(terms.tolerance_us, |tolerance_us| {
+                let terms = Inner {
+                    tolerance_us,
+                    ..terms.clone()
+                };
+                terms.most_events() <= MAX_EVENTS
+            });
+        }
+        Ok(Self(Arc::new(terms)))
+    }
+
+    /// Sets how far ahead of the present events may be planned.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::BadHorizon`] when a key could hold more than [`MAX_EVENTS`] events, or when
+    /// the horizon exceeds 35 years.
+    pub fn with_horizon(mut self, horizon: Duration) -> Result<Self, LimitError> {
+        let terms = Arc::make_mut(&mut self.0);
+        terms.is_chosen = true;
+        terms.horizon_us = within(horizon).ok_or(LimitError::BadHorizon {
+            horizon,
+            most: Duration::from_micros(LONGEST_US),
+        })?;
+        self.checked()
+    }
+
+    /// Sets how far in the past events may still be planned. The default is one second, because
+    /// the clocks of callers and servers differ.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`with_horizon`](Self::with_horizon).
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Result<Self, LimitError> {
+        let terms = Arc::make_mut(&mut self.0);
+        terms.tolerance_us = within(tolerance).ok_or(LimitError::BadHorizon {
+            horizon: tolerance,
+            most: Duration::from_micros(LONGEST_US),
+        })?;
+        if !terms.is_chosen {
+            terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
+        }
+        self.checked()
+    }
+
+    fn checked(self) -> Result<Self, LimitError> {
+        if self.0.most_events() > MAX_EVENTS {
+            return Err(self.0.too_far());
+        }
+        Ok(self)
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the string that identifies this schedule's events. Schedules with the same identity
+    /// share their events, whatever their quotas.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.0.identity
+    }
+
+    /// Returns the quotas, in the order in which they were given.
+    #[must_use]
+    pub fn quotas(&self) -> &[ScheduleQuota] {
+        &self.0.quotas
+    }
+
+    /// Returns how far ahead of the present events may be planned.
+    #[must_use]
+    pub fn horizon(&self) -> Duration {
+        Duration::from_micros(self.0.horizon_us)
+    }
+
+    /// Returns how far in the past events may still be planned.
+    #[must_use]
+    pub fn tolerance(&self) -> Duration {
+        Duration::from_micros(self.0.tolerance_us)
+    }
+
+    pub(crate) fn horizon_us(&self) -> u64 {
+        self.0.horizon_us
+    }
+
+    pub(crate) fn tolerance_us(&self) -> u64 {
+        self.0.tolerance_us
+    }
+
+    pub(crate) fn retention_us(&self) -> u64 {
+        self.0.retention_us
+    }
+
+    pub(crate) fn has_calendar(&self) -> bool {
+        self.0
+            .quotas
+            .iter()
+            .any(|quota| quota.window_us().is_none())
+    }
+}
+
+impl Inner {
+    /// Returns the most events that a key can hold: from the earliest that is kept to the horizon.
+    fn most_events(&self) -> u64 {
+        let span = self.horizon_us + self.tolerance_us + self.retention_us;
+        let most = self.quotas.iter().map(|quota| quota.most_within(span));
+        most.min().unwrap_or(0)
+    }
+
+    /// Returns the longest horizon up to `most_us` within which a key cannot hold too many events.
+    fn longest_horizon(&self, most_us: u64) -> u64 {
+        largest(most_us, |horizon_us| {
+            let terms = Self {
+                horizon_us,
+                ..self.clone()
+            };
+            terms.most_events() <= MAX_EVENTS
+        })
+    }
+
+    fn too_far(&self) -> LimitError {
+        LimitError::BadHorizon {
+            horizon: Duration::from_micros(self.horizon_us),
+            most: Duration::from_micros(self.longest_horizon(self.horizon_us)),
+        }
+    }
+}
+
+/// Returns the largest number up to `most` that `fits`, or zero; every smaller one fits, too.
+fn largest(most: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, most);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// Returns whole microseconds, unless they exceed [`LONGEST_US`].
+fn within(duration: Duration) -> Option<u64> {
+    let micros = u64::try_from(duration.as_micros()).ok()?;
+    (micros <= LONGEST_US).then_some(micros)
+}
