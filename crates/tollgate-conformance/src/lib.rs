@@ -6,6 +6,7 @@ mod clock;
 pub mod families;
 mod harness;
 mod history;
+pub mod leases;
 mod list;
 mod machine;
 mod naive;
@@ -17,6 +18,7 @@ mod session;
 mod watched;
 
 pub use harness::{__histories, Harness, fresh_key};
+pub use leases::{__lease_histories, LeaseHarness};
 pub use plan::Plan;
 pub use schedules::{__schedule_histories, ScheduleHarness};
 pub use watched::__Watched;

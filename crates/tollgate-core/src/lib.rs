@@ -9,6 +9,7 @@ mod fingerprint;
 #[doc(hidden)]
 pub mod inside;
 mod key;
+mod lease;
 mod limit;
 mod limiter;
 mod one_or_many;
@@ -30,6 +31,11 @@ pub use error::{ErrorKind, LimitError, StoreError};
 pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;
 pub use key::Key;
+pub use lease::{
+    Acquisition, ConcurrencyLimiter, FromLeaseAnswer, LONGEST_LEASE_ID, Lease, LeaseAnswer,
+    LeaseCall, LeaseOperation, LeaseRequest, LeaseState, LeaseStore, LeaseTerms, MAX_LEASES,
+    NoLease, Occupancy, SyncLeaseStore,
+};
 pub use limit::Limit;
 pub use limiter::RateLimiter;
 pub use quota::Quota;

@@ -16,6 +16,9 @@ pub use crate::call::RefundError;
 pub use crate::decision::{Decision, Denied, Receipt, Verdict};
 pub use crate::error::{ErrorKind, LimitError, StoreError};
 pub use crate::key::Key;
+pub use crate::lease::{
+    Acquisition, ConcurrencyLimiter, Lease, LeaseStore, LeaseTerms, NoLease, SyncLeaseStore,
+};
 pub use crate::limit::Limit;
 pub use crate::limiter::RateLimiter;
 pub use crate::quota::Quota;

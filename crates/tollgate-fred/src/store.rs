@@ -5,8 +5,8 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
-    Checks, ErrorKind, Key, Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, Store,
-    StoreError, Terms, Verdicts,
+    Checks, ErrorKind, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request,
+    ScheduleAnswer, ScheduleRequest, ScheduleStore, Store, StoreError, Terms, Verdicts,
 };
 
 use crate::clients::Clients;
@@ -116,6 +116,22 @@ impl<C: Clients> ScheduleStore for FredStore<C> {
 
     async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
         self.store.reset_schedule(terms, key).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<C: Clients> LeaseStore for FredStore<C> {
+    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+        self.store.lease(&request).await
+    }
+
+    async fn reset_leases<'a>(
+        &self,
+        terms: &'a LeaseTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.store.reset_leases(terms, key).await
     }
 }
 

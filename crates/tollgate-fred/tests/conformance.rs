@@ -3,8 +3,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate_conformance::{Harness, ScheduleHarness, conformance, schedule_conformance};
-use tollgate_core::{ScheduleStore, Store};
+use tollgate_conformance::{
+    Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
+};
+use tollgate_core::{LeaseStore, ScheduleStore, Store};
 use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
@@ -51,6 +53,16 @@ impl Client {
 
 impl ScheduleHarness for Client {
     async fn store(&self) -> Arc<dyn ScheduleStore> {
+        Arc::new(self.connect().await)
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
+    }
+}
+
+impl LeaseHarness for Client {
+    async fn store(&self) -> Arc<dyn LeaseStore> {
         Arc::new(self.connect().await)
     }
 
@@ -141,6 +153,16 @@ impl ScheduleHarness for Cluster {
     }
 }
 
+impl LeaseHarness for Cluster {
+    async fn store(&self) -> Arc<dyn LeaseStore> {
+        Arc::new(self.connect().await)
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
+    }
+}
+
 impl Harness for Cluster {
     async fn store(&self) -> Arc<dyn Store> {
         Arc::new(self.connect().await)
@@ -160,6 +182,7 @@ mod client_on_system {
 
     conformance!(Client::of(Flavor::System));
     schedule_conformance!(Client::of(Flavor::System));
+    lease_conformance!(Client::of(Flavor::System));
 }
 
 mod client_on_redis_6_2 {
@@ -167,6 +190,7 @@ mod client_on_redis_6_2 {
 
     conformance!(Client::of(Flavor::Redis62));
     schedule_conformance!(Client::of(Flavor::Redis62));
+    lease_conformance!(Client::of(Flavor::Redis62));
 }
 
 mod client_on_valkey_9_1 {
@@ -174,6 +198,7 @@ mod client_on_valkey_9_1 {
 
     conformance!(Client::of(Flavor::Valkey91));
     schedule_conformance!(Client::of(Flavor::Valkey91));
+    lease_conformance!(Client::of(Flavor::Valkey91));
 }
 
 mod pool_on_system {
@@ -187,6 +212,7 @@ mod cluster_on_system {
 
     conformance!(Cluster::of(Flavor::System));
     schedule_conformance!(Cluster::of(Flavor::System));
+    lease_conformance!(Cluster::of(Flavor::System));
 }
 
 mod cluster_on_redis_6_2 {
@@ -194,6 +220,7 @@ mod cluster_on_redis_6_2 {
 
     conformance!(Cluster::of(Flavor::Redis62));
     schedule_conformance!(Cluster::of(Flavor::Redis62));
+    lease_conformance!(Cluster::of(Flavor::Redis62));
 }
 
 mod cluster_on_valkey_9_1 {
@@ -201,4 +228,5 @@ mod cluster_on_valkey_9_1 {
 
     conformance!(Cluster::of(Flavor::Valkey91));
     schedule_conformance!(Cluster::of(Flavor::Valkey91));
+    lease_conformance!(Cluster::of(Flavor::Valkey91));
 }

@@ -3,10 +3,11 @@
 mod clock;
 mod composite;
 mod counter;
+mod families;
 mod probe;
-mod schedules;
 mod shard;
 mod store;
+mod tables;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use store::{Builder, MemoryStore};

@@ -98,8 +98,8 @@ impl KeyHasher {
         hasher.finish()
     }
 
-    /// Returns the hash by which a schedule's key is found.
-    pub(crate) fn hash_schedule(&self, identity: &str, key: &StoredKey) -> u64 {
+    /// Returns the hash by which the state of a schedule or of leases is found.
+    pub(crate) fn hash_text(&self, identity: &str, key: &StoredKey) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
         identity.hash(&mut hasher);
         self.hash(hasher.finish(), key)

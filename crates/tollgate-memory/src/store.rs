@@ -10,14 +10,14 @@ use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
 use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Operation, Request, Store, StoreError, SyncStore,
-    Timestamp, Verdict, Verdicts, inside,
+    Check, Checks, ErrorKind, Fingerprint, LeaseState, Operation, Request, ScheduleState, Store,
+    StoreError, SyncStore, Timestamp, Verdict, Verdicts, inside,
 };
 
 use crate::clock::{Clock, Source, SystemClock};
 use crate::probe::{KeyHasher, Probe};
-use crate::schedules::Schedules;
 use crate::shard::Shard;
+use crate::tables::Tables;
 
 /// The default bound on keys: 75 to 300 MB, without the counts of sliding buckets and sliding logs.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -109,7 +109,8 @@ pub struct MemoryStore {
     shard_mask: usize,
     pub(crate) hasher: KeyHasher,
     clock: Source,
-    pub(crate) schedules: Schedules,
+    pub(crate) schedules: Tables<ScheduleState>,
+    pub(crate) leases: Tables<LeaseState>,
     max_keys: usize,
     /// The number of keys that are stored or about to be.
     held: AtomicUsize,
@@ -194,7 +195,8 @@ impl Builder {
                 Some(DebugClock(clock)) => Source::Other(clock),
                 None => Source::System(SystemClock::new()),
             },
-            schedules: Schedules::default(),
+            schedules: Tables::default(),
+            leases: Tables::default(),
             max_keys: self.max_keys,
             held: AtomicUsize::default(),
             hand: AtomicUsize::default(),
@@ -252,21 +254,22 @@ impl MemoryStore {
             .map(|shard| self.lock(shard).bytes())
             .sum::<usize>()
             + self.schedules.bytes()
+            + self.leases.bytes()
     }
 
     /// Drops all expired states kept by the store's own clock, and returns how many there were.
     ///
     /// New keys drop expired states as they come; call this on a store that gets no new keys.
     pub fn sweep(&self) -> usize {
-        let schedules = self.sweep_schedules(Timeline::Store, self.clock.now());
-        schedules + self.sweep_shards(0..=self.shard_mask, || self.clock.now())
+        let tables = self.sweep_tables(Timeline::Store, self.clock.now());
+        tables + self.sweep_shards(0..=self.shard_mask, || self.clock.now())
     }
 
     /// Drops all states kept by callers' instants that have expired at `now`, and returns how many
     /// there were.
     pub fn sweep_at(&self, now: Timestamp) -> usize {
-        let schedules = self.sweep_schedules(Timeline::Caller, now);
-        schedules + self.sweep_shards(self.shard_mask + 1..=2 * self.shard_mask + 1, || now)
+        let tables = self.sweep_tables(Timeline::Caller, now);
+        tables + self.sweep_shards(self.shard_mask + 1..=2 * self.shard_mask + 1, || now)
     }
 
     /// Drops all states, whichever clock they are kept by, and returns how many there were. All
@@ -296,13 +299,13 @@ impl MemoryStore {
     pub fn clear(&self) -> usize {
         let shards = 0..self.shards.len();
         let dropped: usize = shards.map(|shard| self.lock(shard).clear()).sum();
-        let dropped = dropped + self.schedules.clear();
+        let dropped = dropped + self.schedules.clear() + self.leases.clear();
         self.release(dropped);
         dropped
     }
 
-    fn sweep_schedules(&self, timeline: Timeline, now: Timestamp) -> usize {
-        let dropped = self.schedules.sweep(timeline, now);
+    fn sweep_tables(&self, timeline: Timeline, now: Timestamp) -> usize {
+        let dropped = self.schedules.sweep(timeline, now) + self.leases.sweep(timeline, now);
         self.release(dropped);
         dropped
     }
@@ -468,7 +471,7 @@ impl MemoryStore {
                 break;
             }
         }
-        self.sweep_schedules(timeline, now) > 0 && self.len() + keys <= self.max_keys
+        self.sweep_tables(timeline, now) > 0 && self.len() + keys <= self.max_keys
     }
 
     pub(crate) fn full(&self) -> StoreError {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use tollgate_conformance::{Harness, ScheduleHarness, conformance, schedule_conformance};
-use tollgate_core::{ScheduleStore, Store};
+use tollgate_conformance::{
+    Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
+};
+use tollgate_core::{LeaseStore, ScheduleStore, Store};
 use tollgate_memory::MemoryStore;
 
 struct Memory;
@@ -20,5 +22,12 @@ impl ScheduleHarness for Memory {
     }
 }
 
+impl LeaseHarness for Memory {
+    async fn store(&self) -> Arc<dyn LeaseStore> {
+        Arc::new(MemoryStore::new())
+    }
+}
+
 conformance!(Memory);
 schedule_conformance!(Memory);
+lease_conformance!(Memory);

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
-    Checks, Key, Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, Store, StoreError, Terms,
-    Verdicts,
+    Checks, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request, ScheduleAnswer,
+    ScheduleRequest, ScheduleStore, Store, StoreError, Terms, Verdicts,
 };
 
 use crate::engine::RedisEngine;
@@ -109,6 +109,25 @@ where
 
     async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
         self.0.reset_schedule(terms, key).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<C> LeaseStore for RedisStore<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+        self.0.lease(&request).await
+    }
+
+    async fn reset_leases<'a>(
+        &self,
+        terms: &'a LeaseTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.0.reset_leases(terms, key).await
     }
 }
 

@@ -5,8 +5,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate_conformance::{Harness, ScheduleHarness, conformance, schedule_conformance};
-use tollgate_core::{ScheduleStore, Store};
+use tollgate_conformance::{
+    Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
+};
+use tollgate_core::{LeaseStore, ScheduleStore, Store};
 use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
@@ -74,11 +76,22 @@ impl ScheduleHarness for Multiplexed {
     }
 }
 
+impl LeaseHarness for Multiplexed {
+    async fn store(&self) -> Arc<dyn LeaseStore> {
+        Arc::new(RedisStore::with_options(self.connect().await, options()))
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
+    }
+}
+
 mod multiplexed_on_system {
     use super::*;
 
     conformance!(Multiplexed::to(Flavor::System));
     schedule_conformance!(Multiplexed::to(Flavor::System));
+    lease_conformance!(Multiplexed::to(Flavor::System));
 }
 
 mod multiplexed_on_redis_6_2 {
@@ -86,6 +99,7 @@ mod multiplexed_on_redis_6_2 {
 
     conformance!(Multiplexed::to(Flavor::Redis62));
     schedule_conformance!(Multiplexed::to(Flavor::Redis62));
+    lease_conformance!(Multiplexed::to(Flavor::Redis62));
 }
 
 mod multiplexed_on_valkey_9_1 {
@@ -93,6 +107,7 @@ mod multiplexed_on_valkey_9_1 {
 
     conformance!(Multiplexed::to(Flavor::Valkey91));
     schedule_conformance!(Multiplexed::to(Flavor::Valkey91));
+    lease_conformance!(Multiplexed::to(Flavor::Valkey91));
 }
 
 /// One connection to one server, without scripts.
@@ -204,6 +219,16 @@ impl ScheduleHarness for Clustered {
     }
 }
 
+impl LeaseHarness for Clustered {
+    async fn store(&self) -> Arc<dyn LeaseStore> {
+        Arc::new(self.connect().await)
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.flavor)
+    }
+}
+
 impl Harness for Clustered {
     async fn store(&self) -> Arc<dyn Store> {
         Arc::new(self.connect().await)
@@ -223,6 +248,7 @@ mod cluster_on_system {
 
     conformance!(Clustered::of(Flavor::System));
     schedule_conformance!(Clustered::of(Flavor::System));
+    lease_conformance!(Clustered::of(Flavor::System));
 }
 
 mod cluster_on_redis_6_2 {
@@ -230,6 +256,7 @@ mod cluster_on_redis_6_2 {
 
     conformance!(Clustered::of(Flavor::Redis62));
     schedule_conformance!(Clustered::of(Flavor::Redis62));
+    lease_conformance!(Clustered::of(Flavor::Redis62));
 }
 
 mod cluster_on_valkey_9_1 {
@@ -237,4 +264,5 @@ mod cluster_on_valkey_9_1 {
 
     conformance!(Clustered::of(Flavor::Valkey91));
     schedule_conformance!(Clustered::of(Flavor::Valkey91));
+    lease_conformance!(Clustered::of(Flavor::Valkey91));
 }

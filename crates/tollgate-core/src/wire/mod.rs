@@ -13,6 +13,7 @@ mod codec;
 mod engine;
 mod fault;
 mod keyspace;
+mod lease;
 mod no_connection;
 mod options;
 mod plain;

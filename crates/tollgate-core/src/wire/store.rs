@@ -10,6 +10,7 @@ use super::codec;
 use super::engine::{Call, Engine, Failure};
 use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
+use super::lease;
 use super::options::{Clock, Options};
 use super::redact;
 use super::schedule;
@@ -18,6 +19,7 @@ use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
+use crate::lease::{LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms};
 use crate::request::{Check, Checks, Operation, Request};
 use crate::schedule::{ScheduleAnswer, ScheduleRequest, ScheduleStore, Terms};
 use crate::store::Store;
@@ -119,6 +121,41 @@ impl<E: Engine> WireStore<E> {
     ///
     /// The same as [`ScheduleStore::reset_schedule`].
     pub async fn reset_schedule(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+        self.forget(&self.keyspace.both(terms.identity(), key))
+            .await
+    }
+
+    /// Decides `request`, like [`LeaseStore::lease`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LeaseStore::lease`].
+    pub async fn lease(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+        request.validate()?;
+        let instant = self.instant(request.caller_time())?;
+        let identity = request.terms().identity();
+        let key = self
+            .keyspace
+            .one(identity, request.key(), instant.is_some());
+        let argument = lease::argument(request, instant, self.options.caller_slack);
+        let call = Call {
+            script: lease::script(),
+            keys: &[key],
+            argument: &argument,
+        };
+        let effect = match lease::writes(request) {
+            true => Effect::Counts,
+            false => Effect::Nothing,
+        };
+        lease::answer(request, instant, &self.reply(&call, effect).await?)
+    }
+
+    /// Deletes the leases of `key`, like [`LeaseStore::reset_leases`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LeaseStore::reset_leases`].
+    pub async fn reset_leases(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
         self.forget(&self.keyspace.both(terms.identity(), key))
             .await
     }
@@ -256,6 +293,22 @@ impl<E: Engine> ScheduleStore for WireStore<E> {
 
     async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
         self.reset_schedule(terms, key).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<E: Engine> LeaseStore for WireStore<E> {
+    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+        self.lease(&request).await
+    }
+
+    async fn reset_leases<'a>(
+        &self,
+        terms: &'a LeaseTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.reset_leases(terms, key).await
     }
 }
 

@@ -1,0 +1,419 @@
+//! The promises about leases.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, prop_oneof};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tollgate_core::{
+    Acquisition, ConcurrencyLimiter, ErrorKind, LONGEST_LEASE_ID, LeaseAnswer, LeaseOperation,
+    LeaseRequest, LeaseState, LeaseStore, LeaseTerms, Timestamp,
+};
+
+use super::LeaseHarness;
+use super::naive::NaiveLeases;
+use crate::clock::wall_clock;
+use crate::harness::{OwnedKey, fresh_key};
+use crate::plan::Plan;
+use crate::session::{Outcome, Stop};
+
+const START: u64 = 1_780_000_123_456_789;
+const MILLI: u64 = 1_000;
+
+/// An operation; a lease is named by its id, and whether its latest token is used or an older one.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Acquire(usize, u64),
+    Renew(usize, bool),
+    Release(usize, bool),
+    Peek,
+}
+
+/// The amount, the time to live in milliseconds, and operations with how far the clock has moved.
+type History = (u64, u64, Vec<(i64, Act)>);
+
+fn histories() -> impl Strategy<Value = History> {
+    let id = 0_usize..8;
+    let weight = prop_oneof![6 => Just(1_u64), 2 => 2_u64..4, 1 => Just(u64::MAX)];
+    let act = prop_oneof![
+        6 => (id.clone(), weight).prop_map(|(id, weight)| Act::Acquire(id, weight)),
+        3 => (id.clone(), proptest::bool::weighted(0.8)).prop_map(|(id, new)| Act::Renew(id, new)),
+        3 => (id, proptest::bool::weighted(0.8)).prop_map(|(id, new)| Act::Release(id, new)),
+        1 => Just(Act::Peek),
+    ];
+    let moved = prop_oneof![
+        6 => Just(0_i64),
+        4 => 1_i64..2_000,
+        2 => (1_i64..12).prop_map(|millis| millis * 1_000),
+        1 => (1_i64..12).prop_map(|millis| millis * 1_000 - 1),
+        1 => -6_000_i64..0,
+    ];
+    (0_u64..6, 1_u64..10, vec((moved, act), 1..60))
+}
+
+const IDS: [&str; 8] = ["-", "c", "w", "f", "t", "e", "é", "a\u{0}b"];
+
+fn stamp(micros: u64) -> Timestamp {
+    Timestamp::saturating_from_micros(micros)
+}
+
+fn terms(amount: u64, ttl: Duration) -> LeaseTerms {
+    LeaseTerms::new("places", amount, ttl).unwrap()
+}
+
+/// Every answer equals that of the state machine, whatever the clock does.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn agrees_with_the_machine(harness: &impl LeaseHarness, plan: &Plan) {
+    plan.check(&histories(), async |history| {
+        let mut state = LeaseState::default();
+        check(harness, history, |request, now| {
+            request.decide_on(&mut state, now)
+        })
+        .await
+    });
+}
+
+/// Every answer equals that of the second definition, which keeps everything that ever happened.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn agrees_with_the_definition(harness: &impl LeaseHarness, plan: &Plan) {
+    plan.check(&histories(), async |history| {
+        let mut naive = NaiveLeases::default();
+        check(harness, history, |request, now| naive.decide(request, now)).await
+    });
+}
+
+async fn check(
+    harness: &impl LeaseHarness,
+    (amount, ttl, acts): History,
+    mut expect: impl FnMut(&LeaseRequest<'_>, Timestamp) -> LeaseAnswer,
+) -> Outcome {
+    let store = harness.store().await;
+    let terms = terms(amount, Duration::from_millis(ttl));
+    let key = OwnedKey::fresh("alice");
+    let mut tokens: Vec<Vec<u64>> = vec![Vec::new(); IDS.len()];
+    let mut now = START;
+    for (moved, act) in acts {
+        now = now.saturating_add_signed(moved);
+        let token = |id: usize, newest: bool| {
+            let known = &tokens[id];
+            let token = if newest { known.last() } else { known.first() };
+            token.copied().unwrap_or(START)
+        };
+        let id = |id: usize| IDS[id].as_bytes();
+        let operation = match act {
+            Act::Acquire(of, weight) => LeaseOperation::Acquire { id: id(of), weight },
+            Act::Renew(of, newest) => LeaseOperation::Renew {
+                id: id(of),
+                token: token(of, newest),
+            },
+            Act::Release(of, newest) => LeaseOperation::Release {
+                id: id(of),
+                token: token(of, newest),
+            },
+            Act::Peek => LeaseOperation::Peek,
+        };
+        let request = LeaseRequest::new(&terms, key.key(), operation).at(stamp(now));
+        let found = store.lease(request).await.unwrap();
+        let expected = expect(&request, stamp(now));
+        if found != expected {
+            return Err(Stop::Broken(format!(
+                "{act:?} at {now}\n  answered {found:?}\n  expected {expected:?}"
+            )));
+        }
+        if let (Act::Acquire(of, _), LeaseAnswer::Acquired(Acquisition::Granted { lease, .. })) =
+            (act, found)
+        {
+            tokens[of].push(lease.token());
+        }
+    }
+    Ok(())
+}
+
+/// Acquiring again with the same id returns the same lease and takes nothing more; a second release
+/// finds nothing; neither does a renewal after it.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn a_repeated_acquisition_is_the_same_lease(harness: &impl LeaseHarness, _plan: &Plan) {
+    let store = harness.store().await;
+    let limiter = ConcurrencyLimiter::new(store, "places", 3, Duration::from_secs(60)).unwrap();
+    let key = fresh_key("alice");
+    let first = limiter.acquire(&key, "a").weight(2).await.unwrap();
+    let Acquisition::Granted {
+        lease,
+        is_new: true,
+    } = first
+    else {
+        panic!("not granted: {first:?}");
+    };
+    let second = limiter.acquire(&key, "a").await.unwrap().permit().unwrap();
+    assert_eq!((second.token(), second.weight()), (lease.token(), 2));
+    assert_eq!(second.expires_at(), lease.expires_at());
+    let occupancy = limiter.peek(&key).await.unwrap();
+    assert_eq!((occupancy.held(), occupancy.remaining()), (2, 1));
+    let denied = limiter
+        .acquire(&key, "b")
+        .weight(2)
+        .await
+        .unwrap()
+        .permit()
+        .unwrap_err();
+    assert_eq!((denied.held(), denied.amount()), (2, 3));
+    assert!(denied.ends_within().duration().unwrap() <= Duration::from_secs(60));
+    // All of the amount can be held.
+    let other = limiter.acquire(&key, "c").await.unwrap().permit().unwrap();
+    assert_eq!(limiter.peek(&key).await.unwrap().remaining(), 0);
+    let renewed = limiter.renew(&key, &lease).await.unwrap().unwrap();
+    assert!(renewed.expires_at() >= lease.expires_at());
+    assert!(limiter.release(&key, &lease).await.unwrap());
+    assert!(!limiter.release(&key, &lease).await.unwrap());
+    assert_eq!(limiter.renew(&key, &lease).await.unwrap(), None);
+    // A later lease with the same id is another one.
+    let again = limiter.acquire(&key, "a").await.unwrap().permit().unwrap();
+    assert!(again.token() > other.token());
+    assert!(!limiter.release(&key, &lease).await.unwrap());
+    assert_eq!(limiter.peek(&key).await.unwrap().held(), 2);
+    limiter.reset(&key).await.unwrap();
+    assert_eq!(limiter.peek(&key).await.unwrap().held(), 0);
+    assert_eq!(limiter.renew(&key, &again).await.unwrap(), None);
+}
+
+/// A lease that is not renewed ends at its instant, neither earlier nor later than a few
+/// milliseconds; one that is renewed does not.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn ends_by_itself_at_its_own_clock(harness: &impl LeaseHarness, _plan: &Plan) {
+    let store = harness.store().await;
+    let ttl = Duration::from_millis(400);
+    let limiter = ConcurrencyLimiter::new(store, "places", 2, ttl).unwrap();
+    let key = fresh_key("alice");
+    let renewed = limiter
+        .acquire(&key, "renewed")
+        .await
+        .unwrap()
+        .permit()
+        .unwrap();
+    let left = limiter
+        .acquire(&key, "left")
+        .await
+        .unwrap()
+        .permit()
+        .unwrap();
+    let mut renewed = renewed;
+    for _ in 0..200 {
+        renewed = limiter
+            .renew(&key, &renewed)
+            .await
+            .unwrap()
+            .expect("renewed in time");
+        match limiter.acquire(&key, "next").await.unwrap() {
+            Acquisition::Granted { lease, .. } => {
+                assert!(
+                    lease.decided_at() >= left.expires_at(),
+                    "{left:?}, {lease:?}"
+                );
+                assert_eq!(limiter.renew(&key, &left).await.unwrap(), None);
+                assert!(!limiter.release(&key, &left).await.unwrap());
+                return;
+            }
+            Acquisition::Denied(denied) => {
+                assert!(denied.ends_within().duration().unwrap() <= ttl);
+            }
+            other => panic!("{other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the lease did not end");
+}
+
+/// Tokens grow from lease to lease, also after all leases have ended, and for calls at one instant.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn tokens_only_grow(harness: &impl LeaseHarness, _plan: &Plan) {
+    let store = harness.store().await;
+    let terms = terms(2, Duration::from_millis(1));
+    let key = OwnedKey::fresh("alice");
+    let mut last = 0;
+    for round in 0..40 {
+        // Four acquisitions at each instant.
+        let now = stamp(START + round / 4 * MILLI);
+        let id = format!("id-{round}");
+        let id = id.as_bytes();
+        let ask = |operation| store.lease(LeaseRequest::new(&terms, key.key(), operation).at(now));
+        let answer = ask(LeaseOperation::Acquire { id, weight: 1 })
+            .await
+            .unwrap();
+        let LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
+            panic!("not granted: {answer:?}");
+        };
+        assert!(lease.token() > last, "{} after {last}", lease.token());
+        last = lease.token();
+        let token = lease.token();
+        let released = ask(LeaseOperation::Release { id, token }).await.unwrap();
+        assert_eq!(released, LeaseAnswer::Released(true));
+    }
+    // By the store's own clock, with keys that expire in between.
+    let (real, mut last) = (OwnedKey::fresh("real"), 0);
+    for _ in 0..5 {
+        let acquire = LeaseOperation::Acquire {
+            id: b"a",
+            weight: 1,
+        };
+        let answer = store
+            .lease(LeaseRequest::new(&terms, real.key(), acquire))
+            .await
+            .unwrap();
+        let LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
+            panic!("not granted: {answer:?}");
+        };
+        assert!(lease.token() > last, "{} after {last}", lease.token());
+        last = lease.token();
+        tokio::time::sleep(Duration::from_millis(6)).await;
+    }
+}
+
+/// Leases of one key, or of one limiter, take nothing from another.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn keys_are_independent(harness: &impl LeaseHarness, _plan: &Plan) {
+    let store = harness.store().await;
+    let base = fresh_key("k");
+    for name in ["places", "places-2"] {
+        let ttl = Duration::from_secs(60);
+        let limiter = ConcurrencyLimiter::new(Arc::clone(&store), name, 1, ttl).unwrap();
+        for (partition, rest) in [("", ""), (":", ""), ("", ":"), ("{", ""), ("", "}")] {
+            let key = OwnedKey::of(format!("{base}{partition}"), rest);
+            let granted = limiter.acquire(key.key(), "a").await.unwrap();
+            assert!(granted.is_granted(), "{name}, {key:?}");
+            let denied = limiter.acquire(key.key(), "b").await.unwrap();
+            assert!(!denied.is_granted(), "{name}, {key:?}");
+            // The store's clock and callers' instants count apart.
+            let apart = limiter
+                .acquire(key.key(), "b")
+                .at(wall_clock())
+                .await
+                .unwrap();
+            assert!(apart.is_granted(), "{name}, {key:?}");
+        }
+    }
+}
+
+/// A request that is not valid fails with `ErrorKind::Malformed` and changes nothing.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn malformed_requests_change_nothing(harness: &impl LeaseHarness, _plan: &Plan) {
+    let store = harness.store().await;
+    let terms = terms(1, Duration::from_secs(60));
+    let key = OwnedKey::fresh("alice");
+    let long = "x".repeat(LONGEST_LEASE_ID + 1);
+    let ask = |operation| store.lease(LeaseRequest::new(&terms, key.key(), operation));
+    for operation in [
+        LeaseOperation::Acquire { id: b"", weight: 1 },
+        LeaseOperation::Acquire {
+            id: long.as_bytes(),
+            weight: 1,
+        },
+        LeaseOperation::Acquire {
+            id: b"a",
+            weight: 0,
+        },
+        LeaseOperation::Renew { id: b"", token: 1 },
+        LeaseOperation::Release {
+            id: long.as_bytes(),
+            token: 1,
+        },
+    ] {
+        let error = ask(operation).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{operation:?}: {error}");
+    }
+    let id = &long.as_bytes()[..LONGEST_LEASE_ID];
+    for token in [0, 1, u64::MAX] {
+        let renewed = ask(LeaseOperation::Renew { id, token }).await.unwrap();
+        assert_eq!(renewed, LeaseAnswer::Renewed(None));
+    }
+    let acquired = ask(LeaseOperation::Acquire { id, weight: 1 })
+        .await
+        .unwrap();
+    assert!(matches!(
+        acquired,
+        LeaseAnswer::Acquired(Acquisition::Granted { .. })
+    ));
+    let nothing = self::terms(0, Duration::from_secs(60));
+    let key = OwnedKey::fresh("nobody");
+    let acquire = LeaseOperation::Acquire { id, weight: 1 };
+    let answer = store
+        .lease(LeaseRequest::new(&nothing, key.key(), acquire))
+        .await
+        .unwrap();
+    let LeaseAnswer::Acquired(Acquisition::Denied(denied)) = answer else {
+        panic!("granted: {answer:?}");
+    };
+    assert!(denied.ends_within().is_never());
+}
+
+/// However many callers acquire and release at once, never more than the amount is held, and all of
+/// it can be.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn concurrent_holders_never_exceed_the_amount(harness: &impl LeaseHarness, _plan: &Plan) {
+    const AMOUNT: u64 = 3;
+    const CALLERS: usize = 16;
+    let store = harness.store().await;
+    let ttl = Duration::from_secs(60);
+    let limiter = ConcurrencyLimiter::new(store, "places", AMOUNT, ttl).unwrap();
+    let key = fresh_key("alice");
+    let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let barrier = Arc::new(Barrier::new(CALLERS));
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let (limiter, key, barrier) = (limiter.clone(), key.clone(), Arc::clone(&barrier));
+        let (held, most) = (Arc::clone(&held), Arc::clone(&most));
+        callers.spawn(async move {
+            barrier.wait().await;
+            let mut granted = 0_u32;
+            for round in 0..30 {
+                let id = format!("{caller}-{round}");
+                let Ok(lease) = limiter.acquire(&key, &id).await.unwrap().permit() else {
+                    tokio::task::yield_now().await;
+                    continue;
+                };
+                granted += 1;
+                // Counted while it is certainly held.
+                let now = held.fetch_add(1, Ordering::SeqCst) + 1;
+                most.fetch_max(now, Ordering::SeqCst);
+                assert!(now <= AMOUNT, "{now} leases of {AMOUNT} at once");
+                tokio::task::yield_now().await;
+                held.fetch_sub(1, Ordering::SeqCst);
+                assert!(limiter.release(&key, &lease).await.unwrap());
+            }
+            granted
+        });
+    }
+    let granted: u32 = callers.join_all().await.into_iter().sum();
+    assert!(granted > 0);
+    assert_eq!(limiter.peek(&key).await.unwrap().held(), 0);
+    for holder in ["a", "b", "c"] {
+        assert!(limiter.acquire(&key, holder).await.unwrap().is_granted());
+    }
+    assert!(!limiter.acquire(&key, "d").await.unwrap().is_granted());
+}

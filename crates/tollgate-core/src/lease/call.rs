@@ -1,0 +1,148 @@
+//! `LeaseCall`: a call to a concurrency limiter, which does nothing until it is awaited or run.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::error::{ErrorKind, StoreError};
+use crate::lease::ConcurrencyLimiter;
+use crate::lease::answer::{Acquisition, Lease, LeaseAnswer, Occupancy};
+use crate::lease::request::{LeaseOperation, LeaseRequest};
+use crate::lease::store::{LeaseStore, SyncLeaseStore};
+use crate::store::Boxed;
+use crate::time::Timestamp;
+
+/// A pending call to a [`ConcurrencyLimiter`], which answers with an `A`.
+///
+/// End it with `.await`, or with [`run`](Self::run) on a store that need not wait.
+///
+/// # Errors
+///
+/// Awaiting and running return the store's errors. A lease that was denied or lost is an answer,
+/// not an error.
+///
+/// # Cancel safety
+///
+/// If the future is dropped before it completes, a lease may or may not have been acquired. Acquire
+/// again with the same id, or let it end by itself.
+#[must_use = "a call does nothing until it is awaited, or ended by `run`"]
+pub struct LeaseCall<'l, 'k, S, A> {
+    limiter: &'l ConcurrencyLimiter<S>,
+    request: LeaseRequest<'k>,
+    answer: PhantomData<fn() -> A>,
+}
+
+impl<'l, 'k, S, A> LeaseCall<'l, 'k, S, A> {
+    pub(super) fn new(limiter: &'l ConcurrencyLimiter<S>, request: LeaseRequest<'k>) -> Self {
+        Self {
+            limiter,
+            request,
+            answer: PhantomData,
+        }
+    }
+
+    /// Sets the instant to decide at, instead of the store's own clock. See
+    /// [`Request::at`](crate::Request::at) for its restrictions.
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.request = self.request.at(now);
+        self
+    }
+
+    /// Converts this call into a request.
+    #[must_use]
+    pub fn into_request(self) -> LeaseRequest<'k> {
+        self.request
+    }
+}
+
+impl<S> LeaseCall<'_, '_, S, Acquisition> {
+    /// Sets the weight, 1 by default: how much of the amount the lease takes.
+    ///
+    /// A weight above the amount is always denied.
+    pub fn weight(mut self, of: u64) -> Self {
+        if let LeaseOperation::Acquire { weight, .. } = self.request.operation_mut() {
+            *weight = of;
+        }
+        self
+    }
+}
+
+impl<S: SyncLeaseStore, A: FromLeaseAnswer> LeaseCall<'_, '_, S, A> {
+    /// Decides this call without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's errors.
+    pub fn run(self) -> Result<A, StoreError> {
+        let answer = self.limiter.store().lease_now(&self.request)?;
+        A::of(answer).ok_or_else(another_answer)
+    }
+}
+
+impl<'l: 'k, 'k, S: LeaseStore, A: FromLeaseAnswer + 'k> IntoFuture for LeaseCall<'l, 'k, S, A> {
+    type Output = Result<A, StoreError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let answer = self.limiter.store().lease(self.request);
+        Box::pin(async move { A::of(answer.await?).ok_or_else(another_answer) })
+    }
+}
+
+fn another_answer() -> StoreError {
+    StoreError::new(
+        ErrorKind::Protocol,
+        "the store's answer is not one to this call: it has a bug",
+    )
+}
+
+impl<S, A> fmt::Debug for LeaseCall<'_, '_, S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseCall")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call to a concurrency limiter can answer: an [`Acquisition`], a lease that was renewed
+/// or lost (`Option<Lease>`), whether a lease was still held (`bool`), or an [`Occupancy`].
+pub trait FromLeaseAnswer: Sized + Send {
+    /// Converts the store's answer, if it is of the right kind.
+    #[doc(hidden)]
+    fn of(answer: LeaseAnswer) -> Option<Self>;
+}
+
+impl FromLeaseAnswer for Acquisition {
+    fn of(answer: LeaseAnswer) -> Option<Self> {
+        match answer {
+            LeaseAnswer::Acquired(acquisition) => Some(acquisition),
+            _ => None,
+        }
+    }
+}
+
+impl FromLeaseAnswer for Option<Lease> {
+    fn of(answer: LeaseAnswer) -> Option<Self> {
+        match answer {
+            LeaseAnswer::Renewed(lease) => Some(lease),
+            _ => None,
+        }
+    }
+}
+
+impl FromLeaseAnswer for bool {
+    fn of(answer: LeaseAnswer) -> Option<Self> {
+        match answer {
+            LeaseAnswer::Released(was_held) => Some(was_held),
+            _ => None,
+        }
+    }
+}
+
+impl FromLeaseAnswer for Occupancy {
+    fn of(answer: LeaseAnswer) -> Option<Self> {
+        match answer {
+            LeaseAnswer::Occupied(occupancy) => Some(occupancy),
+            _ => None,
+        }
+    }
+}

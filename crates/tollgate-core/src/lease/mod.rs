@@ -1,0 +1,193 @@
+//! Leases: at most so many at once.
+
+mod answer;
+mod call;
+mod request;
+mod state;
+mod store;
+mod terms;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{LimitError, StoreError};
+use crate::key::Key;
+
+pub use answer::{Acquisition, Lease, LeaseAnswer, NoLease, Occupancy};
+pub use call::{FromLeaseAnswer, LeaseCall};
+pub use request::{LONGEST_LEASE_ID, LeaseOperation, LeaseRequest};
+pub use state::LeaseState;
+pub use store::{LeaseStore, SyncLeaseStore};
+pub use terms::{LeaseTerms, MAX_LEASES};
+
+/// Limits how much may be held at once for a key, by leases: concurrent uploads of a user, or
+/// connections to a database that a fleet shares.
+///
+/// A lease ends when its holder releases it, or by itself if it was not renewed for its time to
+/// live, so a holder that dies keeps its place only that long. At no instant of the store's clock
+/// is more held than the amount.
+///
+/// The holder chooses the lease's id, unique for the key: a random one for each attempt. If a reply
+/// is lost, acquiring again with the same id returns the same lease. With the crate
+/// `tollgate-tokio`, a guard renews the lease in the background, releases it when it is dropped,
+/// and tells when it is lost.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::{ConcurrencyLimiter, LeaseStore, StoreError};
+///
+/// # async fn upload(store: impl LeaseStore) -> Result<(), StoreError> {
+/// let uploads = ConcurrencyLimiter::new(store, "uploads", 3, Duration::from_secs(30)).unwrap();
+/// match uploads.acquire("alice", "request-4711").await?.permit() {
+///     Ok(lease) => {
+///         // Upload for at most `lease.valid_for()`, or renew the lease before that.
+///         uploads.release("alice", &lease).await?;
+///     }
+///     Err(denied) => println!("{denied}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Clones are cheap and share the store.
+pub struct ConcurrencyLimiter<S> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S> {
+    terms: LeaseTerms,
+    store: S,
+}
+
+impl<S> ConcurrencyLimiter<S> {
+    /// Returns a limiter called `name` of at most `amount` at once, in leases that end `ttl` after
+    /// they were acquired or last renewed.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LeaseTerms::new`].
+    pub fn new(store: S, name: &str, amount: u64, ttl: Duration) -> Result<Self, LimitError> {
+        let terms = LeaseTerms::new(name, amount, ttl)?;
+        Ok(Self {
+            shared: Arc::new(Shared { terms, store }),
+        })
+    }
+
+    /// Returns the name, the amount and the time to live.
+    #[must_use]
+    pub fn terms(&self) -> &LeaseTerms {
+        &self.shared.terms
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.shared.store
+    }
+
+    /// Acquires a lease of weight 1, or of [`LeaseCall::weight`], if there is room.
+    ///
+    /// If a lease with this id is held already, this returns that lease, whatever its weight, and
+    /// does not renew it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tollgate_core::{ConcurrencyLimiter, LeaseStore, StoreError};
+    /// # async fn take(limiter: &ConcurrencyLimiter<impl LeaseStore>) -> Result<(), StoreError> {
+    /// let acquisition = limiter.acquire("alice", "request-4711").weight(2).await?;
+    /// if let Err(denied) = acquisition.permit() {
+    ///     println!("{} of {} are held", denied.held(), denied.amount());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire<'l, 'k>(
+        &'l self,
+        key: impl Into<Key<'k>>,
+        id: &'k (impl AsRef<[u8]> + ?Sized),
+    ) -> LeaseCall<'l, 'k, S, Acquisition>
+    where
+        'l: 'k,
+    {
+        let id = id.as_ref();
+        self.call(key.into(), LeaseOperation::Acquire { id, weight: 1 })
+    }
+
+    /// Makes `lease` last for another time to live from now, and returns it with its new end, or
+    /// `None` if it was no longer held.
+    pub fn renew<'l, 'k>(
+        &'l self,
+        key: impl Into<Key<'k>>,
+        lease: &'k Lease,
+    ) -> LeaseCall<'l, 'k, S, Option<Lease>>
+    where
+        'l: 'k,
+    {
+        let (id, token) = (lease.id(), lease.token());
+        self.call(key.into(), LeaseOperation::Renew { id, token })
+    }
+
+    /// Ends `lease`, and returns whether it was still held. A second release does nothing.
+    pub fn release<'l, 'k>(
+        &'l self,
+        key: impl Into<Key<'k>>,
+        lease: &'k Lease,
+    ) -> LeaseCall<'l, 'k, S, bool>
+    where
+        'l: 'k,
+    {
+        let (id, token) = (lease.id(), lease.token());
+        self.call(key.into(), LeaseOperation::Release { id, token })
+    }
+
+    /// Returns how much is held, and changes nothing.
+    pub fn peek<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> LeaseCall<'l, 'k, S, Occupancy>
+    where
+        'l: 'k,
+    {
+        self.call(key.into(), LeaseOperation::Peek)
+    }
+
+    fn call<'l, 'k, A>(
+        &'l self,
+        key: Key<'k>,
+        operation: LeaseOperation<'k>,
+    ) -> LeaseCall<'l, 'k, S, A>
+    where
+        'l: 'k,
+    {
+        LeaseCall::new(self, LeaseRequest::new(self.terms(), key, operation))
+    }
+}
+
+impl<S: LeaseStore> ConcurrencyLimiter<S> {
+    /// Ends all leases of `key`. Their holders learn it when they renew or release them.
+    ///
+    /// # Errors
+    ///
+    /// The store's errors.
+    pub async fn reset<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), StoreError> {
+        self.store().reset_leases(self.terms(), key.into()).await
+    }
+}
+
+impl<S> Clone for ConcurrencyLimiter<S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for ConcurrencyLimiter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConcurrencyLimiter")
+            .field("store", self.store())
+            .field("terms", self.terms())
+            .finish()
+    }
+}

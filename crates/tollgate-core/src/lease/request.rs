@@ -1,0 +1,142 @@
+//! `LeaseRequest`: one operation on the leases of a key, as data for a store.
+
+use std::fmt;
+
+use crate::error::{ErrorKind, StoreError};
+use crate::key::Key;
+use crate::lease::terms::LeaseTerms;
+use crate::time::Timestamp;
+
+/// The longest id of a lease, in bytes.
+pub const LONGEST_LEASE_ID: usize = 200;
+
+/// What a request does with the leases of a key.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum LeaseOperation<'a> {
+    /// Acquires a lease with this id, or returns the one that is held with it.
+    Acquire {
+        /// The id of the lease.
+        id: &'a [u8],
+        /// How much of the amount it takes.
+        weight: u64,
+    },
+    /// Makes the lease with this id and token end later.
+    Renew {
+        /// The id of the lease.
+        id: &'a [u8],
+        /// Its token.
+        token: u64,
+    },
+    /// Ends the lease with this id and token.
+    Release {
+        /// The id of the lease.
+        id: &'a [u8],
+        /// Its token.
+        token: u64,
+    },
+    /// Tells how much is held.
+    Peek,
+}
+
+/// Shows the length of the id only: it may be a secret.
+impl fmt::Debug for LeaseOperation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Acquire { id, weight } => write!(f, "Acquire({} bytes, {weight})", id.len()),
+            Self::Renew { id, token } => write!(f, "Renew({} bytes, {token})", id.len()),
+            Self::Release { id, token } => write!(f, "Release({} bytes, {token})", id.len()),
+            Self::Peek => f.write_str("Peek"),
+        }
+    }
+}
+
+/// One operation on the leases of a key.
+///
+/// [`ConcurrencyLimiter`](crate::ConcurrencyLimiter) makes these; a
+/// [`LeaseStore`](crate::LeaseStore) decides them.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseRequest<'a> {
+    terms: &'a LeaseTerms,
+    key: Key<'a>,
+    operation: LeaseOperation<'a>,
+    at: Option<Timestamp>,
+}
+
+impl<'a> LeaseRequest<'a> {
+    /// Returns a request to apply `operation` to the leases of `key`.
+    #[must_use]
+    pub fn new(
+        terms: &'a LeaseTerms,
+        key: impl Into<Key<'a>>,
+        operation: LeaseOperation<'a>,
+    ) -> Self {
+        Self {
+            terms,
+            key: key.into(),
+            operation,
+            at: None,
+        }
+    }
+
+    /// Sets the instant to decide at, instead of the store's own clock: see
+    /// [`Request::at`](crate::Request::at).
+    #[must_use]
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    /// Returns the name, the amount and the time to live.
+    #[must_use]
+    pub fn terms(&self) -> &'a LeaseTerms {
+        self.terms
+    }
+
+    /// Returns the key whose leases this is about.
+    #[must_use]
+    pub fn key(&self) -> Key<'a> {
+        self.key
+    }
+
+    /// Returns the operation.
+    #[must_use]
+    pub fn operation(&self) -> LeaseOperation<'a> {
+        self.operation
+    }
+
+    pub(super) fn operation_mut(&mut self) -> &mut LeaseOperation<'a> {
+        &mut self.operation
+    }
+
+    /// Returns the caller's instant, or `None` to use the store's clock.
+    #[must_use]
+    pub fn caller_time(&self) -> Option<Timestamp> {
+        self.at
+    }
+
+    /// Returns an error if this request is not valid. Stores call this before they decide.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] when the id is empty or longer than [`LONGEST_LEASE_ID`] bytes, or
+    /// when the weight is zero.
+    pub fn validate(&self) -> Result<(), StoreError> {
+        let (id, weight) = match self.operation {
+            LeaseOperation::Acquire { id, weight } => (id, weight),
+            LeaseOperation::Renew { id, .. } | LeaseOperation::Release { id, .. } => (id, 1),
+            LeaseOperation::Peek => return Ok(()),
+        };
+        let malformed = |message: String| Err(StoreError::new(ErrorKind::Malformed, message));
+        if !(1..=LONGEST_LEASE_ID).contains(&id.len()) {
+            return malformed(format!(
+                "a lease's id has {} bytes: use 1 to {LONGEST_LEASE_ID}",
+                id.len()
+            ));
+        }
+        if weight == 0 {
+            return malformed("a lease of weight 0 holds nothing: use at least 1".to_owned());
+        }
+        Ok(())
+    }
+}

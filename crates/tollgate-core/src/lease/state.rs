@@ -1,0 +1,156 @@
+//! `LeaseState`: the leases of one key, and how requests are decided on them.
+
+use crate::lease::answer::{Acquisition, Lease, LeaseAnswer, NoLease, Occupancy};
+use crate::lease::request::{LeaseOperation, LeaseRequest};
+use crate::time::{MAX_EXACT, Timestamp, Wait};
+
+/// The leases of one key.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LeaseState {
+    /// By the order of their ends.
+    held: Vec<Held>,
+    /// The latest instant at which a lease was acquired or renewed.
+    latest: u64,
+    /// The token of the latest lease.
+    last_token: u64,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Held {
+    id: Box<[u8]>,
+    token: u64,
+    weight: u64,
+    expires: u64,
+}
+
+impl LeaseState {
+    /// Returns whether no lease is held at `now`, and tokens given later would be greater anyway,
+    /// so that the state may be dropped.
+    #[must_use]
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        let now = now.as_micros().max(self.latest);
+        self.last_token < now && self.held.iter().all(|held| held.expires <= now)
+    }
+
+    /// Returns whether no lease was ever acquired.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.last_token == 0
+    }
+
+    /// Returns the bytes that the leases allocate.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let ids: usize = self.held.iter().map(|held| held.id.len()).sum();
+        self.held.capacity() * size_of::<Held>() + ids
+    }
+
+    fn insert(&mut self, lease: Held) {
+        let index = self
+            .held
+            .partition_point(|held| held.expires <= lease.expires);
+        self.held.insert(index, lease);
+    }
+}
+
+impl LeaseRequest<'_> {
+    /// Decides this request at `now` on the leases in `state`.
+    ///
+    /// This defines the answer that every store must give. It changes only `state` and reads no
+    /// clock. It also ignores [`caller_time`](Self::caller_time): the store must pass that as
+    /// `now`.
+    pub fn decide_on(&self, state: &mut LeaseState, now: Timestamp) -> LeaseAnswer {
+        let at = now.as_micros().max(state.latest);
+        let amount = self.terms().amount();
+        let live = state.held.partition_point(|held| held.expires <= at);
+        let live = &state.held[live..];
+        let sum: u64 = live.iter().map(|held| held.weight).sum();
+        let find = |id: &[u8], token: Option<u64>| {
+            let is = |held: &Held| {
+                *held.id == *id && held.expires > at && token.is_none_or(|of| of == held.token)
+            };
+            state.held.iter().position(is)
+        };
+        match self.operation() {
+            LeaseOperation::Peek => LeaseAnswer::Occupied(Occupancy { held: sum, amount }),
+            LeaseOperation::Acquire { id, weight } => {
+                if let Some(index) = find(id, None) {
+                    return LeaseAnswer::Acquired(Acquisition::Granted {
+                        lease: lease(&state.held[index], now),
+                        is_new: false,
+                    });
+                }
+                if sum.saturating_add(weight) > amount {
+                    let ends_within = ends(live, sum, weight, amount, now);
+                    return LeaseAnswer::Acquired(Acquisition::Denied(NoLease {
+                        held: sum,
+                        amount,
+                        ends_within,
+                    }));
+                }
+                state.held.retain(|held| held.expires > at);
+                state.latest = at;
+                // Instants are greater than all tokens of states that were dropped.
+                state.last_token = at.max(state.last_token + 1);
+                let new = Held {
+                    id: id.into(),
+                    token: state.last_token,
+                    weight,
+                    expires: self.end(at),
+                };
+                let lease = lease(&new, now);
+                state.insert(new);
+                LeaseAnswer::Acquired(Acquisition::Granted {
+                    lease,
+                    is_new: true,
+                })
+            }
+            LeaseOperation::Renew { id, token } => {
+                let Some(index) = find(id, Some(token)) else {
+                    return LeaseAnswer::Renewed(None);
+                };
+                let mut held = state.held.remove(index);
+                held.expires = held.expires.max(self.end(at));
+                state.latest = at;
+                let lease = lease(&held, now);
+                state.insert(held);
+                LeaseAnswer::Renewed(Some(lease))
+            }
+            LeaseOperation::Release { id, token } => {
+                let index = find(id, Some(token));
+                if let Some(index) = index {
+                    state.held.remove(index);
+                }
+                LeaseAnswer::Released(index.is_some())
+            }
+        }
+    }
+
+    fn end(&self, at: u64) -> u64 {
+        (at + self.terms().ttl_us()).min(MAX_EXACT)
+    }
+}
+
+/// Returns how long until so many of `live` end that `weight` fits.
+fn ends(live: &[Held], mut sum: u64, weight: u64, amount: u64, now: Timestamp) -> Wait {
+    if weight > amount {
+        return Wait::NEVER;
+    }
+    for held in live {
+        sum -= held.weight;
+        if sum + weight <= amount {
+            return Wait::from_micros(held.expires - now.as_micros());
+        }
+    }
+    Wait::ZERO
+}
+
+fn lease(held: &Held, now: Timestamp) -> Lease {
+    Lease {
+        id: held.id.clone(),
+        token: held.token,
+        weight: held.weight,
+        decided_at: now,
+        expires_at: Timestamp::saturating_from_micros(held.expires),
+    }
+}

@@ -1,0 +1,112 @@
+//! `LeaseStore`: the trait of stores that hold leases.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::lease::answer::LeaseAnswer;
+use crate::lease::request::LeaseRequest;
+use crate::lease::terms::LeaseTerms;
+use crate::store::Boxed;
+
+/// Holds leases, and grants new ones atomically.
+///
+/// # Behavior
+///
+/// - An answer MUST equal what [`LeaseRequest::decide_on`] returns for the same leases and instant.
+/// - Concurrent requests MUST behave as if decided one after another: at no instant of the store's
+///   clock are more leases held than the amount allows.
+/// - A denied request MUST change nothing, and neither must a peek.
+/// - A request with [`LeaseRequest::at`] MUST be decided at that instant, and any other at the
+///   store's own clock. Callers MUST NOT use one key with both.
+/// - A request that is not [valid](LeaseRequest::validate) MUST fail and change nothing.
+#[async_trait]
+pub trait LeaseStore: Send + Sync {
+    /// Decides `request`.
+    ///
+    /// # Errors
+    ///
+    /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it completes, the lease may or may not have been acquired.
+    /// Acquire again with the same id: that returns the same lease. Or let it end by itself.
+    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError>;
+
+    /// Ends all leases of `key`, those acquired at the store's clock and at callers' instants.
+    ///
+    /// # Errors
+    ///
+    /// The error's [`ErrorKind`](crate::ErrorKind) says whether any may have ended.
+    async fn reset_leases<'a>(&self, terms: &'a LeaseTerms, key: Key<'a>)
+    -> Result<(), StoreError>;
+}
+
+/// A store of leases that can decide on the calling thread, without waiting for anything.
+pub trait SyncLeaseStore: LeaseStore {
+    /// Decides `request`, as [`LeaseStore::lease`] does.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`LeaseStore::lease`].
+    fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError>;
+
+    /// Ends all leases of `key`, as [`LeaseStore::reset_leases`] does.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`LeaseStore::reset_leases`].
+    fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError>;
+}
+
+macro_rules! forward {
+    ($pointer:ty) => {
+        // Written as `async_trait` would expand it, but without a second box around the store's
+        // future.
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: LeaseStore + ?Sized> LeaseStore for $pointer {
+            fn lease<'a, 'store, 'call>(
+                &'store self,
+                request: LeaseRequest<'a>,
+            ) -> Boxed<'call, Result<LeaseAnswer, StoreError>>
+            where
+                'a: 'call,
+                'store: 'call,
+                Self: 'call,
+            {
+                (**self).lease(request)
+            }
+
+            fn reset_leases<'a, 'store, 'call>(
+                &'store self,
+                terms: &'a LeaseTerms,
+                key: Key<'a>,
+            ) -> Boxed<'call, Result<(), StoreError>>
+            where
+                'a: 'call,
+                'store: 'call,
+                Self: 'call,
+            {
+                (**self).reset_leases(terms, key)
+            }
+        }
+
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: SyncLeaseStore + ?Sized> SyncLeaseStore for $pointer {
+            fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+                (**self).lease_now(request)
+            }
+
+            fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
+                (**self).reset_leases_now(terms, key)
+            }
+        }
+    };
+}
+
+forward!(&S);
+forward!(Arc<S>);
+forward!(Box<S>);

@@ -1,0 +1,83 @@
+//! `LeaseTerms`: how many leases a key may have at once, and how long each lasts.
+
+use std::time::Duration;
+
+use crate::error::LimitError;
+use crate::limit::check_name;
+use crate::time::MAX_EXACT;
+
+/// The largest weight that can be held at once.
+pub const MAX_LEASES: u64 = 10_000;
+
+/// The longest time to live: an instant and a time to live still fit into 2^53 microseconds.
+const LONGEST_US: u64 = MAX_EXACT / 8;
+
+/// What a [`ConcurrencyLimiter`](crate::ConcurrencyLimiter) allows: its name, how much may be held
+/// at once, and how long a lease lasts without renewal.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LeaseTerms {
+    name: Box<str>,
+    identity: Box<str>,
+    amount: u64,
+    ttl_us: u64,
+}
+
+impl LeaseTerms {
+    /// Returns terms called `name` of at most `amount` at once, in leases that end `ttl` after they
+    /// were acquired or last renewed.
+    ///
+    /// # Errors
+    ///
+    /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    /// - [`LimitError::AmountTooLarge`] when `amount` exceeds [`MAX_LEASES`].
+    /// - [`LimitError::BadWindow`] when `ttl` is less than a millisecond, more than 35 years, or
+    ///   not whole microseconds.
+    pub fn new(name: &str, amount: u64, ttl: Duration) -> Result<Self, LimitError> {
+        check_name(name)?;
+        if amount > MAX_LEASES {
+            return Err(LimitError::AmountTooLarge {
+                amount,
+                most: MAX_LEASES,
+            });
+        }
+        let whole = ttl.subsec_nanos().is_multiple_of(1_000);
+        match u64::try_from(ttl.as_micros()) {
+            Ok(ttl_us) if whole && (1_000..=LONGEST_US).contains(&ttl_us) => Ok(Self {
+                identity: format!("{name}:leases").into(),
+                name: name.into(),
+                amount,
+                ttl_us,
+            }),
+            _ => Err(LimitError::BadWindow { window: ttl }),
+        }
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the string that identifies the leases. Terms with the same identity share their
+    /// leases, whatever their amount.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Returns how much may be held at once.
+    #[must_use]
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Returns how long a lease lasts without renewal.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        Duration::from_micros(self.ttl_us)
+    }
+
+    pub(crate) fn ttl_us(&self) -> u64 {
+        self.ttl_us
+    }
+}

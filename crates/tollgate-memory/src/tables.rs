@@ -1,0 +1,262 @@
+//! `Tables`: the schedules or the leases of a store.
+
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+use tollgate_core::{Key, LeaseState, LeaseTerms, ScheduleState, StoreError, Terms, Timestamp};
+
+use crate::probe::{KeyHasher, StoredKey};
+use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
+
+/// Shards for each clock. Schedules and leases change less often than limits are checked.
+const SHARDS: usize = 32;
+
+/// How many buckets a new key checks for states that no longer matter.
+const PLACES_PER_INSERTION: usize = 4;
+
+/// What is kept for one key.
+pub(crate) trait Kept: Default {
+    /// What the state is kept for.
+    type Terms: Clone + PartialEq;
+
+    /// Returns the text that tells the states of one key apart.
+    fn identity(terms: &Self::Terms) -> &str;
+
+    /// Returns whether the state may be dropped at `now`.
+    fn is_fresh(&self, terms: &Self::Terms, now: Timestamp) -> bool;
+
+    /// Returns whether nothing is in the state.
+    fn is_empty(&self) -> bool;
+
+    /// Returns the bytes that the state has allocated.
+    fn heap_bytes(&self) -> usize;
+}
+
+impl Kept for ScheduleState {
+    type Terms = Terms;
+
+    fn identity(terms: &Terms) -> &str {
+        terms.identity()
+    }
+
+    fn is_fresh(&self, terms: &Terms, now: Timestamp) -> bool {
+        self.is_fresh(terms, now)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.heap_bytes()
+    }
+}
+
+impl Kept for LeaseState {
+    type Terms = LeaseTerms;
+
+    fn identity(terms: &LeaseTerms) -> &str {
+        terms.identity()
+    }
+
+    fn is_fresh(&self, _: &LeaseTerms, now: Timestamp) -> bool {
+        self.is_fresh(now)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.heap_bytes()
+    }
+}
+
+/// States by key: first those kept by the store's clock, then those kept by callers' instants.
+pub(crate) struct Tables<K: Kept> {
+    shards: [[Mutex<Table<K>>; SHARDS]; 2],
+}
+
+/// The states behind one lock.
+struct Table<K: Kept> {
+    entries: HashTable<Entry<K>>,
+    /// The next bucket to check for a state that no longer matters.
+    hand: usize,
+}
+
+struct Entry<K: Kept> {
+    /// The terms of the last change, by which the state expires.
+    terms: K::Terms,
+    key: StoredKey,
+    state: K,
+}
+
+/// Where a state is kept.
+struct Place<'r, K: Kept> {
+    terms: &'r K::Terms,
+    key: StoredKey,
+    hash: u64,
+}
+
+impl<K: Kept> Entry<K> {
+    fn is_at(&self, place: &Place<'_, K>) -> bool {
+        self.key == place.key && K::identity(&self.terms) == K::identity(place.terms)
+    }
+
+    fn hash(&self, hasher: &KeyHasher) -> u64 {
+        hasher.hash_text(K::identity(&self.terms), &self.key)
+    }
+}
+
+impl<K: Kept> Default for Tables<K> {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| std::array::from_fn(|_| Mutex::default())),
+        }
+    }
+}
+
+impl<K: Kept> Default for Table<K> {
+    fn default() -> Self {
+        Self {
+            entries: HashTable::new(),
+            hand: 0,
+        }
+    }
+}
+
+impl<K: Kept> Tables<K> {
+    fn lock(&self, place: &Place<'_, K>, timeline: Timeline) -> MutexGuard<'_, Table<K>> {
+        let bits = usize::try_from(place.hash >> 32).unwrap_or_default();
+        self.of(timeline)[bits % SHARDS].lock()
+    }
+
+    fn of(&self, timeline: Timeline) -> &[Mutex<Table<K>>; SHARDS] {
+        &self.shards[usize::from(timeline == Timeline::Caller)]
+    }
+
+    /// Drops the states of one clock that no longer matter at `now`, and returns how many.
+    pub(crate) fn sweep(&self, timeline: Timeline, now: Timestamp) -> usize {
+        let shards = self.of(timeline).iter();
+        shards
+            .map(|shard| shard.lock().sweep(usize::MAX, now))
+            .sum()
+    }
+
+    /// Drops all states, and returns how many there were.
+    pub(crate) fn clear(&self) -> usize {
+        let clear = |shard: &Mutex<Table<K>>| {
+            let mut shard = shard.lock();
+            let dropped = shard.entries.len();
+            shard.entries.clear();
+            dropped
+        };
+        self.shards.iter().flatten().map(clear).sum()
+    }
+
+    /// Returns the bytes used by the states.
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes = |shard: &Mutex<Table<K>>| {
+            let shard = shard.lock();
+            let states = shard.entries.iter().map(|entry| entry.state.heap_bytes());
+            shard.entries.allocation_size() + states.sum::<usize>()
+        };
+        self.shards.iter().flatten().map(bytes).sum()
+    }
+}
+
+impl<K: Kept> Table<K> {
+    /// Checks the next `places` buckets, and returns how many states it dropped.
+    fn sweep(&mut self, places: usize, now: Timestamp) -> usize {
+        let mut dropped = 0;
+        for _ in 0..places.min(self.entries.num_buckets()) {
+            if self.hand >= self.entries.num_buckets() {
+                self.hand = 0;
+            }
+            let is_over = |entry: &Entry<K>| entry.state.is_fresh(&entry.terms, now);
+            if self.entries.get_bucket(self.hand).is_some_and(is_over)
+                && let Ok(entry) = self.entries.get_bucket_entry(self.hand)
+            {
+                entry.remove();
+                dropped += 1;
+            }
+            self.hand += 1;
+        }
+        dropped
+    }
+}
+
+impl MemoryStore {
+    fn place<'r, K: Kept>(&self, terms: &'r K::Terms, key: Key<'_>) -> Place<'r, K> {
+        let key = StoredKey::new(key, &self.hasher);
+        let hash = self.hasher.hash_text(K::identity(terms), &key);
+        Place { terms, key, hash }
+    }
+
+    /// Calls `decide` with the state of `key` and the time.
+    pub(crate) fn decide_kept<K: Kept, A>(
+        &self,
+        tables: &Tables<K>,
+        terms: &K::Terms,
+        key: Key<'_>,
+        caller: Option<Timestamp>,
+        decide: impl Fn(&mut K, Timestamp) -> A,
+    ) -> Result<A, StoreError> {
+        let place = self.place(terms, key);
+        let timeline = match caller {
+            Some(_) => Timeline::Caller,
+            None => Timeline::Store,
+        };
+        for _ in 0..LOOKS_FOR_ROOM {
+            let mut table = tables.lock(&place, timeline);
+            let now = self.time(caller);
+            let found = table
+                .entries
+                .find_entry(place.hash, |entry| entry.is_at(&place));
+            if let Ok(mut found) = found {
+                let entry = found.get_mut();
+                let answer = decide(&mut entry.state, now);
+                if entry.state.is_empty() {
+                    found.remove();
+                    self.release(1);
+                } else if entry.terms != *terms {
+                    entry.terms = terms.clone();
+                }
+                return Ok(answer);
+            }
+            let mut state = K::default();
+            let answer = decide(&mut state, now);
+            if state.is_empty() {
+                return Ok(answer);
+            }
+            if self.reserve(1) {
+                let entry = Entry {
+                    terms: terms.clone(),
+                    key: place.key,
+                    state,
+                };
+                table
+                    .entries
+                    .insert_unique(place.hash, entry, |entry| entry.hash(&self.hasher));
+                if timeline == Timeline::Store {
+                    self.release(table.sweep(PLACES_PER_INSERTION, now));
+                }
+                return Ok(answer);
+            }
+            drop(table);
+            self.make_room(1, now, timeline);
+        }
+        Err(self.full())
+    }
+
+    /// Drops the states of `key` on both clocks.
+    pub(crate) fn reset_kept<K: Kept>(&self, tables: &Tables<K>, terms: &K::Terms, key: Key<'_>) {
+        let place = self.place(terms, key);
+        for timeline in [Timeline::Store, Timeline::Caller] {
+            let mut table = tables.lock(&place, timeline);
+            let found = table
+                .entries
+                .find_entry(place.hash, |entry| entry.is_at(&place));
+            self.release(usize::from(found.map(|entry| entry.remove()).is_ok()));
+        }
+    }
+}
