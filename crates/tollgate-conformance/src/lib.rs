@@ -9,7 +9,7 @@ mod history;
 pub mod leases;
 mod list;
 mod machine;
-mod naive;
+pub mod naive;
 mod plan;
 pub mod promises;
 mod scene;

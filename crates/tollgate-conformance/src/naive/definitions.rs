@@ -1,46 +1,48 @@
 //! `Definition`: what remains of each algorithm at an instant, computed from all counted calls.
 
-/// One counted call.
+/// One counted call, or a refund to a bucket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Event {
-    pub(crate) at: u128,
-    pub(crate) amount: u128,
+pub(super) struct Event {
+    pub(super) at: i128,
+    /// What was counted and not refunded: in units; in a bucket, in drops, `window` to a unit, and
+    /// negative for a refund.
+    pub(super) amount: i128,
 }
 
 /// An algorithm with its parameters.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Definition {
+pub(super) enum Definition {
     Aligned {
-        amount: u128,
-        window: u128,
+        amount: i128,
+        window: i128,
     },
     Anchored {
-        amount: u128,
-        window: u128,
+        amount: i128,
+        window: i128,
     },
     Bucket {
-        burst: u128,
-        amount: u128,
-        window: u128,
+        burst: i128,
+        amount: i128,
+        window: i128,
     },
     Buckets {
-        amount: u128,
-        bucket: u128,
-        buckets: u128,
+        amount: i128,
+        bucket: i128,
+        buckets: i128,
     },
     Counter {
-        amount: u128,
-        window: u128,
+        amount: i128,
+        window: i128,
     },
     Log {
-        amount: u128,
-        window: u128,
+        amount: i128,
+        window: i128,
     },
 }
 
 impl Definition {
     /// Returns the largest cost that can ever be admitted.
-    pub(crate) fn capacity(self) -> u128 {
+    pub(super) fn capacity(self) -> i128 {
         match self {
             Self::Bucket { burst, .. } => burst,
             Self::Aligned { amount, .. }
@@ -51,18 +53,68 @@ impl Definition {
         }
     }
 
-    /// Returns how much of a call's cost is counted. In a log, a denied call counts at most the
-    /// amount.
-    pub(crate) fn weight(self, cost: u128) -> u128 {
-        match self {
+    /// Counts a call of `cost` at `now`.
+    pub(super) fn count(self, events: &mut Vec<Event>, now: i128, cost: i128) {
+        let at = self.clamp(events, now);
+        let amount = match self {
+            // Once the last window has ended, or all of it was refunded, a new one begins.
+            Self::Anchored { .. } if self.left(events, at) == self.capacity() => {
+                events.clear();
+                cost
+            }
+            Self::Bucket { window, .. } => cost * window,
+            // A denied call counts at most the amount.
             Self::Log { amount, .. } => cost.min(amount),
             _ => cost,
+        };
+        events.push(Event { at, amount });
+        if let Self::Log { amount, .. } = self {
+            keep_newest(events, amount);
+        }
+    }
+
+    /// Refunds, at `now`, what still counts of a call of `cost` that was counted at `at`.
+    pub(super) fn refund(self, events: &mut Vec<Event>, now: i128, at: i128, cost: i128) {
+        let now = self.clamp(events, now);
+        let counts = match self {
+            Self::Aligned { window, .. } => at / window == now / window,
+            Self::Anchored { window, .. } => now < last_window(events, window).0 + window,
+            Self::Buckets {
+                bucket, buckets, ..
+            } => now / bucket <= at / bucket + buckets,
+            Self::Counter { window, .. } => now / window <= at / window + 1,
+            Self::Log { window, .. } => at + window > now,
+            // What has leaked since the call is not given back again.
+            Self::Bucket { amount, window, .. } => {
+                let kept = cost * window - (now - at) * amount;
+                let returned = kept.clamp(0, level(events, amount, now));
+                if returned > 0 {
+                    let amount = -returned;
+                    events.push(Event { at: now, amount });
+                }
+                return;
+            }
+        };
+        if !counts {
+            return;
+        }
+        // From the newest, so that the first call of an anchored window is the last to be refunded.
+        let mut left = cost;
+        for event in events.iter_mut().rev().filter(|event| event.at == at) {
+            let taken = event.amount.min(left);
+            event.amount -= taken;
+            left -= taken;
+        }
+        // A counter's refund is written in the current window, and the clock may not step back
+        // behind it.
+        if matches!(self, Self::Counter { .. }) && left < cost {
+            events.push(Event { at: now, amount: 0 });
         }
     }
 
     /// Returns the instant to use for `now` if the clock may have stepped back: never before the
     /// last counted call, or before the start of its window or bucket.
-    pub(crate) fn clamp(self, events: &[Event], now: u128) -> u128 {
+    pub(super) fn clamp(self, events: &[Event], now: i128) -> i128 {
         let Some(last) = events.last() else {
             return now;
         };
@@ -76,69 +128,79 @@ impl Definition {
         })
     }
 
-    /// Returns the largest cost that is admitted at `now`.
-    pub(crate) fn remaining(self, events: &[Event], now: u128) -> u128 {
-        let sum = |counts: &dyn Fn(u128) -> bool| -> u128 {
+    /// Returns what is not used at `now`: a call is admitted if it costs at most that. Negative if
+    /// denied calls were counted.
+    pub(super) fn left(self, events: &[Event], now: i128) -> i128 {
+        let sum = |counts: &dyn Fn(i128) -> bool| -> i128 {
             let counted = events.iter().filter(|event| counts(event.at));
             counted.map(|event| event.amount).sum()
         };
         match self {
             // Counts every call in the same window.
-            Self::Aligned { amount, window } => {
-                amount.saturating_sub(sum(&|at| at / window == now / window))
-            }
+            Self::Aligned { amount, window } => amount - sum(&|at| at / window == now / window),
             // A window opens at the first call outside an open window; counts every call in it.
             Self::Anchored { amount, window } => {
                 let (start, used) = last_window(events, window);
                 if now < start + window {
-                    amount.saturating_sub(used)
+                    amount - used
                 } else {
                     amount
                 }
             }
-            // After each event, at most the burst plus what has refilled since may be taken.
+            // A bucket holds the burst, less what has not leaked yet.
             Self::Bucket {
                 burst,
                 amount,
                 window,
-            } => {
-                let mut since = 0;
-                let mut least = burst;
-                for event in events.iter().rev() {
-                    since += event.amount;
-                    let flowed = burst * window + (now - event.at) * amount;
-                    least = least.min((flowed / window).saturating_sub(since));
-                }
-                least
-            }
+            } => (burst * window - level(events, amount, now)) / window,
             // Counts the current bucket, and as many before it as a window holds.
             Self::Buckets {
                 amount,
                 bucket,
                 buckets,
-            } => amount.saturating_sub(sum(&|at| now / bucket <= at / bucket + buckets)),
+            } => amount - sum(&|at| now / bucket <= at / bucket + buckets),
             // Counts the current window, and the share of the previous one that a sliding window
             // would cover.
             Self::Counter { amount, window } => {
                 let this = sum(&|at| at / window == now / window);
                 let last = sum(&|at| at / window + 1 == now / window);
-                let covered = (last * (window - now % window)).div_ceil(window);
-                amount.saturating_sub(this + covered)
+                let covered = last * (window - now % window);
+                amount - this - (covered + window - 1) / window
             }
             // Counts every call in the half-open window that ends now.
-            Self::Log { amount, window } => amount.saturating_sub(sum(&|at| at + window > now)),
+            Self::Log { amount, window } => amount - sum(&|at| at + window > now),
         }
     }
 }
 
-/// Returns the start of the last anchored window, and the total counted in it.
-fn last_window(events: &[Event], window: u128) -> (u128, u128) {
-    let mut last = (0, 0);
+/// Returns the start of the last anchored window, and what is used in it.
+fn last_window(events: &[Event], window: i128) -> (i128, i128) {
+    let Some(first) = events.first() else {
+        return (-window, 0);
+    };
+    let kept: i128 = events.iter().map(|event| event.amount).sum();
+    // If the first call was refunded and others were not, one unit stays used in its place.
+    let place = i128::from(kept > 0 && first.amount == 0);
+    (first.at, kept + place)
+}
+
+/// Returns how many drops are in a bucket that leaks `leak` drops per microsecond.
+fn level(events: &[Event], leak: i128, now: i128) -> i128 {
+    let (mut level, mut then) = (0, 0);
     for event in events {
-        if last.1 == 0 || event.at >= last.0 + window {
-            last = (event.at, 0);
-        }
-        last.1 += event.amount;
+        level = (level - (event.at - then) * leak).max(0) + event.amount;
+        then = event.at;
     }
-    last
+    (level - (now - then) * leak).max(0)
+}
+
+/// Reduces the oldest events until all of them together count at most `amount`.
+fn keep_newest(events: &mut [Event], amount: i128) {
+    let counted: i128 = events.iter().map(|event| event.amount).sum();
+    let mut over = counted - amount;
+    for event in events {
+        let dropped = event.amount.min(over.max(0));
+        event.amount -= dropped;
+        over -= dropped;
+    }
 }

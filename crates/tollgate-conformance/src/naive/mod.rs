@@ -1,58 +1,81 @@
-//! `Naive`: the second oracle, which defines each algorithm again from the list of its admitted
-//! calls.
+//! `Naive`: each algorithm defined a second time, from the list of all counted calls.
 //!
-//! It shares nothing with the core: no state machine, no incremental counters, no formula for
-//! waits. Each definition computes what remains at an instant from everything counted so far, and
-//! waits are found by search. It is slow, and meant to be obviously right.
+//! It shares nothing with the state machines of `tollgate-core`: it keeps no counters and knows no
+//! formula for waits. Each definition computes what remains at an instant from everything counted
+//! so far, and waits are found by search. It is slow, and meant to be obviously right.
 
 mod definitions;
 
-use tollgate_core::Limit;
 use tollgate_core::algorithm::Algorithm;
+use tollgate_core::{Limit, Verdict};
 
 use definitions::{Definition, Event};
 
-/// The expected answer of a limit to a call.
+/// The expected answer of a limit to a call; times are in microseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Answer {
-    pub(crate) allowed: bool,
-    pub(crate) consumed: u128,
-    /// The instant at which the call was counted, or `None` if it was not.
-    pub(crate) counted_at: Option<u128>,
-    pub(crate) remaining: u128,
-    /// `None` means never.
-    pub(crate) retry_after: Option<u128>,
-    pub(crate) reset_after: u128,
+#[non_exhaustive]
+pub struct Answer {
+    /// Whether the call is admitted.
+    pub allowed: bool,
+    /// What the call consumed.
+    pub consumed: i128,
+    /// The instant at which the call was counted, or `None` if it consumed nothing.
+    pub counted_at: Option<i128>,
+    /// The largest cost that would be admitted next.
+    pub remaining: i128,
+    /// How long until the same call is admitted; `None` means never.
+    pub retry_after: Option<i128>,
+    /// How long until everything remains.
+    pub reset_after: i128,
+}
+
+impl From<&Verdict> for Answer {
+    fn from(verdict: &Verdict) -> Self {
+        let counted_at = i128::from(verdict.decided_at().as_micros());
+        Self {
+            allowed: verdict.is_allowed(),
+            consumed: verdict.consumed().into(),
+            counted_at: (verdict.consumed() > 0).then_some(counted_at),
+            remaining: verdict.remaining().into(),
+            retry_after: verdict.retry_after().as_micros().map(i128::from),
+            reset_after: verdict
+                .reset_after()
+                .as_micros()
+                .map_or(i128::MAX, i128::from),
+        }
+    }
 }
 
 /// One limit for one key, as the list of all its counted calls.
 #[derive(Clone, Debug)]
-pub(crate) struct Naive {
+pub struct Naive {
     definition: Definition,
     counts_denied: bool,
     events: Vec<Event>,
 }
 
 impl Naive {
-    /// Returns the definition of `limit`, if there is one.
-    pub(crate) fn of(limit: &Limit) -> Option<Self> {
+    /// Returns `limit` with no call counted yet, or `None` if its algorithm has no second definition,
+    /// or only one for smaller quotas.
+    #[must_use]
+    pub fn of(limit: &Limit) -> Option<Self> {
         let algorithm = limit.algorithm();
         let quota = algorithm.quota();
-        let (amount, window) = (u128::from(quota.amount()), u128::from(quota.window_us()));
+        let (amount, window) = (i128::from(quota.amount()), i128::from(quota.window_us()));
         let definition = match algorithm {
             Algorithm::FixedWindow(machine) if machine.is_anchored() => {
                 Definition::Anchored { amount, window }
             }
             Algorithm::FixedWindow(_) => Definition::Aligned { amount, window },
             Algorithm::Gcra(machine) => Definition::Bucket {
-                burst: u128::from(machine.burst()),
+                burst: i128::from(machine.burst()),
                 amount,
                 window,
             },
             Algorithm::SlidingBuckets(machine) => Definition::Buckets {
                 amount,
-                bucket: window.div_ceil(u128::from(machine.buckets())),
-                buckets: u128::from(machine.buckets()),
+                bucket: quota.window_us().div_ceil(machine.buckets()).into(),
+                buckets: i128::from(machine.buckets()),
             },
             // If a window is counted in coarser steps, it is stricter than its definition.
             Algorithm::SlidingCounter(_) if amount * window >= 1 << 53 => return None,
@@ -68,55 +91,37 @@ impl Naive {
     }
 
     /// Consumes `cost` at `now`.
-    pub(crate) fn consume(&mut self, now: u64, cost: u64) -> Answer {
-        let (now, cost) = (u128::from(now), u128::from(cost));
+    pub fn consume(&mut self, now: u64, cost: u64) -> Answer {
+        let (now, cost) = (i128::from(now), i128::from(cost));
         let allowed = cost <= self.remaining(now);
-        if allowed || self.counts_denied {
-            self.count(now, cost);
+        if cost > 0 && (allowed || self.counts_denied) {
+            self.definition.count(&mut self.events, now, cost);
         }
         self.answer(now, if allowed { cost } else { 0 }, allowed, cost)
     }
 
     /// Returns the answer to a peek at `cost`.
-    pub(crate) fn peek(&self, now: u64, cost: u64) -> Answer {
-        let (now, cost) = (u128::from(now), u128::from(cost));
+    pub fn peek(&self, now: u64, cost: u64) -> Answer {
+        let (now, cost) = (i128::from(now), i128::from(cost));
         self.answer(now, 0, cost <= self.remaining(now), cost)
     }
 
-    /// Takes as much as remains at `now`, up to `most`.
-    pub(crate) fn take_up_to(&mut self, now: u64, most: u64) -> Answer {
-        let left = u64::try_from(self.remaining(u128::from(now))).unwrap_or(u64::MAX);
+    /// Consumes as much as remains at `now`, up to `most`.
+    pub fn take_up_to(&mut self, now: u64, most: u64) -> Answer {
+        let left = u64::try_from(self.remaining(i128::from(now))).unwrap_or(u64::MAX);
         // If nothing remains, this acts like a call of cost 1.
         self.consume(now, left.min(most).max(u64::from(most > 0)))
     }
 
-    /// Returns whether a refund only has to remove the call from the list.
-    ///
-    /// That is not so for a token bucket, which has refilled since; for an anchored window, whose
-    /// first call still determines its start; and for a log that counts denied calls, which keeps
-    /// only the newest.
-    pub(crate) fn forgets_refunds(&self) -> bool {
-        match self.definition {
-            Definition::Anchored { .. } | Definition::Bucket { .. } => false,
-            Definition::Log { .. } => !self.counts_denied,
-            Definition::Aligned { .. }
-            | Definition::Buckets { .. }
-            | Definition::Counter { .. } => true,
-        }
+    /// Refunds, at `now`, a call that consumed `cost` and was counted at `at`.
+    pub fn refund(&mut self, now: u64, at: u64, cost: u64) -> Answer {
+        let now = i128::from(now);
+        self.definition
+            .refund(&mut self.events, now, at.into(), cost.into());
+        self.answer(now, 0, true, 0)
     }
 
-    /// Returns the number of counted calls; a refund names one by index.
-    pub(crate) fn counted(&self) -> usize {
-        self.events.len()
-    }
-
-    /// Refunds the call at `index`.
-    pub(crate) fn refund(&mut self, now: u64, index: usize) -> Answer {
-        self.events[index].amount = 0;
-        self.answer(u128::from(now), 0, true, 0)
-    }
-
-    fn answer(&self, now: u128, consumed: u128, allowed: bool, cost: u128) -> Answer {
+    fn answer(&self, now: i128, consumed: i128, allowed: bool, cost: i128) -> Answer {
         let capacity = self.definition.capacity();
         Answer {
             allowed,
@@ -136,32 +141,28 @@ impl Naive {
         }
     }
 
-    fn count(&mut self, now: u128, cost: u128) {
-        if cost > 0 {
-            let at = self.definition.clamp(&self.events, now);
-            let amount = self.definition.weight(cost);
-            self.events.push(Event { at, amount });
-        }
+    fn remaining(&self, now: i128) -> i128 {
+        self.left(now).max(0)
     }
 
-    fn remaining(&self, now: u128) -> u128 {
+    fn left(&self, now: i128) -> i128 {
         let now = self.definition.clamp(&self.events, now);
-        self.definition.remaining(&self.events, now)
+        self.definition.left(&self.events, now)
     }
 
-    /// Searches for the shortest wait after which `cost` remains.
-    fn wait(&self, now: u128, cost: u128) -> u128 {
-        if self.remaining(now) >= cost {
+    /// Searches for the shortest wait after which `cost` is left.
+    fn wait(&self, now: i128, cost: i128) -> i128 {
+        if self.left(now) >= cost {
             return 0;
         }
         let mut enough = 1;
-        while self.remaining(now + enough) < cost {
+        while self.left(now + enough) < cost {
             enough *= 2;
         }
         let mut too_little = enough / 2;
         while enough - too_little > 1 {
             let middle = too_little + (enough - too_little) / 2;
-            if self.remaining(now + middle) >= cost {
+            if self.left(now + middle) >= cost {
                 enough = middle;
             } else {
                 too_little = middle;

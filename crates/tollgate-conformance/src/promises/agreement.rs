@@ -59,23 +59,18 @@ pub async fn agrees_with_the_definition(harness: &impl Harness, plan: &Plan) {
     for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS] {
         plan.check_each(
             |limit| (starts(limit), histories(limit, 1, kind)),
-            async |limit, (start, history)| follows(harness, limit, start, &history, kind).await,
+            async |limit, (start, history)| follows(harness, limit, start, &history).await,
         );
     }
 }
 
-async fn follows(
-    harness: &impl Harness,
-    limit: &Limit,
-    start: Start,
-    history: &[Step],
-    kind: Acts,
-) -> Outcome {
-    let Some(mut naive) = Naive::of(limit).filter(|n| !kind.refunds || n.forgets_refunds()) else {
+async fn follows(harness: &impl Harness, limit: &Limit, start: Start, history: &[Step]) -> Outcome {
+    let Some(mut naive) = Naive::of(limit) else {
         return Ok(());
     };
     let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
-    let mut held: Vec<usize> = Vec::new();
+    // When and how much was consumed by each call that was not refunded yet.
+    let mut held: Vec<(u64, u64)> = Vec::new();
     for step in history {
         let refunded = match step.act {
             // The session refunds the receipt at this same index.
@@ -90,25 +85,14 @@ async fn follows(
             (Act::Consume, _) => naive.consume(now, cost),
             (Act::Peek, _) => naive.peek(now, cost),
             (Act::TakeUpTo, _) => naive.take_up_to(now, cost),
-            (Act::Refund(_), Some(index)) => naive.refund(now, index),
+            (Act::Refund(_), Some((at, cost))) => naive.refund(now, at, cost),
             _ => continue,
         };
         let verdict = decision.as_slice()[0];
-        let consumed = verdict.consumed() > 0;
-        if consumed {
-            held.push(naive.counted() - 1);
+        if verdict.consumed() > 0 {
+            held.push((verdict.decided_at().as_micros(), verdict.consumed()));
         }
-        let answer = Answer {
-            allowed: decision.is_allowed(),
-            consumed: verdict.consumed().into(),
-            counted_at: consumed.then(|| verdict.decided_at().as_micros().into()),
-            remaining: verdict.remaining().into(),
-            retry_after: verdict.retry_after().as_micros().map(u128::from),
-            reset_after: verdict
-                .reset_after()
-                .as_micros()
-                .map_or(u128::MAX, u128::from),
-        };
+        let answer = Answer::from(&verdict);
         scene.session.ensure(answer == defined, || {
             format!("the definition says\n  {defined:?}, not\n  {answer:?}")
         })?;
