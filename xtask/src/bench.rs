@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_passed_on() {
+    fn remaining_arguments_are_passed_on() {
         let line = Line::parse_from(["bench", "--test", "gcra", "--save-baseline", "before"]);
         assert!(line.arguments.test);
         assert_eq!(line.arguments.rest, ["gcra", "--save-baseline", "before"]);

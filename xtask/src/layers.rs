@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layers_as_meant_are_in_order() {
+    fn allowed_layers_have_no_findings() {
         let normal = [
             ("tollgate-core", "async-trait"),
             ("tollgate-memory", "tollgate-core"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_core_links_is_found_at_any_depth() {
+    fn dependencies_of_core_are_found_at_any_depth() {
         let tree = "0 tollgate-core v0.1.0 (crates/tollgate-core)\n1 smallvec v1.0.0\n2 libc v0.2.0\n1 thiserror v2.0.0\n";
         let layers = Layers {
             normal: edges(tree).unwrap(),

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_told_from_programs() {
+    fn libraries_are_distinguished_from_programs() {
         let files = Files::of(&[
             ("crates/program/src/main.rs", ""),
             ("crates/library/src/lib.rs", ""),

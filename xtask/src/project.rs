@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_and_endings_are_told_from_paths() {
+    fn folders_and_extensions_are_parsed_from_paths() {
         let files = Files::of(&[
             ("a/b/x.rs", ""),
             ("a/b/y.rs", ""),

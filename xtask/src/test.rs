@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_prints_is_counted_and_its_end_is_told() {
+    fn output_is_counted_and_the_end_is_reported() {
         let shell = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);

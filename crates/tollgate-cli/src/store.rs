@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_as_clients_take_them() {
+    fn addresses_are_parsed_like_the_clients_do() {
         assert_eq!("memory".parse::<Place>().unwrap(), Place::Memory);
         assert_eq!(
             client("redis://u:p@h:1/2"),

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_honest() {
+    fn percentages_are_never_rounded_to_0_or_100() {
         assert_eq!(Share(1, 3).to_string(), "33.3 %");
         assert_eq!(Share(0, 0).to_string(), "0.0 %");
         assert_eq!(Share(1, 100_000).to_string(), "<0.1 %");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_shown_not_sent() {
+    fn control_characters_are_escaped() {
         assert_eq!(printable(b"a\x1b[31m\xff"), "a\\u{1b}[31m\u{fffd}");
     }
 

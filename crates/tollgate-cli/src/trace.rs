@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_takes_the_memory_that_is_promised() {
+    fn a_request_takes_the_documented_memory() {
         assert!(size_of::<Event>() <= 16);
     }
 }

@@ -38,13 +38,13 @@ macro_rules! __promises {
                 a_cost_is_as_many_unit_calls,
                 a_late_refund_gives_nothing,
                 a_refund_at_once_undoes,
-                absence_is_as_never_seen,
+                an_idle_key_equals_a_new_key,
                 admits_exactly_the_bound_under_concurrency,
                 agrees_with_the_definition,
                 agrees_with_the_machine,
                 agrees_with_the_machine_at_its_own_clock,
                 allows_exactly_what_remains,
-                concurrent_calls_have_an_order,
+                concurrent_calls_are_linearizable,
                 denied_calls_change_nothing,
                 extremes_are_exact,
                 keeps_its_rate_in_real_time,
@@ -82,7 +82,7 @@ macro_rules! __promises {
                 malformed_requests_change_nothing,
                 receipts_from_before_a_reset_free_nothing,
                 says_what_it_supports,
-                tells_apart_what_looks_alike,
+                similar_keys_are_independent,
             ]
         }
     };

@@ -174,7 +174,7 @@ async fn ask(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_history_is_decided_alike_everywhere() {
+async fn every_store_decides_a_history_alike() {
     let limits: Vec<_> = LIMITS
         .iter()
         .enumerate()

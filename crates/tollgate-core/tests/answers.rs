@@ -20,7 +20,7 @@ fn at(micros: u64) -> Timestamp {
 }
 
 #[test]
-fn a_verdict_says_what_it_was_made_of() {
+fn a_verdict_returns_the_values_it_was_made_of() {
     let denied = Verdict::deny(9, 2, Wait::from_micros(5))
         .with_reset_after(Wait::from_micros(7))
         .with_consumed(3, at(11));
@@ -61,7 +61,7 @@ fn said(decision: &Verdicts) -> (bool, usize, u64, u64, Wait, Wait, u64) {
 }
 
 #[test]
-fn a_decision_says_what_its_verdicts_come_to() {
+fn a_decision_combines_its_verdicts() {
     let fingerprint = Fingerprint::new(1);
     let micros = Wait::from_micros;
     let reset = |verdict: Verdict, after, charge| {
@@ -121,7 +121,7 @@ fn verdicts_are_shown_without_their_fingerprint() {
 }
 
 #[test]
-fn decisions_are_equal_by_what_they_say() {
+fn decisions_are_equal_if_their_verdicts_are() {
     let of = |fingerprint, verdicts: &[Verdict]| {
         Verdicts::new(Fingerprint::new(fingerprint), verdicts.iter().copied())
     };
@@ -135,7 +135,7 @@ fn decisions_are_equal_by_what_they_say() {
 /// Of limits with equal waits, one that refused binds before one that has to wait only because it
 /// counted the attempt.
 #[test]
-fn a_limit_that_refused_binds_before_one_that_counted_the_attempt() {
+fn a_limit_that_denied_binds_before_one_that_counted_the_denied_call() {
     let quota = Quota::per_minute(1);
     let log = SlidingLog::new(quota).unwrap().count_denied();
     let counting = Limit::new("counting", log).unwrap();
@@ -159,7 +159,7 @@ fn a_limit_that_refused_binds_before_one_that_counted_the_attempt() {
 }
 
 #[test]
-fn a_request_says_what_it_was_made_of() {
+fn a_request_returns_the_values_it_was_made_of() {
     let [a, b, c] = ["a", "b", "c"].map(window);
     let key = Key::from("k").with_rest("r");
     let [one, two, three] = [
@@ -201,7 +201,7 @@ fn a_request_says_what_it_was_made_of() {
 }
 
 #[test]
-fn checks_share_a_state_if_limit_and_key_are_the_same() {
+fn checks_of_the_same_limit_and_key_share_a_state() {
     let [a, b] = ["a", "b"].map(window);
     let check = Check::new(&a, "k", 1);
     // Limits that differ in amount share a state; limits with different kinds of state do not.
@@ -229,7 +229,7 @@ fn receipt(checks: &[Check<'_>]) -> Receipt {
 }
 
 #[test]
-fn a_receipt_is_of_as_many_limits_and_of_the_same() {
+fn a_receipt_fits_only_the_same_limits() {
     let [a, b] = ["a", "b"].map(window);
     let both = [Check::new(&a, "k", 1), Check::new(&b, "k", 1)];
     let (one, two) = (receipt(&both[..1]), receipt(&both));
@@ -255,7 +255,7 @@ fn a_receipt_is_of_as_many_limits_and_of_the_same() {
 }
 
 #[test]
-fn fingerprints_tell_limits_keys_their_order_and_clocks_apart() {
+fn fingerprints_differ_by_limits_keys_order_and_clock() {
     let [a, b] = ["a", "b"].map(window);
     let key = |rest| Key::from("k").with_rest(rest);
     let of = |limit, key| Request::consume(Check::new(limit, key, 1));

@@ -12,7 +12,7 @@ use tollgate_core::{
 };
 
 #[test]
-fn the_first_of_limits_that_leave_the_same_binds() {
+fn the_first_limit_binds_if_several_are_equal() {
     let request = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
     let of = |verdicts: &[Verdict]| {
         Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied()).binding()
@@ -27,7 +27,7 @@ fn the_first_of_limits_that_leave_the_same_binds() {
 }
 
 #[test]
-fn a_request_names_up_to_its_most_limits() {
+fn a_request_holds_up_to_max_checks() {
     let limit = Limit::new("each", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let keys: Vec<String> = (0..=MAX_CHECKS).map(|key| key.to_string()).collect();
     let checks: Vec<Check<'_>> = keys.iter().map(|key| Check::new(&limit, key, 1)).collect();
@@ -44,7 +44,7 @@ fn a_request_names_up_to_its_most_limits() {
 }
 
 #[test]
-fn a_limit_and_key_are_named_once() {
+fn a_request_holds_each_limit_and_key_once() {
     let limit = Limit::new("each", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let other = Limit::new("other", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let [a, b] = ["a", "b"].map(|key| Check::new(&limit, key, 1));
@@ -56,7 +56,7 @@ fn a_limit_and_key_are_named_once() {
 }
 
 #[test]
-fn a_wait_in_whole_seconds_is_never_too_short() {
+fn waits_in_whole_seconds_are_rounded_up() {
     for (micros, seconds) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
         assert_eq!(Wait::from_micros(micros).as_secs_ceil(), Some(seconds));
     }
@@ -76,7 +76,7 @@ fn a_name_is_1_to_64_letters_digits_dashes_underscores_and_dots() {
 }
 
 #[test]
-fn a_limit_is_identified_by_its_name_and_the_shape_of_its_states() {
+fn identity_is_name_and_shape() {
     let limit = Limit::new("x", Gcra::new(Quota::per_minute(1)).unwrap()).unwrap();
     assert_eq!(limit.identity(), "x:gcra");
     let other = Limit::new("y", Gcra::new(Quota::per_minute(1)).unwrap()).unwrap();
@@ -99,13 +99,13 @@ fn limits_are_equal_by_name_and_algorithm() {
 }
 
 #[test]
-fn a_key_is_shown_by_its_lengths_only() {
+fn debug_of_a_key_shows_only_its_lengths() {
     let key = Key::from("secret").with_rest("path");
     assert_eq!(format!("{key:?}"), "Key(6 + 4 bytes)");
 }
 
 #[test]
-fn an_error_keeps_its_cause_and_says_whether_to_try_again() {
+fn an_error_keeps_its_source_and_says_whether_it_is_retryable() {
     let error = StoreError::new(ErrorKind::Unavailable, "down");
     assert!(error.source().is_none());
     let error = error.with_source("refused");
@@ -124,7 +124,7 @@ fn an_error_keeps_its_cause_and_says_whether_to_try_again() {
 }
 
 #[test]
-fn decisions_of_other_verdicts_are_others() {
+fn decisions_differ_if_their_verdicts_do() {
     let request = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
     let of =
         |verdicts: &[Verdict]| Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied());
@@ -135,7 +135,7 @@ fn decisions_of_other_verdicts_are_others() {
 }
 
 #[test]
-fn an_evaluation_says_what_will_be_decided_and_written() {
+fn an_evaluation_predicts_the_decision_and_its_writes() {
     let now = Timestamp::from_micros(1_000).unwrap();
     let quiet = Limit::new("quiet", FixedWindow::aligned(Quota::per_minute(2))).unwrap();
     let log = SlidingLog::new(Quota::per_minute(2)).unwrap();
@@ -187,7 +187,7 @@ fn a_refund_writes_only_where_something_was_consumed() {
 }
 
 #[test]
-fn a_clone_of_a_limit_is_the_same_and_an_equal_one_is_not() {
+fn is_same_holds_for_clones_and_not_for_equal_limits() {
     let of = || Limit::new("a", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let limit = of();
     assert!(inside::is_same(&limit, &limit.clone()));
@@ -213,7 +213,7 @@ fn a_quota_is_written_in_its_largest_unit_and_read_in_any() {
 }
 
 #[test]
-fn what_is_not_a_quota_is_rejected() {
+fn text_that_is_no_quota_is_rejected() {
     for text in [
         "",
         "5",
@@ -240,7 +240,7 @@ fn what_is_not_a_quota_is_rejected() {
 }
 
 #[test]
-fn a_limiter_has_one_to_the_most_limits_each_of_its_own_state() {
+fn a_limiter_has_1_to_max_checks_limits_of_different_identity() {
     let of = |name: &str| Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let many = |count: usize| (0..count).map(|index| of(&index.to_string()));
     let limiter = |limits: Vec<Limit>| RateLimiter::new((), limits).map(|made| made.limits().len());
@@ -287,7 +287,7 @@ fn a_limiter_takes_limits_as_text() {
 }
 
 #[test]
-fn instants_end_at_the_last_that_doubles_count() {
+fn the_last_instant_is_the_last_exact_double() {
     assert_eq!(Timestamp::from_micros(MAX_EXACT), Ok(Timestamp::MAX));
     assert_eq!(
         Timestamp::from_micros(MAX_EXACT + 1),
@@ -299,7 +299,7 @@ fn instants_end_at_the_last_that_doubles_count() {
 }
 
 #[test]
-fn a_wait_is_shown_as_a_duration_or_as_never() {
+fn a_wait_displays_as_a_duration_or_never() {
     assert_eq!(Wait::from_micros(1_500).to_string(), "1.5ms");
     assert_eq!(Wait::NEVER.to_string(), "never");
 }

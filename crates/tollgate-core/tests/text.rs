@@ -107,7 +107,7 @@ fn errors_point_at_the_character_that_is_wrong() {
 }
 
 #[test]
-fn what_is_well_written_but_impossible_says_so() {
+fn well_formed_text_of_an_impossible_limit_gives_its_limit_error() {
     let of = |text: &str| text.parse::<Limit>().unwrap_err();
     assert!(matches!(of("a b=gcra:1/1s"), LimitError::BadName { .. }));
     assert!(matches!(of("a=gcra:1/0s"), LimitError::BadWindow { .. }));
@@ -123,7 +123,7 @@ fn what_is_well_written_but_impossible_says_so() {
 }
 
 #[test]
-fn limits_in_other_formats_are_strings() {
+fn limits_are_serialized_as_strings() {
     #[derive(Debug, PartialEq, serde::Deserialize, serde::Serialize)]
     struct Settings {
         limits: Vec<Limit>,

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_not_written_was_not_sent() {
+    fn only_unwritten_commands_are_known_not_to_be_sent() {
         for (kind, details) in NOT_SENT {
             let failure = outcome(kind, details);
             assert!(matches!(failure, Failure::NotSent(_)), "{failure:?}");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirection_is_a_refusal_that_may_be_sent_again() {
+    fn a_redirected_command_may_be_sent_again() {
         let (kind, details) = REDIRECTED;
         assert!(is_on_its_way(&outcome(kind, details)));
         assert!(is_on_its_way(&refused("TRYAGAIN Multiple keys".to_owned())));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_a_reply_is_the_servers() {
+    fn an_error_reply_is_an_error_of_the_server() {
         let frame = Resp3Frame::SimpleError {
             data: "NOSCRIPT No matching script.".into(),
             attributes: None,

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_that_is_asked_for_and_not_there_is_an_error() {
+    fn tls_without_its_feature_is_an_error() {
         for url in [
             "rediss://h",
             "REDISS://h",

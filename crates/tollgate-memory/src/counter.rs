@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_rarely_read_is_right_when_it_is() {
+    fn a_clock_is_right_after_a_long_pause_between_readings() {
         let simulated = Simulated::new(100);
         let counter = Counter::new(&simulated);
         let mut last = 0;
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn early_readings_are_no_more_than_early() {
+    fn early_readings_stay_within_a_microsecond() {
         let simulated = Simulated::new(1_000);
         let counter = Counter::new(&simulated);
         for _ in 0..300_000 {
@@ -601,7 +601,7 @@ mod tests {
 
     /// Another thread may read the next stretch before the thread that started it has returned.
     #[test]
-    fn a_stretch_never_tells_less_than_the_last_one() {
+    fn a_stretch_never_reads_earlier_than_the_last_one() {
         let simulated = Simulated::new(0);
         let (counter, _) = used(&simulated);
         simulated.pass(3 * MILLISECOND);
@@ -765,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_taken_as_read_in_the_middle_of_a_comparison() {
+    fn a_comparison_takes_the_middle_of_its_two_readings() {
         // A comparison takes twice as long as a reading.
         for (reading_takes, used) in [(100, true), (512, true), (513, false)] {
             let simulated = Simulated::even(1_000, reading_takes);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn packing_tells_short_texts_of_all_bits_apart() {
+    fn packing_is_injective_for_short_texts() {
         let bytes = [0, 1, 2, 0x40, 0x80, 0x81, 0xc0, 0xff];
         for length in 0..=4 {
             let of = |mut number: usize| {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn packing_tells_any_two_texts_of_one_length_apart() {
+    fn packing_is_injective_for_texts_of_one_length() {
         for length in 1..=16 {
             let base: Vec<u8> = (0..length).collect();
             for index in 0..base.len() {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn every_store_hashes_otherwise() {
+    fn every_store_has_its_own_hash_seed() {
         let limit = limit("one");
         let (one, other) = (KeyHasher::new(), KeyHasher::new());
         for key in ["alice", "a key of more than sixteen bytes"] {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_other_parts_or_lengths_are_held_otherwise() {
+    fn keys_of_different_parts_or_lengths_are_stored_differently() {
         let hasher = KeyHasher::new();
         let limit = limit("one");
         let text = "abcdefghijklmnopqrstuvwxyz".repeat(11);

@@ -70,7 +70,7 @@ fn a_full_store_refuses_new_keys_and_serves_those_it_holds() {
 }
 
 #[test]
-fn a_full_store_answers_what_holds_nothing() {
+fn a_full_store_decides_calls_that_need_no_state() {
     let (store, _clock) = store(1);
     let limit = once_a_minute();
     assert_eq!(consume(&store, &limit, "held"), Ok(true));
@@ -171,7 +171,7 @@ fn a_call_for_a_held_key_reads_the_clock_once() {
 /// A request with a caller's instant reads the store's clock only to search for stale keys among
 /// the store's own states, once for each shard that it searches.
 #[test]
-fn a_call_that_finds_no_room_does_not_look_everywhere_nor_again() {
+fn the_search_for_room_is_bounded() {
     for limits in one_and_two() {
         // One shard, and many shards: a search of 512 hash table buckets covers few of those.
         for (max_keys, most) in [(8, 1), (50_000, 32)] {
@@ -208,7 +208,7 @@ fn a_large_full_store_finds_its_one_stale_key_within_a_few_calls() {
 }
 
 #[test]
-fn a_composite_holds_all_its_keys_or_none() {
+fn a_call_about_several_keys_holds_all_or_none() {
     let (store, _clock) = store(2);
     let limits = ["a", "b", "c"].map(|name| limit(name, FixedWindow::anchored(Quota::per_day(5))));
     let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
@@ -224,7 +224,7 @@ fn a_composite_holds_all_its_keys_or_none() {
 }
 
 #[test]
-fn stale_keys_leave_as_new_ones_come() {
+fn new_keys_replace_stale_ones() {
     let (store, clock) = store(1_000_000);
     let limit = once_a_minute();
     for round in 0..20 {
@@ -239,7 +239,7 @@ fn stale_keys_leave_as_new_ones_come() {
 }
 
 #[test]
-fn a_quiet_store_can_be_swept_and_gives_its_memory_back() {
+fn sweeping_an_idle_store_frees_its_memory() {
     let (store, clock) = store(1_000_000);
     let limits = [
         limit("log", SlidingLog::new(Quota::per_minute(5)).unwrap()),
@@ -385,7 +385,7 @@ fn algorithms(amount: u64) -> [(Limit, usize); 6] {
 }
 
 #[test]
-fn held_keys_cost_what_the_documentation_says() {
+fn keys_take_the_documented_memory() {
     for (limit, state) in algorithms(5) {
         let (store, _clock) = store(1_000_000);
         for key in 0..30_000 {
@@ -440,7 +440,7 @@ fn a_full_store_keeps_within_its_bytes_as_keys_come_and_go() {
 }
 
 #[test]
-fn callers_time_and_the_stores_are_counted_apart() {
+fn states_on_the_callers_and_the_stores_clock_are_counted_separately() {
     let (store, clock) = store(4);
     let limit = once_a_minute();
     let at = |micros| Timestamp::from_micros(micros).unwrap();
@@ -548,7 +548,7 @@ fn callers_states_stay_while_there_is_room() {
 }
 
 #[test]
-fn a_refund_of_what_is_not_held_holds_nothing() {
+fn a_refund_of_a_missing_state_creates_none() {
     let (store, _clock) = store(1);
     let limit = once_a_minute();
     let check = Check::new(&limit, "a", 1);
@@ -565,7 +565,7 @@ fn a_refund_of_what_is_not_held_holds_nothing() {
 
 /// After a limit's rate is lowered, its states must not be dropped by the former rate.
 #[test]
-fn a_state_is_judged_by_the_limit_that_was_asked_last() {
+fn a_state_is_stale_by_the_limit_that_last_decided() {
     let other = limit("other", FixedWindow::anchored(Quota::per_day(100)));
     let operations = [Operation::Consume, Operation::TakeUpTo];
     for (together, operation) in [false, true]
@@ -591,7 +591,7 @@ fn a_state_is_judged_by_the_limit_that_was_asked_last() {
 
 /// With `count_denied`, a denied call counts, and its limit decides when the state is stale.
 #[test]
-fn a_state_is_judged_by_the_limit_that_last_counted_a_denied_call() {
+fn a_state_is_stale_by_the_limit_that_last_counted_a_denied_call() {
     let other = limit("other", FixedWindow::anchored(Quota::per_day(100)));
     for together in [false, true] {
         let (store, clock) = store(10);
@@ -613,7 +613,7 @@ fn a_state_is_judged_by_the_limit_that_last_counted_a_denied_call() {
 }
 
 #[test]
-fn a_store_is_shown_with_how_much_it_holds() {
+fn debug_of_a_store_shows_its_size() {
     let (store, clock) = store(8);
     assert_eq!(consume(&store, &once_a_minute(), "k"), Ok(true));
     assert_eq!(

@@ -26,7 +26,7 @@ fn limiter() -> (RateLimiter<MemoryStore>, ManualClock) {
 }
 
 #[tokio::test]
-async fn a_call_does_nothing_before_it_is_ended() {
+async fn a_call_does_nothing_until_awaited_or_run() {
     let (limiter, _) = limiter();
     drop(limiter.check("k").cost(3));
     drop(limiter.check("k").cost(3).into_future());
@@ -59,7 +59,7 @@ async fn a_key_need_not_outlive_the_call() {
 }
 
 #[test]
-fn a_clone_shares_the_store_whatever_it_is() {
+fn a_clone_shares_the_store() {
     let limiter = RateLimiter::new(Opaque(MemoryStore::new()), limits()).unwrap();
     let clone = limiter.clone();
     assert_eq!(clone.store().0.len(), 0);
@@ -98,7 +98,7 @@ fn a_decision_names_the_limit_that_binds() {
 }
 
 #[test]
-fn a_request_of_a_call_is_the_call() {
+fn a_call_can_be_read_as_its_request() {
     let (limiter, _) = limiter();
     let now = Timestamp::from_micros(5).unwrap();
     let request = limiter.check("k").cost(2).at(now).into_request();
@@ -151,7 +151,7 @@ impl Store for Scripted {
 }
 
 #[tokio::test]
-async fn an_answer_about_another_number_of_limits_is_an_error() {
+async fn a_store_that_answers_about_another_number_of_limits_is_an_error() {
     for limits in [&limits()[..1], &limits()[..]] {
         for verdicts in 0..4 {
             let store = Scripted(verdicts, ErrorKind::Full);
@@ -171,7 +171,7 @@ async fn an_answer_about_another_number_of_limits_is_an_error() {
 }
 
 #[test]
-fn a_decision_says_what_its_limits_say_together() {
+fn a_decision_combines_its_limits() {
     let limiter = RateLimiter::new(Scripted(2, ErrorKind::Full), limits()).unwrap();
     let decision = limiter.check("k").run().unwrap();
     assert!(decision.is_allowed() && !decision.is_denied());
@@ -189,7 +189,7 @@ fn a_decision_says_what_its_limits_say_together() {
 }
 
 #[test]
-fn calls_are_shown_with_their_limits_and_without_their_keys() {
+fn debug_of_a_call_shows_limits_and_no_keys() {
     let limiter = RateLimiter::new(Scripted(2, ErrorKind::Full), limits()).unwrap();
     let receipt = limiter
         .check("secret")
@@ -209,7 +209,7 @@ fn calls_are_shown_with_their_limits_and_without_their_keys() {
 }
 
 #[tokio::test]
-async fn a_refund_that_did_not_happen_returns_its_receipt() {
+async fn a_failed_refund_returns_its_receipt() {
     for (kind, is_returned) in [
         (ErrorKind::Full, true),
         (ErrorKind::Malformed, true),

@@ -140,7 +140,7 @@ fn a_clock_starts_at_the_time_of_the_system() {
 }
 
 #[test]
-fn a_manual_clock_starts_in_2020_and_moves_when_told() {
+fn a_manual_clock_starts_in_2020_and_moves_only_when_set() {
     let start = Timestamp::from_micros(1_600_000_000_000_000).unwrap();
     for clock in [ManualClock::new(), ManualClock::default()] {
         let clone = clock.clone();

@@ -87,7 +87,7 @@ fn every_call_counts_on_one_clock() {
 }
 
 #[tokio::test]
-async fn every_call_waits_or_does_not() {
+async fn every_call_can_be_awaited_or_run() {
     let limiter = limiter(&limits());
     let now = Timestamp::from_micros(5_000_000).unwrap();
     let receipt = limiter
@@ -135,7 +135,7 @@ async fn every_call_waits_or_does_not() {
 }
 
 #[test]
-fn callers_states_are_dropped_when_told() {
+fn states_on_the_callers_clock_are_dropped_on_request() {
     let store = MemoryStore::builder()
         .max_keys(100)
         .clock(ManualClock::new())
@@ -165,7 +165,7 @@ fn callers_states_are_dropped_when_told() {
 }
 
 #[test]
-fn only_a_call_that_is_counted_says_when_a_state_is_stale() {
+fn only_counted_calls_set_when_a_state_is_stale() {
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let with = |quota| {

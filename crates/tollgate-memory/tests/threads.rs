@@ -222,7 +222,7 @@ fn an_interrupted_call_for_a_new_key_gets_no_second_window() {
 /// A call with a caller's instant finds no room, and reads the store's clock to search for some.
 /// Just then other keys are reset, and another call inserts the same key.
 #[test]
-fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
+fn a_concurrently_inserted_key_is_not_inserted_twice() {
     for limits in logs() {
         let (interrupting, store) = Interrupting::new(2 * limits.len());
         let limiter = RateLimiter::new(&store, limits).unwrap();
@@ -248,7 +248,7 @@ fn a_key_that_was_inserted_while_room_was_looked_for_is_not_inserted_twice() {
 
 /// As before, but the other call takes the last room. The first call needs none: the key exists.
 #[test]
-fn a_key_that_took_the_last_place_is_found_there() {
+fn a_concurrently_inserted_last_key_is_found() {
     for limits in logs() {
         let (interrupting, store) = Interrupting::new(limits.len());
         let limiter = RateLimiter::new(&store, limits).unwrap();

@@ -31,7 +31,7 @@ fn remaining(limiter: &RateLimiter<FaultyStore<MemoryStore>>) -> u64 {
 }
 
 #[test]
-fn each_fault_consumes_as_it_says() {
+fn each_fault_consumes_what_its_name_says() {
     let schedule = [
         Fault::None,
         Fault::Fail(ErrorKind::Unavailable),
@@ -76,7 +76,7 @@ async fn faults_come_in_order_with_and_without_waiting() {
 }
 
 #[tokio::test]
-async fn a_reset_goes_wrong_like_any_call() {
+async fn a_reset_takes_a_fault_like_any_call() {
     let limiter = limiter([
         Fault::None,
         Fault::Fail(ErrorKind::Unavailable),

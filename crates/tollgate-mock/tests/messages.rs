@@ -159,7 +159,7 @@ to expect another call, raise `.times(..)`, or add `store.expect_peek("a", "k")`
 }
 
 #[test]
-fn call_of_a_store_that_expects_nothing_says_so() {
+fn call_to_a_mock_without_expectations_says_so() {
     let limiter = limiter(MockStore::new());
     assert_eq!(
         message(|| limiter.take_up_to("alice", 3).run()),

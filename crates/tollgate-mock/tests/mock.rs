@@ -22,7 +22,7 @@ fn limits() -> [Limit; 2] {
 }
 
 #[tokio::test]
-async fn every_call_is_answered_as_told() {
+async fn every_call_gets_the_answer_it_was_given() {
     let mut store = MockStore::new();
     store.expect_check("log", "k").cost(1).times(2).allow();
     store
@@ -454,7 +454,7 @@ fn calls_of_many_threads_are_counted_one_by_one() {
 }
 
 #[test]
-fn what_was_not_expected_fails_the_test() {
+fn unexpected_call_fails_the_test() {
     let refuses = |ask: fn(&RateLimiter<MockStore>)| {
         let mut store = MockStore::new();
         store.expect_check("log", "k").times(0..=1).cost(1).allow();

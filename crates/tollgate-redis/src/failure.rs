@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_no_answer() {
+    fn a_reply_of_another_type_is_an_error() {
         let error = RedisError::from((ErrorKind::UnexpectedReturnType, "not a bulk string"));
         assert_eq!(name(&of(error)), "malformed");
     }

@@ -129,7 +129,7 @@ impl Harness for WithoutScripts {
             "fixed_window.a_changed_limit_applies_at_once",
             "fixed_window.a_clock_that_steps_back_admits_no_more",
             "fixed_window.a_late_refund_gives_nothing",
-            "fixed_window.absence_is_as_never_seen",
+            "fixed_window.an_idle_key_equals_a_new_key",
             "fixed_window.reaches_its_bound",
             "fixed_window.reset_after_is_exact",
             "fixed_window.retry_after_is_exact",

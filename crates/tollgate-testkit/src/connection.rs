@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_reply_is_read() {
+    fn every_kind_of_reply_is_parsed() {
         let mut bytes: &[u8] =
             b"*6\r\n+OK\r\n-ERR no\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*-1\r\n*0\r\n";
         let expected = Reply::Array(vec![
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused() {
+    fn invalid_replies_are_errors() {
         for mut bytes in [
             &b"OK\r\n"[..],
             b":x\r\n",

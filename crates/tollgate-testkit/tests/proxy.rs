@@ -97,7 +97,7 @@ fn replies_are_delayed_each_by_itself() {
 }
 
 #[test]
-fn a_dropped_reply_is_that_of_an_executed_request() {
+fn the_request_of_a_dropped_reply_was_executed() {
     let (server, proxy, key) = proxy("dropped");
     let mut connection = open(&proxy);
     connection.set_timeout(Duration::from_millis(100)).unwrap();

@@ -56,7 +56,7 @@ fn valkey_9_1_serves() {
 }
 
 #[test]
-fn two_servers_are_two() {
+fn two_servers_share_no_data() {
     let (one, other) = (Server::start(Flavor::System), Server::start(Flavor::System));
     assert_ne!(one.port(), other.port());
     one.command(&["SET", "key", "value"]);
@@ -64,7 +64,7 @@ fn two_servers_are_two() {
 }
 
 #[test]
-fn a_restarted_server_is_another_at_the_same_place() {
+fn a_restarted_server_is_empty_at_the_same_address() {
     let server = Server::start(Flavor::System);
     let (address, url, pid) = (server.address(), server.url(), server.pid());
     server.command(&["SET", "key", "value"]);

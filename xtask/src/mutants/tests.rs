@@ -132,7 +132,7 @@ fn functions_return_at_once() {
 }
 
 #[test]
-fn what_is_no_program_is_left_alone() {
+fn tests_constants_and_macros_are_not_mutated() {
     for source in [
         "#[cfg(test)] mod tests { fn f() { a = 1; } }",
         "#[cfg(test)] fn f() { a = 1; }",
@@ -151,7 +151,7 @@ fn what_is_no_program_is_left_alone() {
 }
 
 #[test]
-fn mutants_that_look_alike_are_told_apart() {
+fn equal_mutants_have_different_names() {
     let source = "impl A { fn f() -> B { a(1); a(1) } }";
     let generated = rust::generate("crates/c/src/a.rs", source, &BTreeSet::new()).unwrap();
     let shown: Vec<_> = generated.mutants.iter().map(ToString::to_string).collect();
@@ -312,7 +312,7 @@ fn noticing(folder: &Path, name: &str, id: u64) -> Test {
 }
 
 #[test]
-fn a_mutant_that_no_test_notices_is_told() {
+fn a_surviving_mutant_is_reported() {
     let shell = project::shell().unwrap();
     let folder = shell.create_temp_dir().unwrap();
     let folder = folder.path();
@@ -370,7 +370,7 @@ fn a_mutant_that_no_test_notices_is_told() {
 }
 
 #[test]
-fn what_is_listed_as_equivalent_is_a_mutant() {
+fn every_mutant_listed_as_equivalent_exists() {
     let files = Files::read(&project::shell().unwrap()).unwrap();
     let sources = sources::rust(&files, &BTreeSet::new()).unwrap();
     let rust = sources.into_iter().flat_map(|source| source.mutants);

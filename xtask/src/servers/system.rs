@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_borrowed_where_they_are_needed() {
+    fn sudo_is_used_only_if_needed() {
         assert_eq!(
             lines(Manager::Dnf, Rights::Sudo),
             ["sudo -n dnf install --assumeyes redis"]
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_does_not_succeed() {
+    fn a_missing_program_fails() {
         let shell = Shell::new().unwrap();
         assert!(succeeds(&shell, &["true"]));
         assert!(!succeeds(&shell, &["false"]));

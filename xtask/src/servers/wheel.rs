@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_told_by_what_it_prints() {
+    fn a_server_is_identified_by_its_version_output() {
         let [redis, valkey] = &SERVERS;
         let printed =
             "Redis server v=6.2.14 sha=40305114:0 malloc=libc bits=64 build=dff95a8e7a99d269";

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_asked_of_rust_files_only() {
+    fn only_rust_files_need_a_head() {
         let good = Files::of(&[
             ("a.rs", "//! What it is.\n"),
             ("b.rs", "#![doc = include_str!(\"../README.md\")]\n"),

@@ -57,7 +57,7 @@ mod tests {
     ];
 
     #[test]
-    fn something_more_or_less_is_found() {
+    fn extra_and_missing_entries_are_found() {
         assert_eq!(findings(&files(&GOOD)), [""; 0]);
         assert_eq!(findings(&files(&GOOD[..10])).len(), 1);
         let mut more = GOOD.to_vec();

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn users_have_spaces_and_requests_have_quotes() {
+    fn user_names_may_hold_spaces_and_requests_quotes() {
         let line = r#"h - a [b] c [17/May/2015:03:05:03 -0700] "GET /\"x\" HTTP/1.1" 404 0"#;
         let expected = |user: &str| {
             (
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_hides_its_request() {
+    fn a_user_name_cannot_hide_its_request() {
         let line = |user: &str| {
             format!(r#"h - {user} [17/May/2015:03:05:03 -0700] "GET /a HTTP/1.1" 404 0"#)
         };
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn errors_name_the_missing_field() {
         let time = "h - - [17/May/2015:10:05:03 +0000]";
         assert_eq!(parse(""), Err(Skip::Blank));
         assert_eq!(parse("  "), Err(Skip::Blank));

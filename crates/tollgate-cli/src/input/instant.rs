@@ -231,7 +231,7 @@ mod tests {
     const MAY: u64 = 1_431_857_103_000_000;
 
     #[test]
-    fn log_times_have_zones() {
+    fn log_times_are_read_with_their_zone() {
         assert_eq!(log("17/May/2015:10:05:03 +0000"), Ok(MAY));
         assert_eq!(log("17/May/2015:03:05:03 -0700"), Ok(MAY));
         assert_eq!(log("17/May/2015:15:35:03 +0530"), Ok(MAY));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remembered_minute_changes_nothing() {
+    fn the_cached_minute_changes_no_result() {
         let mut clock = LogClock::new();
         for text in [
             b"17/May/2015:10:05:03 +0000",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_seconds_or_finer() {
+    fn numbers_are_unix_seconds_or_finer() {
         assert_eq!(any("1431857103"), Ok(MAY));
         assert_eq!(any("1431857103.25"), Ok(MAY + 250_000));
         assert_eq!(any("1431857103.123456789"), Ok(MAY + 123_456));

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn errors_name_the_missing_field() {
         let parse = |line| parse(line, "time", "ip");
         assert_eq!(parse(""), Err(Skip::Blank));
         assert_eq!(parse("[]"), Err(Skip::NotJson));

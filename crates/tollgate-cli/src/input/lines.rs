@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_they_arrive() {
+    fn lines_are_whole_whatever_the_block_size() {
         let text = b"first\r\n\nthird\xff\nlast";
         let expected: Vec<_> = [&b"first"[..], b"", b"third\xff", b"last"]
             .iter()
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_lines_are_passed_over() {
+    fn lines_that_are_too_long_are_skipped() {
         let mut text = b"one\n".to_vec();
         text.resize(3 * LONGEST, b'x');
         text.extend_from_slice(b"\nthree\n");

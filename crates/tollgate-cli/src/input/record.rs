@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lose_method_protocol_and_query() {
+    fn paths_are_without_method_protocol_and_query() {
         let path =
             |text: &str| String::from_utf8_lossy(path_of_request(text.as_bytes())).into_owned();
         assert_eq!(path("GET /a?b=c HTTP/1.1"), "/a");

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scales_end_at_round_numbers() {
+    fn axes_end_at_round_numbers() {
         let ticks = |most| Scale::new(most, 100).ticks().collect::<Vec<_>>();
         assert_eq!(ticks(0), [0, 1]);
         assert_eq!(ticks(7), [0, 2, 4, 6, 8]);

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_round_and_few() {
+    fn timelines_have_few_spans_of_round_length() {
         assert_eq!(span_for(0, 0, MOST_BARS), 1);
         assert_eq!(span_for(0, 3 * DAY, MOST_BARS), 3_600);
         for last in [1, 100, DAY, 400 * DAY, 9_000_000_000] {

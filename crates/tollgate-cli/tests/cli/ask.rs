@@ -71,7 +71,7 @@ impl Drop for Desk {
 const LOGIN: [&str; 4] = ["--limit", "login=gcra:2/1d", "--key", "alice"];
 
 #[test]
-fn calls_are_counted_looked_at_and_forgotten() {
+fn checks_count_peeks_do_not_and_resets_forget() {
     for scheme in ["redis", "fred"] {
         let desk = Desk::new(scheme);
         let ask = |status, command| desk.says(status, &[&[command], &LOGIN[..]].concat());
@@ -95,7 +95,7 @@ fn calls_are_counted_looked_at_and_forgotten() {
 }
 
 #[test]
-fn several_limits_are_one_decision_for_both_parts_of_a_key() {
+fn several_limits_are_decided_together_for_both_parts_of_a_key() {
     let desk = Desk::new("redis");
     let limits = ["--limit", "a=gcra:5/1d", "--limit", "b=sliding-log:1/1d"];
     let key = ["--key", "al ice", "--rest", "/x:y"];
@@ -117,7 +117,7 @@ fn several_limits_are_one_decision_for_both_parts_of_a_key() {
 }
 
 #[test]
-fn tables_say_the_same() {
+fn tables_and_json_agree() {
     let desk = Desk::new("redis");
     let limit = ["--limit", "login=fixed-window:2000/1d,anchored"];
     let ask = |command: &[&str]| desk.ask(&[command, &limit, &["--key", "a\u{1b}[1m"]].concat());
@@ -141,7 +141,7 @@ fn tables_say_the_same() {
 }
 
 #[test]
-fn the_manual_shows_what_is_said() {
+fn the_readme_shows_the_actual_output() {
     let manual = include_str!("../../README.md");
     let desk = Desk::new("redis");
     let ask = |command, limits: &[&str]| {
@@ -184,7 +184,7 @@ fn keys_are_hashed_with_the_secret_of_the_service() {
 }
 
 #[test]
-fn states_of_callers_clocks_are_apart() {
+fn states_on_the_callers_clock_are_separate() {
     let desk = Desk::new("redis");
     let ask = |command, clock| {
         let arguments = [&[command, "--clock", clock], &LOGIN[..]].concat();
@@ -197,7 +197,7 @@ fn states_of_callers_clocks_are_apart() {
 }
 
 #[test]
-fn an_answer_counts_also_if_nobody_reads_it() {
+fn a_call_counts_even_if_the_output_is_closed() {
     let desk = Desk::new("redis");
     let mut child = tollgate()
         .args(["peek", "--cost", "3"])
@@ -236,7 +236,7 @@ fn a_key_of_another_kind_is_an_error() {
 }
 
 #[test]
-fn servers_that_are_not_there() {
+fn unreachable_servers_are_errors() {
     for (store, hints) in [
         (
             "redis://127.0.0.1:1",
@@ -278,7 +278,7 @@ fn servers_that_are_not_there() {
 }
 
 #[test]
-fn command_lines_that_cannot_be() {
+fn invalid_command_lines_are_errors() {
     let desk = Desk::new("redis");
     for (arguments, hints) in [
         (

@@ -5,7 +5,7 @@ use std::fs;
 use crate::program::{scratch, stderr, stdout, tollgate};
 
 #[test]
-fn a_demo_says_the_same_every_time() {
+fn a_demo_is_deterministic() {
     let run = || {
         let report = scratch("demo.html");
         let output = tollgate()
@@ -21,7 +21,7 @@ fn a_demo_says_the_same_every_time() {
 }
 
 #[test]
-fn the_manual_shows_what_the_demo_prints() {
+fn the_readme_shows_the_output_of_the_demo() {
     let manual = include_str!("../../README.md");
     let text = stdout(&tollgate().arg("demo").output().unwrap());
     assert!(
@@ -65,7 +65,7 @@ fn a_demo_takes_any_quota() {
 }
 
 #[test]
-fn a_demo_is_drawn_also_where_a_token_bucket_is_impossible() {
+fn a_demo_works_without_a_token_bucket() {
     for quota in ["9007199254740991/1d", "100000/7us", "0/1d", "1/1us"] {
         let report = scratch("any.html");
         let output = tollgate()

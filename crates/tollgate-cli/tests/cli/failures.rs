@@ -8,7 +8,7 @@ use crate::program::{
 };
 
 #[test]
-fn a_file_that_cannot_be_read() {
+fn an_unreadable_file_is_an_error() {
     let missing = scratch("missing.log");
     fails(
         &replay(&[&missing, "--limit", "gcra:5/1m"]),
@@ -22,7 +22,7 @@ fn a_file_that_cannot_be_read() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_found_before_anything_is_read() {
+fn unreadable_files_are_found_before_reading_starts() {
     let missing = scratch("missing.log");
     let folder = env!("CARGO_TARGET_TMPDIR");
     for unreadable in [&*missing, folder] {
@@ -32,13 +32,13 @@ fn a_file_that_cannot_be_read_is_found_before_anything_is_read() {
 }
 
 #[test]
-fn standard_input_given_twice() {
+fn standard_input_cannot_be_given_twice() {
     let output = replay_without_waiting(&["-", SAMPLE, "-", "--limit", "gcra:5/1m"]);
     fails(&output, &["twice", "remove"]);
 }
 
 #[test]
-fn a_log_without_requests() {
+fn a_log_without_requests_is_an_error() {
     for (name, content) in [
         ("empty.log", &b""[..]),
         ("noise.log", b"\xff\xfe\n\0\n\n{}\n"),
@@ -50,7 +50,7 @@ fn a_log_without_requests() {
 }
 
 #[test]
-fn limits_that_cannot_be() {
+fn invalid_limits_are_errors() {
     for (limit, hint) in [
         ("gcra:5", "expected `/` and a window"),
         ("gcra:5/0s", "window"),
@@ -72,7 +72,7 @@ fn limits_that_cannot_be() {
 }
 
 #[test]
-fn a_limit_given_twice() {
+fn a_limit_cannot_be_given_twice() {
     let output = replay(&[
         SAMPLE,
         "--limit",
@@ -84,7 +84,7 @@ fn a_limit_given_twice() {
 }
 
 #[test]
-fn too_many_limits() {
+fn too_many_limits_are_an_error() {
     let limits: Vec<String> = (1..=33).map(|n| format!("--limit=gcra:{n}/1m")).collect();
     let arguments: Vec<&str> = [SAMPLE]
         .into_iter()
@@ -94,7 +94,7 @@ fn too_many_limits() {
 }
 
 #[test]
-fn keys_that_cannot_be() {
+fn invalid_keys_are_errors() {
     for key in ["agent", "", "ip+", "ip+ip", "IP", "ip path"] {
         fails(
             &replay(&[SAMPLE, "--key", key, "--limit", "gcra:5/1m"]),
@@ -104,7 +104,7 @@ fn keys_that_cannot_be() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written() {
+fn an_unwritable_report_is_an_error() {
     let report = format!("{}/report.html", &*scratch("nowhere"));
     let output = replay(&[SAMPLE, "--limit", "gcra:5/1m", "--report", &report]);
     assert_eq!(output.status.code(), Some(2));
@@ -114,7 +114,7 @@ fn a_report_that_cannot_be_written() {
 }
 
 #[test]
-fn a_report_in_the_place_of_a_log() {
+fn a_report_never_overwrites_the_log() {
     let text = fs::read_to_string(SAMPLE).unwrap();
     let log = file("kept.log", &text);
     let (folder, name) = log.rsplit_once('/').unwrap();
@@ -148,7 +148,7 @@ fn a_report_in_the_place_of_a_log() {
 }
 
 #[test]
-fn quotas_of_the_demo_that_cannot_be() {
+fn invalid_quotas_of_the_demo_are_errors() {
     let output = tollgate()
         .args(["demo", "--quota", "5/x"])
         .output()
@@ -157,7 +157,7 @@ fn quotas_of_the_demo_that_cannot_be() {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense() {
+fn an_invalid_command_line_is_an_error() {
     for arguments in [&["replay"][..], &["replay", SAMPLE], &["play"], &[]] {
         let output = tollgate().args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -166,7 +166,7 @@ fn a_command_line_that_makes_no_sense() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let mut child = tollgate()
         .args(["replay", SAMPLE, "--limit", "gcra:1/1d", "--top", "100000"])
         .stdout(Stdio::piped())

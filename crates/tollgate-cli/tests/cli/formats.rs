@@ -21,7 +21,7 @@ fn sample() -> serde_json::Value {
 }
 
 #[test]
-fn gzip_is_read_by_its_content() {
+fn gzip_is_recognized_by_its_content() {
     let text = fs::read(SAMPLE).unwrap();
     let half = text.len() / 2;
     // Joined as by `cat a.gz b.gz`, and under any file name.
@@ -43,7 +43,7 @@ fn a_broken_gzip_file_is_unreadable() {
 }
 
 #[test]
-fn standard_input_is_a_dash() {
+fn a_dash_reads_standard_input() {
     let output = tollgate()
         .args(["replay", "-", "--json"])
         .args(LIMIT)
@@ -55,14 +55,14 @@ fn standard_input_is_a_dash() {
 }
 
 #[test]
-fn a_mark_that_says_utf_8_is_not_part_of_an_address() {
+fn a_byte_order_mark_is_skipped() {
     let marked = [b"\xef\xbb\xbf", &*fs::read(SAMPLE).unwrap()].concat();
     let path = file("marked.log", marked);
     assert_eq!(replay_json(&[&[&*path], &LIMIT[..]].concat()), sample());
 }
 
 #[test]
-fn common_format_is_what_combined_begins_with() {
+fn common_format_is_read() {
     let text = fs::read_to_string(SAMPLE).unwrap();
     let common: Vec<String> = text
         .lines()

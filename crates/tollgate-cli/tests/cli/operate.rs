@@ -32,7 +32,7 @@ fn lock(server: &Server, key: &str) {
 }
 
 #[test]
-fn states_that_a_wrong_clock_left_are_forgotten() {
+fn states_ahead_of_the_clock_are_cleared() {
     for scheme in ["redis", "fred"] {
         let server = Server::start(Flavor::System);
         let store = format!("{scheme}://{}", server.address());
@@ -76,7 +76,7 @@ fn states_that_a_wrong_clock_left_are_forgotten() {
 }
 
 #[test]
-fn texts_say_what_was_forgotten() {
+fn output_says_how_many_states_were_cleared() {
     let server = Server::start(Flavor::System);
     let say = |arguments: &[&str]| stdout(&run(&server.url(), arguments));
     for number in 0..1_200 {
@@ -100,7 +100,7 @@ fn texts_say_what_was_forgotten() {
 }
 
 #[test]
-fn a_cluster_is_cleared_and_looked_at() {
+fn a_cluster_is_cleared_and_diagnosed() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     for scheme in ["redis-cluster", "fred-cluster"] {
         let store = format!("{scheme}://{}", cluster.addresses().join(","));
@@ -123,7 +123,7 @@ fn a_cluster_is_cleared_and_looked_at() {
 }
 
 #[test]
-fn a_reset_that_fails_says_what_to_do_and_what_was_done() {
+fn a_failed_reset_says_what_was_done_and_what_to_do() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let nodes = cluster.addresses();
     let store = format!("redis-cluster://{}", nodes.join(","));
@@ -146,7 +146,7 @@ fn a_reset_that_fails_says_what_to_do_and_what_was_done() {
 }
 
 #[test]
-fn a_doctor_does_not_mind_what_an_earlier_one_could_not_delete() {
+fn a_doctor_ignores_the_leftovers_of_an_earlier_one() {
     let server = Server::start(Flavor::System);
     server.command(&["ACL", "SETUSER", "default", "-unlink"]);
     for _ in 0..2 {
@@ -158,7 +158,7 @@ fn a_doctor_does_not_mind_what_an_earlier_one_could_not_delete() {
 }
 
 #[test]
-fn doctors_say_what_is_serious_and_what_to_do() {
+fn doctors_rate_findings_and_say_what_to_do() {
     let healthy = Server::start(Flavor::System);
     let evicts = ["--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lfu"];
     let evicting = Server::options(Flavor::System).args(evicts).start();
@@ -199,7 +199,7 @@ fn doctors_say_what_is_serious_and_what_to_do() {
 }
 
 #[test]
-fn what_belongs_to_other_commands_is_refused() {
+fn options_of_other_commands_are_refused() {
     let key = ["--key", "alice"];
     let limit = ["--limit", "login=gcra:2/1m"];
     for (arguments, hint) in [

@@ -137,7 +137,7 @@ fn logs_with(named: Option<String>) -> Vec<String> {
 }
 
 #[test]
-fn the_logs_used_are_the_sample_and_the_one_that_is_named() {
+fn tests_read_the_sample_log_and_the_one_in_the_environment() {
     assert_eq!(logs_with(Some(FILE.to_owned())), [SAMPLE, FILE]);
     assert_eq!(logs_with(None)[0], SAMPLE);
     let missing = panic::catch_unwind(|| logs_with(Some("nowhere.log".to_owned())));
@@ -163,7 +163,7 @@ fn agrees(log: &str, key: &str, limits: &[Limit]) -> u64 {
 }
 
 #[test]
-fn each_algorithm_agrees_with_the_naive_one() {
+fn each_algorithm_agrees_with_its_naive_form() {
     for log in logs() {
         for limit in LIMITS {
             let denied = agrees(&log, "ip", &[limit]);
@@ -179,7 +179,7 @@ fn each_algorithm_agrees_with_the_naive_one() {
 }
 
 #[test]
-fn composites_agree_with_the_naive_one() {
+fn several_limits_agree_with_their_naive_form() {
     for log in logs() {
         for limits in COMPOSITES {
             agrees(&log, "ip", limits);
@@ -188,7 +188,7 @@ fn composites_agree_with_the_naive_one() {
 }
 
 #[test]
-fn every_key_agrees_with_the_naive_one() {
+fn every_kind_of_key_agrees_with_the_naive_form() {
     for log in logs() {
         for key in ["path", "user", "ip+path", "path+ip", "user+ip+path"] {
             agrees(&log, key, COMPOSITES[0]);
@@ -198,7 +198,7 @@ fn every_key_agrees_with_the_naive_one() {
 }
 
 #[test]
-fn order_in_the_file_does_not_matter_between_instants() {
+fn requests_are_replayed_in_order_of_time() {
     let text = fs::read_to_string(SAMPLE).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
     let run =
@@ -225,7 +225,7 @@ fn several_files_are_one_log() {
 
 #[cfg(unix)]
 #[test]
-fn logs_are_open_only_while_they_are_read() {
+fn log_files_are_closed_after_reading() {
     let line = "a - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n";
     let logs: Vec<_> = (0..64).map(|_| file("one.log", line)).collect();
     // The limit on open files is lower than the number of logs.
@@ -289,7 +289,7 @@ fn a_path_is_counted_without_its_query() {
 }
 
 #[test]
-fn the_top_is_as_long_as_asked() {
+fn the_top_list_has_the_requested_length() {
     let top =
         |n: &str| replay_json(&[SAMPLE, "--limit", "gcra:1/1d", "--top", n])["top_denied"].clone();
     let all = top("100000");
@@ -302,7 +302,7 @@ fn the_top_is_as_long_as_asked() {
 }
 
 #[test]
-fn the_tables_say_what_the_json_says() {
+fn a_replays_tables_and_json_agree() {
     let arguments = [
         SAMPLE,
         "--limit",
@@ -340,7 +340,7 @@ fn the_tables_say_what_the_json_says() {
     clippy::print_stderr,
     reason = "a check that is not made is not passed over in silence"
 )]
-fn the_manual_shows_what_a_replay_prints() {
+fn the_readme_shows_the_output_of_a_replay() {
     if !Path::new(FULL).is_file() {
         eprintln!("the manual is not checked, for the log it shows is not there: {FULL}");
         return;

@@ -23,7 +23,7 @@ fn row(html: &str, limit: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_report_needs_nothing_else() {
+fn a_report_loads_no_other_file() {
     let html = report(&[
         SAMPLE,
         "--limit",
@@ -75,7 +75,7 @@ fn a_report_shows_time_keys_and_every_algorithm() {
 }
 
 #[test]
-fn what_clients_send_is_shown_and_never_run() {
+fn log_contents_are_escaped_in_a_report() {
     let line = "<b>&'\"</b> - - [17/May/2015:10:05:03 +0000] \"GET /<script>alert(1)</script> HTTP/1.1\" 200 1\n";
     let log = file("<i>evil.log", line.repeat(3));
     let html = report(&[&log, "--key", "ip+path", "--limit", "gcra:1/1m"]);
@@ -96,7 +96,7 @@ fn exact_limits_are_shown_to_keep_to_the_quota() {
 }
 
 #[test]
-fn requests_a_whole_window_apart_are_never_in_one() {
+fn requests_a_window_apart_are_never_counted_together() {
     let line =
         |time: &str| format!("a - - [17/May/2015:10:{time} +0000] \"GET / HTTP/1.1\" 200 1\n");
     // The first and the last are a minute apart, the middle two a second.
@@ -108,7 +108,7 @@ fn requests_a_whole_window_apart_are_never_in_one() {
 }
 
 #[test]
-fn a_quota_that_an_algorithm_cannot_count_is_said_so() {
+fn a_report_names_algorithms_that_cannot_count_the_quota() {
     let html = report(&[SAMPLE, "--limit", "fixed-window:999983/1d"]);
     assert!(html.contains("not possible"));
     let html = report(&[SAMPLE, "--limit", "fixed-window:0/1d"]);

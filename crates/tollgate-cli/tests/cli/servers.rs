@@ -68,7 +68,7 @@ fn agrees(store: &str, addresses: &[String], log: &str, limits: &[&str], options
 }
 
 #[test]
-fn every_algorithm_is_decided_on_a_server_as_in_memory() {
+fn every_algorithm_decides_on_a_server_as_in_memory() {
     let server = shared::standalone(Flavor::System);
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
@@ -96,7 +96,7 @@ fn a_cluster_decides_as_memory_does() {
 }
 
 #[test]
-fn requests_of_one_instant_and_out_of_order_are_decided_in_order() {
+fn requests_are_decided_in_order_of_time_and_then_of_lines() {
     let mut log = String::new();
     for n in 0..3_000_u32 {
         let (key, second, millis) = (n * 7 % 5, n * 13 % 60, n * 11 % 4 * 250);
@@ -127,7 +127,7 @@ fn a_report_is_the_same_on_a_server() {
 }
 
 #[test]
-fn replays_at_once_and_live_limits_do_not_meet() {
+fn concurrent_replays_and_live_limits_share_no_keys() {
     let server = shared::standalone(Flavor::System);
     let (store, prefix) = (server.url(), prefix());
     let live = [
@@ -193,7 +193,7 @@ fn begun(server: &Server, scheme: &str) -> Child {
 
 #[cfg(unix)]
 #[test]
-fn nothing_is_left_when_a_replay_is_interrupted() {
+fn an_interrupted_replay_leaves_no_keys() {
     let server = Server::start(Flavor::System);
     for scheme in ["redis", "fred"] {
         let child = begun(&server, scheme);
@@ -214,7 +214,7 @@ fn nothing_is_left_when_a_replay_is_interrupted() {
 }
 
 #[test]
-fn nothing_is_left_when_a_replay_fails() {
+fn a_failed_replay_leaves_no_keys() {
     let options = ["--maxmemory", "4mb", "--maxmemory-policy", "noeviction"];
     let server = Server::options(Flavor::System).args(options).start();
     let log = long_log(100_000);
@@ -238,7 +238,7 @@ fn nothing_is_left_when_a_replay_fails() {
 }
 
 #[test]
-fn what_is_left_on_a_server_that_is_gone_is_said() {
+fn a_replay_names_the_keys_left_on_a_lost_server() {
     for scheme in ["redis", "fred"] {
         let server = Server::start(Flavor::System);
         let child = begun(&server, scheme);

@@ -38,7 +38,7 @@ fn is_allowed(output: &Output, remaining: u32) {
 }
 
 #[test]
-fn a_server_is_reached_through_its_authority() {
+fn a_server_is_reached_with_the_given_authority() {
     let (server, authority) = secured();
     let given = ["--tls-ca", &*authority];
     let mut remaining = 10;
@@ -57,7 +57,7 @@ fn a_server_is_reached_through_its_authority() {
 }
 
 #[test]
-fn a_server_is_reached_through_what_the_system_trusts() {
+fn a_server_is_reached_with_the_systems_authorities() {
     let (server, authority) = secured();
     for (index, store) in (0..).zip(stores(&server)) {
         let mut command = tollgate();
@@ -68,7 +68,7 @@ fn a_server_is_reached_through_what_the_system_trusts() {
 }
 
 #[test]
-fn a_server_that_nobody_vouches_for_is_refused() {
+fn a_server_with_an_unknown_certificate_is_refused() {
     let (server, _) = secured();
     let other = file("other.pem", Authority::new().pem());
     for store in stores(&server) {
@@ -85,7 +85,7 @@ fn a_server_that_nobody_vouches_for_is_refused() {
 }
 
 #[test]
-fn passwords_and_plain_ports_are_told_over_tls_too() {
+fn wrong_passwords_and_plain_ports_are_reported_over_tls() {
     let (server, authority) = secured();
     let given = ["--tls-ca", &*authority];
     let plain = Server::start(Flavor::System);
@@ -105,7 +105,7 @@ fn passwords_and_plain_ports_are_told_over_tls_too() {
 }
 
 #[test]
-fn a_cluster_is_reached_through_its_authority() {
+fn a_cluster_is_reached_with_the_given_authority() {
     let authority = Authority::new();
     let options = Cluster::options(Flavor::System).masters(2).replicas(0);
     let cluster = options.tls(&authority).password("secret").start();
@@ -121,7 +121,7 @@ fn a_cluster_is_reached_through_its_authority() {
 }
 
 #[test]
-fn authorities_that_cannot_be() {
+fn invalid_authorities_are_errors() {
     let (server, authority) = secured();
     let empty = file("empty.pem", "no certificate");
     let broken = file(

@@ -13,7 +13,7 @@ use crate::scene::{ALICE, BOB, Scene};
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn absence_is_as_never_seen(harness: &impl Harness, plan: &Plan) {
+pub async fn an_idle_key_equals_a_new_key(harness: &impl Harness, plan: &Plan) {
     plan.check_each(
         |limit| {
             let before = histories(limit, 1, Acts::FORWARD);

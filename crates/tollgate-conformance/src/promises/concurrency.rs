@@ -70,7 +70,7 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, 
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn concurrent_calls_have_an_order(harness: &impl Harness, plan: &Plan) {
+pub async fn concurrent_calls_are_linearizable(harness: &impl Harness, plan: &Plan) {
     let costs: Vec<u64> = (0..CALLERS).map(|caller| 1 + caller % 5).collect();
     for limit in supported(harness, plan).await {
         if limit.algorithm().counts_denied() {

@@ -14,7 +14,7 @@ mod units;
 mod waits;
 
 pub use absence::{
-    a_late_refund_gives_nothing, a_refund_at_once_undoes, absence_is_as_never_seen,
+    a_late_refund_gives_nothing, a_refund_at_once_undoes, an_idle_key_equals_a_new_key,
     reset_forgets_everything,
 };
 pub use agreement::{
@@ -32,7 +32,7 @@ pub use composite::{
     waits_for_the_slowest_limit,
 };
 pub use concurrency::{
-    admits_exactly_the_bound_under_concurrency, concurrent_calls_have_an_order,
+    admits_exactly_the_bound_under_concurrency, concurrent_calls_are_linearizable,
     keeps_its_rate_in_real_time,
 };
 pub use inert::{denied_calls_change_nothing, keys_are_independent, peek_changes_nothing};
@@ -41,7 +41,7 @@ pub use own_clock::{
 };
 pub use store::{
     decides_at_the_given_instant, malformed_requests_change_nothing,
-    receipts_from_before_a_reset_free_nothing, says_what_it_supports, tells_apart_what_looks_alike,
+    receipts_from_before_a_reset_free_nothing, says_what_it_supports, similar_keys_are_independent,
 };
 pub use units::{a_cost_is_as_many_unit_calls, takes_what_unit_calls_would};
 pub use waits::{

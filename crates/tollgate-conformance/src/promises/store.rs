@@ -186,7 +186,7 @@ pub async fn receipts_from_before_a_reset_free_nothing(harness: &impl Harness, _
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn tells_apart_what_looks_alike(harness: &impl Harness, plan: &Plan) {
+pub async fn similar_keys_are_independent(harness: &impl Harness, plan: &Plan) {
     let store = harness.store().await;
     let base = fresh_key("k");
     let now = wall_clock();

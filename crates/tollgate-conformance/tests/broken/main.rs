@@ -24,7 +24,7 @@ impl Harness for Broken {
 }
 
 #[test]
-fn failures_are_kept_and_tried_first() {
+fn failing_seeds_are_saved_and_tried_first() {
     let folder = std::env::temp_dir().join(fresh_key("conformance"));
     std::fs::create_dir_all(folder.join("tests")).unwrap();
     std::fs::write(folder.join("tests/backend.rs"), "").unwrap();
@@ -118,12 +118,12 @@ caught! {
         fixed_window::takes_exactly_the_cost
         sliding_log::allows_exactly_what_remains;
     joining_the_parts_of_keys: JoinsKeys by
-        store::tells_apart_what_looks_alike;
+        store::similar_keys_are_independent;
     keeping_no_names_apart: IgnoresNames by
-        store::tells_apart_what_looks_alike;
+        store::similar_keys_are_independent;
     losing_updates: LosesUpdates by
         gcra::admits_exactly_the_bound_under_concurrency
-        gcra::concurrent_calls_have_an_order
+        gcra::concurrent_calls_are_linearizable
         sliding_log::keeps_its_rate_in_real_time
         composite::crossing_requests_do_not_deadlock;
     panicking_on_huge_costs: PanicsOnHugeCosts by
@@ -203,10 +203,10 @@ mod at_its_own_clock {
             gcra::a_cost_is_as_many_unit_calls
             fixed_window::takes_exactly_the_cost;
         joining_the_parts_of_keys_without_instants: JoinsKeys by
-            store::tells_apart_what_looks_alike;
+            store::similar_keys_are_independent;
         losing_updates_without_instants: LosesUpdates by
             fixed_window::admits_exactly_the_bound_under_concurrency
-            gcra::concurrent_calls_have_an_order
+            gcra::concurrent_calls_are_linearizable
             sliding_log::keeps_its_rate_in_real_time;
         peeks_that_consume_without_instants: ConsumesWhenPeeked by
             fixed_window::peek_changes_nothing;
@@ -217,7 +217,7 @@ mod at_its_own_clock {
 
     /// Cases at callers' instants do not catch a fault at the store's own clock.
     #[test]
-    fn callers_with_a_clock_notice_nothing() {
+    fn a_broken_clock_of_the_store_does_not_change_decisions_at_callers_instants() {
         for fault in [Fault::IgnoresRefunds, Fault::IgnoresResets] {
             let harness = BrokenAtItsOwnClock(fault);
             let plan = Plan::new(families::gcra());

@@ -34,7 +34,7 @@ const OF_INSTANTS: [&str; 8] = [
     "a_changed_limit_applies_at_once",
     "a_clock_that_steps_back_admits_no_more",
     "a_late_refund_gives_nothing",
-    "absence_is_as_never_seen",
+    "an_idle_key_equals_a_new_key",
     "composite",
     "reaches_its_bound",
     "reset_after_is_exact",

@@ -31,7 +31,7 @@ fn every_algorithm_is_read_as_it_is_written() {
 }
 
 #[test]
-fn an_algorithm_is_written_without_what_is_usual() {
+fn an_algorithm_is_written_without_its_defaults() {
     for text in [
         "fixed-window:4/1m",
         "fixed-window:4/1m,anchored,count-denied",
@@ -50,7 +50,7 @@ fn an_algorithm_is_written_without_what_is_usual() {
 }
 
 #[test]
-fn what_is_not_an_algorithm_is_rejected() {
+fn text_that_is_no_algorithm_is_rejected() {
     for text in [
         "",
         "gcra",
@@ -81,7 +81,7 @@ fn what_is_not_an_algorithm_is_rejected() {
 }
 
 #[test]
-fn only_limits_whose_states_mean_the_same_share_an_identity() {
+fn limits_share_an_identity_only_if_their_states_are_compatible() {
     let identity = |text: &str| {
         let algorithm: Algorithm = text.parse().unwrap();
         Limit::new("x", algorithm).unwrap().identity().to_owned()
@@ -115,7 +115,7 @@ fn only_limits_whose_states_mean_the_same_share_an_identity() {
 }
 
 #[test]
-fn a_call_that_costs_nothing_makes_no_state() {
+fn a_call_of_cost_0_creates_no_state() {
     let now = Timestamp::UNIX_EPOCH;
     for algorithm in all() {
         let mut state = State::default();
@@ -127,7 +127,7 @@ fn a_call_that_costs_nothing_makes_no_state() {
 }
 
 #[test]
-fn what_a_state_allocates_is_all_of_it() {
+fn heap_bytes_counts_all_that_a_state_allocates() {
     let now = Timestamp::from_micros(1_000).unwrap();
     let bytes = |text: &str| {
         let mut state = State::default();
@@ -146,7 +146,7 @@ fn what_a_state_allocates_is_all_of_it() {
 }
 
 #[test]
-fn a_state_of_another_algorithm_is_no_state() {
+fn a_state_of_another_algorithm_is_ignored() {
     let now = Timestamp::from_micros(1_000).unwrap();
     for from in all() {
         for to in all() {
@@ -187,7 +187,7 @@ fn a_refund_gives_back_no_more_than_is_counted() {
 }
 
 #[test]
-fn every_attempt_counts_whoever_refused_it() {
+fn denied_calls_count_whichever_limit_denied_them() {
     let now = Timestamp::from_micros(1_000).unwrap();
     for counting in all().into_iter().filter(Algorithm::counts_denied) {
         let counting = Limit::new("counting", counting).unwrap();
@@ -210,7 +210,7 @@ fn every_attempt_counts_whoever_refused_it() {
 }
 
 #[test]
-fn one_limit_alone_and_beside_one_that_allows_all_say_the_same() {
+fn a_limit_decides_alike_alone_and_beside_an_unlimited_one() {
     let ample = Limit::new("ample", FixedWindow::aligned(Quota::per_minute(1_000))).unwrap();
     for algorithm in all() {
         let limit = Limit::new("limit", algorithm).unwrap();

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_told_apart() {
+    fn error_codes_map_to_kinds() {
         for (line, kind) in [
             (
                 "OOM command not allowed when used memory > 'maxmemory'.",
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_says_what_to_do_and_what_the_server_said() {
+    fn messages_say_what_to_do_and_quote_the_server() {
         for (word, ..) in MEANINGS {
             let said = format!("{word} details");
             let message =
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_have_been_counted_is_unknown() {
+    fn only_errors_after_a_possible_write_are_unknown() {
         for (effect, kind) in [
             (Effect::Nothing, ErrorKind::Unavailable),
             (Effect::Counts, ErrorKind::Unknown),

@@ -427,7 +427,7 @@ mod tests {
 
     /// The engine's clock may be fast by one part in a thousand, and is read in whole microseconds.
     #[test]
-    fn the_servers_time_is_not_taken_to_be_later_than_it_is() {
+    fn the_estimate_of_the_servers_clock_is_never_ahead_of_it() {
         let last = Reading {
             server: 5_000_000,
             local: 700,

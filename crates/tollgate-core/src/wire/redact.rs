@@ -80,7 +80,7 @@ mod tests {
     const KEY: &[u8] = b"tollgate:login:gcra:v1:{203.0.113.7}:/x";
 
     #[test]
-    fn texts_end_before_what_a_user_chose() {
+    fn texts_are_cut_before_text_of_a_caller() {
         let keys = [KEY.to_vec()];
         for (said, expected) in [
             (
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_source_that_shows_a_key_is_replaced() {
+    fn only_sources_that_show_a_key_are_replaced() {
         #[derive(Debug)]
         struct Outer(std::io::Error);
         impl fmt::Display for Outer {

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_place_is_left_open() {
+    fn assembled_scripts_have_no_gaps() {
         let twins: Vec<_> = TWINS.iter().collect();
         let texts = [few(&twins, true), few(&twins, false)];
         for text in texts.into_iter().chain((1..1 << TWINS.len()).map(many)) {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_called_is_named() {
+    fn scripts_define_only_the_functions_they_call() {
         let text = with_names("local x = floor(1) + my_ceil(2) + a.max(3)\n");
         assert!(text.starts_with("local floor = math.floor\n"), "{text}");
     }

@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn what_remains_is_the_least_and_the_wait_is_the_longest(
+    fn remaining_is_the_least_and_the_wait_the_longest_of_all_limits(
         members in members(), start in 0..1_000u64, steps in steps(), times in 1..3u64
     ) {
         let mut together = Together::new(&members, start);
@@ -219,7 +219,7 @@ proptest! {
 
 /// A limit that counts denials may have a longer wait than the limit that refused.
 #[test]
-fn the_limit_that_binds_is_the_one_to_wait_for() {
+fn the_binding_limit_has_the_longest_wait() {
     use std::time::Duration;
 
     use tollgate_core::algorithm::{FixedWindow, Gcra, State};

@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(cases(2048))]
 
     #[test]
-    fn no_number_wraps_panics_or_admits_what_it_should_not(
+    fn no_number_wraps_panics_or_admits_too_much(
         amount in extreme(), window in extreme(), burst in extreme(), buckets in 0..=128u64,
         calls in prop::collection::vec((extreme(), extreme(), 0..4u8), 1..12)
     ) {
@@ -116,7 +116,7 @@ fn exact(subject: &Subject, cost: u64, now: u64) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn an_amount_of_zero_denies_every_cost_for_ever() {
+fn an_amount_of_zero_denies_every_cost_forever() {
     let quota = Quota::new(0, Duration::from_secs(1)).unwrap();
     let mut algorithms: Vec<Algorithm> = made(0, 1_000_000, 0, 10);
     algorithms.push(Gcra::with_burst(Quota::per_second(5), 0).unwrap().into());

@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_limit_still_says_exactly_how_long_to_wait(
+    fn a_changed_limit_has_exact_waits(
         (from, to) in changes(), start in start(), before in forwards(true), cost in 1..15u64
     ) {
         let mut subject = Subject::new(from, start);

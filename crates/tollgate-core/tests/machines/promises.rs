@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn what_remains_never_grows_by_a_call_nor_shrinks_by_waiting(
+    fn remaining_never_grows_by_a_call_nor_shrinks_by_waiting(
         algorithm in algorithm(), start in start(), steps in backwards(false)
     ) {
         let mut subject = Subject::new(algorithm, start);
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn a_peek_says_what_a_call_would_be_told_and_changes_nothing(
+    fn a_peek_predicts_the_call_and_changes_nothing(
         algorithm in algorithm(), start in start(), steps in steps(), cost in 0..25u64
     ) {
         let (mut subject, _) = after(algorithm, start, &steps);
@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn a_clock_that_steps_back_admits_no_more_and_says_so_in_waits(
+    fn a_clock_that_steps_back_admits_no_more_and_lengthens_waits(
         algorithm in algorithm(), start in start(), steps in steps(), cost in 1..25u64,
         back in prop_oneof![0..30u64, 0..4_000_000u64]
     ) {
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn what_admits_a_cost_admits_less_and_waits_grow_with_the_cost(
+    fn a_smaller_cost_never_waits_longer(
         algorithm in algorithm(), start in start(), steps in steps()
     ) {
         let (subject, _) = after(algorithm, start, &steps);
@@ -247,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn a_refund_of_everything_at_once_leaves_what_was_before(
+    fn immediate_refunds_restore_the_state_before(
         algorithm in algorithm(), start in start(), steps in steps(), calls in 1..5usize
     ) {
         let (mut subject, _) = after(algorithm, start, &steps);
@@ -265,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn a_refund_of_everything_leaves_nothing_once_it_has_drained(
+    fn refunds_of_everything_leave_nothing_used(
         algorithm in algorithm(), start in start(), steps in forwards(false)
     ) {
         if algorithm.counts_denied() {

@@ -98,7 +98,7 @@ fn everything(store: &WireStore<Raw>, written: &str) -> Result<(), StoreError> {
 }
 
 #[test]
-fn what_is_listed_is_enough() {
+fn the_listed_commands_are_enough() {
     for flavor in Flavor::chosen() {
         for (written, own) in LIMITS {
             let listed = listed(own);
@@ -109,7 +109,7 @@ fn what_is_listed_is_enough() {
 }
 
 #[test]
-fn nothing_that_is_listed_is_too_much() {
+fn every_listed_command_is_needed() {
     // Scripts are flushed, which may not be done to a server that is shared.
     let server = Server::start(Flavor::System);
     for (written, own) in LIMITS {
@@ -158,7 +158,7 @@ fn keys_of_another_prefix_are_out_of_reach() {
 
 /// As with servers that refuse the clock to every script.
 #[test]
-fn who_may_not_read_the_clock_decides_by_the_callers() {
+fn a_user_without_time_decides_by_the_callers_clock() {
     for flavor in Flavor::chosen() {
         for (written, own) in LIMITS {
             let listed = listed(own);
@@ -177,7 +177,7 @@ fn who_may_not_read_the_clock_decides_by_the_callers() {
 ///
 /// As the documentation says beside the list: this is no promise, but what comes of not keeping to it.
 #[test]
-fn what_was_written_before_a_command_is_refused_stays() {
+fn writes_before_a_refused_command_stay() {
     let [gcra, log] = ["gcra:3/1h", "sliding-log:3/1h"].map(limit);
     let all: Vec<_> = listed(&STRING).into_iter().chain(LIST).collect();
     for flavor in Flavor::chosen() {

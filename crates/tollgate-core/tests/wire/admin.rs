@@ -350,7 +350,7 @@ fn bytes_of(texts: &[String]) -> Reply {
 }
 
 #[test]
-fn a_server_that_will_not_look_is_an_error() {
+fn a_refused_scan_is_an_error() {
     for (line, kind) in [
         ("NOPERM no", ErrorKind::Misconfigured),
         ("ERR unknown command 'SCAN'", ErrorKind::Unsupported),
@@ -400,7 +400,7 @@ proptest! {
 
     /// Whatever a server replies, nothing panics, and it is not taken for well.
     #[test]
-    fn any_reply_is_survived(
+    fn no_reply_causes_a_panic(
         replies in prop::collection::vec(reply(), 1..40),
         keys in reply(),
         clustered in any::<bool>(),

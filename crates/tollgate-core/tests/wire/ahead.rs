@@ -47,7 +47,7 @@ const NOT_AHEAD: (u64, u64) = (0, 0);
 const UNREAD: (u64, u64) = (0, 1);
 
 #[test]
-fn every_algorithm_tells_its_latest_instant() {
+fn every_algorithm_has_a_latest_instant() {
     // Buckets of a fourth of a second, and rings of one more than the buckets.
     let bucket = NOW / 250_000;
     let table: &[(&str, &[Reply], _)] = &[
@@ -196,7 +196,7 @@ fn every_algorithm_tells_its_latest_instant() {
 
 /// An anchored window began a window before its counter expires, in whole milliseconds.
 #[test]
-fn a_counter_of_an_anchored_window_tells_its_instant_by_when_it_expires() {
+fn an_anchored_counter_has_its_instant_from_its_ttl() {
     let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
     for (window, least, left, expected) in [
         (60_000_000, zero, Reply::Integer(60_001), NOT_AHEAD),

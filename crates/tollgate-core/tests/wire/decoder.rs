@@ -110,12 +110,12 @@ proptest! {
     })]
 
     #[test]
-    fn any_bytes(limits in limits(), act in act(), reply in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn any_bytes_decode_without_a_panic(limits in limits(), act in act(), reply in prop::collection::vec(any::<u8>(), 0..80)) {
         let _ = answered(&limits, act, 1, None, &reply);
     }
 
     #[test]
-    fn any_numbers(
+    fn any_numbers_decode_without_a_panic(
         limits in limits(),
         act in act(),
         cost in prop_oneof![0..12_u64, Just(u64::MAX)],
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_that_could_be(
+    fn plausible_numbers_decode_without_a_panic(
         index in 0..LIMITS.len(),
         act in act(),
         cost in 0..12_u64,
@@ -146,7 +146,7 @@ proptest! {
 }
 
 #[test]
-fn another_decision_than_the_machines_is_an_error() {
+fn a_decision_that_differs_from_the_machine_is_an_error() {
     let fresh = reply(1, 5., &[vec![]]);
     let _ = answered(&["gcra:5/1s"], Act::Consume, 1, None, &fresh).unwrap();
     let store = Canned::store(&reply(0, 5., &[vec![]]));
@@ -178,7 +178,7 @@ fn a_refund_that_is_refused_is_an_error() {
 }
 
 #[test]
-fn another_instant_than_the_callers_is_an_error() {
+fn an_instant_that_differs_from_the_callers_is_an_error() {
     let store = Canned::store(&reply(1, 5., &[vec![]]));
     let limit = limit("gcra:5/1s");
     let request = Request::consume(Check::new(&limit, "k", 1));
@@ -208,7 +208,7 @@ fn bytes_after_a_reply_are_an_error() {
 /// For each algorithm: a state that its script replies with, and states that differ from it in one
 /// way, which no script replies with and which are errors.
 #[test]
-fn states_that_no_script_tells_are_errors() {
+fn states_that_no_script_writes_are_errors() {
     const MOST: f64 = 9_007_199_254_740_991.;
     // A window has passed since 4 s.
     const NOW: u64 = 5_000_000;
@@ -346,7 +346,7 @@ fn a_state_of_no_whole_words_is_an_error() {
 /// A log that is full, by a call that waits for several entries to leave, and that counts although
 /// it is denied: the next one like it waits for as many more.
 #[test]
-fn a_log_tells_what_a_denied_call_waits_for() {
+fn a_reply_about_a_log_holds_the_entry_that_a_denied_call_waits_for() {
     const NOW: u64 = 5_000_000;
     for (written, cost, state, wait) in [
         // A call of nothing waits for nothing, even where more is counted than the quota is.

@@ -32,7 +32,7 @@ fn hash_tag(key: &[u8]) -> &[u8] {
 }
 
 #[test]
-fn the_text_is_what_it_was() {
+fn keys_have_not_changed() {
     let alice = Key::from("alice");
     for (written, key, expected) in [
         ("gcra:5/1s", alice, "tollgate:l:gcra:v1:{alice}"),
@@ -124,7 +124,7 @@ fn parts_are_hashed_on_request() {
 }
 
 #[test]
-fn a_decision_waits_half_a_second_unless_told_otherwise() {
+fn the_default_deadline_is_half_a_second() {
     let deadline = Duration::from_millis(500);
     assert_eq!(Options::new().deadline(), deadline);
     let options = Options::new().with_prefix("shop").unwrap();
@@ -181,7 +181,7 @@ fn no_key_is_longer_than_1500_bytes() {
 }
 
 #[test]
-fn a_prefix_cannot_say_which_slot() {
+fn a_prefix_cannot_choose_the_slot() {
     for bad in ["", "a{b}", "a b", "*", &"x".repeat(65)] {
         let error = Options::new().with_prefix(bad).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{bad:?}");
@@ -193,7 +193,7 @@ fn a_prefix_cannot_say_which_slot() {
 }
 
 #[test]
-fn a_cluster_refuses_what_is_not_in_one_slot() {
+fn a_cluster_refuses_keys_of_several_slots() {
     let engine = Canned {
         clustered: true,
         ..Canned::default()
@@ -254,7 +254,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_two_keys_meet(a in (part(), part()), b in (part(), part()), hashed in any::<bool>()) {
+    fn different_keys_never_collide(a in (part(), part()), b in (part(), part()), hashed in any::<bool>()) {
         let limit = limit("gcra:5/1s");
         let options = || match hashed {
             true => Options::new().with_hashed_long_keys([1; 16]),
@@ -267,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn no_two_keys_meet_that_are_alike(
+    fn similar_keys_never_collide(
         parts in (part(), part()),
         how in (0..5_usize, 0..5_usize),
         are_swapped in any::<bool>(),
@@ -290,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn the_partition_says_the_slot(a in (part(), part(), part()), other in part()) {
+    fn the_partition_determines_the_slot(a in (part(), part(), part()), other in part()) {
         let (partition, one, two) = a;
         let limits = [limit("gcra:5/1s"), limit("fixed-window:5/1s")];
         let key = |limit, partition, rest| {

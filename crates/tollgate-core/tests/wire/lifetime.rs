@@ -71,7 +71,7 @@ proptest! {
     /// A state is kept until it says nothing, and then for less than two milliseconds: its end is
     /// rounded up, and a key can be read through the millisecond in which it ends.
     #[test]
-    fn by_the_servers_clock_a_state_lives_as_long_as_it_says_something(
+    fn by_the_servers_clock_a_state_lives_while_it_counts(
         // Redis 6.2 does not tell when a key ends.
         flavor in prop::sample::select(Flavor::chosen_since_7()),
         index in 0..LIMITS.len(),
@@ -122,7 +122,7 @@ proptest! {
 
     /// Whatever is done, no key is left without an end.
     #[test]
-    fn no_key_is_for_ever(
+    fn every_key_has_a_ttl(
         flavor in prop::sample::select(Flavor::chosen()),
         limits in prop::sample::subsequence(&LIMITS[..], 1..=LIMITS.len()),
         history in acts(),
@@ -160,7 +160,7 @@ proptest! {
 }
 
 #[test]
-fn under_a_callers_clock_a_state_is_kept_longer_by_the_slack() {
+fn by_the_callers_clock_a_state_lives_longer_by_the_slack() {
     for (clock, at) in [
         (Clock::Server, Some(Timestamp::UNIX_EPOCH)),
         (Clock::Caller, None),

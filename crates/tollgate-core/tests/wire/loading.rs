@@ -113,13 +113,13 @@ fn fails(kind: ErrorKind, runs: &[Outcome], loads: &[Outcome]) {
 }
 
 #[test]
-fn a_script_that_is_loaded_is_run_again() {
+fn a_call_is_sent_again_after_loading_its_script() {
     consume(&[NoScript, Done], &[Done]).unwrap();
     consume(&[NoScript, NoScript, Done], &[Done, Done]).unwrap();
 }
 
 #[test]
-fn a_deadline_while_a_script_is_loaded_counts_nothing() {
+fn a_timeout_while_loading_a_script_counts_nothing() {
     fails(ErrorKind::Unavailable, &[NoScript], &[Silence]);
     fails(
         ErrorKind::Unavailable,
@@ -129,12 +129,12 @@ fn a_deadline_while_a_script_is_loaded_counts_nothing() {
 }
 
 #[test]
-fn a_connection_that_is_lost_while_a_script_is_loaded_counts_nothing() {
+fn a_lost_connection_while_loading_a_script_counts_nothing() {
     fails(ErrorKind::Unavailable, &[NoScript], &[Lost]);
 }
 
 #[test]
-fn a_call_that_is_out_may_have_been_counted() {
+fn a_call_that_was_sent_may_have_been_counted() {
     for last in [Silence, Lost] {
         fails(ErrorKind::Unknown, &[last], &[]);
         // Once the script is loaded, the call is out again.
@@ -143,12 +143,12 @@ fn a_call_that_is_out_may_have_been_counted() {
 }
 
 #[test]
-fn a_script_that_is_forgotten_again_and_again_counts_nothing() {
+fn a_script_that_cannot_be_kept_loaded_counts_nothing() {
     fails(ErrorKind::Unavailable, &[NoScript; 5], &[Done; 4]);
 }
 
 #[test]
-fn a_call_shows_no_key() {
+fn debug_of_a_call_shows_no_key() {
     let store = store(&[Done], &[]);
     let limit = limit("gcra:5/1s");
     let key = Key::from("carol4711").with_rest("dave0815");

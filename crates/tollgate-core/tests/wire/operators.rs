@@ -39,7 +39,7 @@ fn the_median_of_five_round_trips_is_judged() {
 }
 
 #[test]
-fn a_clock_that_was_read_during_the_round_trip_agrees() {
+fn a_clock_offset_within_the_round_trip_is_not_reported() {
     // How far the server's clock is ahead of this machine's before the round trip, how long that
     // takes, and what is said.
     for (off, took, expected) in [
@@ -102,7 +102,7 @@ fn holding(ahead: Vec<Duration>) -> WireStore<Fake> {
 }
 
 #[test]
-fn states_ahead_are_counted_and_the_furthest_is_said() {
+fn states_ahead_are_counted_and_the_furthest_is_named() {
     let secs = Duration::from_secs;
     let second = Duration::from_secs(1);
     let healthy = now(holding(vec![Duration::ZERO, second]).diagnose());
@@ -182,7 +182,7 @@ fn a_store_of_one_server_at_a_node_of_a_cluster_is_reported() {
 }
 
 #[test]
-fn slots_that_nobody_serves_or_whose_masters_fail_are_serious() {
+fn unserved_slots_and_failing_masters_are_serious() {
     let info = |state: &str, pfail: u32, fail: u32| {
         bytes(format!(
             "cluster_state:{state}\r\ncluster_slots_pfail:{pfail}\r\ncluster_slots_fail:{fail}\r\n"
@@ -240,7 +240,7 @@ fn slots_that_nobody_serves_or_whose_masters_fail_are_serious() {
 }
 
 #[test]
-fn masters_are_asked_for_ten_times() {
+fn finding_the_masters_is_tried_ten_times() {
     for (failures, is_found) in [(0, true), (1, true), (9, true), (10, false)] {
         let store = cluster(16_383, Reply::Nil);
         store.engine().failures.store(failures, Relaxed);
@@ -265,7 +265,7 @@ fn masters_are_asked_for_ten_times() {
 }
 
 #[test]
-fn progress_never_passes_what_the_servers_hold() {
+fn progress_never_exceeds_the_number_of_keys() {
     for (held, expected) in [
         (Some(150), vec![0, 100, 150]),
         (Some(500), vec![0, 100, 500]),
@@ -311,7 +311,7 @@ fn only_the_keys_of_one_limit_are_scanned_for_it() {
 }
 
 #[test]
-fn states_ahead_by_no_more_than_was_said_stay() {
+fn states_ahead_by_no_more_than_the_margin_stay() {
     let secs = Duration::from_secs;
     let store = holding(vec![secs(4), secs(5), secs(6)]);
     let cleared = now(store.clear(&Clear::new().ahead_by(secs(5)), &mut |_| ())).unwrap();
@@ -359,7 +359,7 @@ fn a_refused_deletion_is_an_error_unless_the_key_is_elsewhere_in_a_cluster() {
 }
 
 #[test]
-fn servers_that_say_they_hold_more_keys_than_there_are_numbers_are_survived() {
+fn an_impossible_number_of_keys_does_not_overflow() {
     let store = Fake::with(Options::new(), true, |words| match words[0].as_str() {
         "CLUSTER" => Reply::List(vec![range(0, 99, "a", 1), range(100, 16_383, "b", 1)]),
         "DBSIZE" => bytes(u64::MAX.to_string()),
@@ -374,7 +374,7 @@ fn servers_that_say_they_hold_more_keys_than_there_are_numbers_are_survived() {
 }
 
 #[test]
-fn another_number_of_replies_than_of_commands_is_an_error_at_once() {
+fn a_wrong_number_of_replies_is_an_error() {
     for store in [holding(vec![Duration::ZERO]), cluster(16_383, Reply::Nil)] {
         store.engine().missing.store(1, Relaxed);
         let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
@@ -405,7 +405,7 @@ fn refusing(refusals: &'static [(&'static str, &'static str)]) -> [(Severity, St
 }
 
 #[test]
-fn what_a_missing_command_means_is_said() {
+fn a_missing_command_is_explained() {
     const NO: &str = "NOPERM this user has no permissions to run the 'x' command";
     const ALL: &str = "the user may run every command that limits need, on the keys of this prefix";
     const AT_TIMES: &str = "cannot run `unlink`: calls fail once the server forgets its scripts, \
@@ -621,7 +621,7 @@ fn each_master_of_a_cluster_is_tried_on_keys_of_its_own() {
 
 /// A server that cannot be asked now is lost; one that may not be asked has said nothing.
 #[test]
-fn states_that_cannot_be_looked_at_are_told_from_a_lost_server() {
+fn unreadable_states_are_distinguished_from_a_lost_server() {
     for command in ["SCAN", "GET"] {
         for (line, check) in [("LOADING", "connection"), ("NOPERM", "states ahead")] {
             let store = Fake::store(move |words| match words[0].as_str() {
@@ -675,7 +675,7 @@ fn only_states_of_services_are_sampled() {
 }
 
 #[test]
-fn a_time_that_no_clock_shows_is_unknown() {
+fn an_impossible_server_time_is_unknown() {
     for [seconds, micros] in [
         ["288230376151711744", "0"],
         ["18446744073709", "18446744073709551615"],
@@ -691,7 +691,7 @@ fn a_time_that_no_clock_shows_is_unknown() {
 }
 
 #[test]
-fn a_deletion_without_an_answer_is_unknown_and_a_look_is_not() {
+fn a_deletion_without_a_reply_is_unknown_and_a_read_is_not() {
     for (silent, kind) in [
         ("UNLINK", ErrorKind::Unknown),
         ("SCAN", ErrorKind::Unavailable),
@@ -715,7 +715,7 @@ fn a_deletion_without_an_answer_is_unknown_and_a_look_is_not() {
 }
 
 #[test]
-fn what_an_operator_can_do_about_a_refusal_is_said() {
+fn a_refusal_says_what_an_operator_can_do() {
     for (line, advice, other) in [
         (
             "ERR unknown command 'SCAN'",
@@ -738,7 +738,7 @@ fn what_an_operator_can_do_about_a_refusal_is_said() {
 }
 
 #[test]
-fn severities_have_names_in_columns() {
+fn severities_are_padded_in_columns() {
     let shown = [
         Severity::Ok,
         Severity::Note,

@@ -143,7 +143,7 @@ fn ask(store: &impl Store, operation: Operation<'_>, written: &str) -> Result<()
 }
 
 #[test]
-fn keys_of_one_slot_are_forgotten_in_one_command() {
+fn keys_of_one_slot_are_reset_in_one_command() {
     let limit = limit("gcra:5/1s");
     let (alice, bob) = (Key::from("alice"), Key::from("bob"));
     let [together, apart] = [alice.with_rest("r"), bob].map(|second| {
@@ -169,7 +169,7 @@ fn keys_of_one_slot_are_forgotten_in_one_command() {
 }
 
 #[test]
-fn a_reset_without_an_answer_is_unknown() {
+fn a_reset_without_a_reply_is_unknown() {
     let limit = limit("fixed-window:5/1s");
     let checks = ["alice", "bob"].map(|key| Check::new(&limit, key, 1));
     for outcome in [Lost, Silence] {
@@ -187,7 +187,7 @@ fn a_reset_without_an_answer_is_unknown() {
 }
 
 #[test]
-fn a_call_without_an_answer_may_have_been_counted_and_a_look_was_not() {
+fn a_call_without_a_reply_is_unknown_and_a_peek_is_unavailable() {
     const LIMIT: &str = "fixed-window:5/1s";
     for outcome in [Lost, Silence] {
         for (operation, kind) in [
@@ -212,7 +212,7 @@ fn a_call_that_was_not_sent_was_not_counted() {
 }
 
 #[test]
-fn what_a_store_supports_is_what_it_decides() {
+fn a_store_decides_what_it_supports() {
     let written = [
         "fixed-window:5/1s",
         "gcra:5/1s",
@@ -277,7 +277,7 @@ macro_rules! but {
 }
 
 #[test]
-fn a_transaction_that_is_answered_otherwise_is_an_error_of_the_protocol() {
+fn an_unexpected_reply_to_a_transaction_is_a_protocol_error() {
     const LIMIT: &str = "fixed-window:5/1s";
     ask(&plain(Done, first_call), Operation::Consume, LIMIT).unwrap();
     let answers: [(&str, Replies); 17] = [
@@ -318,7 +318,7 @@ fn a_transaction_that_is_answered_otherwise_is_an_error_of_the_protocol() {
 }
 
 #[test]
-fn a_window_that_is_over_whenever_a_call_arrives_is_tried_twenty_times() {
+fn a_call_that_always_arrives_after_its_window_is_tried_twenty_times() {
     let store = plain(Done, |count| {
         let mut replies = first_call(0);
         replies[0] = vec![Some(count + 1), Some(0)];

@@ -237,7 +237,7 @@ fn most_in_a_span(admitted: &[u64], window: u64) -> usize {
 }
 
 #[test]
-fn a_client_with_a_fast_clock_that_was_quiet_does_not_count_into_the_next_window() {
+fn an_idle_client_with_a_fast_clock_does_not_count_in_the_next_window() {
     let scene = Scene::new("fixed-window:2/1s", 0, &[0, 50]);
     let mut admitted = Vec::new();
     let mut consume = |store| {
@@ -337,7 +337,7 @@ fn a_busy_client_needs_one_transaction_for_each_call() {
 
 /// The server's clock steps back out of a window that the client knows to have begun.
 #[test]
-fn the_first_call_of_a_window_that_the_server_stepped_out_of_is_decided_at_its_start() {
+fn a_call_after_the_servers_clock_stepped_back_is_decided_at_the_windows_start() {
     let scene = Scene::new("fixed-window:2/1s", 0, &[0]);
     let start = BEGIN + 500_000;
     scene.wait_until(start + 1_000);
@@ -389,7 +389,7 @@ fn a_reset_forgets_the_next_window_too() {
 }
 
 #[test]
-fn a_command_shows_no_key() {
+fn debug_of_a_command_shows_no_key() {
     let scene = Scene::new("fixed-window:2/1s", 0, &[0]);
     let check = Check::new(&scene.limit, "carol4711", 1);
     let _ = now(scene.stores[0].decide(&Request::consume(check))).unwrap();

@@ -202,7 +202,7 @@ fn the_next_call_removes_expired_entries_that_are_in_the_way_of_a_refund() {
 
 /// A receipt that gives nothing back rewrites nothing, wherever it is.
 #[test]
-fn what_gives_nothing_back_is_never_too_deep() {
+fn a_refund_without_effect_is_never_too_deep() {
     let (store, limit) = (store(Flavor::System), limit("sliding-log:10000/1s"));
     let (middle, entries) = (BOUND + 1, 2 * BOUND + 3);
     let other = crate::engine::limit("gcra:5/1s");

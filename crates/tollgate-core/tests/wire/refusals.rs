@@ -22,7 +22,7 @@ fn says(error: &StoreError, kind: ErrorKind, advice: &str, said: &str) {
 }
 
 #[test]
-fn a_key_of_another_type() {
+fn a_key_of_another_type_is_an_error() {
     for flavor in Flavor::chosen() {
         for written in ["gcra:3/1h", "sliding-log:3/1h"] {
             let (store, limit) = (store(flavor), limit(written));
@@ -46,7 +46,7 @@ fn a_key_of_another_type() {
 }
 
 #[test]
-fn all_or_nothing_where_a_key_is_of_another_type() {
+fn a_key_of_another_type_fails_all_limits() {
     for flavor in Flavor::chosen() {
         for written in [
             ["gcra:5/1h", "sliding-log:5/1h"],
@@ -84,7 +84,7 @@ fn all_or_nothing_where_a_key_is_of_another_type() {
 }
 
 #[test]
-fn a_key_that_holds_something_else() {
+fn a_key_with_another_programs_value_is_an_error() {
     for flavor in Flavor::chosen() {
         for written in crate::engine::LIMITS {
             let (store, limit) = (store(flavor), limit(written));
@@ -135,7 +135,7 @@ fn a_state_of_another_length_is_left_as_it_is() {
 }
 
 #[test]
-fn no_memory_left() {
+fn a_full_server_is_an_error() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
@@ -151,7 +151,7 @@ fn no_memory_left() {
 }
 
 #[test]
-fn all_or_nothing_where_no_memory_is_left() {
+fn a_full_server_fails_all_limits() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let store = store_on(&server);
@@ -179,7 +179,7 @@ fn all_or_nothing_where_no_memory_is_left() {
 }
 
 #[test]
-fn a_replica() {
+fn a_replica_is_an_error() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
@@ -195,7 +195,7 @@ fn a_replica() {
 }
 
 #[test]
-fn too_few_replicas() {
+fn too_few_replicas_are_an_error() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
@@ -206,7 +206,7 @@ fn too_few_replicas() {
 }
 
 #[test]
-fn a_password() {
+fn a_missing_password_is_an_error() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         server.command(&["CONFIG", "SET", "requirepass", "secret"]);
@@ -217,7 +217,7 @@ fn a_password() {
 }
 
 #[test]
-fn a_script_that_does_not_end() {
+fn a_busy_server_is_an_error() {
     for flavor in Flavor::chosen() {
         let server = Server::options(flavor)
             .args(["--lua-time-limit", "20"])
@@ -268,7 +268,7 @@ fn a_forgotten_script_is_loaded_again_and_counts_once() {
 }
 
 #[test]
-fn a_cluster_that_is_not_whole_and_keys_of_two_slots() {
+fn an_incomplete_cluster_and_keys_of_two_slots_are_errors() {
     for flavor in Flavor::chosen() {
         let server = Server::options(flavor)
             .args(["--cluster-enabled", "yes"])

@@ -43,7 +43,7 @@ fn written(reply: &[u8], states: usize) -> String {
 
 /// Each row: two units of three, one more, one too many, and a look, on a fresh key.
 #[test]
-fn replies_are_what_they_were() {
+fn replies_have_not_changed() {
     let table: [(&str, [&str; 4]); 7] = [
         (
             "fixed-window:3/1m",
@@ -126,7 +126,7 @@ fn replies_are_what_they_were() {
 
 /// The states follow each other, as in the request: of a straight script, and of one that loops.
 #[test]
-fn replies_about_several_limits_are_what_they_were() {
+fn replies_about_several_limits_have_not_changed() {
     for flavor in Flavor::chosen() {
         let (store, limits) = (store(flavor), ["gcra:3/1m", "sliding-log:2/1m"].map(limit));
         let told = |operation, cost, millis| told(&store, &limits, operation, cost, millis);

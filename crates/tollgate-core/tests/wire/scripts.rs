@@ -32,7 +32,7 @@ fn numbers(argument: &[u8]) -> Vec<f64> {
 }
 
 #[test]
-fn arguments_are_what_they_were() {
+fn arguments_have_not_changed() {
     let own_clock = asked(Operation::Consume, &["gcra:10/1m"], None).argument;
     assert_eq!(numbers(&own_clock), [-1., 0., 1., 0., 1., 6e6, 6e7]);
     let two = [
@@ -83,7 +83,7 @@ fn arguments_are_what_they_were() {
 /// and new must read what the other writes, or the version in the keys must be counted up. The first
 /// calls of the new release then cost two exchanges more.
 #[test]
-fn scripts_are_what_they_were() {
+fn scripts_have_not_changed() {
     let one = [
         (
             "fixed-window:1/1s",
@@ -136,7 +136,7 @@ fn scripts_are_what_they_were() {
 }
 
 #[test]
-fn what_no_limit_admits_is_sent_as_such() {
+fn a_cost_above_every_capacity_is_sent_as_such() {
     let store = Canned::store(&[]);
     let limit = limit("fixed-window:9007199254740991/1s");
     let request = Request::consume(Check::new(&limit, "k", u64::MAX));
@@ -251,7 +251,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_script_never_holds_what_a_caller_chose(
+    fn scripts_contain_no_names_amounts_or_keys(
         limits in prop::collection::vec(prop::sample::select(&LIMITS[..]), 1..8),
         at in prop::option::of(1_000_000_000_u64..2_000_000_000),
     ) {

@@ -45,7 +45,7 @@ fn entry(at: u64, total: u32) -> Vec<u8> {
 }
 
 #[test]
-fn states_are_what_they_were() {
+fn states_have_not_changed() {
     for flavor in Flavor::chosen() {
         for (written, costs, expected) in [
             // debt, instant, unit
@@ -234,7 +234,7 @@ fn a_long_log_takes_at_most_sixteen_bytes_a_call() {
 }
 
 #[test]
-fn a_dear_call_takes_no_more_than_a_cheap_one() {
+fn a_call_of_high_cost_takes_no_more_memory() {
     for flavor in Flavor::chosen() {
         let taken = |cost| {
             let asked = |call| [1, 100].contains(&call);
@@ -251,7 +251,7 @@ fn a_dear_call_takes_no_more_than_a_cheap_one() {
 }
 
 #[test]
-fn refused_calls_take_nothing() {
+fn denied_calls_take_no_memory() {
     for flavor in Flavor::chosen() {
         for written in crate::engine::LIMITS {
             let (store, limit) = (store(flavor), limit(written));
@@ -269,7 +269,7 @@ fn refused_calls_take_nothing() {
 }
 
 #[test]
-fn refused_calls_and_peeks_write_nothing() {
+fn denied_calls_and_peeks_write_nothing() {
     for flavor in Flavor::chosen() {
         for written in [
             "gcra:1/1h",

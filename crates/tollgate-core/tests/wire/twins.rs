@@ -446,7 +446,7 @@ fn families() -> impl Strategy<Value = Vec<usize>> {
 }
 
 #[test]
-fn histories_leave_what_the_machine_says() {
+fn scripts_leave_the_states_of_the_machine() {
     let config = ProptestConfig {
         cases: 300,
         failure_persistence: None,
@@ -540,7 +540,7 @@ const EACH: [&str; 7] = [
 /// Up to three calls, and some of them given back, at once or later, also by a clock that has
 /// stepped back: what is left says how much fits, and for how long.
 #[test]
-fn refunds_in_any_order_leave_what_the_machine_says() {
+fn refunds_in_any_order_leave_the_states_of_the_machine() {
     const COSTS: [u64; 3] = [1, 2, 2];
     const GIVEN_BACK: [(usize, &[usize]); 8] = [
         (1, &[0]),
@@ -595,7 +595,7 @@ fn refunds_in_any_order_leave_what_the_machine_says() {
 
 /// A ring of buckets drops what has left, wherever in it that is.
 #[test]
-fn rings_drop_what_has_left_wherever_it_is() {
+fn rings_drop_expired_buckets_at_every_position() {
     let mut pair = Pair::on(Flavor::System);
     let limit = limit("sliding-buckets:100/1s,buckets=4");
     for first in 0..5 {
@@ -615,7 +615,7 @@ fn rings_drop_what_has_left_wherever_it_is() {
 
 /// After a reset, a receipt gives back what the machine says, from however long before or after.
 #[test]
-fn receipts_from_before_a_reset_give_back_what_the_machine_says() {
+fn receipts_from_before_a_reset_leave_the_states_of_the_machine() {
     let mut pair = Pair::on(Flavor::System);
     for written in EACH {
         let limit = limit(written);

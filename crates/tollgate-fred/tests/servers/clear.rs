@@ -61,7 +61,7 @@ async fn many_keys_are_cleared_in_small_steps() {
 
 /// fred does not report where a key has moved, so clearing fails while its slot moves.
 #[tokio::test]
-async fn clearing_may_be_repeated_after_a_slot_has_moved() {
+async fn clearing_can_be_repeated_after_a_slot_has_moved() {
     let cluster = cluster();
     let options = options("shop").with_deadline(std::time::Duration::from_secs(1));
     let store = FredStore::builder()

@@ -54,7 +54,7 @@ async fn a_client_that_follows_redirections_is_refused() {
 }
 
 #[tokio::test]
-async fn a_slot_that_has_moved_is_found_within_the_call() {
+async fn a_moved_slot_is_found_within_the_call() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let limiter = limiter(&cluster).await;
     let slot = Cluster::slot_of("alice");
@@ -70,7 +70,7 @@ async fn a_slot_that_has_moved_is_found_within_the_call() {
 }
 
 #[tokio::test]
-async fn a_key_on_its_way_is_counted_once_or_refused() {
+async fn a_migrating_key_is_counted_once_or_refused() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let limiter = limiter(&cluster).await;
     let slot = Cluster::slot_of("alice");
@@ -175,7 +175,7 @@ async fn brought(cluster: &Cluster, deadline: Duration) -> RateLimiter<FredStore
 
 /// The node executes the call, and the connection is cut before its reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_reply_is_not_asked_for_again() {
+async fn a_call_with_a_lost_reply_is_not_sent_again() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let limiter = brought(&cluster, DEADLINE).await;
     assert!(limiter.check("key").await.unwrap().is_allowed());
@@ -187,7 +187,7 @@ async fn a_lost_reply_is_not_asked_for_again() {
 /// A master receives the call and hangs, and its replica takes over. fred closes the connection to
 /// the old master, and by itself would send the waiting call to the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_is_out_is_not_sent_to_the_next_master() {
+async fn a_call_that_was_sent_is_not_sent_to_the_next_master() {
     let cluster = Cluster::start(Flavor::System);
     let limiter = Arc::new(brought(&cluster, Duration::from_secs(20)).await);
     assert!(limiter.check("key").await.unwrap().is_allowed());

@@ -22,7 +22,7 @@ async fn a_cluster_takes_extreme_times() {
 }
 
 #[tokio::test]
-async fn what_is_set_is_what_the_store_has() {
+async fn the_store_has_the_options_it_was_given() {
     let server = Server::start(Flavor::System);
     let store = FredStore::connect(&server.url()).await.unwrap();
     assert_eq!(*store.options(), Options::new());

@@ -47,7 +47,7 @@ async fn call_until_it_works<S: Store>(limiter: &RateLimiter<S>) -> u64 {
 }
 
 #[tokio::test]
-async fn a_call_whose_reply_is_lost_is_not_sent_again() {
+async fn a_call_with_a_lost_reply_is_not_sent_again() {
     let server = Server::start(Flavor::System);
     let proxy = Proxy::start(server.address());
     // By itself, fred would try three times.
@@ -72,7 +72,7 @@ async fn a_call_whose_reply_is_lost_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_fails_at_once_and_is_found_again() {
+async fn a_stopped_server_fails_calls_at_once_until_it_is_back() {
     let server = Server::start(Flavor::System);
     let limiter = limiter(connect(&server, Duration::from_secs(5)).await);
     assert_eq!(call(&limiter).await.unwrap(), 99);
@@ -92,7 +92,7 @@ async fn a_server_that_is_gone_fails_at_once_and_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_ends_the_call_at_the_deadline() {
+async fn a_call_to_a_hung_server_ends_at_the_deadline() {
     let server = Server::start(Flavor::System);
     let limiter = limiter(connect(&server, Duration::from_millis(200)).await);
     call_until_it_works(&limiter).await;
@@ -113,7 +113,7 @@ async fn a_server_that_hangs_ends_the_call_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_is_told_as_it_says() {
+async fn errors_quote_the_servers_refusal() {
     let server = Server::start(Flavor::System);
     let limiter = limiter(connect(&server, Duration::from_secs(5)).await);
     assert_eq!(call(&limiter).await.unwrap(), 99);
@@ -129,7 +129,7 @@ async fn what_a_server_refuses_is_told_as_it_says() {
 }
 
 #[tokio::test]
-async fn a_script_that_a_server_forgot_is_loaded_again() {
+async fn a_flushed_script_is_loaded_again() {
     let server = Server::start(Flavor::System);
     let limiter = limiter(connect(&server, Duration::from_secs(5)).await);
     for remaining in (90..100).rev() {
@@ -139,7 +139,7 @@ async fn a_script_that_a_server_forgot_is_loaded_again() {
 }
 
 #[tokio::test]
-async fn connections_end_with_the_store() {
+async fn connections_close_with_the_store() {
     let server = Server::start(Flavor::System);
     let clients = || {
         let reply = server.command(&["CLIENT", "LIST"]);
@@ -157,7 +157,7 @@ async fn connections_end_with_the_store() {
 }
 
 #[tokio::test]
-async fn connections_end_with_the_call_that_was_to_open_them() {
+async fn connections_close_when_connecting_is_cancelled() {
     let server = Server::start(Flavor::System);
     let clients = || {
         let reply = server.command(&["CLIENT", "LIST"]);
@@ -176,7 +176,7 @@ async fn connections_end_with_the_call_that_was_to_open_them() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_connected_to_is_told() {
+async fn failed_connections_have_their_error_kind() {
     let kind = |outcome: Result<FredStore, StoreError>| outcome.unwrap_err().kind();
     let server = Server::start(Flavor::System);
     let url = server.url();

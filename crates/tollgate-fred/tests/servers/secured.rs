@@ -55,7 +55,7 @@ async fn with(
 }
 
 #[tokio::test]
-async fn a_server_is_trusted_by_its_authority() {
+async fn a_server_is_trusted_through_its_authority() {
     let authority = Authority::new();
     let server = Server::options(Flavor::System).tls(&authority).start();
     let one = limiter(with(&server.url(), &authority, None).await.unwrap());
@@ -84,7 +84,7 @@ async fn a_server_may_ask_for_a_certificate() {
 }
 
 #[tokio::test]
-async fn one_side_without_tls_is_soon_known() {
+async fn tls_on_one_side_only_fails_quickly() {
     let authority = Authority::new();
     let secured = Server::options(Flavor::System).tls(&authority).start();
     let plain = Server::start(Flavor::System);
@@ -98,8 +98,8 @@ async fn one_side_without_tls_is_soon_known() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_is_enough_where_the_system_trusts() {
-    let test = "secured::an_address_is_enough_where_the_system_trusts";
+async fn an_address_is_enough_if_the_system_trusts_the_authority() {
+    let test = "secured::an_address_is_enough_if_the_system_trusts_the_authority";
     let Some(authority) = Authority::of_the_system(test) else {
         return;
     };
@@ -180,7 +180,7 @@ async fn a_server_is_given_its_password() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_changed_counts_nothing() {
+async fn a_call_after_a_password_change_counts_nothing() {
     let server = Server::options(Flavor::System).password("secret").start();
     let limiter = limiter(connect(&server.url()).await.unwrap());
     assert_eq!(call(&limiter, "alice").await, 8);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_is_lost_while_it_is_idle_is_not_used() {
+    async fn a_connection_lost_while_idle_is_not_used() {
         let server = Server::start(Flavor::System);
         let (importers, node) = (importers(&server), ("127.0.0.1".to_owned(), server.port()));
         ping(&importers, &node).await;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_no_use_is_dropped_for_another() {
+    fn an_unused_connection_makes_room_for_another() {
         let info = "redis://127.0.0.1".into_connection_info();
         let importers = Importers::new(info.unwrap());
         let [first, second, third] = [1, 2, 3].map(|port| ("127.0.0.1".to_owned(), port));

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reply_says_is_the_commands_own() {
+    fn a_servers_error_is_attributed_to_the_command() {
         for line in ["NOPERM no", "WRONGPASS no", "LOADING no", "MOVED 1 a:1"] {
             let reply = parse_redis_value(format!("-{line}\r\n").as_bytes());
             let Ok(Err(error)) = answer::<Value>(reply) else {
@@ -315,14 +315,14 @@ mod tests {
     }
 
     #[test]
-    fn what_redis_rs_takes_out_of_a_reply_is_the_commands_own() {
+    fn an_error_that_redis_rs_extracts_is_attributed_to_the_command() {
         for kind in LIFTED {
             assert!(!is_lost((Server(kind), "").into()), "{kind:?}");
         }
     }
 
     #[test]
-    fn what_may_be_of_reading_the_slots_says_nothing_of_the_command() {
+    fn an_error_of_reading_the_slots_is_not_attributed_to_the_command() {
         for kind in [
             Server(ServerErrorKind::BusyLoading),
             Server(ServerErrorKind::NoPerm),

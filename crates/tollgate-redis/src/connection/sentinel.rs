@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_replica_is_known_by_what_it_says() {
+    async fn a_replica_is_recognized_by_its_reply() {
         for flavor in Flavor::chosen() {
             let server = Server::start(flavor);
             let mut connection = connect(&server).await;
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_was_lost_before_it_is_used_is_not_used() {
+    async fn a_connection_lost_before_its_first_use_is_not_used() {
         let server = Server::start(Flavor::System);
         let service = SentinelClient::build(
             vec!["redis://127.0.0.1:1"],

@@ -150,7 +150,7 @@ async fn counters_without_scripts_are_cleared_too() {
 
 /// Users who may not scan or delete keys get an error, and nothing is deleted.
 #[tokio::test]
-async fn users_who_may_not_clear_are_told_so() {
+async fn clearing_without_permission_is_an_error_that_names_the_command() {
     let server = Server::start(Flavor::System);
     server.command(&["SET", "shop:a:gcra:v1:{k}", "x"]);
     let commands = [

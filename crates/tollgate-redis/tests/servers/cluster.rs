@@ -51,7 +51,7 @@ async fn follows_a_slot(flavor: Flavor) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn follows_a_slot_on_a_connection_that_was_brought() {
+async fn follows_a_slot_on_a_given_connection() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let options = Options::default().with_deadline(Duration::from_secs(5));
     let store = brought(&cluster, options).await;
@@ -213,13 +213,13 @@ async fn follows_to_a_new_node_on_its_own_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn is_unavailable_at_a_new_node_on_a_connection_that_was_brought() {
+async fn is_unavailable_at_a_new_node_on_a_given_connection() {
     follows_to_a_new_node(false).await;
 }
 
 /// While a call's keys are on different nodes, neither node decides it, and the call waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waits_for_keys_that_are_apart() {
+async fn waits_for_keys_that_a_migration_has_split() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let burst = Limit::new("burst", Gcra::new(Quota::per_hour(5)).unwrap()).unwrap();
     let limiter = Arc::new(limiter(&cluster, [burst, five_an_hour()]).await);
@@ -240,7 +240,7 @@ async fn waits_for_keys_that_are_apart() {
 
 /// The node executes the call, and the connection is cut before its reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_reply_is_not_asked_for_again() {
+async fn a_call_with_a_lost_reply_is_not_sent_again() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(1_000))).unwrap();
     let limiter = limiter(&cluster, [limit]).await;
@@ -252,7 +252,7 @@ async fn a_lost_reply_is_not_asked_for_again() {
 
 /// If reading the slots fails, redis-rs fails the calls that wait for a reply with that error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_is_out_is_not_refused_by_what_is_said_of_the_slots() {
+async fn an_error_of_reading_the_slots_does_not_refuse_a_call_that_was_sent() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let tell = |words: &[&str]| {
         for node in cluster.nodes() {
@@ -306,7 +306,7 @@ async fn a_call_that_is_out_is_not_refused_by_what_is_said_of_the_slots() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn follows_a_failover_without_an_error_that_stays() {
+async fn recovers_from_a_failover() {
     let cluster = Cluster::start(Flavor::System);
     let limiter = limiter(&cluster, [five_an_hour()]).await;
     let master = cluster.master_of(Cluster::slot_of("key"));

@@ -19,7 +19,7 @@ impl Client for Redis {
 }
 
 #[tokio::test]
-async fn a_server_that_is_set_up_well_has_no_warnings() {
+async fn a_well_configured_server_has_no_warnings() {
     shared::finds_nothing_wrong::<Redis>().await;
 }
 

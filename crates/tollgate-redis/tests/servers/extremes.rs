@@ -36,7 +36,7 @@ async fn sentinels_take_extreme_times() {
 }
 
 #[tokio::test]
-async fn what_is_set_is_what_the_store_has() {
+async fn the_store_has_the_options_it_was_given() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::connect(server.url()).await.unwrap();
     assert_eq!(*store.options(), Options::new());

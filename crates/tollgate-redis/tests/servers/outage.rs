@@ -81,7 +81,7 @@ async fn a_manager_fails_at_once_and_connects_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_is_waited_for_until_the_deadline() {
+async fn a_call_to_a_hung_server_ends_at_the_deadline() {
     let server = Server::start(Flavor::System);
     let options = options().with_deadline(Duration::from_millis(200));
     let store = RedisStore::builder()
@@ -104,7 +104,7 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline() {
 
 /// The server executes the call, and the connection is cut before its reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_reply_is_not_asked_for_again() {
+async fn a_call_with_a_lost_reply_is_not_sent_again() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::builder()
         .options(options())
@@ -249,7 +249,7 @@ fn a_call_to_sentinels_ends_with_its_runtime_or_outside_of_it() {
 }
 
 #[test]
-fn sentinels_are_asked_again_after_the_runtime_that_asked_has_ended() {
+fn sentinels_are_asked_again_after_the_end_of_a_runtime() {
     let group = SentinelGroup::start(Flavor::System);
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
     let first = several_threads();

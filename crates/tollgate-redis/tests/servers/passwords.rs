@@ -41,7 +41,7 @@ async fn a_server_is_given_its_password() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_changed_counts_nothing() {
+async fn a_call_after_a_password_change_counts_nothing() {
     let server = Server::options(Flavor::System).password("secret").start();
     let store = RedisStore::builder()
         .options(options())
@@ -75,7 +75,7 @@ async fn a_password_that_is_changed_counts_nothing() {
 
 /// An error from an earlier attempt to reconnect is not reported to a later call.
 #[tokio::test]
-async fn a_refusal_is_no_answer_to_a_later_call() {
+async fn a_refusal_does_not_answer_a_later_call() {
     let server = Server::options(Flavor::System).password("secret").start();
     let store = RedisStore::builder()
         .options(options())
@@ -113,7 +113,7 @@ async fn until_let_in<S: Store>(limiter: &RateLimiter<S>) -> u64 {
 }
 
 #[tokio::test]
-async fn a_server_that_is_full_for_a_while_is_connected_to_again() {
+async fn a_store_reconnects_after_the_server_was_out_of_connections() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::builder()
         .options(options())
@@ -136,7 +136,7 @@ async fn a_server_that_is_full_for_a_while_is_connected_to_again() {
 }
 
 #[tokio::test]
-async fn what_a_command_is_refused_for_is_no_reason_to_connect_again() {
+async fn a_refused_command_does_not_reconnect() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::builder()
         .options(options())

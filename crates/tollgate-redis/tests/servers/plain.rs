@@ -48,7 +48,7 @@ fn keys(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_cannot_be_served_is_said_at_construction() {
+async fn unsupported_limits_are_refused_at_construction() {
     let server = Server::start(Flavor::System);
     let refused = [
         ("gcra:5/1s", "only fixed windows"),
@@ -99,7 +99,7 @@ async fn the_callers_clock_is_refused_at_construction() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_served_is_said_of_each_request() {
+async fn unsupported_requests_are_refused() {
     let server = Server::start(Flavor::System);
     let store = store(&server).await;
     let (aligned, anchored) = (
@@ -129,7 +129,7 @@ async fn what_cannot_be_served_is_said_of_each_request() {
 }
 
 #[tokio::test]
-async fn what_was_given_back_altogether_keeps_its_key_until_the_window_ends() {
+async fn a_fully_refunded_counter_keeps_its_key_until_the_window_ends() {
     for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
@@ -173,7 +173,7 @@ async fn one_decision_is_one_transaction() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_for_ever_and_refused_calls_write_nothing() {
+async fn every_counter_has_a_ttl_and_denied_calls_write_nothing() {
     for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let store = store(&server).await;
@@ -217,7 +217,7 @@ async fn nothing_is_left_for_ever_and_refused_calls_write_nothing() {
 }
 
 #[tokio::test]
-async fn redis_6_2_says_that_it_is_too_old_and_is_left_alone() {
+async fn redis_6_2_is_refused_as_too_old_without_a_write() {
     let server = Server::start(Flavor::Redis62);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
     let error = store
@@ -230,7 +230,7 @@ async fn redis_6_2_says_that_it_is_too_old_and_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_is_told_as_with_scripts() {
+async fn refusals_are_reported_as_with_scripts() {
     for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
@@ -269,7 +269,7 @@ async fn what_a_server_refuses_is_told_as_with_scripts() {
 }
 
 #[tokio::test]
-async fn another_amount_starts_afresh() {
+async fn a_changed_amount_starts_a_new_counter() {
     let server = Server::start(Flavor::System);
     let store = store(&server).await;
     for (text, left) in [
@@ -360,7 +360,7 @@ async fn a_counter_that_another_program_has_changed_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_commands_that_are_listed_are_enough() {
+async fn the_listed_commands_of_a_counter_are_enough() {
     for flavor in Flavor::chosen_since_7() {
         let server = Server::start(flavor);
         let listed =

@@ -128,7 +128,7 @@ async fn an_unknown_greeting_hides_the_password() {
 }
 
 #[tokio::test]
-async fn what_shows_no_key_is_the_clients_own_error() {
+async fn errors_without_a_key_keep_the_clients_text() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::builder()
         .options(options())

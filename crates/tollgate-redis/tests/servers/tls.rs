@@ -45,7 +45,7 @@ async fn is_refused<S>(
 }
 
 #[tokio::test]
-async fn a_server_is_trusted_by_its_authority() {
+async fn a_server_is_trusted_through_its_authority() {
     let authority = Authority::new();
     let server = Server::options(Flavor::System).tls(&authority).start();
     let info = with(server.url(), &authority, None);
@@ -71,7 +71,7 @@ async fn a_server_is_trusted_by_its_authority() {
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_vouches_for_is_refused() {
+async fn a_server_with_an_unknown_certificate_is_refused() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = Server::options(Flavor::System).tls(&authority).start();
     let url = server.url();
@@ -117,7 +117,7 @@ async fn a_server_may_ask_for_a_certificate() {
 }
 
 #[tokio::test]
-async fn one_side_without_tls_is_soon_known() {
+async fn tls_on_one_side_only_fails_quickly() {
     let authority = Authority::new();
     let secured = Server::options(Flavor::System).tls(&authority).start();
     let plain = Server::start(Flavor::System);
@@ -148,7 +148,7 @@ async fn one_side_without_tls_is_soon_known() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_goes_bad_counts_nothing() {
+async fn a_certificate_that_becomes_invalid_counts_nothing() {
     let authority = Authority::new();
     let server = Server::options(Flavor::System).tls(&authority).start();
     let info = with(server.url(), &authority, None);
@@ -290,7 +290,7 @@ async fn a_cluster_is_followed_with_certificates() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_is_followed_on_a_connection_that_was_brought() {
+async fn a_cluster_is_followed_on_a_given_connection() {
     choose();
     let authority = Authority::new();
     let cluster = secured_cluster(&authority).await;

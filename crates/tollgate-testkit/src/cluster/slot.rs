@@ -40,12 +40,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_value_is_that_of_the_specification() {
+    fn the_crc16_check_value_matches_the_specification() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
     }
 
     #[test]
-    fn what_is_between_the_first_braces_counts_if_it_is_anything() {
+    fn a_nonempty_first_hash_tag_determines_the_slot() {
         assert_eq!(tag(b"a{user}b{other}"), b"user");
         assert_eq!(tag(b"{{x}}"), b"{x");
         for whole in ["plain", "{}x", "open{x", "}x{"] {

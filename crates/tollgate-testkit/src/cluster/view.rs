@@ -153,7 +153,7 @@ dd :0@0 master,noaddr,handshake - 0 0 0 disconnected
 ";
 
     #[test]
-    fn a_view_is_read() {
+    fn cluster_slots_are_parsed() {
         let view = View::parse(TEXT).unwrap();
         assert_eq!(view.myself().unwrap().id, "aa");
         assert_eq!(view.master_of(5_462).unwrap().port, 11_001);

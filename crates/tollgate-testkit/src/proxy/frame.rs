@@ -89,7 +89,7 @@ mod tests {
     ];
 
     #[test]
-    fn frames_are_told_apart_wherever_they_are_torn() {
+    fn frames_are_split_correctly_at_any_boundary() {
         let all = FRAMES.concat();
         for size in [1, 2, 7, all.len()] {
             let mut frames = Frames::default();

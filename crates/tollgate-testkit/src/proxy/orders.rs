@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_replies_are_dropped() {
+    fn as_many_replies_are_dropped_as_ordered() {
         let orders = Orders::default();
         assert!(!orders.take_drop());
         orders.set_replies(Replies::Drop(2));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_made_once_and_after_what_was_meant() {
+    fn a_cut_is_made_once_and_after_the_given_request() {
         let orders = Orders::default();
         assert!(!orders.take_cut(b"GET"));
         orders.cut_after(Some("EVALSHA"));

@@ -184,7 +184,7 @@ mod tests {
     use crate::quota::Quota;
 
     #[test]
-    fn exactly_the_amount_fits() {
+    fn a_counter_holds_exactly_the_amount() {
         for amount in [1, 2, 3, 7, 1_000, 99_991, 1 << 31] {
             let plan = FixedWindow::aligned(Quota::per_minute(amount))
                 .plan()
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_plan_says_why() {
+    fn quotas_without_a_counter_give_the_reason() {
         for (window, reason) in [
             (FixedWindow::aligned(Quota::per_minute(0)), "zero"),
             (

@@ -59,7 +59,7 @@ fn anchored_windows_end_a_window_after_their_first_call() {
 }
 
 #[test]
-fn two_windows_meet_in_any_span_at_most() {
+fn calls_on_both_sides_of_a_boundary_are_admitted() {
     let aligned = FixedWindow::aligned(quota(2));
     let state = used(&aligned, &[(99, 2)]);
     assert_eq!(wait(&aligned, &state, 100, 2), Some(0));
@@ -97,7 +97,7 @@ fn a_refund_counts_only_in_its_own_window() {
 }
 
 #[test]
-fn an_anchored_window_keeps_the_place_of_a_first_call_given_back() {
+fn refunding_the_first_call_of_an_anchored_window_keeps_one_unit_used() {
     let machine = FixedWindow::anchored(quota(3));
     let mut state = used(&machine, &[(0, 1), (50, 1)]);
     machine.refund(&mut state, 60, 0, 1);
@@ -119,7 +119,7 @@ fn a_refund_of_more_than_the_first_call_leaves_the_other_calls() {
 }
 
 #[test]
-fn an_anchored_window_that_is_all_given_back_is_no_window() {
+fn refunding_every_call_of_an_anchored_window_ends_it() {
     let machine = FixedWindow::anchored(quota(3));
     let mut state = used(&machine, &[(0, 1), (50, 1)]);
     machine.refund(&mut state, 60, 0, 1);
@@ -159,7 +159,7 @@ fn a_lowered_amount_leaves_nothing_rather_than_less() {
 }
 
 #[test]
-fn the_last_window_of_all_does_not_wrap() {
+fn the_last_representable_window_does_not_wrap() {
     let longest = Quota::new(MAX_EXACT, Duration::from_micros(MAX_EXACT)).unwrap();
     for machine in [
         FixedWindow::aligned(longest),

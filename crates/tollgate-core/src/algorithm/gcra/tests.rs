@@ -45,7 +45,7 @@ fn tokens_return_at_the_exact_rate() {
 }
 
 #[test]
-fn a_burst_of_one_spaces_calls_strictly() {
+fn a_burst_of_one_admits_one_call_per_interval() {
     let machine = Gcra::with_burst(Quota::per_second(4), 1).unwrap();
     let state = used(&machine, 0, 1);
     assert_eq!(wait(&machine, &state, 249_999, 1), Some(1));
@@ -65,7 +65,7 @@ fn a_wait_is_exact_at_both_ends() {
 }
 
 #[test]
-fn a_reset_is_when_the_last_of_the_debt_has_drained() {
+fn reset_after_ends_when_all_debt_has_drained() {
     let machine = uneven(3);
     let state = used(&machine, 10, 2);
     let reset = |now| machine.status(&state, now).reset_after.as_micros();
@@ -124,7 +124,7 @@ fn a_refund_returns_no_more_than_there_is() {
 }
 
 #[test]
-fn nothing_has_leaked_of_a_call_later_than_the_clock() {
+fn a_refund_of_a_call_later_than_the_clock_returns_all_of_it() {
     let machine = uneven(2);
     let mut state = used(&machine, 10, 2);
     machine.refund(&mut state, 10, 50, 1);
@@ -171,7 +171,7 @@ fn a_debt_keeps_its_tokens_under_another_rate_and_rounds_up() {
 }
 
 #[test]
-fn a_debt_that_is_too_large_in_new_units_is_the_largest_there_is() {
+fn a_debt_too_large_for_the_new_unit_becomes_the_largest_debt() {
     let machine = uneven(3);
     let state = State {
         debt: MAX_EXACT,
@@ -183,7 +183,7 @@ fn a_debt_that_is_too_large_in_new_units_is_the_largest_there_is() {
 }
 
 #[test]
-fn a_rate_that_overflows_in_moments_refills_all_and_refunds_nothing() {
+fn a_rate_that_leaks_2_to_the_64_units_does_not_overflow() {
     // After 4,096 microseconds, 2^64 units have leaked.
     let quota = Quota::new(1 << 52, Duration::from_micros(1)).unwrap();
     let machine = Gcra::with_burst(quota, 5).unwrap();

@@ -54,7 +54,7 @@ fn a_call_waits_for_as_many_buckets_as_it_needs() {
 }
 
 #[test]
-fn a_ring_has_one_place_more_than_buckets() {
+fn a_ring_holds_one_bucket_more_than_the_window() {
     let machine = ring(9, 100, 4);
     let mut state = State::default();
     for now in 0..1_000 {
@@ -76,7 +76,7 @@ fn a_window_that_buckets_do_not_divide_is_still_covered() {
 }
 
 #[test]
-fn more_buckets_than_microseconds_are_a_microsecond_each() {
+fn more_buckets_than_microseconds_are_one_microsecond_long() {
     let machine = ring(1, 3, 10);
     let state = used(&machine, &[(5, 1)]);
     assert_eq!(wait(&machine, &state, 15, 1), Some(1));
@@ -84,7 +84,7 @@ fn more_buckets_than_microseconds_are_a_microsecond_each() {
 }
 
 #[test]
-fn a_long_absence_empties_the_ring() {
+fn a_call_after_a_long_pause_finds_an_empty_ring() {
     let machine = ring(5, 100, 4);
     for now in [125, 150, 1_000, MAX_EXACT] {
         let mut state = used(&machine, &[(0, 5)]);
@@ -170,7 +170,7 @@ fn the_number_of_buckets_is_bounded() {
 }
 
 #[test]
-fn a_ring_of_another_shape_is_a_fresh_start() {
+fn a_ring_of_another_shape_starts_empty() {
     let state = used(&ring(5, 100, 2), &[(5, 3)]);
     let later = used(&ring(5, 1, 1), &[(MAX_EXACT, 3)]);
     for other in [ring(5, 100, 5), ring(5, 1_000, 2), ring(5, MAX_EXACT, 1)] {
@@ -186,7 +186,7 @@ fn a_ring_of_another_shape_is_a_fresh_start() {
 }
 
 #[test]
-fn buckets_of_one_length_but_another_number_are_a_fresh_start() {
+fn a_ring_of_as_long_but_more_buckets_starts_empty() {
     let state = used(&ring(5, 100, 10), &[(5, 3)]);
     let other = ring(5, 50, 5);
     assert_eq!(status(&other, &state, 5), (5, Some(0)));
@@ -197,7 +197,7 @@ fn buckets_of_one_length_but_another_number_are_a_fresh_start() {
 }
 
 #[test]
-fn a_ring_takes_eight_bytes_a_bucket_and_one_more() {
+fn a_ring_takes_eight_bytes_for_each_bucket_and_one_more() {
     let state = used(&ring(5, 100, 10), &[(5, 3)]);
     assert_eq!(state.heap_bytes(), 11 * 8);
     assert_eq!(State::default().heap_bytes(), 0);

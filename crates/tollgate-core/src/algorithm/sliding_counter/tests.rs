@@ -70,7 +70,7 @@ fn a_wait_into_the_next_window_is_exact() {
 }
 
 #[test]
-fn a_reset_is_two_windows_after_the_start_or_one_for_what_is_left() {
+fn reset_after_is_two_windows_after_the_start_or_one_for_the_previous_window() {
     let machine = counter(10);
     let state = used(&machine, &[(50, 1)]);
     let reset = |now| status(&machine, &state, now).1;
@@ -81,7 +81,7 @@ fn a_reset_is_two_windows_after_the_start_or_one_for_what_is_left() {
 }
 
 #[test]
-fn windows_that_were_skipped_count_nothing() {
+fn skipped_windows_count_nothing() {
     let machine = counter(10);
     let state = used(&machine, &[(50, 10)]);
     let remaining = [T - 1, T, T + 1].map(|more| status(&machine, &state, 100 + more).0);
@@ -178,7 +178,7 @@ fn steps_are_as_fine_as_products_stay_exact() {
 }
 
 #[test]
-fn an_amount_that_is_too_much_for_steps_names_the_largest_that_is_not() {
+fn an_amount_too_large_for_steps_names_the_largest_possible() {
     let of = |amount| SlidingCounter::new(Quota::new(amount, Duration::from_secs(1)).unwrap());
     let most = MAX_EXACT / 1_000;
     assert!(of(most).is_ok());
@@ -192,7 +192,7 @@ fn an_amount_that_is_too_much_for_steps_names_the_largest_that_is_not() {
 }
 
 #[test]
-fn a_counter_with_nothing_left_is_a_fresh_one_under_any_window() {
+fn an_empty_counter_is_fresh_under_any_window() {
     let refunded = State {
         start: 150,
         current: 0,

@@ -58,7 +58,7 @@ fn a_call_waits_for_as_many_units_as_it_needs() {
 }
 
 #[test]
-fn calls_at_one_instant_share_an_entry() {
+fn calls_at_the_same_instant_share_an_entry() {
     let machine = log(5);
     let state = used(&machine, &[(3, 1), (3, 1), (4, 1)]);
     assert_eq!(
@@ -68,7 +68,7 @@ fn calls_at_one_instant_share_an_entry() {
 }
 
 #[test]
-fn what_has_left_the_window_is_forgotten_when_something_is_recorded() {
+fn recording_a_call_drops_expired_entries() {
     let machine = log(3);
     let state = used(&machine, &[(0, 1), (1, 1), (T, 1), (T + 1, 1), (T + 2, 1)]);
     assert_eq!(state.entries.len(), 3);
@@ -80,7 +80,7 @@ fn what_has_left_the_window_is_forgotten_when_something_is_recorded() {
 }
 
 #[test]
-fn a_log_holds_at_most_n_entries_and_no_room_for_more() {
+fn a_log_allocates_at_most_n_entries() {
     let machine = log(6).count_denied();
     let mut state = State::default();
     for now in 0..1_000 {
@@ -110,7 +110,7 @@ fn room_for_entries_doubles_up_to_n() {
 }
 
 #[test]
-fn of_denied_calls_the_newest_n_units_are_remembered() {
+fn a_log_of_denied_calls_keeps_the_newest_n_units() {
     let machine = log(3).count_denied();
     let mut state = used(&machine, &[(0, 3)]);
     for now in [10, 20] {
@@ -127,7 +127,7 @@ fn of_denied_calls_the_newest_n_units_are_remembered() {
 }
 
 #[test]
-fn a_refund_removes_what_was_recorded_then() {
+fn a_refund_removes_units_of_its_instant() {
     let machine = log(5);
     let held = used(&machine, &[(0, 2), (10, 1), (40, 2)]);
     for (at, amount, remaining, reset) in [
@@ -164,7 +164,7 @@ fn a_refund_after_the_window_changes_nothing() {
 }
 
 #[test]
-fn a_refund_of_attempts_pushed_out_by_others_takes_no_others() {
+fn a_refund_of_dropped_units_removes_no_others() {
     let machine = log(3).count_denied();
     let mut state = used(&machine, &[(0, 2), (10, 3)]);
     machine.refund(&mut state, 20, 0, 2);
@@ -206,7 +206,7 @@ fn the_longest_window_does_not_wrap() {
 }
 
 #[test]
-fn an_amount_that_is_too_much_to_remember_is_rejected() {
+fn an_amount_too_large_for_a_log_is_rejected() {
     let quota = |amount| Quota::per_day(amount);
     assert!(SlidingLog::new(quota(100_000)).is_ok());
     assert!(SlidingLog::new(quota(100_001)).is_err());

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back() {
+    fn keys_parse_into_the_names_they_were_made_of() {
         for (key, limit, held) in [
             ("shop:a:gcra:v1:{k}", "a", by_script("gcra", &[])),
             (
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_others_have_no_name() {
+    fn keys_of_other_programs_are_not_parsed() {
         for key in [
             "shop",
             "shop:",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_what_they_say() {
+    fn patterns_match_only_their_limit() {
         assert_eq!(pattern("shop", None), b"shop:*");
         assert_eq!(pattern("shop", Some("a")), b"shop:a:*");
         assert_eq!(pattern("a*b?[c]^\\", None), br"a\*b\?\[c\]\^\\:*");

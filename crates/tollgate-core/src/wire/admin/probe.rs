@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_as_servers_compute_them() {
+    fn slots_equal_those_of_servers() {
         // The check value of CRC-16/XMODEM.
         assert_eq!(slot_of(b"123456789"), 0x31c3);
         assert_eq!(slot_of(b"a{123456789}:b"), 0x31c3);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_is_tried() {
+    fn a_diagnosis_tries_every_algorithm() {
         let limits: Vec<_> = ALGORITHMS.iter().filter_map(|text| limit(text)).collect();
         assert_eq!(limits.len(), ALGORITHMS.len());
     }

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_says_nothing_is_not_well() {
+    fn a_server_without_information_is_reported() {
         for finding in setup("", &[]).findings() {
             assert_eq!(finding.severity, Severity::Unknown, "{finding:?}");
             assert!(!finding.advice.is_empty());
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_a_cluster_is_known_by_either_name() {
+    fn a_cluster_node_is_recognized_by_either_field() {
         for (info, expected) in [
             ("cluster_enabled:1", true),
             ("redis_mode:cluster", true),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_in_a_crash_is_said() {
+    fn persistence_settings_say_what_a_crash_loses() {
         for (appendonly, appendfsync, save, severity) in [
             ("yes", "always", "", Severity::Ok),
             ("yes", "everysec", "", Severity::Note),

@@ -75,7 +75,7 @@ impl Told {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "the table is for whoever runs this")]
-fn what_processes_are_told_is_one_history() {
+fn processes_see_one_history() {
     let server = Server::start(Flavor::System);
     let end = time(&server) + u64::try_from(SPAN.as_micros()).unwrap();
     let program = env::current_exe().unwrap();

@@ -6,7 +6,7 @@ use super::support::{Place, START_MS, admitted_at, at_ms};
 use tollgate_scenarios::published;
 
 #[tokio::test]
-async fn a_cost_is_taken_in_part() {
+async fn calls_of_one_unit_take_part_of_a_cost() {
     let mut place = Place::new().await;
     let key = place.key("user");
     // Three of five units are taken, then a call wants three more.
@@ -38,7 +38,7 @@ async fn a_cost_is_taken_in_part() {
 }
 
 #[tokio::test]
-async fn no_is_not_an_answer_to_how_long() {
+async fn a_caller_who_polls_is_never_admitted_again() {
     let mut place = Place::new().await;
     let key = place.key("user");
     // The limit is two calls a minute. The only answer is yes or no, and a caller who polls every

@@ -92,7 +92,7 @@ async fn nine_calls_within_a_second(place: &mut Place, key: &str, form: Form) ->
 }
 
 #[tokio::test]
-async fn a_limit_of_zero_admits_the_first() {
+async fn a_limit_of_zero_admits_the_first_call() {
     let mut place = Place::new().await;
     let keys = ["first", "at_once", "then_read"].map(|name| place.key(name));
     let mut by_original = [0, 0, 0];
@@ -147,7 +147,7 @@ async fn a_counter_without_an_expiry_denies_for_ever() {
 }
 
 #[tokio::test]
-async fn a_shorter_period_leaves_those_who_wait_waiting() {
+async fn a_shortened_period_does_not_shorten_waits() {
     let mut place = Place::new().await;
     let key = place.key("user");
     let connection = &mut place.connection;

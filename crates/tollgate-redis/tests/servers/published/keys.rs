@@ -9,7 +9,7 @@ use super::support::{Place, START_MS, START_S, fresh_name};
 use tollgate_scenarios::published;
 
 #[tokio::test]
-async fn texts_put_together_collide() {
+async fn concatenated_keys_collide() {
     let mut place = Place::new().await;
     let key = |user: &str, action: &str| place.key(&format!("{user}:{action}"));
     let (first, second) = (key("a:b", "c"), key("a", "b:c"));
@@ -32,7 +32,7 @@ async fn texts_put_together_collide() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_keys_are_no_request_in_a_cluster() {
+async fn several_keys_fail_in_a_cluster() {
     let cluster = shared::cluster(Flavor::System);
     let node = redis::Client::open(cluster.urls()[0].as_str()).unwrap();
     let mut connection = node.get_multiplexed_async_connection().await.unwrap();

@@ -41,7 +41,7 @@ async fn wait(own: &Limiter, now_ms: u64) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_window_of_ones_own_is_not_the_services() {
+async fn a_clients_own_window_differs_from_the_services() {
     // Like a counter with an expiry: the first call opens the window.
     let anchored = FixedWindow::anchored(Quota::per_second(5));
     assert_eq!(refused(anchored, 0).await, 4);

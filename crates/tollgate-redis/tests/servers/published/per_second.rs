@@ -18,7 +18,7 @@ fn keys(place: &Place) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn seconds_that_are_over_stay() {
+async fn expired_seconds_are_not_removed() {
     let mut place = Place::new().await;
     let [seconds, counts] = &keys(&place);
     let now = place.now_s().await;

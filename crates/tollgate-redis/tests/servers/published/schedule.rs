@@ -24,7 +24,7 @@ async fn accepted(times_ms: impl IntoIterator<Item = u64>) -> usize {
 }
 
 #[tokio::test]
-async fn a_day_does_not_know_the_one_before() {
+async fn a_schedule_ignores_the_day_before() {
     // Two within a second.
     let midnight = START_MS + DAY_MS;
     assert_eq!(accepted([midnight - 1_000, midnight]).await, 2);

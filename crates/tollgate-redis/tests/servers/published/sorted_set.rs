@@ -23,7 +23,7 @@ async fn calls_of_one_millisecond_count_once() {
 }
 
 #[tokio::test]
-async fn denied_calls_shut_a_caller_out() {
+async fn denied_calls_keep_a_caller_denied() {
     let mut place = Place::new().await;
     let key = place.key("user");
     // One call a second for ten minutes, at five a minute.
@@ -62,7 +62,7 @@ async fn denied_calls_take_memory() {
 }
 
 #[tokio::test]
-async fn callers_between_each_others_commands_both_lose() {
+async fn interleaved_callers_are_both_denied() {
     let mut place = Place::new().await;
     let key = place.key("user");
     let connection = &mut place.connection;
@@ -202,7 +202,7 @@ async fn a_sorted_set_without_an_expiry_stays() {
 }
 
 #[tokio::test]
-async fn a_month_in_ints_is_no_limit() {
+async fn milliseconds_of_a_month_overflow_32_bits() {
     const MONTH_S: i32 = 30 * 24 * 60 * 60;
     let mut place = Place::new().await;
     let key = place.key("user");
@@ -222,7 +222,7 @@ async fn a_month_in_ints_is_no_limit() {
 }
 
 #[tokio::test]
-async fn an_end_without_a_beginning_fails_what_was_counted() {
+async fn a_stray_exec_fails_after_counting() {
     let mut place = Place::new().await;
     let key = place.key("user");
     for call in 0..10 {
