@@ -237,7 +237,7 @@ impl<'a> Answer<'a> {
         let verdict = match (self.allowed, self.retry_after) {
             (true, _) => "allowed".to_owned(),
             (false, Some(wait)) => format!("denied, to be tried again after {}", Span(wait)),
-            (false, None) => "denied, and always will be: a limit is never so large".to_owned(),
+            (false, None) => "denied forever: the cost exceeds a limit's capacity".to_owned(),
         };
         let header = [
             "LIMIT",

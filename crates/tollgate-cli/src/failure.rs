@@ -45,9 +45,7 @@ pub(crate) enum Failure {
     Limit { limit: String, source: LimitError },
     #[error("{0}")]
     Limits(LimitError),
-    #[error(
-        "--limit {limit} is given twice: remove one, for two equal limits refuse what one refuses"
-    )]
+    #[error("--limit {limit} is given twice: remove one")]
     LimitTwice { limit: String },
     #[error(
         "--limit {limit}: a limit on a server has a name; give the one that the service gives it, such as login=gcra:10/1m"
@@ -63,7 +61,7 @@ pub(crate) enum Failure {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write the report {}: {source}; choose a writable place", path.display())]
     Report { path: PathBuf, source: io::Error },
-    #[error("--report {}: that is the log {}; choose another file", report.display(), log.display())]
+    #[error("--report {}: that file is the log {}; choose another", report.display(), log.display())]
     ReportOverLog { report: PathBuf, log: PathBuf },
     #[error("cannot wait for a server: {0}")]
     Runtime(io::Error),
@@ -76,7 +74,7 @@ pub(crate) enum Failure {
     #[error("the store failed ({}): {}", name(.0.kind()), Told(.0))]
     Store(#[from] StoreError),
     #[error(
-        "--store {store}: {reason}; give {places}redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT, or these with fred for redis, and rediss or freds for TLS"
+        "--store {store}: {reason}; give {places}redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT, or fred in place of redis for the other client, and rediss or freds for TLS"
     )]
     StoreUrl {
         store: String,

@@ -77,7 +77,7 @@ impl FromStr for KeyParts {
                 _ => return Err(bad(format!("{name:?} is not a part of a request"))),
             };
             if parts.contains(&part) {
-                return Err(bad(format!("{name} is named twice")));
+                return Err(bad(format!("{name} is given twice")));
             }
             parts.push(part);
         }

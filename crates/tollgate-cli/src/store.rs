@@ -81,7 +81,7 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
         return Err(wrong("that is not the address of a server"));
     };
     if address.is_empty() {
-        return Err(wrong("there is no host"));
+        return Err(wrong("the host is missing"));
     }
     let (client, is_cluster) = match scheme.strip_suffix("-cluster") {
         Some(client) => (client, true),
@@ -98,7 +98,7 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
                 .map(|(credentials, node)| format!("{redis}://{credentials}{node}"))
                 .collect(),
         ),
-        _ => return Err(wrong("no store is reached like that")),
+        _ => return Err(wrong("that scheme is not known")),
     };
     Ok(Server {
         client,

@@ -137,7 +137,7 @@ impl Plan {
         match result {
             Ok(()) => {}
             Err(TestError::Fail(reason, value)) => {
-                panic!("{subject}: {reason}\nthe least that fails: {value:?}");
+                panic!("{subject}: {reason}\nsmallest failing case: {value:?}");
             }
             Err(TestError::Abort(reason)) => panic!("{subject}: gave up: {reason}"),
         }

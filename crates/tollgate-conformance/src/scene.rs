@@ -86,7 +86,7 @@ impl<'l> Scene<'l> {
     /// Fails unless both keys got the same answer.
     pub(crate) fn alike(&self, alice: Option<&Verdicts>, bob: Option<&Verdicts>) -> Outcome {
         self.session.ensure(self.same(alice, bob), || {
-            "the keys alice and bob were told different things".to_owned()
+            "the keys alice and bob got different answers".to_owned()
         })
     }
 

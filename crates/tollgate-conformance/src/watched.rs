@@ -62,10 +62,10 @@ impl<H: Harness> __Watched<H> {
         let expected = self.harness.applies(promise).unwrap_or(applies);
         assert!(
             applies == expected,
-            "{promise}: that anything it asks is supported was said to be {expected}, and is {applies}"
+            "{promise}: `Harness::applies` says {expected}, but that the store supports any of its requests is {applies}"
         );
         if !applies {
-            println!("not supported: {promise} asks nothing that the store decides");
+            println!("not supported: the store supports no request of {promise}");
         }
     }
 }

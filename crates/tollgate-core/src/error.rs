@@ -175,7 +175,7 @@ impl Error for StoreError {
 pub enum ErrorKind {
     /// The store has no room to record the call, and no unused state to drop. Nothing was consumed.
     Full,
-    /// The request is not valid; it names one limit and key twice, for example. Nothing was
+    /// The request is not valid; it has two checks of one limit and key, for example. Nothing was
     /// consumed.
     Malformed,
     /// The store's setup prevents the decision. Nothing was consumed, unless the server's user may
@@ -187,6 +187,7 @@ pub enum ErrorKind {
     Unavailable,
     /// The request was sent, but its outcome is unknown: it may have been counted.
     Unknown,
-    /// The store does not support this request. Nothing was consumed.
+    /// The store cannot decide this request: see [`Store::supports`](crate::Store::supports), also
+    /// for what only a call can find out. Nothing was consumed.
     Unsupported,
 }

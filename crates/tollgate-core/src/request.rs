@@ -321,11 +321,13 @@ impl<'a> Request<'a> {
         let malformed = |message: &str| Err(StoreError::new(ErrorKind::Malformed, message));
         let checks = self.checks();
         if checks.is_empty() || checks.len() > MAX_CHECKS {
-            return malformed("a request names 1 to 32 limits: add one, or split the request");
+            return malformed("a request must have 1 to 32 checks: add one, or split the request");
         }
         for (index, check) in checks.iter().enumerate() {
             if checks[..index].iter().any(|c| c.shares_state_with(check)) {
-                return malformed("a request names one limit and key twice: add up the costs");
+                return malformed(
+                    "a request has two checks of one limit and key: add up their costs",
+                );
             }
         }
         match self.operation {
@@ -363,7 +365,6 @@ impl<'a> Request<'a> {
 fn other_receipt() -> StoreError {
     StoreError::new(
         ErrorKind::Malformed,
-        "this receipt was given for another limit, key or clock: refund it with the limiter and \
-         the key that consumed, and `at` an instant only if they did",
+        "this receipt is for another limit, key or clock: refund it with the limiter and key of the call, and use `at` only if the call did",
     )
 }

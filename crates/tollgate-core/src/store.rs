@@ -66,13 +66,16 @@ pub trait Store: Send + Sync {
     /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError>;
 
-    /// Returns whether this store can decide `request`, without deciding it.
+    /// Returns whether this store can decide requests like `request`, without deciding it or
+    /// reading any state.
     ///
     /// # Behavior
     ///
     /// - If this is `false`, [`decide`](Self::decide) MUST fail with
     ///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); if it is `true`, it MUST NOT
-    ///   (checked by `says_what_it_supports`).
+    ///   because of the request alone (checked by `says_what_it_supports`).
+    /// - It MAY still fail so because of what it finds: a sliding log on a server that is too long
+    ///   for a refund, or a server that does not know a command.
     fn supports<'a>(&self, request: &Request<'a>) -> bool;
 }
 

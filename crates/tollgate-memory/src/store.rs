@@ -476,8 +476,7 @@ impl MemoryStore {
 
     pub(crate) fn full(&self) -> StoreError {
         let message = format!(
-            "no room was found for a new key beside {} of at most {}: raise max_keys, or limit by a \
-             coarser key",
+            "no room for a new key: {} of at most {} keys are held; raise max_keys, or limit by a coarser key",
             self.len(),
             self.max_keys
         );

@@ -55,7 +55,7 @@ fn a_full_store_refuses_new_keys_and_serves_those_it_holds() {
         let request = Request::consume(Check::new(&limit, "new", 1));
         let message = store.decide_now(&request).unwrap_err().to_string();
         let expected = format!(
-            "no room was found for a new key beside {max_keys} of at most {max_keys}: raise \
+            "no room for a new key: {max_keys} of at most {max_keys} keys are held; raise \
              max_keys, or limit by a coarser key"
         );
         assert_eq!(message, expected);

@@ -242,8 +242,7 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert_eq!(
             error.to_string(),
-            "this receipt was given for another limit, key or clock: refund it with the limiter \
-             and the key that consumed, and `at` an instant only if they did"
+            "this receipt is for another limit, key or clock: refund it with the limiter and key of the call, and use `at` only if the call did"
         );
         error.into_receipt().unwrap()
     };

@@ -56,7 +56,7 @@ where
         if engine.is_clustered() {
             return Err(StoreError::new(
                 ErrorKind::Unsupported,
-                "the store without scripts is for one server: use the store with scripts",
+                "the scriptless store supports no cluster: use the store with scripts",
             ));
         }
         wire::PlainStore::new(engine, options, limits).map(Self)

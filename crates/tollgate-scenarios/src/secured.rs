@@ -23,7 +23,7 @@ pub const USER: [&str; 9] = [
     "+unlink",
 ];
 /// Part of the error if no password was given.
-pub const ASKED: &str = "the server asks for a password";
+pub const ASKED: &str = "the server requires a password";
 /// Part of the error if a wrong password was given.
 pub const REFUSED: &str = "the server refused the user or password";
 

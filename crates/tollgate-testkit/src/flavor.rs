@@ -101,7 +101,7 @@ fn system() -> PathBuf {
         return path;
     }
     match named {
-        Some(_) => panic!("{VARIABLE} names {}, which is not there", name.display()),
+        Some(_) => panic!("{VARIABLE} names {}, which does not exist", name.display()),
         None => panic!(
             "there is no redis-server on the search path: run `cargo xtask test`, which installs \
              it, or `apt-get install redis-server`, or set {VARIABLE} to the path of one"

@@ -377,8 +377,7 @@ impl Server {
         let deadline = Instant::now() + PATIENCE;
         while !is_ready(&self.door(), process.pid(), readiness) {
             let problem = if process.has_ended() && self.options.tls.is_some() {
-                "ended at once, perhaps for it was built without TLS, which that of Debian's \
-                 redis-server was not"
+                "ended at once, perhaps because it was built without TLS; Debian's redis-server has TLS"
             } else if process.has_ended() {
                 "ended at once"
             } else if Instant::now() > deadline {

@@ -20,7 +20,7 @@ pub(crate) async fn open(
     options: Options,
 ) -> Result<Box<dyn Operate>, StoreError> {
     let unusable = |error: Box<dyn Error + Send + Sync>| {
-        let message = "these are no settings to connect with";
+        let message = "these settings are not valid";
         StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
     };
     let redis = || {

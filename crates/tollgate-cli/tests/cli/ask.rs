@@ -133,7 +133,7 @@ fn tables_and_json_agree() {
     let wait = "peek a\\u{1b}[1m, cost 501: denied, to be tried again after 23h 59m ";
     assert!(first.starts_with(wait), "{denied}");
     let never = stdout(&ask(&["peek", "--cost", "2001"]));
-    assert!(never.contains("always will be") && never.contains("never"));
+    assert!(never.contains("denied forever") && never.contains("never"));
     assert_eq!(
         stdout(&ask(&["reset"])),
         "reset a\\u{1b}[1m: forgotten by login=fixed-window:2000/1d,anchored\n"
@@ -246,7 +246,7 @@ fn unreachable_servers_are_errors() {
         ("redis-cluster://127.0.0.1:1", &["(unavailable)", "runs"]),
         ("redis://127.0.0.1:x", &["(misconfigured)", "--store"]),
         ("fred://127.0.0.1:x", &["(misconfigured)", "--store"]),
-        ("redis://", &["no host", "redis://HOST:PORT"]),
+        ("redis://", &["the host is missing", "redis://HOST:PORT"]),
         ("127.0.0.1:6379", &["not the address", "redis://HOST:PORT"]),
         ("http://127.0.0.1", &["no store", "redis://HOST:PORT"]),
         ("rediss://u:secret@127.0.0.1:1", &["(unavailable)", "runs"]),

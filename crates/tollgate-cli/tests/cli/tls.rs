@@ -74,7 +74,7 @@ fn a_server_with_an_unknown_certificate_is_refused() {
     for store in stores(&server) {
         for given in [&[][..], &["--tls-ca", &*other]] {
             let output = check(&store, given);
-            let hints = ["(misconfigured)", "certificate is refused", "--tls-ca"];
+            let hints = ["(misconfigured)", "certificate is not trusted", "--tls-ca"];
             fails(&output, &hints);
             let text = stderr(&output);
             assert!(!text.contains("secret") && !text.contains(" { "), "{text}");
@@ -116,7 +116,7 @@ fn a_cluster_is_reached_with_the_given_authority() {
         let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--store", &store];
         let output = replay(&[&arguments[..], &["--tls-ca", &authority]].concat());
         assert_eq!(stdout(&output), stdout(&expected), "{}", stderr(&output));
-        fails(&check(&store, &[]), &["certificate is refused", "--tls-ca"]);
+        fails(&check(&store, &[]), &["certificate is not trusted", "--tls-ca"]);
     }
 }
 

@@ -47,14 +47,14 @@ pub async fn allows_exactly_what_remains(harness: &impl Harness, plan: &Plan) {
                     seen.is_allowed() == expected
                         && wait.is_zero() == expected
                         && wait.is_never() == (cost > capacity),
-                    || format!("{remaining} of {capacity} remain, and that is no answer to {cost}"),
+                    || format!("{remaining} of {capacity} remain, which contradicts the answer to a cost of {cost}"),
                 )?;
             }
             let consumed = scene.consume(ALICE, cost).await?;
             scene
                 .session
                 .ensure(consumed.is_allowed() == (cost <= remaining), || {
-                    format!("{remaining} remained, and that is no answer to {cost}")
+                    format!("{remaining} remained, which contradicts the answer to a cost of {cost}")
                 })
         },
     );
@@ -165,7 +165,7 @@ pub async fn time_only_gives_back(harness: &impl Harness, plan: &Plan) {
                 if fresh_at < Timestamp::MAX {
                     let reset_after = after.reset_after().duration();
                     scene.session.ensure(reset_after == Some(expected), || {
-                        format!("it was to be as new in {expected:?}")
+                        format!("it should be as new in {expected:?}")
                     })?;
                 }
                 fresh_at = now.saturating_add(after.reset_after().duration().unwrap());

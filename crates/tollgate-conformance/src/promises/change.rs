@@ -85,7 +85,7 @@ pub async fn zero_denies_everything(harness: &impl Harness, plan: &Plan) {
                     !denied.is_allowed()
                         && denied.retry_after().is_never()
                         && (denied.capacity(), denied.remaining(), denied.consumed()) == (0, 0, 0),
-                    || format!("a limit of zero is to deny {cost} for ever"),
+                    || format!("a limit of zero must deny {cost} forever"),
                 )?;
             }
             let nothing = scene.consume(ALICE, 0).await?;

@@ -78,7 +78,7 @@ pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
                     verdict.consumed() == consumed
                         && (after.remaining() == before[index].remaining() - consumed || counts)
                         && (consumed > 0 || counts || after == before[index]),
-                    || format!("check {index} is to consume {consumed}"),
+                    || format!("check {index} should consume {consumed}"),
                 )?;
             }
         }
@@ -124,7 +124,7 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
             let reversed = peek(&mut session, limits, &keys, &asked).await?;
             session.ensure(
                 seen.as_slice().iter().eq(reversed.as_slice().iter().rev()),
-                || "the other way round, the limits say something else".to_owned(),
+                || "with the limits in reverse order, the verdicts differ".to_owned(),
             )?;
             let waits = seen.as_slice().iter().map(|verdict| verdict.retry_after());
             let slowest = waits.max().unwrap_or_default();

@@ -57,7 +57,7 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, 
                 let expected = machine.decide(&consume(&limit, &key, *cost), *now);
                 assert!(
                     expected == *said,
-                    "{limit}: one after another, none would have been told\n  {}",
+                    "{limit}: no order of the calls gives the answer\n  {}",
                     told(said)
                 );
             }
@@ -101,7 +101,7 @@ pub async fn concurrent_calls_are_linearizable(harness: &impl Harness, plan: &Pl
                 let expected = machine.decide(&consume(&limit, &key, *cost), *now);
                 assert!(
                     expected == *said,
-                    "{limit}: in order of what remained, a call of {cost} was told\n  {}\nand is to be told\n  {}",
+                    "{limit}: in order of what remained, a call of {cost} got\n  {}\ninstead of\n  {}",
                     told(said),
                     told(&expected)
                 );
@@ -110,7 +110,7 @@ pub async fn concurrent_calls_are_linearizable(harness: &impl Harness, plan: &Pl
             for ((_, cost, said), explained) in denied.iter().zip(explained) {
                 assert!(
                     explained,
-                    "{limit}: in no order would a call of {cost} be told\n  {}",
+                    "{limit}: no order of the calls gives a call of {cost} the answer\n  {}",
                     told(said)
                 );
             }

@@ -72,7 +72,7 @@ pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
                 )?;
                 if counts {
                     scene.session.ensure(after.remaining() == 0, || {
-                        "the attempt was more than remained, and did not count".to_owned()
+                        "a denied call did not count".to_owned()
                     })?;
                 }
                 let mut step = step.clone();
@@ -117,7 +117,7 @@ pub async fn keys_are_independent(harness: &impl Harness, plan: &Plan) {
                 let apart = alone.step(step).await?;
                 let same = crowded.same(among.as_ref(), apart.as_ref());
                 crowded.session.ensure(same, || {
-                    format!("alone on a store, the key was told\n  {apart:?}")
+                    format!("alone on a store, the key got\n  {apart:?}")
                 })?;
             }
             let (among, apart) = (crowded.peek(ALICE, 1).await?, alone.peek(ALICE, 1).await?);

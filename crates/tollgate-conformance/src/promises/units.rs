@@ -66,7 +66,7 @@ pub async fn takes_what_unit_calls_would(harness: &impl Harness, plan: &Plan) {
             let expected = most.min(left);
             scene.session.ensure(
                 taken.consumed() == expected && taken.is_allowed() == (expected > 0 || most == 0),
-                || format!("{left} remained, so {expected} of {most} were to be taken"),
+                || format!("{left} remained, so {expected} of {most} should be taken"),
             )?;
             let mut units = 0;
             for _ in 0..expected {
@@ -80,7 +80,7 @@ pub async fn takes_what_unit_calls_would(harness: &impl Harness, plan: &Plan) {
                 let denied = scene.consume(BOB, 1).await?;
                 let same = scene.session.same(&denied, &taken);
                 scene.session.ensure(same, || {
-                    "taking where nothing is left is not as a call of one unit".to_owned()
+                    "taking when nothing is left differs from a call of cost 1".to_owned()
                 })?;
             }
             scene.look_alike(1).await?;

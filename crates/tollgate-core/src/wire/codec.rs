@@ -127,8 +127,7 @@ pub(super) fn decision(
 pub(super) fn not_understood() -> StoreError {
     StoreError::new(
         ErrorKind::Protocol,
-        "the server's answer is none that its script gives: delete the keys of this prefix if \
-         another program has written to them, and see that nothing between changes replies",
+        "the reply is not one that the script gives: delete the keys of this prefix if another program has written to them, and check that no proxy changes replies",
     )
 }
 

@@ -26,7 +26,7 @@ const MEANINGS: [Meaning; 20] = [
     (
         "ASK",
         ErrorKind::Unavailable,
-        "the key is on its way to another node: try again, through a cluster client",
+        "the key is migrating to another node: try again, through a cluster client",
     ),
     (
         "BUSY",
@@ -52,8 +52,7 @@ const MEANINGS: [Meaning; 20] = [
     (
         "EXECABORT",
         ErrorKind::Unsupported,
-        "the server refuses a command of the transaction: without scripts, Redis 7.0 or later is \
-         needed, and a user who may run it",
+        "the server refuses a command of the transaction: the scriptless store needs Redis 7.0 or later, and a user who may run its commands",
     ),
     (
         "LOADING",
@@ -78,7 +77,7 @@ const MEANINGS: [Meaning; 20] = [
     (
         "NOAUTH",
         ErrorKind::Misconfigured,
-        "the server asks for a password: connect with one",
+        "the server requires a password: connect with one",
     ),
     ("NOPERM", ErrorKind::Misconfigured, MAY_NOT),
     (
@@ -104,7 +103,7 @@ const MEANINGS: [Meaning; 20] = [
     (
         "TRYAGAIN",
         ErrorKind::Unavailable,
-        "the keys are on their way to another node: try again",
+        "the keys are migrating to another node: try again",
     ),
     (
         "UNKILLABLE",
@@ -129,8 +128,7 @@ const PHRASES: [Meaning; 7] = [
     (
         "unknown command",
         ErrorKind::Unsupported,
-        "the server does not know a command that is needed: where scripts may not run, use a store \
-         without them",
+        "the server does not know a command that this store needs: if it runs no scripts, use the scriptless store",
     ),
     ("ACL failure", ErrorKind::Misconfigured, MAY_NOT),
     ("can't run this command", ErrorKind::Misconfigured, MAY_NOT),
@@ -143,14 +141,13 @@ const PHRASES: [Meaning; 7] = [
     (
         "data string too short",
         ErrorKind::Misconfigured,
-        "a key of this prefix holds what no limit has written: choose another prefix, or delete \
-         the key",
+        "a key of this prefix holds a value that no limit has written: choose another prefix, or delete the key",
     ),
     (
         "refund is too deep in the log",
         ErrorKind::Unsupported,
         "the log holds more than 2,000 calls before the one to refund, and more than 2,000 after \
-         it, and rewriting them would block the server: nothing was given back; let the call expire",
+         it, and rewriting them would block the server: nothing was given back; the call counts until it leaves the window",
     ),
 ];
 const MAY_NOT: &str = "the server's user may not do this: grant the commands and keys that the \
@@ -172,13 +169,12 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
         )
         .with_source(source),
         Failure::Lost(source) => {
-            lost("the connection was lost before the answer came", effect).with_source(source)
+            lost("the connection was lost before the reply came", effect).with_source(source)
         }
         Failure::Refused { line, source } => refused(&line).with_source(source),
         Failure::Malformed(source) => StoreError::new(
             ErrorKind::Protocol,
-            "the server answered something that is no answer: is it Redis, and nothing between \
-             that changes replies?",
+            "the reply is not valid in the Redis protocol: check that the address is that of a Redis server, and that no proxy changes replies",
         )
         .with_source(source),
     }
@@ -186,7 +182,7 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
 
 /// Returns the error of a call that missed its deadline.
 pub(super) fn too_late(deadline: Duration, effect: Effect) -> StoreError {
-    lost(&format!("no answer within {deadline:?}"), effect)
+    lost(&format!("no reply within {deadline:?}"), effect)
 }
 
 fn lost(what: &str, effect: Effect) -> StoreError {
@@ -198,7 +194,7 @@ fn lost(what: &str, effect: Effect) -> StoreError {
         ),
         Effect::Forgets => (
             ErrorKind::Unknown,
-            "it may or may not have been forgotten, so ask for that again",
+            "the state may not have been deleted, so reset it again",
         ),
     };
     StoreError::new(kind, format!("{what}: {advice}"))
@@ -208,7 +204,7 @@ fn refused(line: &str) -> StoreError {
     let (_, kind, advice) = meaning_of(line).unwrap_or((
         "",
         ErrorKind::Protocol,
-        "the server answered with an error that no limit expects",
+        "the server replied with an unexpected error",
     ));
     StoreError::new(kind, format!("{advice} ({line})"))
 }
@@ -313,6 +309,6 @@ mod tests {
             assert_eq!(not_sent.kind(), ErrorKind::Unavailable);
         }
         let message = error(Failure::lost("cut"), Effect::Forgets).to_string();
-        assert!(message.ends_with("ask for that again"), "{message}");
+        assert!(message.ends_with("reset it again"), "{message}");
     }
 }

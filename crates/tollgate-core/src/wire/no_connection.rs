@@ -69,8 +69,7 @@ impl NoConnection {
         let (kind, advice) = match self {
             Self::AlertedTls => (
                 Misconfigured,
-                "the server refused TLS as this client speaks it: see whether it asks for a \
-                 certificate, and whether its port is for TLS",
+                "the TLS handshake failed: check whether the server requires a client certificate, and whether its port is for TLS",
             ),
             Self::InvalidAddress => (
                 Misconfigured,
@@ -78,27 +77,24 @@ impl NoConnection {
             ),
             Self::MissingPassword => (
                 Misconfigured,
-                "the server asks for a password: connect with one",
+                "the server requires a password: connect with one",
             ),
             Self::NoSentinel => (
                 Unavailable,
-                "no Sentinel let this client in: are they running, are their addresses right, and \
-                 is what they ask for, be it a password or TLS?",
+                "no Sentinel accepted the connection: check that they are running, and check their addresses, passwords and TLS settings",
             ),
             Self::NotPermitted => (
                 Misconfigured,
-                "the server's user may not do what connecting takes: grant it the commands that \
-                 the documentation lists",
+                "the server's user may not run a command that connecting needs: grant the commands that the documentation lists",
             ),
             // A TLS port that gets plain text stays silent or hangs up, and so does the reverse.
             Self::NotGreeted => (
                 Unavailable,
-                "the server did not greet back: is it well, and does it speak TLS if, and only \
-                 if, the address says so?",
+                "the server did not reply to the handshake: check that it is healthy, and that the address asks for TLS if and only if the server's port uses it",
             ),
             Self::Unreachable => (
                 Unavailable,
-                "no connection to the server: is it running, and is the address right?",
+                "no connection to the server: check that it is running, and that the address is right",
             ),
             Self::UnusableSettings => (
                 Misconfigured,
@@ -106,8 +102,7 @@ impl NoConnection {
             ),
             Self::UntrustedCertificate => (
                 Misconfigured,
-                "the server's certificate is refused: trust the authority that signed it, and \
-                 connect by a name that it is for",
+                "the server's certificate is not trusted: trust the authority that signed it, and connect by a host name that it covers",
             ),
             Self::WithoutTls => (
                 Misconfigured,

@@ -146,8 +146,7 @@ impl<E: Transact> PlainStore<E> {
         if options.clock == Clock::Caller {
             return Err(StoreError::new(
                 ErrorKind::Misconfigured,
-                "without scripts counters expire by the server's clock: leave the clock of the \
-                 options at Clock::Server, for outside of scripts every server tells its time",
+                "scriptless counters expire by the server's clock: use Clock::Server in the options",
             ));
         }
         let refused: Vec<String> = limits
@@ -234,7 +233,8 @@ impl<E: Transact> PlainStore<E> {
         let keys = [key.to_vec()];
         let replies = replies.map_err(|failure| redact::failure(failure, &keys))?;
         let local = self.engine.monotonic_us();
-        let told = told(&replies).ok_or_else(|| Failure::malformed("a reply of another form"))?;
+        let told =
+            told(&replies).ok_or_else(|| Failure::malformed("a reply of an unexpected form"))?;
         let server = told.now;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Reading { server, local };
         Ok(told)
@@ -283,7 +283,7 @@ fn plan(limit: &Limit) -> Result<Plan, &'static str> {
         // The state machine counts denied calls up to `MAX_EXACT`, and a refund subtracts from
         // there.
         algorithm if algorithm.counts_denied() && algorithm.capacity() > MAX_EXACT / 2 => {
-            Err("so large an amount is not exact once as much was denied and some given back")
+            Err("the amount is too large: a refund after many denied calls would not be exact")
         }
         Algorithm::FixedWindow(window) => window.plan(),
         _ => Err("only fixed windows can be counted without scripts"),
@@ -302,7 +302,7 @@ fn unsupported(what: &str) -> StoreError {
 /// Returns how plain commands decide `request`, or why they cannot.
 fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
     let &[check] = request.checks() else {
-        return Err("several limits are all-or-nothing only in a script");
+        return Err("several limits are decided all-or-nothing only by a script");
     };
     if request.caller_time().is_some() {
         return Err("counters expire by the server's clock");
@@ -316,7 +316,9 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
         }
         Operation::Consume | Operation::Peek => Step::Look,
         Operation::Refund(_) if plan.is_anchored() => {
-            return Err("an anchored window keeps the place of its first call");
+            return Err(
+                "a refund in an anchored window depends on its first call, which a counter does not record",
+            );
         }
         Operation::Refund(receipt) => {
             let consumed = receipt.consumed()[0];
@@ -325,7 +327,7 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
                 at: consumed.at().as_micros(),
             }
         }
-        Operation::TakeUpTo => return Err("a counter takes all of a cost, or nothing"),
+        Operation::TakeUpTo => return Err("a counter cannot take part of a cost"),
     };
     Ok(Plain { check, plan, step })
 }
@@ -348,15 +350,13 @@ impl<E: Transact> PlainStore<E> {
         let Some(answer) = answer else {
             return Err(StoreError::new(
                 ErrorKind::Unavailable,
-                "the window was over before the call arrived, again and again: use a longer \
-                 window, or the store with scripts",
+                "each time the call arrived, its window had already ended: use a longer window, or the store with scripts",
             ));
         };
         decision(request, &plain, &answer).ok_or_else(|| {
             StoreError::new(
                 ErrorKind::Protocol,
-                "the server's answer is none to these commands: see that no other program writes \
-                 to keys of this prefix, and that nothing between changes replies",
+                "the reply does not fit these commands: check that no other program writes to keys of this prefix, and that no proxy changes replies",
             )
         })
     }

@@ -321,7 +321,7 @@ fn share_partition(checks: &[Check<'_>]) -> bool {
 fn unsupported() -> StoreError {
     StoreError::new(
         ErrorKind::Unsupported,
-        "a cluster decides the keys of one hash slot together: give the keys of one request the \
-         same partition (`Key::new(tenant).with_rest(...)`), or ask about them apart",
+        "a cluster can only decide keys of one hash slot together: give the keys of one request the \
+         same partition (`Key::new(tenant).with_rest(...)`), or check them separately",
     )
 }

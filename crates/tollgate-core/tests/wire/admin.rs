@@ -360,7 +360,7 @@ fn a_refused_scan_is_an_error() {
         let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         // What a service can do about a decision is no advice to those who run its server.
-        assert!(!error.to_string().contains("use a store"), "{error}");
+        assert!(!error.to_string().contains("scriptless"), "{error}");
         let diagnosis = now(store.diagnose());
         assert!(diagnosis.worst() >= Severity::Unknown);
         assert_eq!(severity(&diagnosis, "eviction"), Severity::Unknown);

@@ -181,7 +181,7 @@ fn a_reset_without_a_reply_is_unknown() {
         for result in outcomes {
             let error = result.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unknown, "{outcome:?}: {error}");
-            assert!(error.to_string().contains("ask for that again"), "{error}");
+            assert!(error.to_string().contains("reset it again"), "{error}");
         }
     }
 }

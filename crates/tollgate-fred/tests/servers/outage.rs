@@ -105,7 +105,7 @@ async fn a_call_to_a_hung_server_ends_at_the_deadline() {
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error:?}");
     assert_eq!(
         error.to_string(),
-        "no answer within 200ms: the call may have been counted, so do not send it again"
+        "no reply within 200ms: the call may have been counted, so do not send it again"
     );
     assert!(took >= Duration::from_millis(190), "{took:?}");
     assert!(took < Duration::from_secs(2), "{took:?}");

@@ -33,23 +33,27 @@ impl FixedWindow {
     pub(crate) fn plan(&self) -> Result<Plan, &'static str> {
         let (amount, window_us) = (self.quota().amount(), self.quota().window_us());
         if self.is_anchored() && window_us % 1_000 != 0 {
-            return Err("an anchored window must be whole milliseconds, in which servers expire");
+            return Err("an anchored window must be whole milliseconds, because TTLs are");
         }
         if !self.is_anchored() && window_us < SHORTEST_US {
-            return Err("an aligned window must be 10 ms or more, or it is over on the way there");
+            return Err(
+                "an aligned window must be 10 ms or longer, or it ends before the command arrives",
+            );
         }
         let step = if self.counts_denied() {
             1
         } else {
             let Some(step) = MOST.checked_div(amount) else {
-                return Err("a quota of zero needs no server");
+                return Err("a quota of zero cannot be counted");
             };
             // One more than the amount must not fit.
             if (amount + 1)
                 .checked_mul(step)
                 .is_some_and(|sum| sum <= MOST)
             {
-                return Err("so large an amount has no step of which exactly as many fit");
+                return Err(
+                    "the amount is too large: no step fits into a 63-bit counter exactly so many times",
+                );
             }
             step
         };

@@ -134,12 +134,12 @@ impl Finding {
                 Severity::Serious,
                 CHECK,
                 format!("the server does not answer ({error})"),
-                "see that it runs, and that nothing between is in the way",
+                "check that it is running, and that no firewall blocks it",
             ),
             _ => Self::new(
                 Severity::Serious,
                 CHECK,
-                "the server refused to be looked at",
+                "the server refused a command of the diagnosis",
                 error.to_string(),
             ),
         }
@@ -204,7 +204,7 @@ impl<E: Nodes> WireStore<E> {
             findings.push(Finding::new(
                 Severity::Serious,
                 "cluster",
-                "the server is a node of a cluster, and this store does not look for keys elsewhere",
+                "the server is a node of a cluster, and this store does not follow redirections",
                 "connect to the cluster: `redis-cluster://HOST:PORT` here, \
                  `RedisStore::connect_cluster` or `redis-cluster://` in a program",
             ));
@@ -357,9 +357,7 @@ async fn clocks<E: Nodes>(
                 "the server's clock is {} {side} this machine's",
                 readable(apart)
             ),
-            "set both by NTP. If it is the server's that is wrong: states that are written by a \
-             clock that is ahead deny until time catches up; when it is right again, clear them \
-             with `tollgate reset --all --ahead`",
+            "set both by NTP. If the server's clock was ahead, states written then deny until time catches up: clear them with `tollgate reset --all --ahead`",
         ),
     })
 }
@@ -375,8 +373,8 @@ async fn sample<E: Nodes>(
         Finding::new(
             Severity::Unknown,
             CHECK,
-            format!("states could not be looked at ({error})"),
-            "allow `SCAN`, and what reads states: `GET` and `LINDEX`",
+            format!("states could not be read ({error})"),
+            "allow `SCAN`, `GET` and `LINDEX`",
         )
     };
     let pattern = names::pattern(prefix, None);
@@ -429,7 +427,7 @@ async fn sample<E: Nodes>(
                  they deny until then",
                 readable(furthest)
             ),
-            "see that the server's clock is right, and clear them: `tollgate reset --all --ahead`",
+            "check the server's clock, and clear them: `tollgate reset --all --ahead`",
         ),
     })
 }

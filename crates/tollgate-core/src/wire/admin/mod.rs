@@ -236,7 +236,7 @@ impl<E: Nodes> Sender<'_, E> {
         }
         Err(StoreError::new(
             ErrorKind::Protocol,
-            "the server answered with another number of replies than it was sent commands",
+            "the number of replies differs from the number of commands",
         ))
     }
 
