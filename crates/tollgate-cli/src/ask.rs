@@ -23,15 +23,15 @@ const SECRET: &str = "TOLLGATE_KEY_SECRET";
 
 /// Runs `tollgate check`.
 pub(crate) fn check(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
-    decide(("check", Operation::Consume), options, output)
+    print_decision(("check", Operation::Consume), options, output)
 }
 
 /// Runs `tollgate peek`.
 pub(crate) fn peek(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
-    decide(("peek", Operation::Peek), options, output)
+    print_decision(("peek", Operation::Peek), options, output)
 }
 
-fn decide(
+fn print_decision(
     (command, operation): (&'static str, Operation<'_>),
     options: &CallOptions,
     output: &Output,
@@ -183,12 +183,12 @@ struct Answer<'a> {
     retry_after: Option<Duration>,
     #[serde(serialize_with = "micros", rename = "reset_after_us")]
     reset_after: Option<Duration>,
-    limits: Vec<Said>,
+    limits: Vec<LimitVerdict>,
 }
 
 /// The verdict of one limit.
 #[derive(Serialize)]
-struct Said {
+struct LimitVerdict {
     limit: Limit,
     allowed: bool,
     capacity: u64,
@@ -212,7 +212,7 @@ impl<'a> Answer<'a> {
         limits: &[Limit],
         decision: &Verdicts,
     ) -> Self {
-        let said = |(limit, verdict): (&Limit, &tollgate_core::Verdict)| Said {
+        let said = |(limit, verdict): (&Limit, &tollgate_core::Verdict)| LimitVerdict {
             limit: limit.clone(),
             allowed: verdict.is_allowed(),
             capacity: verdict.capacity(),

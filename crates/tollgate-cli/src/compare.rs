@@ -8,7 +8,7 @@ use tollgate_core::algorithm::{
 use tollgate_core::{LimitError, Quota};
 
 use crate::failure::Failure;
-use crate::replay::decide;
+use crate::replay::replay_in_memory;
 use crate::trace::{Event, Trace};
 
 /// The number of buckets of sliding buckets in a comparison.
@@ -102,7 +102,7 @@ impl Outcome {
             watched_allowed: 0,
             worst: 0,
         };
-        decide(trace, &[algorithm], |event, decision| {
+        replay_in_memory(trace, &[algorithm], |event, decision| {
             let key = event.key.index();
             if decision.is_allowed() {
                 outcome.allowed += 1;

@@ -22,7 +22,7 @@ pub(crate) enum Failure {
         "--tls-ca is for TLS, and --store {store} is not: give rediss://, rediss-cluster://, freds:// or freds-cluster://"
     )]
     AuthoritiesWithoutTls { store: String },
-    #[error("cannot connect to {store} ({}): {}; {}", name(source.kind()), Told(source), advice(source.kind(), *is_tls))]
+    #[error("cannot connect to {store} ({}): {}; {}", name(source.kind()), WithCauses(source), advice(source.kind(), *is_tls))]
     Connect {
         store: String,
         is_tls: bool,
@@ -71,7 +71,7 @@ pub(crate) enum Failure {
     Secret,
     #[error("- is given twice: standard input can be read only once; remove one")]
     StandardInputTwice,
-    #[error("the store failed ({}): {}", name(.0.kind()), Told(.0))]
+    #[error("the store failed ({}): {}", name(.0.kind()), WithCauses(.0))]
     Store(#[from] StoreError),
     #[error(
         "--store {store}: {reason}; give {places}redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT, or fred in place of redis for the other client, and rediss or freds for TLS"
@@ -102,21 +102,21 @@ impl Failure {
 }
 
 /// A store's error with all its causes, on one line.
-pub(crate) struct Told<'a>(pub(crate) &'a StoreError);
+pub(crate) struct WithCauses<'a>(pub(crate) &'a StoreError);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for WithCauses<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = self.0.to_string();
+        let mut shown = self.0.to_string();
         let mut cause = self.0.source();
         while let Some(error) = cause {
             let text = text_of(error);
             // Some errors already include their cause.
-            if !told.contains(&text) {
-                told = format!("{told}: {text}");
+            if !shown.contains(&text) {
+                shown = format!("{shown}: {text}");
             }
             cause = error.source();
         }
-        f.write_str(&printable(told.as_bytes()))
+        f.write_str(&printable(shown.as_bytes()))
     }
 }
 

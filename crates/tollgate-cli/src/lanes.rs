@@ -11,7 +11,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::wire::Options;
 use tollgate_core::{Decision, ErrorKind, RateLimiter, Store, StoreError, Verdicts};
 
-use crate::failure::{Failure, Told};
+use crate::failure::{Failure, WithCauses};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::replay::limiter;
@@ -53,7 +53,7 @@ impl Run {
 
     /// Decides every request of `trace` at its own time, and calls `see` with each decision in the
     /// order of the trace. Deletes the replay's keys at the end, also after a failure or Ctrl-C.
-    pub(crate) fn decide(
+    pub(crate) fn replay(
         &self,
         trace: &Trace,
         algorithms: &[Algorithm],
@@ -76,7 +76,7 @@ impl Run {
                     forgotten.err().map(|error| match error.kind() {
                         // An unknown outcome only means here that there was no reply.
                         ErrorKind::Unknown => "the server does not answer".to_owned(),
-                        _ => Told(&error).to_string(),
+                        _ => WithCauses(&error).to_string(),
                     })
                 }
                 Ok(()) = signal::ctrl_c() => Some("interrupted again".to_owned()),

@@ -15,7 +15,7 @@ use crate::lanes::Run;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Report, Timeline};
-use crate::store::Place;
+use crate::store::Location;
 use crate::summary::{Summary, Tally};
 use crate::trace::{Event, Trace};
 
@@ -25,9 +25,9 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let key: KeyParts = options.key.parse()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
-    let run = match Place::new(&options.store, options.tls_ca.as_deref())? {
-        Place::Memory => None,
-        Place::Server(server) => Some(Run::new(server, &options.prefix)?),
+    let run = match Location::new(&options.store, options.tls_ca.as_deref())? {
+        Location::Memory => None,
+        Location::Server(server) => Some(Run::new(server, &options.prefix)?),
     };
     if let Some(report) = &options.report
         && let Some(log) = options.files.iter().find(|log| is_read_from(log, report))
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let mut timeline = Timeline::new(trace);
     let draws = options.report.is_some();
     if let Some(run) = &run {
-        run.decide(
+        run.replay(
             trace,
             &algorithms,
             (output, &progress),
@@ -71,12 +71,12 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
             },
         )?;
     } else if draws {
-        decide(trace, &algorithms, |event, decision| {
+        replay_in_memory(trace, &algorithms, |event, decision| {
             tally.count(event, decision);
             timeline.count(event, decision);
         })?;
     } else {
-        decide(trace, &algorithms, |event, decision| {
+        replay_in_memory(trace, &algorithms, |event, decision| {
             tally.count(event, decision);
         })?;
     }
@@ -141,7 +141,7 @@ pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimit
 
 /// Decides every request of `trace` in order, at its own time, on a new store in memory, and calls
 /// `see` with each decision.
-pub(crate) fn decide(
+pub(crate) fn replay_in_memory(
     trace: &Trace,
     algorithms: &[Algorithm],
     mut see: impl FnMut(&Event, &Verdicts),

@@ -1,4 +1,4 @@
-//! `Place` and `Server`: where limits are counted, in memory or on a server.
+//! `Location` and `Server`: where limits are counted, in memory or on a server.
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where limits are counted.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Memory,
     Server(Server),
 }
@@ -50,7 +50,7 @@ impl fmt::Debug for Server {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for Location {
     type Err = Failure;
 
     fn from_str(url: &str) -> Result<Self, Failure> {
@@ -145,7 +145,7 @@ fn without_credentials(url: &str) -> String {
     }
 }
 
-impl Place {
+impl Location {
     /// Parses `url`, and reads the file of authorities, if there is one.
     pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
         match (url.parse()?, authorities) {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn addresses_are_parsed_like_the_clients_do() {
-        assert_eq!("memory".parse::<Place>().unwrap(), Place::Memory);
+        assert_eq!("memory".parse::<Location>().unwrap(), Location::Memory);
         assert_eq!(
             client("redis://u:p@h:1/2"),
             Client::Redis("redis://u:p@h:1/2".into())

@@ -13,7 +13,7 @@ pub(crate) const LONGEST: usize = 40;
 pub(crate) struct Step {
     pub(crate) time: Move,
     pub(crate) act: Act,
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) planned: Vec<PlannedCheck>,
 }
 
 /// How the clock moves before a step.
@@ -38,7 +38,7 @@ pub(crate) enum Act {
 
 /// A check, with its limit and key as indexes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PlannedCheck {
     pub(crate) limit: usize,
     pub(crate) key: usize,
     pub(crate) cost: u64,
@@ -164,18 +164,15 @@ pub(crate) fn histories(
     keys: usize,
     kind: Acts,
 ) -> impl Strategy<Value = Vec<Step>> + use<> {
-    let asked = (0..keys, costs(limit)).prop_map(|(key, cost)| {
-        vec![Asked {
+    let planned = (0..keys, costs(limit)).prop_map(|(key, cost)| {
+        vec![PlannedCheck {
             limit: 0,
             key,
             cost,
         }]
     });
-    let step = (moves(limit, kind.back), acts(kind), asked).prop_map(|(time, act, asked)| Step {
-        time,
-        act,
-        asked,
-    });
+    let step = (moves(limit, kind.back), acts(kind), planned)
+        .prop_map(|(time, act, planned)| Step { time, act, planned });
     vec(step, 0..=LONGEST)
 }
 
@@ -198,7 +195,7 @@ pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<
     let one = |(time, (act, cost))| Step {
         time,
         act,
-        asked: vec![Asked {
+        planned: vec![PlannedCheck {
             limit: 0,
             key: 0,
             cost,
@@ -240,16 +237,17 @@ pub(crate) fn composites(
         .flat_map(|limit| (0..keys).map(move |key| (limit, key)))
         .collect();
     let costs: Vec<_> = limits.iter().map(|limit| costs(limit).boxed()).collect();
-    let asked = proptest::sample::subsequence(places, 1..=5)
+    let planned = proptest::sample::subsequence(places, 1..=5)
         .prop_shuffle()
         .prop_flat_map(move |places| {
-            let asked = places.into_iter().map(|(limit, key)| {
+            let planned = places.into_iter().map(|(limit, key)| {
                 // Most costs are small; otherwise nearly all composite requests would be denied.
                 let cost = prop_oneof![4 => 0..=2u64, 1 => costs[limit].clone()];
-                cost.prop_map(move |cost| Asked { limit, key, cost })
+                cost.prop_map(move |cost| PlannedCheck { limit, key, cost })
             });
-            asked.collect::<Vec<_>>()
+            planned.collect::<Vec<_>>()
         });
-    let step = (moves, acts(kind), asked).prop_map(|(time, act, asked)| Step { time, act, asked });
+    let step =
+        (moves, acts(kind), planned).prop_map(|(time, act, planned)| Step { time, act, planned });
     vec(step, 0..=LONGEST)
 }

@@ -9,17 +9,17 @@ use tollgate_core::{Check, Limit, Request, Timestamp, Verdicts};
 /// The reference store: every store must answer as it does.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
-    states: HashMap<Place, (Limit, State)>,
+    states: HashMap<StateKey, (Limit, State)>,
 }
 
 /// A limit's identity and both parts of a key.
-type Place = (String, Vec<u8>, Vec<u8>);
+type StateKey = (String, Vec<u8>, Vec<u8>);
 
 impl Machine {
     /// Decides `request` at `now`.
-    pub(crate) fn decide(&mut self, request: &Request<'_>, now: Timestamp) -> Verdicts {
+    pub(crate) fn answer(&mut self, request: &Request<'_>, now: Timestamp) -> Verdicts {
         let checks = request.checks();
-        let held = |check: &Check<'_>| self.states.get(&place(check)).map(|(_, s)| s.clone());
+        let held = |check: &Check<'_>| self.states.get(&state_key(check)).map(|(_, s)| s.clone());
         let mut states: Vec<_> = checks.iter().map(|c| held(c).unwrap_or_default()).collect();
         let evaluation = request.evaluate(&states[..], now);
         let written: Vec<_> = (0..checks.len())
@@ -29,7 +29,7 @@ impl Machine {
         for ((check, state), written) in checks.iter().zip(states).zip(written) {
             if written {
                 let limit = check.limit().clone();
-                self.states.insert(place(check), (limit, state));
+                self.states.insert(state_key(check), (limit, state));
             }
         }
         decision
@@ -38,7 +38,7 @@ impl Machine {
     /// Removes the states of `checks`.
     pub(crate) fn reset(&mut self, checks: &[Check<'_>]) {
         for check in checks {
-            self.states.remove(&place(check));
+            self.states.remove(&state_key(check));
         }
     }
 
@@ -52,7 +52,7 @@ impl Machine {
     }
 }
 
-fn place(check: &Check<'_>) -> Place {
+fn state_key(check: &Check<'_>) -> StateKey {
     (
         check.limit().identity().to_owned(),
         check.key().partition().to_vec(),

@@ -3,7 +3,7 @@
 use tollgate_core::{Check, Limit, Receipt, Request, Verdict, Verdicts};
 
 use crate::harness::{Harness, OwnedKey};
-use crate::history::{Asked, Move, Start, Step};
+use crate::history::{Move, PlannedCheck, Start, Step};
 use crate::session::{Outcome, Session};
 
 /// The key that most promises are checked on.
@@ -113,32 +113,32 @@ impl<'l> Scene<'l> {
     /// Consumes `cost`.
     pub(crate) async fn consume(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
         let request = Request::consume(Check::new(self.limit, self.keys[key].key(), cost));
-        Ok(self.session.decide(&request).await?.as_slice()[0])
+        Ok(self.session.call(&request).await?.as_slice()[0])
     }
 
     /// Peeks at `cost`.
     pub(crate) async fn peek(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
         let request = Request::peek(Check::new(self.limit, self.keys[key].key(), cost));
-        Ok(self.session.decide(&request).await?.as_slice()[0])
+        Ok(self.session.call(&request).await?.as_slice()[0])
     }
 
     /// Takes up to `most`.
     pub(crate) async fn take(&mut self, key: usize, most: u64) -> Outcome<Verdict> {
         let request = Request::take_up_to(Check::new(self.limit, self.keys[key].key(), most));
-        Ok(self.session.decide(&request).await?.as_slice()[0])
+        Ok(self.session.call(&request).await?.as_slice()[0])
     }
 
     /// Consumes `cost` and returns the receipt, if the call was allowed.
     pub(crate) async fn acquire(&mut self, key: usize, cost: u64) -> Outcome<Option<Receipt>> {
         let request = Request::consume(Check::new(self.limit, self.keys[key].key(), cost));
-        Ok(self.session.decide(&request).await?.into_receipt())
+        Ok(self.session.call(&request).await?.into_receipt())
     }
 
     /// Refunds `receipt`.
     pub(crate) async fn refund(&mut self, key: usize, receipt: &Receipt) -> Outcome<Verdict> {
         let check = Check::new(self.limit, self.keys[key].key(), 0);
         let request = Request::refund(receipt, check);
-        Ok(self.session.decide(&request).await?.as_slice()[0])
+        Ok(self.session.call(&request).await?.as_slice()[0])
     }
 
     /// Resets the key.
@@ -150,10 +150,13 @@ impl<'l> Scene<'l> {
 
 /// Returns `step` with every check on `key`.
 fn for_key(step: &Step, time: Move, key: usize) -> Step {
-    let asked = step.asked.iter().map(|asked| Asked { key, ..*asked });
+    let planned = step
+        .planned
+        .iter()
+        .map(|planned| PlannedCheck { key, ..*planned });
     Step {
         time,
         act: step.act,
-        asked: asked.collect(),
+        planned: planned.collect(),
     }
 }

@@ -9,7 +9,7 @@ use tollgate_core::{
 
 use crate::clock::takes;
 use crate::harness::{Harness, OwnedKey};
-use crate::history::{Act, Asked, Move, Step};
+use crate::history::{Act, Move, PlannedCheck, Step};
 use crate::machine::Machine;
 
 /// Why a history ended early.
@@ -36,7 +36,7 @@ pub(crate) struct Session {
     /// Whether the store decides by its own clock, so that the session cannot move time.
     pub(crate) by_its_own_clock: bool,
     transcript: String,
-    receipts: Vec<(Vec<Asked>, Receipt)>,
+    receipts: Vec<(Vec<PlannedCheck>, Receipt)>,
 }
 
 /// Turns a moot outcome into `None`.
@@ -136,22 +136,22 @@ impl Session {
                     return Ok(None);
                 }
                 let index = index % self.receipts.len();
-                let (asked, receipt) = self.receipts.swap_remove(index);
-                let checks = checks(limits, keys, &asked);
+                let (planned, receipt) = self.receipts.swap_remove(index);
+                let checks = checks(limits, keys, &planned);
                 let request = Request::new(Operation::Refund(&receipt), checks);
                 return unless_moot(self.ask(&request).await);
             }
             Act::Reset => {
-                let checks = checks(limits, keys, &step.asked);
+                let checks = checks(limits, keys, &step.planned);
                 unless_moot(self.reset(&checks).await)?;
                 return Ok(None);
             }
         };
-        let request = Request::new(operation, checks(limits, keys, &step.asked));
+        let request = Request::new(operation, checks(limits, keys, &step.planned));
         let answers = unless_moot(self.ask(&request).await)?;
         let decision = answers.as_ref().map(|answers| answers.store.clone());
         if let Some(receipt) = decision.and_then(Verdicts::into_receipt) {
-            self.receipts.push((step.asked.clone(), receipt));
+            self.receipts.push((step.planned.clone(), receipt));
         }
         Ok(answers)
     }
@@ -222,7 +222,7 @@ impl Session {
             let told = store.as_slice().iter().map(|verdict| verdict.decided_at());
             self.now = told.min().unwrap_or(self.now);
         }
-        let machine = self.machine.decide(&request, self.now);
+        let machine = self.machine.answer(&request, self.now);
         let at = self.now.as_micros();
         let _ = writeln!(
             self.transcript,
@@ -234,7 +234,7 @@ impl Session {
     }
 
     /// Like [`ask`](Self::ask), but returns only the store's answer.
-    pub(crate) async fn decide(&mut self, request: &Request<'_>) -> Outcome<Verdicts> {
+    pub(crate) async fn call(&mut self, request: &Request<'_>) -> Outcome<Verdicts> {
         Ok(self.ask(request).await?.store)
     }
 
@@ -278,15 +278,21 @@ impl Session {
     }
 }
 
-/// Returns the checks for `asked`.
+/// Returns the checks for `planned`.
 pub(crate) fn checks<'a>(
     limits: &'a [Limit],
     keys: &'a [OwnedKey],
-    asked: &[Asked],
+    planned: &[PlannedCheck],
 ) -> Vec<Check<'a>> {
-    asked
+    planned
         .iter()
-        .map(|asked| Check::new(&limits[asked.limit], keys[asked.key].key(), asked.cost))
+        .map(|planned| {
+            Check::new(
+                &limits[planned.limit],
+                keys[planned.key].key(),
+                planned.cost,
+            )
+        })
         .collect()
 }
 

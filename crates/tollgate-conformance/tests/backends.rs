@@ -43,11 +43,11 @@ const LIMITS: [&str; 9] = [
 struct Step {
     later: i64,
     act: Act,
-    checks: Vec<Asked>,
+    checks: Vec<PlannedCheck>,
 }
 
 /// The index of a limit, the index of a key, and the cost.
-type Asked = (usize, usize, u64);
+type PlannedCheck = (usize, usize, u64);
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -107,7 +107,7 @@ impl Store for Machines {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let request = &request;
         let now = request.caller_time().unwrap();
-        Ok(self.0.lock().unwrap().decide(request, now))
+        Ok(self.0.lock().unwrap().answer(request, now))
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
@@ -124,7 +124,7 @@ impl Store for Machines {
 struct Subject {
     name: &'static str,
     store: Arc<dyn Store>,
-    receipts: Vec<(Vec<Asked>, Receipt)>,
+    receipts: Vec<(Vec<PlannedCheck>, Receipt)>,
 }
 
 /// Runs one step on a store, and returns its answer as text.
@@ -136,8 +136,8 @@ async fn ask(
     now: Timestamp,
 ) -> String {
     let rests = ["", "/b"];
-    let checks = |asked: &[Asked]| -> Vec<Check<'_>> {
-        let check = |&(limit, key, cost): &Asked| {
+    let checks = |asked: &[PlannedCheck]| -> Vec<Check<'_>> {
+        let check = |&(limit, key, cost): &PlannedCheck| {
             let key = Key::from(partition).with_rest(rests[key]);
             Check::new(&limits[limit], key, cost)
         };

@@ -112,11 +112,11 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
                 self.limiter.store(),
                 Check::new(limit, self.key, self.cost),
             ),
-            _ => self.decide(),
+            _ => self.run_request(),
         }
     }
 
-    fn decide(self) -> Result<Decision<'l>, StoreError> {
+    fn run_request(self) -> Result<Decision<'l>, StoreError> {
         let limiter = self.limiter;
         let checks = checks(limiter.limits(), self.key, self.cost);
         let request = Request::of_parts(self.operation, Checks::borrowed(&checks), self.at);

@@ -92,7 +92,7 @@ impl<C: Clients> FredStore<C> {
 #[async_trait]
 impl<C: Clients> Store for FredStore<C> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.store.decide(&request).await
+        self.store.execute(&request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {

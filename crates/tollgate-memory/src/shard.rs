@@ -48,7 +48,7 @@ impl Entry {
     }
 
     /// Decides a request that concerns this entry alone.
-    pub(crate) fn decide(
+    pub(crate) fn evaluate_and_apply(
         &mut self,
         request: &Request<'_>,
         fingerprint: Fingerprint,

@@ -379,7 +379,7 @@ impl MemoryStore {
             drop(shard);
             return self.decide_new(request, &probe, timeline);
         };
-        Ok(entry.decide(request, fingerprint, now))
+        Ok(entry.evaluate_and_apply(request, fingerprint, now))
     }
 
     /// Decides a request for a key that was not stored a moment ago.
@@ -398,7 +398,7 @@ impl MemoryStore {
             // state; an earlier reading might fall into the window that is now forgotten.
             let now = self.now(request);
             if let Some(entry) = shard.find_mut(probe) {
-                return Ok(entry.decide(request, fingerprint, now));
+                return Ok(entry.evaluate_and_apply(request, fingerprint, now));
             }
             let evaluation = request.evaluate(inside::FRESH, now);
             let mut state = State::default();

@@ -132,7 +132,7 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.0.decide(&request).await
+        self.0.execute(&request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {

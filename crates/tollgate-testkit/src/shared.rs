@@ -79,7 +79,7 @@ trap '' HUP INT TERM
 #[track_caller]
 pub fn standalone(flavor: Flavor) -> SharedServer {
     let binary = flavor.binary();
-    let place = Place::new(flavor.name(), &binary);
+    let place = SharedFolder::new(flavor.name(), &binary);
     let shared = place.share(
         |state| Node::parse(state).is_some_and(|node| node.is_alive()),
         || start(&binary, &[], &place.folder, "server").map(|node| node.to_string()),
@@ -102,7 +102,7 @@ pub fn standalone(flavor: Flavor) -> SharedServer {
 #[track_caller]
 pub fn cluster(flavor: Flavor) -> SharedCluster {
     let binary = flavor.binary();
-    let place = Place::new(&format!("{}_cluster", flavor.name()), &binary);
+    let place = SharedFolder::new(&format!("{}_cluster", flavor.name()), &binary);
     let is_alive = |state: &str| {
         let mut nodes = state.lines().map(Node::parse);
         nodes.all(|node| node.is_some_and(|node| node.is_alive() && is_ok(&node.address())))
@@ -220,7 +220,7 @@ impl SharedCluster {
 
 /// A folder with the files of one shared server or cluster.
 #[derive(Debug)]
-struct Place {
+struct SharedFolder {
     folder: PathBuf,
 }
 
@@ -231,7 +231,7 @@ struct Shared {
     users: File,
 }
 
-impl Place {
+impl SharedFolder {
     /// Returns the folder for `name` and servers that run `binary`.
     #[track_caller]
     fn new(name: &str, binary: &Path) -> Self {

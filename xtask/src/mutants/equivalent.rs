@@ -147,9 +147,9 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/algorithm/sliding_log/twin.rs" {
         "SlidingLog::decode" {
-            "(used + asked.cost).saturating_sub(amount)" => "(used + asked.cost).wrapping_sub(amount)"
+            "(used + call.cost).saturating_sub(amount)" => "(used + call.cost).wrapping_sub(amount)"
                 because "what is below zero is no unit of the log either way";
-            "(used + 2 * asked.cost).saturating_sub(amount)" => "(used + 2 * asked.cost).wrapping_sub(amount)"
+            "(used + 2 * call.cost).saturating_sub(amount)" => "(used + 2 * call.cost).wrapping_sub(amount)"
                 because "what is below zero is no unit of the log either way";
         }
     }

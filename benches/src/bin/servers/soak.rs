@@ -19,7 +19,7 @@ const CALLERS: usize = 64;
 const KEYS: usize = 100;
 
 /// A limit, and the answers for each of its keys.
-struct Told {
+struct LimitTally {
     limit: Limit,
     keys: Vec<Key>,
 }
@@ -33,7 +33,7 @@ struct Key {
 
 /// The state that all callers share.
 struct Soak {
-    all: Vec<Told>,
+    all: Vec<LimitTally>,
     turns: AtomicUsize,
     failed: AtomicU64,
 }
@@ -55,7 +55,7 @@ impl Soak {
                 calls: AtomicU64::new(0),
                 allowed: AtomicU64::new(0),
             });
-            Ok(Told {
+            Ok(LimitTally {
                 limit: Limit::new(&format!("soak-{name}"), algorithm)?,
                 keys: keys.collect(),
             })
@@ -69,8 +69,8 @@ impl Soak {
 
     /// Returns one limiter per limit.
     fn limiters<C: Client>(&self, client: &C) -> Result<Vec<RateLimiter<C::Store>>, Problem> {
-        let limiter = |told: &Told| {
-            let limiter = RateLimiter::new(client.store()?, [told.limit.clone()])?;
+        let limiter = |tally: &LimitTally| {
+            let limiter = RateLimiter::new(client.store()?, [tally.limit.clone()])?;
             Ok(limiter)
         };
         self.all.iter().map(limiter).collect()
@@ -137,14 +137,14 @@ pub(crate) async fn run(
     writeln!(out, "| limit | keys | decisions | allowed | counted |")?;
     writeln!(out, "|---|---:|---:|---:|---:|")?;
     let (mut decisions, mut wrong) = (0, 0);
-    for (told, (redis, fred)) in soak.all.iter().zip(redis.iter().zip(&*fred)) {
-        let sums = compare(told, redis, fred).await?;
+    for (tally, (redis, fred)) in soak.all.iter().zip(redis.iter().zip(&*fred)) {
+        let sums = compare(tally, redis, fred).await?;
         decisions += sums.decisions;
         wrong += sums.wrong;
         writeln!(
             out,
             "| `{}` | {KEYS} | {} | {} | {} |",
-            told.limit.algorithm(),
+            tally.limit.algorithm(),
             sums.decisions,
             sums.allowed,
             sums.counted
@@ -174,12 +174,12 @@ struct Sums {
 
 /// Compares the answers of a limit with the counts that both clients read from the server.
 async fn compare<S: Store, T: Store>(
-    told: &Told,
+    tally: &LimitTally,
     redis: &RateLimiter<S>,
     fred: &RateLimiter<T>,
 ) -> Result<Sums, StoreError> {
     let mut sums = Sums::default();
-    for key in &told.keys {
+    for key in &tally.keys {
         let allowed = key.allowed.load(Ordering::Relaxed);
         let counted = counted(redis, &key.name).await?;
         let agreed = counted == allowed && self::counted(fred, &key.name).await? == allowed;

@@ -10,7 +10,7 @@ use crate::cli::DemoOptions;
 use crate::compare::{Comparison, Outcome};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::replay::decide;
+use crate::replay::replay_in_memory;
 use crate::report::{Report, Timeline};
 use crate::summary::{Summary, Tally};
 use crate::text::{Grouped, Share, Table, Times};
@@ -141,7 +141,7 @@ fn write_report(
 ) -> Result<(), Failure> {
     let mut tally = Tally::new(trace, &[algorithm]);
     let mut timeline = Timeline::new(trace);
-    decide(trace, &[algorithm], |event, decision| {
+    replay_in_memory(trace, &[algorithm], |event, decision| {
         tally.count(event, decision);
         timeline.count(event, decision);
     })?;

@@ -116,7 +116,10 @@ fn a_cluster_is_reached_with_the_given_authority() {
         let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--store", &store];
         let output = replay(&[&arguments[..], &["--tls-ca", &authority]].concat());
         assert_eq!(stdout(&output), stdout(&expected), "{}", stderr(&output));
-        fails(&check(&store, &[]), &["certificate is not trusted", "--tls-ca"]);
+        fails(
+            &check(&store, &[]),
+            &["certificate is not trusted", "--tls-ca"],
+        );
     }
 }
 

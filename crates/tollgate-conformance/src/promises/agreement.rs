@@ -80,7 +80,7 @@ async fn follows(harness: &impl Harness, limit: &Limit, start: Start, history: &
         let Some(decision) = scene.step(step).await? else {
             continue;
         };
-        let (now, cost) = (scene.session.now.as_micros(), step.asked[0].cost);
+        let (now, cost) = (scene.session.now.as_micros(), step.planned[0].cost);
         let defined = match (step.act, refunded) {
             (Act::Consume, _) => naive.consume(now, cost),
             (Act::Peek, _) => naive.peek(now, cost),

@@ -39,7 +39,7 @@ pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan
             let mut session = Session::open(harness, start.0).await;
             let keys = [OwnedKey::fresh("alice")];
             for (step, version) in history.iter_mut().zip(versions) {
-                step.asked[0].limit = version;
+                step.planned[0].limit = version;
                 session.travel(step.time);
                 // A store may have dropped a state that expired under one version, but that another
                 // would still count.

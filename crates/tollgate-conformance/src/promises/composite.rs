@@ -9,7 +9,7 @@ use tollgate_core::{Check, Limit, Operation, Request, Verdicts};
 
 use crate::clock::wall_clock;
 use crate::harness::{Harness, OwnedKey, fresh_key};
-use crate::history::{Act, Acts, Asked, Move, composites, costs, starts};
+use crate::history::{Act, Acts, Move, PlannedCheck, composites, costs, starts};
 use crate::plan::Plan;
 use crate::session::{Outcome, Session, checks};
 
@@ -57,20 +57,20 @@ pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
         for step in &history {
             session.travel(step.time);
             let mut before = Vec::new();
-            for asked in &step.asked {
-                before.push(look(&mut session, limits, &keys, asked).await?);
+            for planned in &step.planned {
+                before.push(look(&mut session, limits, &keys, planned).await?);
             }
             let mut step = step.clone();
             step.time = Move::Stay;
             let Some(answers) = session.step(limits, &keys, &step).await? else {
                 continue;
             };
-            for (index, asked) in step.asked.iter().enumerate() {
-                let after = look(&mut session, limits, &keys, asked).await?;
+            for (index, planned) in step.planned.iter().enumerate() {
+                let after = look(&mut session, limits, &keys, planned).await?;
                 let verdict = answers.store.as_slice()[index];
-                let counts = limits[asked.limit].algorithm().counts_denied();
+                let counts = limits[planned.limit].algorithm().counts_denied();
                 let consumed = match step.act {
-                    Act::Consume if answers.store.is_allowed() => asked.cost,
+                    Act::Consume if answers.store.is_allowed() => planned.cost,
                     Act::TakeUpTo => answers.store.consumed(),
                     _ => 0,
                 };
@@ -107,21 +107,21 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
             let mut session = Session::open(harness, start.0).await;
             let keys = keys();
             session.play(limits, &keys, &history).await?;
-            let mut asked: Vec<_> = (0..limits.len())
-                .map(|limit| Asked {
+            let mut planned: Vec<_> = (0..limits.len())
+                .map(|limit| PlannedCheck {
                     limit,
                     key: limit % 2,
                     cost: costs[limit].min(limits[limit].algorithm().capacity()),
                 })
                 .collect();
             // Consume something from each limit, so that a call for its whole capacity has to wait.
-            for one in &asked {
+            for one in &planned {
                 let check = Check::new(&limits[one.limit], keys[one.key].key(), 1);
-                let _ = session.decide(&Request::consume(check)).await?;
+                let _ = session.call(&Request::consume(check)).await?;
             }
-            let seen = peek(&mut session, limits, &keys, &asked).await?;
-            asked.reverse();
-            let reversed = peek(&mut session, limits, &keys, &asked).await?;
+            let seen = peek(&mut session, limits, &keys, &planned).await?;
+            planned.reverse();
+            let reversed = peek(&mut session, limits, &keys, &planned).await?;
             session.ensure(
                 seen.as_slice().iter().eq(reversed.as_slice().iter().rev()),
                 || "with the limits in reverse order, the verdicts differ".to_owned(),
@@ -136,13 +136,13 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
                 return Ok(());
             };
             session.wait(wait - 1)?;
-            let early = peek(&mut session, limits, &keys, &asked).await?;
+            let early = peek(&mut session, limits, &keys, &planned).await?;
             session.wait(1)?;
-            let request = Request::new(Operation::Consume, checks(limits, &keys, &asked));
-            let late = session.decide(&request).await?;
+            let request = Request::new(Operation::Consume, checks(limits, &keys, &planned));
+            let late = session.call(&request).await?;
             let consumed = late.as_slice().iter().map(|verdict| verdict.consumed());
             session.ensure(
-                early.is_denied() && consumed.eq(asked.iter().map(|asked| asked.cost)),
+                early.is_denied() && consumed.eq(planned.iter().map(|planned| planned.cost)),
                 || format!("not allowed after exactly {wait} us"),
             )
         },
@@ -198,10 +198,10 @@ async fn peek(
     session: &mut Session,
     limits: &[Limit],
     keys: &[OwnedKey],
-    asked: &[Asked],
+    planned: &[PlannedCheck],
 ) -> Outcome<Verdicts> {
-    let request = Request::new(Operation::Peek, checks(limits, keys, asked));
-    session.decide(&request).await
+    let request = Request::new(Operation::Peek, checks(limits, keys, planned));
+    session.call(&request).await
 }
 
 /// Peeks at one limit alone.
@@ -209,8 +209,8 @@ async fn look(
     session: &mut Session,
     limits: &[Limit],
     keys: &[OwnedKey],
-    asked: &Asked,
+    planned: &PlannedCheck,
 ) -> Outcome<Verdicts> {
-    let check = Check::new(&limits[asked.limit], keys[asked.key].key(), 0);
-    session.decide(&Request::peek(check)).await
+    let check = Check::new(&limits[planned.limit], keys[planned.key].key(), 0);
+    session.call(&Request::peek(check)).await
 }

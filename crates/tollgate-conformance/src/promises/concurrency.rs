@@ -54,7 +54,7 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, 
                 (*now, std::cmp::Reverse(said.remaining()), said.is_denied())
             });
             for (now, cost, said) in &told_all {
-                let expected = machine.decide(&consume(&limit, &key, *cost), *now);
+                let expected = machine.answer(&consume(&limit, &key, *cost), *now);
                 assert!(
                     expected == *said,
                     "{limit}: no order of the calls gives the answer\n  {}",
@@ -93,12 +93,12 @@ pub async fn concurrent_calls_are_linearizable(harness: &impl Harness, plan: &Pl
             let explain = |machine: &mut Machine, explained: &mut Vec<bool>| {
                 for ((now, cost, said), explained) in denied.iter().zip(explained) {
                     let request = Request::peek(Check::new(&limit, key.key(), *cost));
-                    *explained |= machine.decide(&request, *now) == *said;
+                    *explained |= machine.answer(&request, *now) == *said;
                 }
             };
             explain(&mut machine, &mut explained);
             for (now, cost, said) in &admitted {
-                let expected = machine.decide(&consume(&limit, &key, *cost), *now);
+                let expected = machine.answer(&consume(&limit, &key, *cost), *now);
                 assert!(
                     expected == *said,
                     "{limit}: in order of what remained, a call of {cost} got\n  {}\ninstead of\n  {}",

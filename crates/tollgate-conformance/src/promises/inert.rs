@@ -107,7 +107,7 @@ pub async fn keys_are_independent(harness: &impl Harness, plan: &Plan) {
             let mut alone = Scene::open_whatever_the_clock(harness, limit, start).await;
             for step in &history {
                 let among = crowded.step(step).await?;
-                if step.asked[0].key == BOB {
+                if step.planned[0].key == BOB {
                     alone.session.travel(step.time);
                     if among.as_ref().is_some_and(|among| among.is_denied()) {
                         crowded.reset(BOB).await?;

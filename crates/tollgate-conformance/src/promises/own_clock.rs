@@ -118,7 +118,7 @@ pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &P
         let _ = ask(&mut session, &request, false, &nothing, &remaining).await?;
         // One limit has less left than the others, so it decides how much can be taken.
         let less = checks(1, 1)[narrow];
-        let _ = session.decide(&Request::consume(less)).await?;
+        let _ = session.call(&Request::consume(less)).await?;
         let request = Request::new(Operation::TakeUpTo, &all);
         let (consumed, remaining) = (each(left - 1, left - 1), each(0, 1));
         let taken = ask(&mut session, &request, true, &consumed, &remaining).await?;
@@ -165,7 +165,7 @@ async fn ask(
     consumed: &[u64],
     left: &[u64],
 ) -> Outcome<Verdicts> {
-    let decision = session.decide(request).await?;
+    let decision = session.call(request).await?;
     let charges = decision.as_slice().iter().map(Verdict::consumed);
     let remaining = decision.as_slice().iter().map(Verdict::remaining);
     let same = charges.eq(consumed.iter().copied()) && remaining.eq(left.iter().copied());

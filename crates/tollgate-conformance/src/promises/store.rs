@@ -270,7 +270,7 @@ pub async fn decides_at_the_given_instant(harness: &impl Harness, plan: &Plan) {
             let decided_at = decision.as_slice()[0].decided_at();
             assert!(
                 decided_at == at,
-                "{limit}: asked at {at:?}, and decided at {decided_at:?}"
+                "{limit}: planned at {at:?}, and decided at {decided_at:?}"
             );
         }
         let key = OwnedKey::fresh("alice");

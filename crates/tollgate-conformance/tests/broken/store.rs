@@ -15,7 +15,7 @@ use tollgate_core::{
 };
 
 /// A limit's identity and a key's two parts.
-type Place = (String, Vec<u8>, Vec<u8>);
+type StateKey = (String, Vec<u8>, Vec<u8>);
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -47,7 +47,7 @@ pub(crate) enum Fault {
 
 pub(crate) struct BrokenStore {
     fault: Fault,
-    held: Mutex<HashMap<Place, (Timestamp, State)>>,
+    held: Mutex<HashMap<StateKey, (Timestamp, State)>>,
 }
 
 impl BrokenStore {
@@ -62,7 +62,7 @@ impl BrokenStore {
         let held = self.held.lock().unwrap();
         let checks = request.checks().iter();
         checks
-            .map(|check| match held.get(&self.place(check)) {
+            .map(|check| match held.get(&self.state_key(check)) {
                 Some((at, _)) if self.is(Fault::ForgetsWhenTheClockStepsBack) && *at > now => {
                     State::default()
                 }
@@ -80,7 +80,7 @@ impl BrokenStore {
                 _ => self.is(Fault::AdmitsEverything),
             };
             if *written && !lost {
-                held.insert(self.place(check), (now, state));
+                held.insert(self.state_key(check), (now, state));
             }
         }
     }
@@ -89,7 +89,7 @@ impl BrokenStore {
         self.fault == fault
     }
 
-    fn place(&self, check: &Check<'_>) -> Place {
+    fn state_key(&self, check: &Check<'_>) -> StateKey {
         let identity = check.limit().identity().to_owned();
         let partition = check.key().partition().to_vec();
         let rest = check.key().rest().to_vec();
@@ -230,7 +230,7 @@ impl Store for BrokenStore {
         let mut held = self.held.lock().unwrap();
         for check in checks.iter() {
             if !self.is(Fault::IgnoresResets) {
-                held.remove(&self.place(check));
+                held.remove(&self.state_key(check));
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ use tollgate_core::{
 };
 
 /// A limit's identity and a key's two parts.
-type Place = (String, Vec<u8>, Vec<u8>);
+type StateKey = (String, Vec<u8>, Vec<u8>);
 
 pub(crate) struct Reference;
 
@@ -77,7 +77,7 @@ impl<S: Store> Store for WithoutInstants<S> {
 
 #[derive(Default)]
 pub(crate) struct ReferenceStore {
-    states: Mutex<HashMap<Place, State>>,
+    states: Mutex<HashMap<StateKey, State>>,
 }
 
 #[async_trait]
@@ -94,7 +94,7 @@ impl Store for ReferenceStore {
         let checks = request.checks();
         let mut states: Vec<State> = checks
             .iter()
-            .map(|check| held.get(&place(check)).cloned().unwrap_or_default())
+            .map(|check| held.get(&state_key(check)).cloned().unwrap_or_default())
             .collect();
         let evaluation = request.evaluate(&states[..], now);
         let written: Vec<_> = (0..checks.len())
@@ -103,7 +103,7 @@ impl Store for ReferenceStore {
         let decision = evaluation.apply(request, fingerprint, &mut states[..], now);
         for ((check, state), written) in checks.iter().zip(states).zip(written) {
             if written {
-                held.insert(place(check), state);
+                held.insert(state_key(check), state);
             }
         }
         Ok(decision)
@@ -112,7 +112,7 @@ impl Store for ReferenceStore {
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         let mut held = self.states.lock().unwrap();
         for check in checks.iter() {
-            held.remove(&place(check));
+            held.remove(&state_key(check));
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Store for ReferenceStore {
     }
 }
 
-fn place(check: &Check<'_>) -> Place {
+fn state_key(check: &Check<'_>) -> StateKey {
     (
         check.limit().identity().to_owned(),
         check.key().partition().to_vec(),

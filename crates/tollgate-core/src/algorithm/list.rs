@@ -84,11 +84,11 @@ macro_rules! algorithms {
         impl Algorithm {
             /// Returns the index of this algorithm in [`TWINS`].
             pub(crate) const fn code(&self) -> usize {
-                enum Place {
+                enum Index {
                     $($machine,)*
                 }
                 match self {
-                    $(Self::$machine(_) => Place::$machine as usize,)*
+                    $(Self::$machine(_) => Index::$machine as usize,)*
                 }
             }
         }

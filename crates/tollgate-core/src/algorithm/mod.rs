@@ -22,7 +22,7 @@ mod text;
 mod twin;
 
 #[cfg(feature = "wire")]
-pub(crate) use fixed_window::{Plan, Told};
+pub(crate) use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
 use machine::{Listed, Machine, Outcome, Remembered, Status};
 pub use state::{State, States};
@@ -30,7 +30,7 @@ use text::{Options, Spelling, Written};
 #[cfg(feature = "wire")]
 use twin::Paired;
 #[cfg(feature = "wire")]
-pub(crate) use twin::{Asked, MOST_PARAMETERS, Twin, Words, double, integer, words};
+pub(crate) use twin::{CallContext, MOST_PARAMETERS, Twin, Words, double, integer, words};
 
 use crate::decision::Verdict;
 use crate::quota::Quota;
@@ -131,8 +131,8 @@ impl Algorithm {
     /// Decodes the state in a script's reply, or returns `None` if no script replies with such a
     /// state.
     #[cfg(feature = "wire")]
-    pub(crate) fn decode(&self, told: &[u64], asked: Asked) -> Option<State> {
-        with_machine!(self, machine => machine.decode(told, asked))
+    pub(crate) fn decode(&self, reply: &[u64], call: CallContext) -> Option<State> {
+        with_machine!(self, machine => machine.decode(reply, call))
     }
 }
 

@@ -30,9 +30,9 @@ pub(crate) type Words = SmallVec<[u64; 8]>;
 /// The most parameters that a script may have: the argument of `many.lua` has this many per limit.
 pub(crate) const MOST_PARAMETERS: usize = 4;
 
-/// What the script was asked, which a machine needs to decode its reply.
+/// The instant and cost of a call, which a machine needs to decode the reply.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct CallContext {
     /// The instant of the decision.
     pub(crate) now: u64,
     /// The cost of the call.
@@ -56,7 +56,7 @@ pub(crate) trait Paired: Machine {
     ///
     /// It is the state before the request (after it, for a refund), or the part of it that the
     /// decision depends on.
-    fn decode(&self, told: &[u64], asked: Asked) -> Option<State>;
+    fn decode(&self, reply: &[u64], call: CallContext) -> Option<State>;
 
     /// Returns the numbers in a [shape](Machine::shape); `shape` is the part after the name.
     fn numbers(shape: &str) -> Option<Words> {

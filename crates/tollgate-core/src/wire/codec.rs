@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::script::Form;
-use crate::algorithm::{Asked, MOST_PARAMETERS, State, double, integer, words};
+use crate::algorithm::{CallContext, MOST_PARAMETERS, State, double, integer, words};
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::request::{Check, Operation, Request};
@@ -153,12 +153,12 @@ impl Reply {
             let (length, after) = rest.split_first_chunk()?;
             let length = usize::from(u16::from_le_bytes(*length));
             let (raw, after) = after.split_at_checked(length)?;
-            let asked = Asked {
+            let call = CallContext {
                 now: now.as_micros(),
                 cost: cost(request, check, allowed),
             };
             let algorithm = check.limit().algorithm();
-            states.push(algorithm.decode(&words(raw)?, asked)?);
+            states.push(algorithm.decode(&words(raw)?, call)?);
             rest = after;
         }
         rest.is_empty().then_some(Self {

@@ -11,7 +11,7 @@ use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
 use super::redact;
 use super::store::until;
-use crate::algorithm::{Algorithm, Plan, Told};
+use crate::algorithm::{Algorithm, CounterPlan, CounterReply};
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
@@ -121,9 +121,9 @@ impl Reading {
 }
 
 /// A request that plain commands can decide.
-struct Plain<'a> {
+struct CounterCall<'a> {
     check: Check<'a>,
-    plan: Plan,
+    plan: CounterPlan,
     step: Step,
 }
 
@@ -172,20 +172,18 @@ impl<E: Transact> PlainStore<E> {
         &self.engine
     }
 
-    /// Runs `plain`, and runs it again if its window was over before it arrived; returns `None`
+    /// Runs `call`, and runs it again if its window was over before it arrived; returns `None`
     /// after [`ATTEMPTS`] tries.
     ///
     /// If the server's clock stepped back to before the window, the call stays counted in the
     /// window: a state machine, too, counts at the latest instant that it has seen.
-    async fn run(&self, plain: &Plain<'_>) -> Result<Option<Answer>, Failure> {
+    async fn run(&self, call: &CounterCall<'_>) -> Result<Option<Answer>, Failure> {
         for _ in 0..ATTEMPTS {
-            let (window, step) = self.aim(plain);
-            let key = self
-                .keyspace
-                .plain(&plain.check, &plain.plan.variant(window));
-            let told = self.ask(&plain.plan, step, &key, window).await?;
-            if window >= plain.plan.window(told.now) {
-                return Ok(Some(Answer { window, told }));
+            let (window, step) = self.aim(call);
+            let key = self.keyspace.plain(&call.check, &call.plan.variant(window));
+            let reply = self.ask(&call.plan, step, &key, window).await?;
+            if window >= call.plan.window(reply.now) {
+                return Ok(Some(Answer { window, reply }));
             }
             // The window is over, so what was counted or refunded in it has no effect.
         }
@@ -193,12 +191,12 @@ impl<E: Transact> PlainStore<E> {
     }
 
     /// Returns the window to use, from a lower bound of the server's time, and what to do there.
-    fn aim(&self, plain: &Plain<'_>) -> (Option<u64>, Step) {
-        let window = plain.plan.window(self.server_time());
-        match plain.step {
+    fn aim(&self, call: &CounterCall<'_>) -> (Option<u64>, Step) {
+        let window = call.plan.window(self.server_time());
+        match call.step {
             // There is nothing to refund in a window that is over.
-            Step::GiveBack { at, .. } if plain.plan.window(at) < window => (window, Step::Look),
-            Step::GiveBack { at, .. } => (plain.plan.window(at), plain.step),
+            Step::GiveBack { at, .. } if call.plan.window(at) < window => (window, Step::Look),
+            Step::GiveBack { at, .. } => (call.plan.window(at), call.step),
             step => (window, step),
         }
     }
@@ -212,11 +210,11 @@ impl<E: Transact> PlainStore<E> {
     /// Runs one transaction.
     async fn ask(
         &self,
-        plan: &Plan,
+        plan: &CounterPlan,
         step: Step,
         key: &[u8],
         window: Option<u64>,
-    ) -> Result<Told, Failure> {
+    ) -> Result<CounterReply, Failure> {
         let change = match step {
             Step::Add(cost) => Some(plan.add(cost)),
             Step::GiveBack { amount, .. } => Some(plan.give_back(amount)),
@@ -233,18 +231,18 @@ impl<E: Transact> PlainStore<E> {
         let keys = [key.to_vec()];
         let replies = replies.map_err(|failure| redact::failure(failure, &keys))?;
         let local = self.engine.monotonic_us();
-        let told =
-            told(&replies).ok_or_else(|| Failure::malformed("a reply of an unexpected form"))?;
-        let server = told.now;
+        let reply =
+            reply(&replies).ok_or_else(|| Failure::malformed("a reply of an unexpected form"))?;
+        let server = reply.now;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Reading { server, local };
-        Ok(told)
+        Ok(reply)
     }
 }
 
 /// A server's reply, and the window it is about.
 struct Answer {
     window: Option<u64>,
-    told: Told,
+    reply: CounterReply,
 }
 
 /// Returns the command that reads a counter, and may change it.
@@ -261,7 +259,7 @@ fn bitfield(key: &[u8], change: Option<[Vec<u8>; 6]>) -> Command {
     Command(words)
 }
 
-fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
+fn reply(replies: &[Vec<Option<i64>>]) -> Option<CounterReply> {
     let [time, counter, .., expires] = replies else {
         return None;
     };
@@ -270,7 +268,7 @@ fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
         return None;
     };
     let now = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
-    Some(Told {
+    Some(CounterReply {
         now: u64::try_from(now).ok()?,
         before: u64::try_from((*counter.first()?)?).ok()?,
         counted: counter.get(1).map(Option::is_some),
@@ -278,7 +276,7 @@ fn told(replies: &[Vec<Option<i64>>]) -> Option<Told> {
     })
 }
 
-fn plan(limit: &Limit) -> Result<Plan, &'static str> {
+fn plan(limit: &Limit) -> Result<CounterPlan, &'static str> {
     match limit.algorithm() {
         // The state machine counts denied calls up to `MAX_EXACT`, and a refund subtracts from
         // there.
@@ -300,7 +298,7 @@ fn unsupported(what: &str) -> StoreError {
 }
 
 /// Returns how plain commands decide `request`, or why they cannot.
-fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
+fn counter_call<'a>(request: &Request<'a>) -> Result<CounterCall<'a>, &'static str> {
     let &[check] = request.checks() else {
         return Err("several limits are decided all-or-nothing only by a script");
     };
@@ -329,7 +327,7 @@ fn plain<'a>(request: &Request<'a>) -> Result<Plain<'a>, &'static str> {
         }
         Operation::TakeUpTo => return Err("a counter cannot take part of a cost"),
     };
-    Ok(Plain { check, plan, step })
+    Ok(CounterCall { check, plan, step })
 }
 
 impl<E: Transact> PlainStore<E> {
@@ -338,14 +336,14 @@ impl<E: Transact> PlainStore<E> {
     /// # Errors
     ///
     /// The same as [`Store::decide`].
-    pub async fn decide(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+    pub async fn execute(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
-        let plain = plain(request).map_err(unsupported)?;
-        let effect = match plain.step {
+        let call = counter_call(request).map_err(unsupported)?;
+        let effect = match call.step {
             Step::Look => Effect::Nothing,
             Step::Add(_) | Step::GiveBack { .. } => Effect::Counts,
         };
-        let work = self.run(&plain);
+        let work = self.run(&call);
         let answer = until(self.options.deadline, &self.engine, effect, || true, work).await?;
         let Some(answer) = answer else {
             return Err(StoreError::new(
@@ -353,7 +351,7 @@ impl<E: Transact> PlainStore<E> {
                 "each time the call arrived, its window had already ended: use a longer window, or the store with scripts",
             ));
         };
-        decision(request, &plain, &answer).ok_or_else(|| {
+        decision(request, &call, &answer).ok_or_else(|| {
             StoreError::new(
                 ErrorKind::Protocol,
                 "the reply does not fit these commands: check that no other program writes to keys of this prefix, and that no proxy changes replies",
@@ -389,7 +387,7 @@ impl<E: Transact> PlainStore<E> {
 
     /// Returns whether this store can decide `request`, like [`Store::supports`].
     pub fn supports(&self, request: &Request<'_>) -> bool {
-        plain(request).is_ok()
+        counter_call(request).is_ok()
     }
 }
 
@@ -397,7 +395,7 @@ impl<E: Transact> PlainStore<E> {
 #[async_trait]
 impl<E: Transact> Store for PlainStore<E> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.decide(&request).await
+        self.execute(&request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
@@ -411,11 +409,11 @@ impl<E: Transact> Store for PlainStore<E> {
 
 /// Returns the verdicts that the state machine derives from the reply, or `None` if the server
 /// counted otherwise.
-fn decision(request: &Request<'_>, plain: &Plain<'_>, answer: &Answer) -> Option<Verdicts> {
-    let (mut state, now) = plain.plan.state(answer.window, answer.told)?;
+fn decision(request: &Request<'_>, call: &CounterCall<'_>, answer: &Answer) -> Option<Verdicts> {
+    let (mut state, now) = call.plan.state(answer.window, answer.reply)?;
     let decision = request.decide_on(&mut state, Timestamp::from_micros(now).ok()?);
-    let counts = decision.is_allowed() || plain.check.limit().algorithm().counts_denied();
-    match answer.told.counted {
+    let counts = decision.is_allowed() || call.check.limit().algorithm().counts_denied();
+    match answer.reply.counted {
         Some(counted) if counted != counts => None,
         _ => Some(decision),
     }

@@ -67,7 +67,7 @@ impl<E: Engine> WireStore<E> {
     /// # Errors
     ///
     /// The same as [`Store::decide`].
-    pub async fn decide(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+    pub async fn execute(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         if !self.supports(request) {
             return Err(unsupported());
@@ -269,7 +269,7 @@ fn not_counted(failure: Failure) -> Failure {
 #[async_trait]
 impl<E: Engine> Store for WireStore<E> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.decide(&request).await
+        self.execute(&request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {

@@ -67,14 +67,14 @@ fn store_over(
 fn filling(store: &WireStore<Raw>, written: &str) -> Result<(), StoreError> {
     let limit = limit(written);
     let check = |cost| Check::new(&limit, "filled", cost);
-    let _ = now(store.decide(&Request::peek(check(1))))?;
-    let _ = now(store.decide(&Request::consume(check(1))))?;
-    let _ = now(store.decide(&Request::take_up_to(check(9))))?;
-    let _ = now(store.decide(&Request::consume(check(2))))?;
+    let _ = now(store.execute(&Request::peek(check(1))))?;
+    let _ = now(store.execute(&Request::consume(check(1))))?;
+    let _ = now(store.execute(&Request::take_up_to(check(9))))?;
+    let _ = now(store.execute(&Request::consume(check(2))))?;
     let hour = 3_600_000_000;
     for micros in [1, 1, 2, hour + 1, 9 * hour] {
         let at = Timestamp::from_micros(micros).unwrap();
-        let _ = now(store.decide(&Request::consume(check(1)).at(at)))?;
+        let _ = now(store.execute(&Request::consume(check(1)).at(at)))?;
     }
     Ok(())
 }
@@ -85,13 +85,13 @@ fn everything(store: &WireStore<Raw>, written: &str) -> Result<(), StoreError> {
     let limit = limit(written);
     for key in ["alone", "again"] {
         let check = |cost| Check::new(&limit, key, cost);
-        let _ = now(store.decide(&Request::peek(check(1))))?;
-        let first = now(store.decide(&Request::consume(check(1))))?;
-        let _ = now(store.decide(&Request::consume(check(1))))?;
+        let _ = now(store.execute(&Request::peek(check(1))))?;
+        let first = now(store.execute(&Request::consume(check(1))))?;
+        let _ = now(store.execute(&Request::consume(check(1))))?;
         let receipt = first.into_receipt().unwrap();
-        let _ = now(store.decide(&Request::refund(&receipt, check(0))))?;
-        let _ = now(store.decide(&Request::take_up_to(check(9))))?;
-        let _ = now(store.decide(&Request::consume(check(2))))?;
+        let _ = now(store.execute(&Request::refund(&receipt, check(0))))?;
+        let _ = now(store.execute(&Request::take_up_to(check(9))))?;
+        let _ = now(store.execute(&Request::consume(check(2))))?;
         now(store.reset(&[check(0)]))?;
     }
     Ok(())
@@ -150,8 +150,8 @@ fn keys_of_another_prefix_are_out_of_reach() {
         let other = WireStore::new(raw, store.options().clone());
         let limit = limit("gcra:3/1h");
         let request = Request::consume(Check::new(&limit, "k", 1));
-        assert!(now(store.decide(&request)).is_ok());
-        let error = now(other.decide(&request)).unwrap_err();
+        assert!(now(store.execute(&request)).is_ok());
+        let error = now(other.execute(&request)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     }
 }
@@ -196,11 +196,11 @@ fn writes_before_a_refused_command_stay() {
             let store = without(missing);
             let checks = [first, second].map(|limit| Check::new(limit, "k", 1));
             let request = |operation| Request::new(operation, &checks);
-            let error = now(store.decide(&request(Operation::Consume))).unwrap_err();
+            let error = now(store.execute(&request(Operation::Consume))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{missing}: {error}");
             // Who may do everything sees what that user has left behind.
             let other = WireStore::new(Raw::to(flavor), store.options().clone());
-            let decision = now(other.decide(&request(Operation::Peek))).unwrap();
+            let decision = now(other.execute(&request(Operation::Peek))).unwrap();
             let remaining = decision
                 .as_slice()
                 .iter()
@@ -238,7 +238,7 @@ fn user_without_pexpire_leaves_no_key_without_a_ttl() {
             let at = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
             let request = |operation| Request::new(operation, &checks).at(at);
             let store = store(flavor, &others);
-            let error = now(store.decide(&request(operation))).unwrap_err();
+            let error = now(store.execute(&request(operation))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
             let raw = Raw::to(flavor);
             let keys = raw.keys(store.options());
@@ -254,8 +254,8 @@ fn user_without_pexpire_leaves_no_key_without_a_ttl() {
 
             // A key that another user has made keeps the TTL that it has.
             let privileged = WireStore::new(Raw::to(flavor), store.options().clone());
-            let _ = now(privileged.decide(&request(operation))).unwrap();
-            let error = now(store.decide(&request(operation))).unwrap_err();
+            let _ = now(privileged.execute(&request(operation))).unwrap();
+            let error = now(store.execute(&request(operation))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
             let keys = raw.keys(store.options());
             assert_eq!(keys.len(), limits.len(), "{operation:?} of {limits:?}");

@@ -70,7 +70,7 @@ fn answered(
     if let Some(at) = at {
         request = request.at(Timestamp::from_micros(at).unwrap());
     }
-    let outcome = now(store.decide(&request));
+    let outcome = now(store.execute(&request));
     match &outcome {
         Ok(decision) => assert_eq!(decision.as_slice().len(), checks.len()),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Protocol, "{error}"),
@@ -183,8 +183,8 @@ fn an_instant_that_differs_from_the_callers_is_an_error() {
     let limit = limit("gcra:5/1s");
     let request = Request::consume(Check::new(&limit, "k", 1));
     let at = |at| request.clone().at(Timestamp::from_micros(at).unwrap());
-    assert!(now(store.decide(&at(5))).is_ok());
-    let error = now(store.decide(&at(6))).unwrap_err();
+    assert!(now(store.execute(&at(5))).is_ok());
+    let error = now(store.execute(&at(6))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
 }
 

@@ -107,7 +107,7 @@ impl Engine for Raw {
 
 /// What was asked of an engine.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct SentCall {
     pub(crate) text: String,
     pub(crate) sha1: String,
     pub(crate) keys: Vec<Vec<u8>>,
@@ -120,7 +120,7 @@ pub(crate) struct Asked {
 pub(crate) struct Canned {
     pub(crate) reply: Vec<u8>,
     pub(crate) clustered: bool,
-    pub(crate) asked: Mutex<Asked>,
+    pub(crate) asked: Mutex<SentCall>,
 }
 
 impl Canned {
@@ -133,14 +133,14 @@ impl Canned {
         WireStore::new(engine, Options::new())
     }
 
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> SentCall {
         self.asked.lock().unwrap().clone()
     }
 }
 
 impl Engine for Canned {
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
-        *self.asked.lock().unwrap() = Asked {
+        *self.asked.lock().unwrap() = SentCall {
             text: call.script().text().to_owned(),
             sha1: call.script().sha1().to_owned(),
             keys: call.keys().to_vec(),

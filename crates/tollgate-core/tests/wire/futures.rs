@@ -56,7 +56,7 @@ fn a_decision_holds_the_engines_future_once() {
     let store = WireStore::new(Large, Options::new());
     let limit = limit("gcra:10/1m");
     let request = Request::consume(Check::new(&limit, "k", 1));
-    let decision = size_of_val(&store.decide(&request));
+    let decision = size_of_val(&store.execute(&request));
     assert!(decision < LARGE + LARGE / 4, "{decision} bytes");
     let reset = size_of_val(&store.reset(request.checks()));
     assert!(reset < LARGE + LARGE / 4, "{reset} bytes");

@@ -12,7 +12,7 @@ use crate::engine::{Canned, limit, now};
 /// Returns the key that a store with `options` asks about.
 fn key_of(options: Options, limit: &Limit, key: Key<'_>) -> Vec<u8> {
     let store = WireStore::new(Canned::default(), options);
-    now(store.decide(&Request::peek(Check::new(limit, key, 1)))).unwrap_err();
+    now(store.execute(&Request::peek(Check::new(limit, key, 1)))).unwrap_err();
     store.engine().asked().keys.remove(0)
 }
 
@@ -72,7 +72,7 @@ fn a_callers_clock_has_keys_of_its_own() {
     let limit = limit("gcra:5/1s");
     let check = Check::new(&limit, "alice", 1);
     let request = Request::peek(check).at(Timestamp::UNIX_EPOCH);
-    now(store.decide(&request)).unwrap_err();
+    now(store.execute(&request)).unwrap_err();
     let caller = b"tollgate:l:gcra:v1-caller:{alice}".to_vec();
     assert_eq!(store.engine().asked().keys, std::slice::from_ref(&caller));
 
@@ -203,7 +203,7 @@ fn a_cluster_refuses_keys_of_several_slots() {
     let (alice, bob) = (Key::from("alice"), Key::from("bob"));
     let apart = Request::consume(Check::new(&limit, alice, 1)).and(Check::new(&limit, bob, 1));
     assert!(!store.supports(&apart));
-    let error = now(store.decide(&apart)).unwrap_err();
+    let error = now(store.execute(&apart)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("same partition"), "{error}");
     let rest = Check::new(&limit, alice.with_rest("bob"), 1);

@@ -91,7 +91,7 @@ proptest! {
                 (Act::Refund(_), None) => continue,
             };
             let sent = server_time(raw);
-            let decision = now(store.decide(&request)).unwrap();
+            let decision = now(store.execute(&request)).unwrap();
             // What a server adds the time to live to was read when or after it decided.
             let decided = decision.as_slice()[0].decided_at().as_micros();
             prop_assert!((sent..=server_time(raw)).contains(&decided));
@@ -150,7 +150,7 @@ proptest! {
             if let Some(at) = caller {
                 request = request.at(Timestamp::from_micros(at).unwrap());
             }
-            let decision = now(store.decide(&request)).unwrap();
+            let decision = now(store.execute(&request)).unwrap();
             receipts.extend(decision.into_receipt());
             for key in store.engine().keys(store.options()) {
                 prop_assert_ne!(store.engine().pttl(&key), -1, "a key without an end");
@@ -177,7 +177,7 @@ fn by_the_callers_clock_a_state_lives_longer_by_the_slack() {
             let raw = store.engine();
             // The server adds to the time that it is by its own clock.
             let before = server_time(raw) / 1_000;
-            let decision = now(store.decide(&request)).unwrap();
+            let decision = now(store.execute(&request)).unwrap();
             let after = server_time(raw) / 1_000;
             let reset = decision.reset_after().as_micros().unwrap().div_ceil(1_000);
             let lives = reset + u64::try_from(slack.as_millis()).unwrap();

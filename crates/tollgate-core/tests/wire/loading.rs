@@ -100,7 +100,7 @@ fn store(runs: &[Outcome], loads: &[Outcome]) -> WireStore<Scripted> {
 fn consume(runs: &[Outcome], loads: &[Outcome]) -> Result<(), StoreError> {
     let store = store(runs, loads);
     let limit = limit("gcra:5/1s");
-    let outcome = now(store.decide(&Request::consume(Check::new(&limit, "k", 1))));
+    let outcome = now(store.execute(&Request::consume(Check::new(&limit, "k", 1))));
     let Scripted { runs, loads, .. } = store.engine();
     assert!(runs.lock().unwrap().is_empty() && loads.lock().unwrap().is_empty());
     outcome.map(drop)
@@ -152,7 +152,7 @@ fn debug_of_a_call_shows_no_key() {
     let store = store(&[Done], &[]);
     let limit = limit("gcra:5/1s");
     let key = Key::from("carol4711").with_rest("dave0815");
-    let _ = now(store.decide(&Request::consume(Check::new(&limit, key, 1)))).unwrap();
+    let _ = now(store.execute(&Request::consume(Check::new(&limit, key, 1)))).unwrap();
     let shown = store.engine().shown.lock().unwrap();
     assert!(shown.contains("keys: 1") && shown.contains("argument_bytes: "));
     for secret in [&b"carol4711"[..], b"dave0815"] {

@@ -50,7 +50,7 @@ fn decide(
     let checks = limits.iter().zip(&keys);
     let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
     let at = Timestamp::from_micros(1_780_000_000_000_000 + micros).unwrap();
-    now(store.decide(&Request::new(operation, &checks).at(at)))
+    now(store.execute(&Request::new(operation, &checks).at(at)))
 }
 
 /// Returns every key of a server with what it holds, and whether it expires.

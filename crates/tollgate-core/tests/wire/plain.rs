@@ -215,15 +215,15 @@ impl Scene {
     }
 
     fn consume(&self, store: usize) -> Verdicts {
-        now(self.stores[store].decide(&Request::consume(self.check(1)))).unwrap()
+        now(self.stores[store].execute(&Request::consume(self.check(1)))).unwrap()
     }
 
     fn peek(&self) -> Verdicts {
-        now(self.stores[0].decide(&Request::peek(self.check(1)))).unwrap()
+        now(self.stores[0].execute(&Request::peek(self.check(1)))).unwrap()
     }
 
     fn refund(&self, receipt: &Receipt) -> Verdicts {
-        now(self.stores[0].decide(&Request::refund(receipt, self.check(0)))).unwrap()
+        now(self.stores[0].execute(&Request::refund(receipt, self.check(0)))).unwrap()
     }
 }
 
@@ -392,7 +392,7 @@ fn a_reset_forgets_the_next_window_too() {
 fn debug_of_a_command_shows_no_key() {
     let scene = Scene::new("fixed-window:2/1s", 0, &[0]);
     let check = Check::new(&scene.limit, "carol4711", 1);
-    let _ = now(scene.stores[0].decide(&Request::consume(check))).unwrap();
+    let _ = now(scene.stores[0].execute(&Request::consume(check))).unwrap();
     let key = scene.counters().remove(0).0;
     let text = String::from_utf8(key.clone()).unwrap();
     assert!(text.contains("carol4711"), "{text}");

@@ -67,7 +67,7 @@ proptest! {
             };
             let instant = at(u64::try_from(clock).unwrap() * 1_000);
             let expected = request.decide_on(&mut state, instant);
-            let decision = now(store.decide(&request.at(instant))).unwrap();
+            let decision = now(store.execute(&request.at(instant))).unwrap();
             prop_assert_eq!(&decision, &expected, "{:?} on {}", step, flavor);
             if let Step::Refund(index) = &step {
                 let index = index.index(receipts.len());
@@ -97,7 +97,7 @@ fn refund_under_a_lowered_quota_agrees_with_the_machine() {
             let (high, low) = (limit(high), limit(low));
             let mut decide = |request: Request<'_>| {
                 let expected = request.decide_on(&mut state, request.caller_time().unwrap());
-                let decision = now(store.decide(&request)).unwrap();
+                let decision = now(store.execute(&request)).unwrap();
                 assert_eq!(decision, expected, "{request:?} on {flavor}");
                 decision
             };
@@ -115,7 +115,7 @@ fn refund_under_a_lowered_quota_agrees_with_the_machine() {
 fn filled(store: &WireStore<Raw>, limit: &Limit, entries: u64) -> Vec<Receipt> {
     let calls = (0..entries).map(|micros| {
         let request = Request::consume(Check::new(limit, "k", 1)).at(at(micros));
-        let decision = now(store.decide(&request)).unwrap();
+        let decision = now(store.execute(&request)).unwrap();
         decision.into_receipt().unwrap()
     });
     calls.collect()
@@ -128,7 +128,7 @@ fn refund(
     micros: u64,
 ) -> Result<Verdicts, StoreError> {
     let request = Request::refund(receipt, Check::new(limit, "k", 0)).at(at(micros));
-    now(store.decide(&request))
+    now(store.execute(&request))
 }
 
 /// Fails unless the error says that the refund is too deep in the log, and that nothing was done.
@@ -157,7 +157,7 @@ fn refunds_rewrite_at_most_2000_entries_of_the_shorter_side() {
         for cost in [0, 1] {
             let check = Check::new(&limit, "k", cost);
             let request = Request::refund(&receipts[middle], check).at(at(entries));
-            is_too_deep(&now(store.decide(&request)).unwrap_err());
+            is_too_deep(&now(store.execute(&request)).unwrap_err());
         }
         assert_eq!(raw.command(&[b"DUMP", &key]), before, "{flavor}");
         assert_eq!(changes(), changed, "{flavor}: it was written");
@@ -175,7 +175,7 @@ fn refunds_rewrite_at_most_2000_entries_of_the_shorter_side() {
         // What is left leaves the window one by one, as if the three had never been.
         let remaining = |micros| {
             let request = Request::peek(Check::new(&limit, "k", 1)).at(at(1_000_000 + micros));
-            now(store.decide(&request)).unwrap().remaining()
+            now(store.execute(&request)).unwrap().remaining()
         };
         let start = left + 1;
         assert_eq!(remaining(0), start + 1, "{flavor}");
@@ -195,7 +195,7 @@ fn the_next_call_removes_expired_entries_that_are_in_the_way_of_a_refund() {
     let middle = &receipts[usize::try_from(BOUND + 1).unwrap()];
     is_too_deep(&refund(&store, &limit, middle, 1_000_000).unwrap_err());
     let request = Request::consume(Check::new(&limit, "k", 1)).at(at(1_000_000));
-    let _ = now(store.decide(&request)).unwrap();
+    let _ = now(store.execute(&request)).unwrap();
     let decision = refund(&store, &limit, middle, 1_000_000).unwrap();
     assert_eq!(decision.remaining(), 10_000 - entries + 1);
 }
@@ -210,18 +210,21 @@ fn a_refund_without_effect_is_never_too_deep() {
     let consume = |micros, cost| {
         let checks = [Check::new(&limit, "k", cost), Check::new(&other, "k", 1)];
         let request = Request::new(Operation::Consume, checks).at(at(micros));
-        now(store.decide(&request)).unwrap().into_receipt().unwrap()
+        now(store.execute(&request))
+            .unwrap()
+            .into_receipt()
+            .unwrap()
     };
     let refund = |receipt| {
         let checks = [Check::new(&limit, "k", 0), Check::new(&other, "k", 0)];
         let request = Request::new(Operation::Refund(receipt), checks);
-        now(store.decide(&request.at(at(entries))))
+        now(store.execute(&request.at(at(entries))))
     };
     filled(&store, &limit, middle);
     let (one, nothing) = (consume(middle, 1), consume(middle, 0));
     for micros in middle + 1..entries {
         let request = Request::consume(Check::new(&limit, "k", 1)).at(at(micros));
-        let _ = now(store.decide(&request)).unwrap();
+        let _ = now(store.execute(&request)).unwrap();
     }
     is_too_deep(&refund(&one).unwrap_err());
     let left: Vec<_> = refund(&nothing)
@@ -253,13 +256,13 @@ fn a_refund_that_is_too_deep_in_one_log_gives_back_to_no_limit() {
             let mut receipts = Vec::new();
             for micros in 0..entries {
                 let request = Request::new(Operation::Consume, &checks).at(at(micros));
-                receipts.extend(now(store.decide(&request)).unwrap().into_receipt());
+                receipts.extend(now(store.execute(&request)).unwrap().into_receipt());
             }
             let changes = || info(&server, "persistence", "rdb_changes_since_last_save");
             let middle = usize::try_from(BOUND + 1).unwrap();
             let refund = |index: usize| {
                 let request = Request::new(Operation::Refund(&receipts[index]), &checks);
-                now(store.decide(&request.at(at(entries))))
+                now(store.execute(&request.at(at(entries))))
             };
             let before = changes();
             is_too_deep(&refund(middle).unwrap_err());

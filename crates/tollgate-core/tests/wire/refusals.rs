@@ -56,11 +56,11 @@ fn a_key_of_another_type_fails_all_limits() {
             let (store, limits) = (store(flavor), written.map(limit));
             let raw = store.engine();
             let [first, second] = [0, 1].map(|index| Check::new(&limits[index], "k", 1));
-            let _ = now(store.decide(&Request::consume(second))).unwrap();
+            let _ = now(store.execute(&Request::consume(second))).unwrap();
             let key = raw.keys(store.options()).remove(0);
             raw.command(&[b"DEL", &key]);
             let both = Request::new(Operation::Consume, [first, second]);
-            let both = now(store.decide(&both)).unwrap();
+            let both = now(store.execute(&both)).unwrap();
             let receipt = both.into_receipt().unwrap();
             raw.command(&[b"DEL", &key]);
             raw.command(&[b"SADD", &key, b"member"]);
@@ -71,10 +71,10 @@ fn a_key_of_another_type_fails_all_limits() {
                 Operation::Refund(&receipt),
             ] {
                 let request = Request::new(operation, [first, second]);
-                let error = now(store.decide(&request)).unwrap_err();
+                let error = now(store.execute(&request)).unwrap_err();
                 let advice = "another prefix";
                 says(&error, ErrorKind::Misconfigured, advice, "WRONGTYPE");
-                let left = now(store.decide(&Request::peek(first)))
+                let left = now(store.execute(&Request::peek(first)))
                     .unwrap()
                     .remaining();
                 assert_eq!(left, 4, "{operation:?} of {written:?} on {flavor}");
@@ -163,12 +163,12 @@ fn a_full_server_fails_all_limits() {
             .map(|(l, key)| Check::new(l, key, 1))
             .collect();
         let request = Request::new(Operation::Consume, checks.clone());
-        assert!(now(store.decide(&request)).unwrap().is_allowed());
+        assert!(now(store.execute(&request)).unwrap().is_allowed());
         server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-        let error = now(store.decide(&request)).unwrap_err();
+        let error = now(store.execute(&request)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Full);
         let look = Request::new(Operation::Peek, checks);
-        let left: Vec<_> = now(store.decide(&look))
+        let left: Vec<_> = now(store.execute(&look))
             .unwrap()
             .as_slice()
             .iter()
@@ -289,7 +289,7 @@ fn an_incomplete_cluster_and_keys_of_two_slots_are_errors() {
         // A client that does not know that this is a cluster sends what a cluster refuses.
         let apart =
             Request::consume(Check::new(&limit, "alice", 1)).and(Check::new(&limit, "bob", 1));
-        let error = now(store.decide(&apart)).unwrap_err();
+        let error = now(store.execute(&apart)).unwrap_err();
         says(&error, ErrorKind::Misconfigured, "partition", "CROSSSLOT");
     }
 }

@@ -19,7 +19,7 @@ fn told(
 ) -> String {
     let checks: Vec<_> = limits.iter().map(|l| Check::new(l, "k", cost)).collect();
     let at = Timestamp::from_micros(START + 1_000 * millis).unwrap();
-    let _ = now(store.decide(&Request::new(operation, &checks).at(at))).unwrap();
+    let _ = now(store.execute(&Request::new(operation, &checks).at(at))).unwrap();
     written(&store.engine().told(), limits.len())
 }
 

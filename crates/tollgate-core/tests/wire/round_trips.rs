@@ -22,7 +22,7 @@ fn decide_all(store: &WireStore<Raw>, requests: &[Vec<Limit>], mut decided: impl
         let mut decide = |operation, cost| {
             let checks = limits.iter().zip(&keys);
             let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
-            let decision = now(store.decide(&Request::new(operation, &checks))).unwrap();
+            let decision = now(store.execute(&Request::new(operation, &checks))).unwrap();
             let first = limits[0].algorithm();
             decided(&format!("{operation:?} of {} from {first}", limits.len()));
             decision.into_receipt()
@@ -70,7 +70,7 @@ fn a_call_about_many_limits_reads_each_state_once() {
     let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, 1)).collect();
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         let before = calls(&server, "get");
-        let _ = now(store.decide(&Request::new(operation, &checks))).unwrap();
+        let _ = now(store.execute(&Request::new(operation, &checks))).unwrap();
         assert_eq!(calls(&server, "get") - before, 5, "{operation:?}");
     }
 }

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{Check, Fingerprint, Operation, Request, Timestamp, Verdict, Verdicts};
 
-use crate::engine::{Asked, Canned, LIMITS, limit, now};
+use crate::engine::{Canned, LIMITS, SentCall, limit, now};
 
-fn asked(operation: Operation<'_>, limits: &[&str], at: Option<u64>) -> Asked {
+fn asked(operation: Operation<'_>, limits: &[&str], at: Option<u64>) -> SentCall {
     let store = Canned::store(&[]);
     let limits: Vec<_> = limits.iter().map(|text| limit(text)).collect();
     // One key each, or two equal limits would share their state.
@@ -20,7 +20,7 @@ fn asked(operation: Operation<'_>, limits: &[&str], at: Option<u64>) -> Asked {
     if let Some(at) = at {
         request = request.at(Timestamp::from_micros(at).unwrap());
     }
-    now(store.decide(&request)).unwrap_err();
+    now(store.execute(&request)).unwrap_err();
     store.engine().asked()
 }
 
@@ -140,7 +140,7 @@ fn a_cost_above_every_capacity_is_sent_as_such() {
     let store = Canned::store(&[]);
     let limit = limit("fixed-window:9007199254740991/1s");
     let request = Request::consume(Check::new(&limit, "k", u64::MAX));
-    now(store.decide(&request)).unwrap_err();
+    now(store.execute(&request)).unwrap_err();
     let numbers = numbers(&store.engine().asked().argument);
     // The least that is more than any limit admits, which a double still holds exactly.
     let (cost, amount) = (numbers[2], numbers[4]);
@@ -172,7 +172,7 @@ fn slack_is_sent_in_milliseconds_rounded_up() {
             (request.clone().at(Timestamp::UNIX_EPOCH), expected),
             (request, 0.),
         ] {
-            now(store.decide(&request)).unwrap_err();
+            now(store.execute(&request)).unwrap_err();
             let sent = numbers(&store.engine().asked().argument)[1];
             assert!((sent - expected).abs() < 0.5, "{slack:?}: {sent}");
         }

@@ -92,7 +92,7 @@ fn states_have_not_changed() {
             for (index, cost) in costs.into_iter().enumerate() {
                 let instant = at(START + 1_000_000 * index as u64);
                 let request = Request::consume(Check::new(&limit, "k", cost)).at(instant);
-                assert!(now(store.decide(&request)).unwrap().is_allowed());
+                assert!(now(store.execute(&request)).unwrap().is_allowed());
             }
             let held = held(store.engine(), store.options());
             assert_eq!(held, expected, "{written} on {flavor}");
@@ -118,7 +118,7 @@ fn gcra_debt_too_large_for_the_new_unit_is_capped_as_in_the_machine() {
         let mut decide = |request: Request<'_>| {
             let at = request.caller_time().unwrap();
             let expected = request.decide_on(&mut state, at);
-            let decision = now(store.decide(&request)).unwrap();
+            let decision = now(store.execute(&request)).unwrap();
             assert_eq!(decision, expected, "{flavor}");
             decision
         };
@@ -150,7 +150,7 @@ fn log_lowered_to_zero_forgets_its_entries() {
         ] {
             let request = Request::consume(Check::new(limit, "k", 2)).at(at(1_000 * millis));
             let expected = request.decide_on(&mut state, request.caller_time().unwrap());
-            let decision = now(store.decide(&request)).unwrap();
+            let decision = now(store.execute(&request)).unwrap();
             assert_eq!(decision, expected, "{millis} ms on {flavor}");
             assert_eq!(decision.remaining(), remaining);
         }
@@ -176,7 +176,7 @@ fn growth(
     let mut taken = Vec::new();
     for call in 1..=calls {
         assert!(
-            now(store.decide(&Request::consume(check)))
+            now(store.execute(&Request::consume(check)))
                 .unwrap()
                 .is_allowed()
         );
@@ -292,7 +292,7 @@ fn denied_calls_and_peeks_write_nothing() {
             raw.command(&[b"WATCH", &key]);
             let before = dumped();
             assert!(consume(&store, &limit, "k", 1).unwrap().is_denied());
-            let _ = now(store.decide(&Request::peek(Check::new(&limit, "k", 1)))).unwrap();
+            let _ = now(store.execute(&Request::peek(Check::new(&limit, "k", 1)))).unwrap();
             assert_eq!(dumped(), before);
             raw.command(&[b"MULTI"]);
             raw.command(&[b"PTTL", &key]);

@@ -123,7 +123,7 @@ impl Pair {
         // Nobody answers; but the keys were asked about.
         now(self
             .keys
-            .decide(&Request::new(Operation::Peek, checks).at(at)))
+            .execute(&Request::new(Operation::Peek, checks).at(at)))
         .unwrap_err();
         self.keys.engine().asked().keys
     }
@@ -188,7 +188,7 @@ impl Pair {
 
         let (held, changes, _) = self.look(&keys);
         let sent = self.server_ms();
-        let decision = now(self.store.decide(&request)).expect(&what);
+        let decision = now(self.store.execute(&request)).expect(&what);
         let (left, changes_after, received) = self.look(&keys);
 
         assert_eq!(decision, expected, "{what}");

@@ -2,8 +2,8 @@
 
 use tollgate_core::{StoreError, Timestamp, Verdict, Wait};
 
-use super::asked::{Asked, Verb};
 use super::expected::Answer;
+use super::received::{ReceivedCall, Verb};
 
 /// The outcome of a call for one limit on its own.
 struct Opinion {
@@ -24,55 +24,62 @@ struct Opinion {
 ///
 /// If no store could give one of the answers.
 pub(super) fn verdicts(
-    asked: &Asked<'_>,
+    received: &ReceivedCall<'_>,
     answers: &[Option<Answer>],
 ) -> Result<Vec<Verdict>, StoreError> {
     let opinions: Vec<Opinion> = answers
         .iter()
         .enumerate()
-        .map(|(index, answer)| opinion(asked, index, *answer))
+        .map(|(index, answer)| opinion(received, index, *answer))
         .collect::<Result<_, _>>()?;
     let is_allowed = opinions.iter().all(|opinion| opinion.wait.is_zero());
-    let most = asked.checks.iter().map(|check| check.cost()).min();
+    let most = received.checks.iter().map(|check| check.cost()).min();
     let least_left = opinions.iter().map(|opinion| opinion.left).min();
     // A limit that denies a `take_up_to` call has nothing left.
     let granted = most.min(least_left).unwrap_or_default();
-    let verdicts = opinions.iter().zip(asked.checks).map(|(opinion, check)| {
-        let consumed = match asked.verb {
-            Verb::Check if is_allowed => check.cost(),
-            Verb::TakeUpTo => granted,
-            _ => 0,
-        };
-        let capacity = check.limit().algorithm().capacity();
-        let verdict = if opinion.wait.is_zero() {
-            Verdict::allow(capacity, opinion.left - consumed)
-        } else if opinion.wait.is_never() {
-            Verdict::deny(capacity, opinion.left, opinion.wait)
-        } else {
-            Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
-        };
-        verdict.with_consumed(consumed, asked.at.unwrap_or(Timestamp::UNIX_EPOCH))
-    });
+    let verdicts = opinions
+        .iter()
+        .zip(received.checks)
+        .map(|(opinion, check)| {
+            let consumed = match received.verb {
+                Verb::Check if is_allowed => check.cost(),
+                Verb::TakeUpTo => granted,
+                _ => 0,
+            };
+            let capacity = check.limit().algorithm().capacity();
+            let verdict = if opinion.wait.is_zero() {
+                Verdict::allow(capacity, opinion.left - consumed)
+            } else if opinion.wait.is_never() {
+                Verdict::deny(capacity, opinion.left, opinion.wait)
+            } else {
+                Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
+            };
+            verdict.with_consumed(consumed, received.at.unwrap_or(Timestamp::UNIX_EPOCH))
+        });
     Ok(verdicts.collect())
 }
 
-fn opinion(asked: &Asked<'_>, index: usize, answer: Option<Answer>) -> Result<Opinion, StoreError> {
-    let check = &asked.checks[index];
+fn opinion(
+    received: &ReceivedCall<'_>,
+    index: usize,
+    answer: Option<Answer>,
+) -> Result<Opinion, StoreError> {
+    let check = &received.checks[index];
     let (capacity, cost) = (check.limit().algorithm().capacity(), check.cost());
     // What the call would consume if this were the only limit.
-    let consumes = match asked.verb {
+    let consumes = match received.verb {
         Verb::Check => cost,
         Verb::TakeUpTo => cost.min(capacity),
         Verb::Peek | Verb::Refund | Verb::Reset => 0,
     };
-    let is_possible = match asked.verb {
+    let is_possible = match received.verb {
         Verb::Check | Verb::Peek => cost <= capacity,
         Verb::TakeUpTo => cost == 0 || capacity > 0,
         Verb::Refund | Verb::Reset => true,
     };
     let refuse = |why: String| -> ! {
         let answer = answer.map_or_else(String::new, |answer| answer.to_string());
-        let (verb, line) = (asked.verb, asked.line(index));
+        let (verb, line) = (received.verb, received.line(index));
         panic!("no store answers `{answer}` to this {verb}:\n  {line}\n{why}")
     };
     let (left, wait) = match answer {
@@ -89,7 +96,7 @@ fn opinion(asked: &Asked<'_>, index: usize, answer: Option<Answer>) -> Result<Op
                      lower the number"
                 ));
             }
-            if asked.verb == Verb::Peek && remaining.is_some_and(|remaining| remaining < cost) {
+            if received.verb == Verb::Peek && remaining.is_some_and(|remaining| remaining < cost) {
                 refuse(
                     "a peek is allowed only if its cost remains: raise the number, or deny it"
                         .to_owned(),

@@ -5,7 +5,7 @@ use std::ops;
 
 use tollgate_core::{ErrorKind, Wait};
 
-use super::asked::{Asked, Verb, joined, literal};
+use super::received::{ReceivedCall, Verb, joined, literal};
 
 /// A complete expectation: a call with its answer.
 pub(super) struct Expected {
@@ -87,8 +87,8 @@ impl Expected {
 
 impl Standing {
     /// Matches `expected` against the limit at `index` of a call.
-    pub(super) fn of(expected: &[Expected], asked: &Asked<'_>, index: usize) -> Self {
-        let (check, cost) = (&asked.checks[index], asked.cost(index));
+    pub(super) fn of(expected: &[Expected], received: &ReceivedCall<'_>, index: usize) -> Self {
+        let (check, cost) = (&received.checks[index], received.cost(index));
         let key = joined(check.key());
         let mut standing = Self::NotNamed;
         for (
@@ -101,7 +101,9 @@ impl Standing {
             },
         ) in expected.iter().enumerate()
         {
-            if (call.verb, &call.limit[..], &call.key) != (asked.verb, check.limit().name(), &key) {
+            if (call.verb, &call.limit[..], &call.key)
+                != (received.verb, check.limit().name(), &key)
+            {
                 continue;
             }
             if call.cost.is_some() && call.cost != cost {

@@ -2,24 +2,24 @@
 
 use std::fmt::Write;
 
-use super::asked::{Asked, Verb, joined, literal};
 use super::expected::{Expected, Standing};
+use super::received::{ReceivedCall, Verb, joined, literal};
 
 /// Returns the message for an unexpected call: the call, all expectations, and what to add to the
 /// test.
 pub(super) fn unexpected(
     expected: &[Expected],
-    asked: &Asked<'_>,
+    received: &ReceivedCall<'_>,
     standings: &[Standing],
 ) -> String {
-    let mut text = format!("unexpected {}", asked.verb);
-    if let Some(at) = asked.at {
+    let mut text = format!("unexpected {}", received.verb);
+    if let Some(at) = received.at {
         let micros = at.as_micros();
         text += &format!(" at the caller's instant, {micros} microseconds after 1970 began");
     }
     text += ":";
     for (index, standing) in standings.iter().enumerate() {
-        text += &format!("\n  {}: {standing}", asked.line(index));
+        text += &format!("\n  {}: {standing}", received.line(index));
     }
     text += "\nexpected calls:";
     if expected.is_empty() {
@@ -28,20 +28,20 @@ pub(super) fn unexpected(
     for expected in expected {
         text += &format!("\n  {expected}");
     }
-    text + "\n" + &advice(asked, standings)
+    text + "\n" + &advice(received, standings)
 }
 
 /// Returns how to expect the call, using the first limit that refused it.
-fn advice(asked: &Asked<'_>, standings: &[Standing]) -> String {
+fn advice(received: &ReceivedCall<'_>, standings: &[Standing]) -> String {
     let refused = |standing: &Standing| matches!(standing, Standing::OtherCost | Standing::UsedUp);
     let index = standings.iter().position(refused).unwrap_or(0);
-    let check = &asked.checks[index];
-    let (verb, limit) = (asked.verb, check.limit().name());
+    let check = &received.checks[index];
+    let (verb, limit) = (received.verb, check.limit().name());
     let key = literal(&joined(check.key()));
     let mut call = format!("store.expect_{verb}(\"{limit}\", {key})");
     let what = match standings[index] {
         Standing::OtherCost => {
-            let cost = asked.cost(index).unwrap_or_default();
+            let cost = received.cost(index).unwrap_or_default();
             call += &format!(".cost({cost})");
             "this cost, add"
         }

@@ -1,9 +1,9 @@
 //! `MockStore`: a store for unit tests that gives scripted answers to expected calls.
 
-mod asked;
 mod decision;
 mod expected;
 mod message;
+mod received;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,9 +17,9 @@ use tollgate_core::{
     Check, Checks, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Verdicts, Wait,
 };
 
-use asked::{Asked, Verb};
 pub use expected::TimesRange;
 use expected::{Answer, Call, Expected, Standing};
+use received::{ReceivedCall, Verb};
 
 /// A store that gives the answers a test sets up, and panics on any other call.
 ///
@@ -187,10 +187,10 @@ impl MockStore {
     /// # Panics
     ///
     /// If the call is unexpected; it is then not counted.
-    fn ask(&self, asked: &Asked<'_>) -> Vec<Option<Answer>> {
+    fn ask(&self, received: &ReceivedCall<'_>) -> Vec<Option<Answer>> {
         let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        let standings: Vec<Standing> = (0..asked.checks.len())
-            .map(|index| Standing::of(&expected, asked, index))
+        let standings: Vec<Standing> = (0..received.checks.len())
+            .map(|index| Standing::of(&expected, received, index))
             .collect();
         let is_refused =
             |standing: &Standing| matches!(standing, Standing::OtherCost | Standing::UsedUp);
@@ -205,7 +205,7 @@ impl MockStore {
             }
         }
         if answers.is_empty() {
-            panic!("{}", message::unexpected(&expected, asked, &standings));
+            panic!("{}", message::unexpected(&expected, received, &standings));
         }
         let answer = |standing: &Standing| match standing {
             Standing::Expected(place) => answers.get(place).copied(),
@@ -334,7 +334,7 @@ impl Store for MockStore {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        Asked::of(request).is_some()
+        ReceivedCall::of(request).is_some()
     }
 }
 
@@ -342,11 +342,11 @@ impl SyncStore for MockStore {
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         let fingerprint = Fingerprint::of(request);
-        let Some(asked) = Asked::of(request) else {
+        let Some(received) = ReceivedCall::of(request) else {
             let message = "the mock does not know this operation: wrap another store";
             return Err(StoreError::new(ErrorKind::Unsupported, message));
         };
-        let verdicts = decision::verdicts(&asked, &self.ask(&asked))?;
+        let verdicts = decision::verdicts(&received, &self.ask(&received))?;
         Ok(Verdicts::new(fingerprint, verdicts))
     }
 
@@ -354,8 +354,8 @@ impl SyncStore for MockStore {
         if checks.is_empty() {
             return Ok(());
         }
-        let asked = Asked::reset(checks);
-        decision::verdicts(&asked, &self.ask(&asked)).map(drop)
+        let received = ReceivedCall::reset(checks);
+        decision::verdicts(&received, &self.ask(&received)).map(drop)
     }
 }
 

@@ -31,14 +31,14 @@ pub(crate) type Node = (String, u16);
 pub(crate) struct Importers {
     /// How to connect to a node, except for its address.
     info: ConnectionInfo,
-    places: Arc<Mutex<Places>>,
+    entries: Arc<Mutex<Entries>>,
 }
 
 /// Never drop a connection while these are locked: that may end the connection's own task, which
 /// locks them.
-type Places = HashMap<Node, Place>;
+type Entries = HashMap<Node, Entry>;
 
-struct Place {
+struct Entry {
     connecting: Arc<Connecting>,
     used: Instant,
 }
@@ -58,7 +58,7 @@ impl Importers {
     pub(crate) fn new(info: ConnectionInfo) -> Self {
         Self {
             info,
-            places: Arc::default(),
+            entries: Arc::default(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Importers {
         if let Err(error) = &replies
             && error.is_unrecoverable_error()
         {
-            forget(&self.places, &connecting);
+            forget(&self.entries, &connecting);
         }
         Sent::Commands(replies)
     }
@@ -83,20 +83,20 @@ impl Importers {
     /// [`UNUSED`].
     fn connecting(&self, node: &Node) -> Arc<Connecting> {
         let used = Instant::now();
-        let mut places = lock(&self.places);
-        if let Some(place) = places.get_mut(node) {
-            place.used = used;
-            return Arc::clone(&place.connecting);
+        let mut entries = lock(&self.entries);
+        if let Some(entry) = entries.get_mut(node) {
+            entry.used = used;
+            return Arc::clone(&entry.connecting);
         }
-        let is_unused = |_: &Node, place: &mut Place| used - place.used >= UNUSED;
-        let unused: Vec<_> = places.extract_if(is_unused).collect();
+        let is_unused = |_: &Node, entry: &mut Entry| used - entry.used >= UNUSED;
+        let unused: Vec<_> = entries.extract_if(is_unused).collect();
         let connecting = Arc::<Connecting>::default();
-        let place = Place {
+        let entry = Entry {
             connecting: Arc::clone(&connecting),
             used,
         };
-        places.insert(node.clone(), place);
-        drop(places);
+        entries.insert(node.clone(), entry);
+        drop(entries);
         drop(unused);
         connecting
     }
@@ -110,16 +110,16 @@ impl Importers {
             .address(node)
             .ok_or((ErrorKind::InvalidClientConfig, "no address of a node"))?;
         let client = Client::open(self.info.clone().set_addr(address))?;
-        // Weak, because the connection holds this closure and `places` hold the connection.
-        let places = (Arc::downgrade(&self.places), Arc::downgrade(connecting));
+        // Weak, because the connection holds this closure and `entries` hold the connection.
+        let entries = (Arc::downgrade(&self.entries), Arc::downgrade(connecting));
         let config = settings::connection().set_push_sender(move |news: PushInfo| {
             // Forget the connection now: a call that finds it lost would not know whether it was
             // executed.
-            let (places, connecting) = (places.0.upgrade(), places.1.upgrade());
-            if let (PushKind::Disconnection, Some(places), Some(connecting)) =
-                (news.kind, places, connecting)
+            let (entries, connecting) = (entries.0.upgrade(), entries.1.upgrade());
+            if let (PushKind::Disconnection, Some(entries), Some(connecting)) =
+                (news.kind, entries, connecting)
             {
-                forget(&places, &connecting);
+                forget(&entries, &connecting);
             }
             Ok::<(), ()>(())
         });
@@ -148,10 +148,10 @@ impl Importers {
 }
 
 /// Drops a lost connection.
-fn forget(places: &Mutex<Places>, lost: &Arc<Connecting>) {
-    let is_lost = |_: &Node, place: &mut Place| Arc::ptr_eq(&place.connecting, lost);
-    let place: Vec<_> = lock(places).extract_if(is_lost).collect();
-    drop(place);
+fn forget(entries: &Mutex<Entries>, lost: &Arc<Connecting>) {
+    let is_lost = |_: &Node, entry: &mut Entry| Arc::ptr_eq(&entry.connecting, lost);
+    let entry: Vec<_> = lock(entries).extract_if(is_lost).collect();
+    drop(entry);
 }
 
 /// Leaves the password out.
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn nodes(importers: &Importers) -> Vec<Node> {
-        lock(&importers.places).keys().cloned().collect()
+        lock(&importers.entries).keys().cloned().collect()
     }
 
     #[tokio::test]
@@ -207,7 +207,7 @@ mod tests {
         let [first, second, third] = [1, 2, 3].map(|port| ("127.0.0.1".to_owned(), port));
         importers.connecting(&first);
         importers.connecting(&second);
-        lock(&importers.places).get_mut(&first).unwrap().used -= UNUSED;
+        lock(&importers.entries).get_mut(&first).unwrap().used -= UNUSED;
         importers.connecting(&second);
         assert_eq!(nodes(&importers).len(), 2);
         importers.connecting(&third);

@@ -1,7 +1,7 @@
 //! `FixedWindow`: counts calls in consecutive windows.
 
 #[cfg(feature = "wire")]
-pub(crate) use plan::{Plan, Told};
+pub(crate) use plan::{CounterPlan, CounterReply};
 
 use super::{Machine, Remembered, Status};
 use crate::quota::Quota;

@@ -1,4 +1,4 @@
-//! `Plan`: counts a fixed window with plain commands, for servers that run no scripts.
+//! `CounterPlan`: counts a fixed window with plain commands, for servers that run no scripts.
 //!
 //! One transaction reads the server's clock and adds to a counter that cannot pass the quota:
 //! `BITFIELD` with `OVERFLOW FAIL` does not change a counter whose new value would not fit into 63
@@ -15,7 +15,7 @@ const MOST: u64 = i64::MAX as u64;
 
 /// How plain commands count a fixed window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct CounterPlan {
     amount: u64,
     window_us: u64,
     anchored: bool,
@@ -30,7 +30,7 @@ impl FixedWindow {
     /// # Errors
     ///
     /// The reason why they cannot.
-    pub(crate) fn plan(&self) -> Result<Plan, &'static str> {
+    pub(crate) fn plan(&self) -> Result<CounterPlan, &'static str> {
         let (amount, window_us) = (self.quota().amount(), self.quota().window_us());
         if self.is_anchored() && window_us % 1_000 != 0 {
             return Err("an anchored window must be whole milliseconds, because TTLs are");
@@ -57,7 +57,7 @@ impl FixedWindow {
             }
             step
         };
-        Ok(Plan {
+        Ok(CounterPlan {
             amount,
             window_us,
             anchored: self.is_anchored(),
@@ -69,7 +69,7 @@ impl FixedWindow {
 
 /// The server's replies about a counter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct CounterReply {
     /// The server's time in microseconds.
     pub(crate) now: u64,
     /// The counter before the call.
@@ -80,7 +80,7 @@ pub(crate) struct Told {
     pub(crate) expires: i64,
 }
 
-impl Plan {
+impl CounterPlan {
     /// Returns whether windows begin with their first calls, and so have no numbers.
     pub(crate) const fn is_anchored(&self) -> bool {
         self.anchored
@@ -149,19 +149,23 @@ impl Plan {
     ///
     /// An anchored window begins with the millisecond after its first call, because servers expire
     /// keys by the millisecond; calls before that are decided at its start. An aligned window may
-    /// begin after `told.now`, if the server's clock has stepped back: the machine then decides at
+    /// begin after `reply.now`, if the server's clock has stepped back: the machine then decides at
     /// the start of the window and adds the step to each wait.
-    pub(crate) fn state(&self, window: Option<u64>, told: Told) -> Option<(algorithm::State, u64)> {
-        let kept = (told.before / self.step).min(MAX_EXACT);
+    pub(crate) fn state(
+        &self,
+        window: Option<u64>,
+        reply: CounterReply,
+    ) -> Option<(algorithm::State, u64)> {
+        let kept = (reply.before / self.step).min(MAX_EXACT);
         let (start, now) = match window {
-            Some(window) => (window.checked_mul(self.window_us)?, told.now),
-            None if told.expires < 0 => (told.now, told.now),
+            Some(window) => (window.checked_mul(self.window_us)?, reply.now),
+            None if reply.expires < 0 => (reply.now, reply.now),
             None => {
-                let expires = u64::try_from(told.expires).ok()?;
+                let expires = u64::try_from(reply.expires).ok()?;
                 let end = expires.checked_add(1)?.checked_mul(1_000)?;
                 let start = end.checked_sub(self.window_us)?;
                 // `TIME` may be later than the clock by which the server expires keys.
-                (start, told.now.clamp(start, end - 1))
+                (start, reply.now.clamp(start, end - 1))
             }
         };
         let state = if kept == 0 && now >= start {

@@ -2,7 +2,7 @@
 
 use super::{FixedWindow, State};
 use crate::algorithm::Machine;
-use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
 
 impl Paired for FixedWindow {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -17,8 +17,8 @@ impl Paired for FixedWindow {
         ])
     }
 
-    fn decode(&self, told: &[u64], _: Asked) -> Option<algorithm::State> {
-        Some(match *told {
+    fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
+        Some(match *reply {
             [] => algorithm::State::default(),
             [start, kept, at_start] => Self::keep(State {
                 start,

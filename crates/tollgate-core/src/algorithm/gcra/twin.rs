@@ -1,7 +1,7 @@
 //! GCRA's script: its parameters, and how to read its states.
 
 use super::{Gcra, State};
-use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
 
 impl Paired for Gcra {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -11,8 +11,8 @@ impl Paired for Gcra {
         Words::from_slice(&[self.leak, self.unit, self.full])
     }
 
-    fn decode(&self, told: &[u64], _: Asked) -> Option<algorithm::State> {
-        Some(match *told {
+    fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
+        Some(match *reply {
             [] => algorithm::State::default(),
             [debt, at, unit] if unit > 0 => Self::keep(State { debt, at, unit }),
             _ => return None,

@@ -2,7 +2,7 @@
 
 use super::{SlidingBuckets, State};
 use crate::algorithm::Machine;
-use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
 use crate::time::MAX_EXACT;
 
 impl Paired for SlidingBuckets {
@@ -13,9 +13,9 @@ impl Paired for SlidingBuckets {
         Words::from_slice(&[self.quota().amount(), self.bucket_us, self.buckets])
     }
 
-    fn decode(&self, told: &[u64], _: Asked) -> Option<algorithm::State> {
-        let [head, total, counts @ ..] = told else {
-            return told.is_empty().then(algorithm::State::default);
+    fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
+        let [head, total, counts @ ..] = reply else {
+            return reply.is_empty().then(algorithm::State::default);
         };
         let sum = counts
             .iter()

@@ -2,7 +2,7 @@
 
 use super::{SlidingCounter, State};
 use crate::algorithm::Machine;
-use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
 
 impl Paired for SlidingCounter {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -13,8 +13,8 @@ impl Paired for SlidingCounter {
         Words::from_slice(&[quota.amount(), quota.window_us(), self.step, self.steps])
     }
 
-    fn decode(&self, told: &[u64], _: Asked) -> Option<algorithm::State> {
-        Some(match *told {
+    fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
+        Some(match *reply {
             [] => algorithm::State::default(),
             [start, current, previous] => Self::keep(State {
                 start,

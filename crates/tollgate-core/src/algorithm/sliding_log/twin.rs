@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Entry, MOST, SlidingLog, State};
 use crate::algorithm::Machine;
-use crate::algorithm::{self, Asked, Listed, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
 
 impl Paired for SlidingLog {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -17,8 +17,8 @@ impl Paired for SlidingLog {
 
     /// The script replies only with what the decision depends on: how many units count, when the
     /// newest was recorded, and when the units were recorded that a denied call waits for.
-    fn decode(&self, told: &[u64], asked: Asked) -> Option<algorithm::State> {
-        let [used, first, second, last, latest] = *told else {
+    fn decode(&self, reply: &[u64], call: CallContext) -> Option<algorithm::State> {
+        let [used, first, second, last, latest] = *reply else {
             return None;
         };
         let amount = self.quota().amount();
@@ -28,11 +28,11 @@ impl Paired for SlidingLog {
                 entries.push_back(Entry { at, total });
             }
         };
-        if (1..=amount).contains(&asked.cost) {
+        if (1..=amount).contains(&call.cost) {
             // How many units must leave for the call to fit, and for it to fit once this attempt is
             // counted.
-            let needed = (used + asked.cost).saturating_sub(amount);
-            let again = (used + 2 * asked.cost).saturating_sub(amount);
+            let needed = (used + call.cost).saturating_sub(amount);
+            let again = (used + 2 * call.cost).saturating_sub(amount);
             if needed < used {
                 push(first, needed);
             }
@@ -41,7 +41,7 @@ impl Paired for SlidingLog {
             }
         }
         push(last, used);
-        let gone = self.expired(asked.now.max(latest));
+        let gone = self.expired(call.now.max(latest));
         let live = entries.iter().all(|e| gone.is_none_or(|gone| e.at > gone));
         let ordered = entries
             .iter()

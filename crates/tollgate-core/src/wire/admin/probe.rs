@@ -174,7 +174,7 @@ pub(super) async fn probe<E: Nodes>(
     for limit in &limits {
         let check = Check::new(limit, key.as_str(), 1);
         keys.extend(keyspace.both(limit.identity(), check.key()));
-        if let Err(error) = store.decide(&Request::consume(check)).await {
+        if let Err(error) = store.execute(&Request::consume(check)).await {
             failed.push((limit, error));
         }
     }

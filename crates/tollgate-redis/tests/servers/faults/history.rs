@@ -57,13 +57,13 @@ fn limits() -> [(Limit, u64); 6] {
 
 /// A decision as its caller received it. Sorting decisions at one instant gives a possible order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Told {
+struct Received {
     at: u64,
     is_denied: bool,
     remaining: Reverse<u64>,
 }
 
-impl Told {
+impl Received {
     fn of(decision: &Verdicts) -> Self {
         Self {
             at: decision.as_slice()[0].decided_at().as_micros(),
@@ -114,7 +114,7 @@ fn processes_see_one_history() {
             let [limit, at, denied, remaining] = numbers[..] else {
                 panic!("{line:?} is no decision");
             };
-            histories[usize::try_from(limit).unwrap()].push(Told {
+            histories[usize::try_from(limit).unwrap()].push(Received {
                 at,
                 is_denied: denied == 1,
                 remaining: Reverse(remaining),
@@ -158,7 +158,7 @@ fn most_in_a_window(instants: &[u64]) -> u64 {
 }
 
 /// Checks that the machine, given the calls in order, makes the same decisions.
-fn repeats(limit: &Limit, history: &[Told]) {
+fn repeats(limit: &Limit, history: &[Received]) {
     let mut state = State::default();
     for (index, &told) in history.iter().enumerate() {
         let now = Timestamp::from_micros(told.at).unwrap();
@@ -166,7 +166,7 @@ fn repeats(limit: &Limit, history: &[Told]) {
         let decision = request.decide_on(&mut state, now);
         let told_before = &history[index.saturating_sub(5)..index];
         assert_eq!(
-            Told::of(&decision),
+            Received::of(&decision),
             told,
             "{} at {index}, after {told_before:?}",
             limit.name()
@@ -198,7 +198,7 @@ async fn process() {
             callers.spawn(async move {
                 let mut lines = String::new();
                 loop {
-                    let told = Told::of(&limiter.check(KEY).await.unwrap().into_verdicts());
+                    let told = Received::of(&limiter.check(KEY).await.unwrap().into_verdicts());
                     let (denied, left) = (u64::from(told.is_denied), told.remaining.0);
                     writeln!(lines, "{index} {} {denied} {left}", told.at).unwrap();
                     if told.at >= end {

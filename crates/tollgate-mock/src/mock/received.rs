@@ -1,4 +1,4 @@
-//! `Asked`: a call that the code under test makes, and how messages describe it.
+//! `ReceivedCall`: a call that the code under test makes, and how messages describe it.
 
 use std::fmt;
 use std::str;
@@ -7,7 +7,7 @@ use tollgate_core::{Check, Key, Operation, Receipt, Request, Timestamp};
 
 /// A call of a store: one operation on one or more limits.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'r> {
+pub(super) struct ReceivedCall<'r> {
     pub(super) verb: Verb,
     pub(super) checks: &'r [Check<'r>],
     pub(super) at: Option<Timestamp>,
@@ -24,7 +24,7 @@ pub(super) enum Verb {
     TakeUpTo,
 }
 
-impl<'r> Asked<'r> {
+impl<'r> ReceivedCall<'r> {
     /// Converts `request`, or returns `None` if the mock does not know its operation.
     pub(super) fn of(request: &'r Request<'r>) -> Option<Self> {
         let (verb, receipt) = match request.operation() {
