@@ -22,7 +22,7 @@ pub(crate) enum Failure {
         "--tls-ca is for TLS, and --store {store} is not: give rediss://, rediss-cluster://, freds:// or freds-cluster://"
     )]
     AuthoritiesWithoutTls { store: String },
-    #[error("cannot connect to {store} ({}): {}; {}", name(source.kind()), WithCauses(source), advice(source.kind(), *is_tls))]
+    #[error("cannot connect to {store} ({}): {}; {}", source.kind(), WithCauses(source), advice(source.kind(), *is_tls))]
     Connect {
         store: String,
         is_tls: bool,
@@ -71,7 +71,7 @@ pub(crate) enum Failure {
     Secret,
     #[error("- is given twice: standard input can be read only once; remove one")]
     StandardInputTwice,
-    #[error("the store failed ({}): {}", name(.0.kind()), WithCauses(.0))]
+    #[error("the store failed ({}): {}", .0.kind(), WithCauses(.0))]
     Store(#[from] StoreError),
     #[error(
         "--store {store}: {reason}; give {places}redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT, or fred in place of redis for the other client, and rediss or freds for TLS"
@@ -134,20 +134,6 @@ fn text_of(error: &dyn Error) -> String {
     match message.and_then(|(_, message)| message.split_once('"')) {
         Some((message, _)) => message.to_owned(),
         None => text,
-    }
-}
-
-/// Returns the name of an error kind.
-fn name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Full => "full",
-        ErrorKind::Malformed => "malformed",
-        ErrorKind::Misconfigured => "misconfigured",
-        ErrorKind::Protocol => "protocol",
-        ErrorKind::Unavailable => "unavailable",
-        ErrorKind::Unknown => "unknown outcome",
-        ErrorKind::Unsupported => "unsupported",
-        _ => "failed",
     }
 }
 

@@ -115,6 +115,7 @@ fn misread(text: &str, at: usize, expected: &str) -> String {
 /// let error = StoreError::new(ErrorKind::Unavailable, "no connection to the store");
 /// assert!(error.is_retryable());
 /// assert_eq!(error.to_string(), "no connection to the store");
+/// assert_eq!(error.kind().to_string(), "unavailable");
 /// ```
 #[derive(Debug)]
 pub struct StoreError {
@@ -190,4 +191,19 @@ pub enum ErrorKind {
     /// The store cannot decide this request: see [`Store::supports`](crate::Store::supports), also
     /// for what only a call can find out. Nothing was consumed.
     Unsupported,
+}
+
+/// Writes the name in lower case; for [`Unknown`](Self::Unknown), `unknown outcome`.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "full",
+            Self::Malformed => "malformed",
+            Self::Misconfigured => "misconfigured",
+            Self::Protocol => "protocol",
+            Self::Unavailable => "unavailable",
+            Self::Unknown => "unknown outcome",
+            Self::Unsupported => "unsupported",
+        })
+    }
 }

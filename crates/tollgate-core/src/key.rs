@@ -18,6 +18,8 @@ use std::fmt;
 /// let ip_and_endpoint = ip.with_rest("/login");
 /// assert_eq!(ip_and_endpoint.partition(), b"203.0.113.7");
 /// assert_ne!(Key::from("a:b"), Key::from("a").with_rest(":b"));
+/// // Numbers and addresses are keys as bytes, without being formatted.
+/// assert_eq!(Key::from(&42_u64.to_be_bytes()).partition(), [0, 0, 0, 0, 0, 0, 0, 42]);
 /// ```
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 pub struct Key<'a> {
@@ -66,6 +68,13 @@ impl<'a> From<&'a str> for Key<'a> {
 impl<'a> From<&'a String> for Key<'a> {
     fn from(text: &'a String) -> Self {
         Self::new(text)
+    }
+}
+
+/// Such as `&id.to_be_bytes()` of a number, or `&ip.octets()` of an address.
+impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self::new(bytes)
     }
 }
 

@@ -15,7 +15,22 @@ use crate::request::{MAX_CHECKS, Operation};
 /// Limits how often something may happen for a key: one or more limits on one store.
 ///
 /// Several limits are decided together, all-or-nothing, in one round trip. To combine limits on
-/// different keys, build a [`Request`](crate::Request) and pass it to the store.
+/// different keys, build a [`Request`](crate::Request) and pass it to the store:
+///
+/// ```
+/// # use tollgate_core::{Check, RateLimiter, Store, StoreError};
+/// async fn admit(
+///     per_ip: &RateLimiter<impl Store>,
+///     per_user: &RateLimiter<impl Store>,
+///     (ip, user): (&str, &str),
+/// ) -> Result<bool, StoreError> {
+///     let mut request = per_ip.check(ip).into_request();
+///     for limit in per_user.limits() {
+///         request = request.and(Check::new(limit, user, 1));
+///     }
+///     Ok(per_ip.store().decide(request).await?.is_allowed())
+/// }
+/// ```
 ///
 /// [`check`](Self::check) and the other operations return a call, which does nothing yet. Set its
 /// cost or time, then end it with `.await`, or with `.run()` if the store is a [`SyncStore`]:
@@ -259,11 +274,11 @@ impl<S> Clone for RateLimiter<S> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for RateLimiter<S> {
+/// Shows the limits; a store, such as a `dyn Store`, need not implement `Debug`.
+impl<S> fmt::Debug for RateLimiter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimiter")
-            .field("store", self.store())
             .field("limits", &self.limits())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ pub use crate::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
 pub use crate::call::RefundError;
-pub use crate::decision::{Decision, Denied, Receipt, Verdict};
+pub use crate::decision::{Decision, Denied, Receipt, Verdict, Verdicts};
 pub use crate::error::{ErrorKind, LimitError, StoreError};
 pub use crate::key::Key;
 pub use crate::lease::{
@@ -22,6 +22,7 @@ pub use crate::lease::{
 pub use crate::limit::Limit;
 pub use crate::limiter::RateLimiter;
 pub use crate::quota::Quota;
+pub use crate::request::{Check, Request};
 pub use crate::schedule::{
     BatchPlacement, Event, Placement, PlannedEvent, Reason, Refusal, Schedule, ScheduleQuota,
     ScheduleStore, SyncScheduleStore, Terms,

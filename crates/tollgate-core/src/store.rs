@@ -38,7 +38,7 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 /// - A [`Receipt`](crate::Receipt) from before a reset MUST free nothing that was consumed after
 ///   it, if the state records the instants of calls (checked by
 ///   `receipts_from_before_a_reset_free_nothing`).
-/// - A denied call MUST be a decision, not an error.
+/// - A denied call MUST be a decision, not an error (checked by `agrees_with_the_machine`).
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Decides `request`, all-or-nothing.
