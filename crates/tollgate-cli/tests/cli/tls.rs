@@ -94,12 +94,12 @@ fn wrong_passwords_and_plain_ports_are_reported_over_tls() {
         let hints = ["(misconfigured)", "refused the user or password"];
         fails(&check(&wrong, &given), &hints);
         let plain = format!("{scheme}://{}", plain.address());
-        let hints = ["(unavailable)", "speak TLS if, and only if"];
+        let hints = ["(unavailable)", "asks for TLS if and only if"];
         fails(&check(&plain, &given), &hints);
     }
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://:secret@{}", server.address());
-        let hints = ["(unavailable)", "speak TLS if, and only if"];
+        let hints = ["(unavailable)", "asks for TLS if and only if"];
         fails(&check(&store, &[]), &hints);
     }
 }

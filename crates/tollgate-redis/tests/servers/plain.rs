@@ -56,10 +56,10 @@ async fn unsupported_limits_are_refused_at_construction() {
         ("fixed-window:5/9ms", "10 ms"),
         ("fixed-window:5/1500us,anchored", "whole milliseconds"),
         ("fixed-window:0/1s", "zero"),
-        ("fixed-window:9007199254740990/1s", "exactly as many"),
+        ("fixed-window:9007199254740990/1s", "exactly so many times"),
         (
             "fixed-window:4503599627370496/1s,count-denied",
-            "given back",
+            "after many denied calls",
         ),
     ];
     let served = [
@@ -113,7 +113,7 @@ async fn unsupported_requests_are_refused() {
     let written = keys(&server);
     for (request, reason) in [
         (Request::consume(one).and(other), "all-or-nothing"),
-        (Request::take_up_to(one), "all of a cost"),
+        (Request::take_up_to(one), "part of a cost"),
         (
             Request::consume(one).at(Timestamp::UNIX_EPOCH),
             "the server's clock",

@@ -121,7 +121,7 @@ async fn tls_on_one_side_only_fails_quickly() {
     let authority = Authority::new();
     let secured = Server::options(Flavor::System).tls(&authority).start();
     let plain = Server::start(Flavor::System);
-    let hint = "speak TLS if, and only if, the address says so";
+    let hint = "the address asks for TLS if and only if";
     let as_plain = format!("redis://{}", secured.address());
     let as_secured = with(format!("rediss://{}", plain.address()), &authority, None);
     let connect = RedisStore::builder()

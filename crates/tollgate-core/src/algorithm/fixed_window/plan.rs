@@ -211,7 +211,7 @@ mod tests {
                 FixedWindow::aligned(
                     Quota::new(MAX_EXACT - 1, std::time::Duration::from_secs(1)).unwrap(),
                 ),
-                "exactly as many",
+                "too large",
             ),
             (
                 FixedWindow::anchored(
