@@ -108,7 +108,7 @@ fn a_decision_combines_its_verdicts() {
 }
 
 #[test]
-fn verdicts_are_shown_without_their_fingerprint() {
+fn debug_of_verdicts_hides_their_fingerprint() {
     let decision = Verdicts::new(Fingerprint::new(1), [Verdict::allow(9, 5)]);
     let shown = format!("{decision:?}");
     assert!(

@@ -259,7 +259,7 @@ fn a_limiter_has_1_to_max_checks_limits_of_different_identity() {
 }
 
 #[test]
-fn a_receipt_shows_what_was_consumed_as_a_list() {
+fn debug_of_a_receipt_lists_what_was_consumed() {
     let limits = ["a", "b"].map(|name| format!("{name}=gcra:3/1m").parse::<Limit>().unwrap());
     let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
     let request = Request::new(Operation::Consume, &checks);

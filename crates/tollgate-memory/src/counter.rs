@@ -670,7 +670,7 @@ mod tests {
 
     /// All four fields of a stretch are the same number, so a torn read shows.
     #[test]
-    fn a_stretch_is_read_as_it_was_written() {
+    fn a_stretch_is_never_read_half_written() {
         let simulated = Simulated::new(0);
         let counter = Counter::new(&simulated);
         let of = |number| Stretch {

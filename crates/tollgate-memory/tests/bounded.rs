@@ -475,7 +475,7 @@ fn reset_frees_the_keys_place() {
 }
 
 #[test]
-fn keys_of_every_length_are_told_apart() {
+fn keys_of_every_length_are_independent() {
     let store = MemoryStore::new();
     let limit = once_a_minute();
     let text = "abcdefghijklmnopqrstuvwxyz".repeat(400);
@@ -498,7 +498,7 @@ fn keys_of_every_length_are_told_apart() {
 /// Each store is one small table, where any key may be compared with any other. Keys with the same
 /// seven hash bits are told apart by that comparison alone.
 #[test]
-fn keys_and_limits_that_look_alike_are_told_apart() {
+fn similar_keys_and_limits_are_independent() {
     let limits = ["a", "b"].map(|name| limit(name, FixedWindow::anchored(Quota::per_minute(1))));
     for (byte, lengths) in (0..=u8::MAX).flat_map(|byte| [(byte, 1..=7), (byte, 8..=14)]) {
         let (store, _clock) = store(14);

@@ -31,7 +31,7 @@ fn remaining(limiter: &RateLimiter<FaultyStore<MemoryStore>>) -> u64 {
 }
 
 #[test]
-fn each_fault_consumes_what_its_name_says() {
+fn each_fault_consumes_as_documented() {
     let schedule = [
         Fault::None,
         Fault::Fail(ErrorKind::Unavailable),
@@ -116,7 +116,7 @@ async fn schedule_that_has_ended_does_not_start_again() {
 }
 
 #[tokio::test]
-async fn call_that_the_store_does_not_carry_out_takes_no_fault() {
+async fn call_that_the_store_refuses_takes_no_fault() {
     let limiter = limiter([Fault::LoseReply, Fault::Fail(ErrorKind::Unavailable)]);
     let twice = Check::new(&limiter.limits()[0], "k", 1);
     let malformed = Request::consume(twice).and(twice);
@@ -183,7 +183,7 @@ async fn unsupported_request_is_unsupported_whatever_is_scheduled() {
 
 /// Errors come from a store that is full, and from a receipt of another key.
 #[tokio::test]
-async fn errors_of_the_store_are_lost_like_replies_unless_they_say_that_it_did_nothing() {
+async fn errors_of_the_store_are_lost_like_replies_unless_nothing_was_consumed() {
     let limit = Limit::new("daily", FixedWindow::aligned(Quota::per_day(10))).unwrap();
     let late = Fault::Delay(Duration::from_millis(1));
     for (fault, full) in [
@@ -211,7 +211,7 @@ async fn errors_of_the_store_are_lost_like_replies_unless_they_say_that_it_did_n
 }
 
 #[test]
-fn schedule_that_panicked_goes_on() {
+fn schedule_continues_after_a_panic() {
     let mut turn = 0;
     let limiter = limiter(iter::from_fn(move || {
         turn += 1;
@@ -225,7 +225,7 @@ fn schedule_that_panicked_goes_on() {
 }
 
 #[test]
-fn faulty_store_is_shown_as_the_store_it_wraps() {
+fn debug_of_a_faulty_store_shows_the_wrapped_store() {
     assert_eq!(
         format!("{:?}", FaultyStore::new("a store", [])),
         r#"FaultyStore { store: "a store", .. }"#

@@ -84,7 +84,7 @@ fn limiter_receipt() -> tollgate_core::Receipt {
 }
 
 #[test]
-fn readme_shows_a_message_as_it_is() {
+fn readme_shows_the_actual_message() {
     let mut store = MockStore::new();
     let wait = Duration::from_secs(6);
     store.expect_check("mail", "alice").cost(3).deny_for(wait);
@@ -100,7 +100,7 @@ fn readme_shows_a_message_as_it_is() {
 }
 
 #[test]
-fn unexpected_cost_says_so() {
+fn unexpected_cost_is_named_in_the_message() {
     let mut store = MockStore::new();
     store
         .expect_check("attempts", "alice")
@@ -122,7 +122,7 @@ to expect this cost, add `store.expect_check("attempts", "alice").cost(3)` with 
 }
 
 #[test]
-fn call_too_many_says_so() {
+fn call_beyond_the_expected_number_is_named_in_the_message() {
     let mut store = MockStore::new();
     store.expect_reset("attempts", "alice").times(1).succeed();
     let limiter = limiter(store);
@@ -138,7 +138,7 @@ to expect another call, raise `.times(..)`, or add `store.expect_reset("attempts
 }
 
 #[test]
-fn limit_that_is_refused_first_is_advised_about() {
+fn advice_is_about_the_first_refused_limit() {
     let mut store = MockStore::new();
     store.expect_peek("a", "k").cost(1).never();
     store.expect_peek("a", "k").cost(2).times(..).allow();
@@ -159,7 +159,7 @@ to expect another call, raise `.times(..)`, or add `store.expect_peek("a", "k")`
 }
 
 #[test]
-fn call_to_a_mock_without_expectations_says_so() {
+fn message_of_a_mock_without_expectations_says_none() {
     let limiter = limiter(MockStore::new());
     assert_eq!(
         message(|| limiter.take_up_to("alice", 3).run()),
@@ -202,7 +202,7 @@ to expect another call, raise `.times(..)`, or add `store.expect_check("login", 
 }
 
 #[test]
-fn unexpected_request_of_limits_that_nobody_names_suggests_the_first() {
+fn unexpected_request_without_any_expected_limit_suggests_the_first() {
     let store = MockStore::new();
     let limits = [limit("a", "gcra:5/1m"), limit("b", "gcra:6/1m")];
     let checks = [
@@ -268,7 +268,7 @@ fn store_dropped_by_a_panic_does_not_panic_again() {
 }
 
 #[test]
-fn answer_that_no_store_gives_is_refused() {
+fn impossible_answers_are_refused() {
     let answered = |expect: fn(&mut MockStore), operation: Operation<'_>, cost: u64| {
         let mut store = MockStore::new();
         expect(&mut store);
@@ -346,7 +346,7 @@ at most 5 can be granted, the lower of the cost and the capacity, 5: lower the n
 }
 
 #[test]
-fn answer_to_another_operation_is_refused_where_it_is_given() {
+fn answer_to_another_operation_is_refused_when_it_is_set() {
     let given = |give: fn(&mut MockStore)| message(|| give(&mut MockStore::new()));
     assert_eq!(
         given(|store| store.expect_check("mail", "alice").grant(2)),
@@ -383,7 +383,7 @@ fn answer_to_another_operation_is_refused_where_it_is_given() {
 }
 
 #[test]
-fn range_of_calls_that_holds_no_number_is_refused() {
+fn empty_range_of_calls_is_refused() {
     let empty = |expect: fn(Expectation<'_>)| {
         message(|| expect(MockStore::new().expect_check("mail", "alice")))
     };

@@ -196,7 +196,7 @@ fn request_counts_as_one_call_of_an_expectation_that_fits_two_of_its_limits() {
 }
 
 #[test]
-fn several_limits_grant_what_the_least_of_them_grants() {
+fn several_limits_grant_the_least_grant_of_any() {
     let granted = decide(
         |store| {
             store.expect_take_up_to("log", "k").grant(2);
@@ -248,7 +248,7 @@ fn every_operation_is_supported() {
 }
 
 #[test]
-fn store_and_expectation_are_shown_without_their_answers() {
+fn debug_of_store_and_expectation_hides_answers() {
     let mut store = MockStore::new();
     assert_eq!(format!("{store:?}"), "MockStore { .. }");
     let expectation = format!("{:?}", store.expect_check("log", "k").cost(2));
@@ -271,7 +271,7 @@ fn take_up_to_grants_no_more_than_the_capacity() {
 }
 
 #[test]
-fn limit_that_nobody_names_denies_what_it_could_never_allow() {
+fn limit_without_expectation_denies_a_cost_above_its_capacity() {
     let mut store = MockStore::new();
     store.expect_check("large", "k").allow();
     store.expect_peek("large", "k").allow();
@@ -353,7 +353,7 @@ fn grant_of_nothing_to_a_call_that_takes_nothing_allows_it() {
 }
 
 #[test]
-fn cost_of_a_refund_is_what_its_receipt_gives_back() {
+fn cost_of_a_refund_is_the_cost_in_its_receipt() {
     let mut store = MockStore::new();
     store.expect_check("log", "k").allow();
     store
@@ -402,7 +402,7 @@ fn malformed_requests_fail_as_in_every_store_and_are_no_calls() {
 }
 
 #[test]
-fn call_never_to_be_made_is_refused_whatever_its_operation() {
+fn call_expected_never_is_refused_for_every_operation() {
     let refuses = |expect: fn(&mut MockStore), ask: fn(&RateLimiter<MockStore>)| {
         let mut store = MockStore::new();
         expect(&mut store);

@@ -346,7 +346,7 @@ pub async fn finds_slow_servers<C: Client>() {
         &diagnosis,
         "connection",
         Serious,
-        &["does not answer", "see that it runs"],
+        &["does not answer", "check that it is running"],
     );
 }
 

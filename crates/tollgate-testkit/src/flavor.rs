@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_is_looked_for_on_the_search_path() {
+    fn a_bare_name_is_searched_on_the_path() {
         assert!(find(Path::new("sh")).is_some_and(|path| path.is_absolute()));
         assert_eq!(find(Path::new("no-such-program")), None);
         assert_eq!(find(Path::new("./no/such/program")), None);

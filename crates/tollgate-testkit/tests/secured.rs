@@ -24,7 +24,7 @@ fn a_server_with_tls_takes_nothing_else() {
 }
 
 #[test]
-fn a_server_without_tls_such_as_redis_6_2_says_so() {
+fn starting_redis_6_2_with_tls_names_the_missing_support() {
     let start = || {
         let authority = Authority::new();
         Server::options(Flavor::Redis62).tls(&authority).start()

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_pictures_are_what_would_be_drawn() {
+    fn the_committed_pictures_are_up_to_date() {
         assert_eq!(outdated(&project::shell().unwrap()).unwrap(), [""; 0]);
     }
 

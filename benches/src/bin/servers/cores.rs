@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_is_not_there_is_not_pinned() {
+    fn a_missing_process_is_not_pinned() {
         let cores = Cores { pair: Some((0, 1)) };
         assert_eq!(cores.give(u32::MAX), unpinned());
     }

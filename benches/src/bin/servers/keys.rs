@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_keys_are_used_as_keep_logs_from_being_full() {
+    fn logs_use_enough_keys_not_to_be_full() {
         let keys = Keys::of_log(50, 100, Duration::from_millis(240));
         keys.prepare(1);
         assert_eq!(keys.place(7), 0);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn all_keys_are_used_of_what_is_no_log() {
+    fn algorithms_without_a_log_use_all_keys() {
         let keys = Keys::new(3);
         keys.saw(0, 1.0);
         keys.prepare(0);

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_otherwise_is_counted() {
+    fn unexpected_outcomes_are_counted() {
         let run = Run {
             allowed: 2,
             latencies: vec![1, 1, 1],

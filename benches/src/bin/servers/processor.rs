@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_process_that_is_busy_is_seen_to_run() {
+    fn a_busy_process_is_reported_as_running() {
         let mut command = std::process::Command::new("sh");
         let mut busy = command.args(["-c", "while :; do :; done"]).spawn().unwrap();
         let before = time(busy.id());

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_values_that_so_many_do_not_exceed() {
+    fn percentiles_are_values_that_as_many_samples_do_not_exceed() {
         let hundred: Vec<u32> = (1..=100).collect();
         assert_eq!(percentile(&hundred, 50), Some(50));
         assert_eq!(percentile(&hundred, 99), Some(99));

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_read_from_what_is_told_of_a_command() {
+    fn calls_are_parsed_from_command_statistics() {
         let counts = "calls=12,usec=34,usec_per_call=2.83,rejected_calls=1,failed_calls=0";
         assert_eq!(calls(counts), Some(12));
         assert_eq!(calls("rejected_calls=1"), None);

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_or_strayed_is_told() {
+    fn tables_name_omitted_points_and_unexpected_outcomes() {
         let points = [point("a"), point("b")];
         let strayed = Sample {
             astray: 0.25,

@@ -248,7 +248,10 @@ fn unreachable_servers_are_errors() {
         ("fred://127.0.0.1:x", &["(misconfigured)", "--store"]),
         ("redis://", &["the host is missing", "redis://HOST:PORT"]),
         ("127.0.0.1:6379", &["not the address", "redis://HOST:PORT"]),
-        ("http://127.0.0.1", &["scheme is not known", "redis://HOST:PORT"]),
+        (
+            "http://127.0.0.1",
+            &["scheme is not known", "redis://HOST:PORT"],
+        ),
         ("rediss://u:secret@127.0.0.1:1", &["(unavailable)", "runs"]),
         ("freds://u:secret@127.0.0.1:1", &["(unavailable)", "runs"]),
         (

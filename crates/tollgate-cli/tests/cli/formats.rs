@@ -109,7 +109,7 @@ fn json_lines_are_read_by_the_names_of_their_fields() {
 }
 
 #[test]
-fn json_lines_need_only_what_the_key_needs() {
+fn json_lines_need_only_the_fields_of_the_key() {
     let log = "{\"time\": 1, \"user\": \"u\"}\n{\"time\": 1}\n{\"time\": 2, \"user\": null}\n";
     let path = file("users.json", log);
     let found = replay_json(&[&path, "--key", "user", "--limit", "gcra:1/1m"]);

@@ -23,7 +23,7 @@ fn all() -> Vec<Algorithm> {
 }
 
 #[test]
-fn every_algorithm_is_read_as_it_is_written() {
+fn every_algorithm_parses_from_its_own_text() {
     for algorithm in all() {
         let text = algorithm.to_string();
         assert_eq!(text.parse(), Ok(algorithm), "{text}");

@@ -304,7 +304,7 @@ fn every_master_is_cleared_key_by_key() {
 }
 
 #[test]
-fn steps_are_small() {
+fn operators_commands_run_in_small_steps() {
     let keys: Vec<String> = (0..400)
         .map(|number| format!("tollgate:a:gcra:v1:{{{number}}}"))
         .collect();

@@ -212,7 +212,7 @@ fn a_call_that_was_not_sent_was_not_counted() {
 }
 
 #[test]
-fn a_store_decides_what_it_supports() {
+fn a_store_decides_exactly_the_requests_it_supports() {
     let written = [
         "fixed-window:5/1s",
         "gcra:5/1s",

@@ -111,7 +111,7 @@ fn a_key_with_another_programs_value_is_an_error() {
 
 /// What is longer than a state is refused before anything is written.
 #[test]
-fn a_state_of_another_length_is_left_as_it_is() {
+fn a_state_of_another_length_is_not_overwritten() {
     for (written, command, value) in [
         ("sliding-buckets:10/1s,buckets=4", "SET", &[0; 64][..]),
         ("sliding-log:10/1s", "RPUSH", &[0; 13][..]),
@@ -239,7 +239,7 @@ fn a_busy_server_is_an_error() {
 }
 
 #[test]
-fn a_forgotten_script_is_loaded_again_and_counts_once() {
+fn a_flushed_script_is_loaded_again_and_counts_once() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let (store, limit) = (store_on(&server), limit("fixed-window:100/1h"));

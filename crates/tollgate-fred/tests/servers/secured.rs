@@ -79,7 +79,7 @@ async fn a_server_may_ask_for_a_certificate() {
     let own = authority.certify();
     let limiter = limiter(with(&server.url(), &authority, Some(&own)).await.unwrap());
     assert_eq!(call(&limiter, "alice").await, 8);
-    let hint = "whether it asks for a certificate";
+    let hint = "whether the server requires a client certificate";
     is_misconfigured(with(&server.url(), &authority, None).await, hint);
 }
 
@@ -112,12 +112,12 @@ async fn an_address_is_enough_if_the_system_trusts_the_authority() {
     let elsewhere = authority.certify_as(&["example.org"]);
     let options = Server::options(Flavor::System).tls_as(&authority, elsewhere);
     let server = options.start();
-    let hint = "connect by a name that it is for";
+    let hint = "connect by a host name that it covers";
     is_misconfigured(connect(&server.url()).await, hint);
 
     let options = Server::options(Flavor::System).mutual_tls(&authority);
     let server = options.start();
-    let hint = "whether it asks for a certificate";
+    let hint = "whether the server requires a client certificate";
     is_misconfigured(connect(&server.url()).await, hint);
 
     let options = SentinelGroup::options(Flavor::System).tls(&authority);
@@ -142,7 +142,7 @@ async fn a_cluster_is_followed() {
         let_in(node, &["+cluster|slots"]);
     }
     let url = |credentials| format!("rediss-cluster://{credentials}{}", cluster.addresses()[0]);
-    let hint = "grant it the commands";
+    let hint = "grant the commands";
     is_misconfigured(connect(&url("limiter:secret@")).await, hint);
     for node in cluster.nodes() {
         let_in(node, &["+cluster|info"]);
@@ -226,7 +226,7 @@ async fn sentinels_and_servers_are_given_their_passwords() {
     is_misconfigured(connect(&url(":wrong@", word)).await, REFUSED);
     is_misconfigured(connect(&url(":secret@", "")).await, ASKED);
     let wrong = connect(&url(":secret@", "&sentinelPassword=wrong")).await;
-    is_refused(wrong, ErrorKind::Unavailable, "a password or TLS");
+    is_refused(wrong, ErrorKind::Unavailable, "passwords and TLS settings");
 
     let limiter = limiter(connect(&url("limiter:secret@", word)).await.unwrap());
     assert_eq!(call(&limiter, "carol").await, 8);

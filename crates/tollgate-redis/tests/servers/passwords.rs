@@ -13,7 +13,7 @@ use shared::{
     ASKED, REFUSED, decides, follows_a_failover, is_misconfigured, let_in, limiter, options,
 };
 
-const FORBIDDEN: &str = "the server's user may not do what connecting takes";
+const FORBIDDEN: &str = "the server's user may not run a command that connecting needs";
 const UNUSABLE: &str = "the server cannot be used with these settings";
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn a_server_with_an_unknown_certificate_is_refused() {
     let elsewhere = authority.certify_as(&["example.org"]);
     let options = Server::options(Flavor::System).tls_as(&authority, elsewhere);
     let server = options.start();
-    let hint = "connect by a name that it is for";
+    let hint = "connect by a host name that it covers";
     let info = with(server.url(), &authority, None);
     is_refused(connect(info), settled, hint).await;
 }
@@ -111,7 +111,7 @@ async fn a_server_may_ask_for_a_certificate() {
     assert_eq!(call(&limiter, "alice").await, 8);
 
     let none = with(server.url(), &authority, None);
-    let hint = "whether it asks for a certificate";
+    let hint = "whether the server requires a client certificate";
     let connect = RedisStore::builder().options(self::options()).connect(none);
     is_refused(connect, ErrorKind::Misconfigured, hint).await;
 }

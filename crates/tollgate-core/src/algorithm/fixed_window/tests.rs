@@ -70,7 +70,7 @@ fn calls_on_both_sides_of_a_boundary_are_admitted() {
 }
 
 #[test]
-fn denied_calls_count_when_asked_to() {
+fn denied_calls_count_with_count_denied() {
     let machine = FixedWindow::aligned(quota(2)).count_denied();
     assert!(machine.counts_denied());
     let mut state = used(&machine, &[(10, 2), (20, 1), (30, u64::MAX)]);
@@ -147,7 +147,7 @@ fn a_clock_that_steps_back_stays_in_the_last_window() {
 }
 
 #[test]
-fn a_lowered_amount_leaves_nothing_rather_than_less() {
+fn remaining_is_zero_after_the_amount_is_lowered_below_the_count() {
     let state = used(&FixedWindow::aligned(quota(5)), &[(10, 5)]);
     let lowered = FixedWindow::aligned(quota(3));
     assert_eq!(status(&lowered, &state, 10), (0, Some(90)));

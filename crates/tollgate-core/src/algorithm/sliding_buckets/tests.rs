@@ -141,7 +141,7 @@ fn a_clock_that_steps_back_is_in_the_newest_bucket() {
 }
 
 #[test]
-fn a_lowered_amount_leaves_nothing_rather_than_less() {
+fn remaining_is_zero_after_the_amount_is_lowered_below_the_count() {
     let state = used(&ring(5, 100, 10), &[(5, 3), (40, 2)]);
     let lowered = ring(2, 100, 10);
     assert_eq!(status(&lowered, &state, 50), (0, Some(100)));
