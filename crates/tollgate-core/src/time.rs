@@ -16,12 +16,13 @@ pub const MAX_EXACT: u64 = (1 << 53) - 1;
 /// # Examples
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, SystemTime};
 /// use tollgate_core::Timestamp;
 ///
 /// let start = Timestamp::from_micros(1_700_000_000_000_000)?;
 /// let later = start.saturating_add(Duration::from_millis(5));
 /// assert_eq!(later.as_micros() - start.as_micros(), 5_000);
+/// assert_eq!(Timestamp::try_from(SystemTime::from(later))?, later);
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -87,6 +88,12 @@ impl TryFrom<SystemTime> for Timestamp {
         let micros =
             u64::try_from(since_epoch.as_micros()).map_err(|_| LimitError::TimeOutOfRange)?;
         Self::from_micros(micros)
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    fn from(instant: Timestamp) -> Self {
+        Self::UNIX_EPOCH + Duration::from_micros(instant.0)
     }
 }
 

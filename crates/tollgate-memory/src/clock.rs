@@ -108,9 +108,7 @@ impl fmt::Debug for SystemClock {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_core::algorithm::Gcra;
-/// use tollgate_core::{Limit, Quota, RateLimiter};
-/// use tollgate_memory::{ManualClock, MemoryStore};
+/// use tollgate_memory::{Gcra, Limit, ManualClock, MemoryStore, Quota, RateLimiter};
 ///
 /// let clock = ManualClock::new();
 /// let store = MemoryStore::builder().clock(clock.clone()).build();

@@ -10,6 +10,6 @@ mod store;
 mod tables;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use store::{Builder, MemoryStore};
+pub use store::{MemoryStore, MemoryStoreBuilder};
 #[doc(no_inline)]
 pub use tollgate_core::prelude::*;

@@ -59,8 +59,9 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 ///
 /// A key takes a bounded number of bytes, whatever its length. Keys of up to 16 bytes are stored as
 /// they are; longer keys, and keys with a [rest](tollgate_core::Key::with_rest), are stored as a
-/// keyed 128-bit hash. The store therefore takes at most [`max_keys`](Builder::max_keys) times the
-/// bytes below, and a few hundred bytes per shard:
+/// keyed 128-bit hash. The store therefore takes at most
+/// [`max_keys`](MemoryStoreBuilder::max_keys) times the bytes below, and a few hundred bytes per
+/// shard:
 ///
 /// | algorithm | bytes per key |
 /// |---|---|
@@ -91,9 +92,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::SlidingLog;
-/// use tollgate_core::{Limit, Quota, RateLimiter};
-/// use tollgate_memory::MemoryStore;
+/// use tollgate_memory::{Limit, MemoryStore, Quota, RateLimiter, SlidingLog};
 ///
 /// let limit = Limit::new("login", SlidingLog::new(Quota::per_minute(5))?)?;
 /// let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
@@ -151,7 +150,7 @@ struct Padded(Mutex<Shard>);
 /// assert_eq!(store.max_keys(), 10_000);
 /// ```
 #[derive(Debug)]
-pub struct Builder {
+pub struct MemoryStoreBuilder {
     max_keys: usize,
     clock: Option<DebugClock>,
 }
@@ -164,7 +163,7 @@ impl fmt::Debug for DebugClock {
     }
 }
 
-impl Builder {
+impl MemoryStoreBuilder {
     /// Sets the most keys to hold; a key under two limits counts twice. The default is one million.
     ///
     /// A key takes at most 300 bytes, and more for sliding buckets and logs: see
@@ -222,8 +221,8 @@ impl MemoryStore {
 
     /// Returns a builder, to set the bound on keys and the clock.
     #[must_use]
-    pub fn builder() -> Builder {
-        Builder {
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder {
             max_keys: DEFAULT_MAX_KEYS,
             clock: None,
         }
@@ -282,9 +281,7 @@ impl MemoryStore {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_core::algorithm::Gcra;
-    /// use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
-    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_memory::{Gcra, Limit, MemoryStore, Quota, RateLimiter, Timestamp};
     ///
     /// let limit = Limit::new("login", Gcra::new(Quota::per_minute(1))?)?;
     /// let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;

@@ -622,7 +622,7 @@ fn debug_of_a_store_shows_its_size() {
     );
     let builder = MemoryStore::builder().max_keys(8).clock(clock.clone());
     let shown = format!(
-        "Builder {{ max_keys: 8, clock: Some(Clock({:?})) }}",
+        "MemoryStoreBuilder {{ max_keys: 8, clock: Some(Clock({:?})) }}",
         clock.now()
     );
     assert_eq!(format!("{builder:?}"), shown);

@@ -39,10 +39,8 @@ pub enum Fault {
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::FixedWindow;
-/// use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter};
+/// use tollgate_mock::{ErrorKind, Fault, FaultyStore, FixedWindow, Limit, Quota, RateLimiter};
 /// use tollgate_memory::MemoryStore;
-/// use tollgate_mock::{Fault, FaultyStore};
 ///
 /// let schedule = [Fault::Fail(ErrorKind::Unavailable), Fault::LoseReply];
 /// let store = FaultyStore::new(MemoryStore::new(), schedule);

@@ -37,10 +37,8 @@ where
     /// # Examples
     ///
     /// ```no_run
-    /// use tollgate_core::algorithm::FixedWindow;
-    /// use tollgate_core::{Limit, Quota};
+    /// use tollgate_redis::{FixedWindow, Limit, Options, PlainStore, Quota, settings};
     /// use tollgate_redis::redis::Client;
-    /// use tollgate_redis::{Options, PlainStore, settings};
     ///
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// let client = Client::open("redis://127.0.0.1:6379")?;

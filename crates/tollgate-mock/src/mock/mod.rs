@@ -61,9 +61,7 @@ use received::{ReceivedCall, Verb};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_core::algorithm::SlidingLog;
-/// use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, SyncStore};
-/// use tollgate_mock::MockStore;
+/// use tollgate_mock::{ErrorKind, Limit, MockStore, Quota, RateLimiter, SlidingLog, SyncStore};
 ///
 /// fn login(limiter: &RateLimiter<impl SyncStore>, user: &str) -> String {
 ///     match limiter.check(user).run() {
@@ -91,9 +89,7 @@ use received::{ReceivedCall, Verb};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_core::algorithm::FixedWindow;
-/// use tollgate_core::{Limit, Quota, RateLimiter};
-/// use tollgate_mock::MockStore;
+/// use tollgate_mock::{FixedWindow, Limit, MockStore, Quota, RateLimiter};
 ///
 /// let mut store = MockStore::new();
 /// store.expect_check("daily", "alice").deny_for(Duration::from_secs(3_600));
