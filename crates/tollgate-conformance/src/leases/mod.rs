@@ -28,7 +28,7 @@ pub fn __lease_histories(harness: &impl LeaseHarness) -> u32 {
 }
 
 /// Makes one `#[test]` for each promise about leases, on the stores of a
-/// [`LeaseHarness`](crate::LeaseHarness), as [`conformance!`](crate::conformance) does for limits.
+/// [`LeaseHarness`], as [`conformance!`](crate::conformance) does for limits.
 #[macro_export]
 macro_rules! lease_conformance {
     ($harness:expr $(,)?) => {

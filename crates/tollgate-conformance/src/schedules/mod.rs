@@ -28,7 +28,7 @@ pub fn __schedule_histories(harness: &impl ScheduleHarness) -> u32 {
 }
 
 /// Makes one `#[test]` for each promise about schedules, on the stores of a
-/// [`ScheduleHarness`](crate::ScheduleHarness), as [`conformance!`](crate::conformance) does for
+/// [`ScheduleHarness`], as [`conformance!`](crate::conformance) does for
 /// limits.
 #[macro_export]
 macro_rules! schedule_conformance {
