@@ -1,0 +1,296 @@
+//! A guard renews its lease, releases it, and reports its loss before anyone else can hold it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::{Instant, advance, sleep, timeout};
+use tollgate_core::{
+    ConcurrencyLimiter, ErrorKind, Key, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore,
+    LeaseTerms, StoreError, SyncLeaseStore, Timestamp,
+};
+use tollgate_memory::{Clock, MemoryStore};
+use tollgate_tokio::{LeaseGuard, LeaseLost};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A clock that follows Tokio's, which tests advance by hand.
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::saturating_from_micros(1_800_000_000_000_000).saturating_add(self.0.elapsed())
+    }
+}
+
+/// A store whose calls fail, hang or lose their replies while a test says so.
+struct Troubled {
+    store: MemoryStore,
+    fails: AtomicBool,
+    hangs: AtomicBool,
+    loses: AtomicUsize,
+    calls: AtomicUsize,
+}
+
+impl Troubled {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            store: MemoryStore::builder()
+                .clock(TokioClock(Instant::now()))
+                .build(),
+            fails: AtomicBool::new(false),
+            hangs: AtomicBool::new(false),
+            loses: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+        })
+    }
+}
+
+#[async_trait]
+impl LeaseStore for Troubled {
+    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(StoreError::new(ErrorKind::Unavailable, "down"));
+        }
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        let answer = self.store.lease_now(&request);
+        let lost = self
+            .loses
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            });
+        match lost {
+            Ok(_) => Err(StoreError::new(ErrorKind::Unknown, "lost")),
+            Err(_) => answer,
+        }
+    }
+
+    async fn reset_leases<'a>(
+        &self,
+        terms: &'a LeaseTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.store.reset_leases_now(terms, key)
+    }
+}
+
+fn limiter(store: &Arc<Troubled>, amount: u64) -> ConcurrencyLimiter<Arc<Troubled>> {
+    ConcurrencyLimiter::new(Arc::clone(store), "uploads", amount, TTL).unwrap()
+}
+
+/// Advances the clock in steps that let the background task run.
+async fn pass(time: Duration) {
+    let steps = 300;
+    for _ in 0..steps {
+        advance(time / steps).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_lease_is_renewed_for_as_long_as_the_guard_lives() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    for _ in 0..10 {
+        pass(TTL).await;
+        assert!(guard.is_held());
+        let denied = LeaseGuard::acquire(&limiter, "alice")
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert_eq!((denied.held(), denied.amount()), (1, 1));
+    }
+    drop(guard);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_no_more_often_than_needed() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let _guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    pass(10 * TTL).await;
+    let calls = store.calls.load(Ordering::SeqCst);
+    assert!(
+        (28..=32).contains(&calls),
+        "{calls} calls in ten times to live"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_waits_for_the_store() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 3);
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .weight(2)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(guard.lease().weight(), 2);
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 2);
+    assert!(guard.release().await.unwrap());
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 0);
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    limiter.reset("alice").await.unwrap();
+    assert!(!guard.release().await.unwrap());
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    store.fails.store(true, Ordering::SeqCst);
+    assert_eq!(
+        guard.release().await.unwrap_err().kind(),
+        ErrorKind::Unavailable
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_is_told_before_anyone_else_can_hold_it() {
+    for hangs in [false, true] {
+        let store = Troubled::new();
+        let limiter = limiter(&store, 1);
+        let guard = LeaseGuard::acquire(&limiter, "alice")
+            .await
+            .unwrap()
+            .unwrap();
+        let ends = guard.lease().expires_at();
+        let trouble = if hangs { &store.hangs } else { &store.fails };
+        trouble.store(true, Ordering::SeqCst);
+        let told = timeout(2 * TTL, guard.lost()).await;
+        assert!(told.is_ok(), "the holder was not told");
+        let other = store.store.lease_now(&LeaseRequest::new(
+            limiter.terms(),
+            "alice",
+            LeaseOperation::Acquire {
+                id: b"other",
+                weight: 1,
+            },
+        ));
+        // At this very instant, nobody else gets it yet.
+        let LeaseAnswer::Acquired(acquisition) = other.unwrap() else {
+            panic!("another answer");
+        };
+        assert!(
+            !acquisition.is_granted(),
+            "told too late: it ended at {ends:?}"
+        );
+        assert!(!guard.is_held());
+        assert_eq!(guard.deadline(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_costs_no_lease() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    pass(TTL / 4).await;
+    store.fails.store(true, Ordering::SeqCst);
+    pass(TTL / 2).await;
+    store.fails.store(false, Ordering::SeqCst);
+    pass(2 * TTL).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_is_noticed_at_the_next_renewal() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    limiter.reset("alice").await.unwrap();
+    let begun = Instant::now();
+    guard.lost().await;
+    assert!(begun.elapsed() <= TTL / 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn protected_work_is_dropped_when_the_lease_is_lost() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    let done = guard.protect(async {
+        sleep(3 * TTL).await;
+        7
+    });
+    assert_eq!(done.await, Ok(7));
+    store.fails.store(true, Ordering::SeqCst);
+    let lost = guard.protect(sleep(3 * TTL)).await;
+    assert_eq!(lost, Err(LeaseLost));
+    // Work that is ready is not run without a lease either.
+    assert_eq!(guard.protect(std::future::ready(1)).await, Err(LeaseLost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_takes_no_second_place() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 2);
+    store.loses.store(2, Ordering::SeqCst);
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 1);
+    assert!(guard.is_held());
+    store.loses.store(3, Ordering::SeqCst);
+    let error = LeaseGuard::acquire(&limiter, "alice").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_stopped_believes_in_nothing() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap();
+    // No task runs meanwhile, as if the process had been stopped.
+    let deadline = guard.deadline().unwrap();
+    assert!(deadline <= Instant::now() + TTL - TTL / 1_000);
+    advance(TTL).await;
+    assert!(!guard.is_held());
+}
+
+#[test]
+fn a_guard_outlives_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let guard = runtime.block_on(async {
+        let store = MemoryStore::new();
+        let limiter = ConcurrencyLimiter::new(store, "uploads", 1, TTL).unwrap();
+        LeaseGuard::acquire(&limiter, "alice")
+            .await
+            .unwrap()
+            .unwrap()
+    });
+    drop(runtime);
+    assert!(guard.is_held());
+    drop(guard);
+}
