@@ -6,13 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_core::ConcurrencyLimiter;
-use tollgate_redis::{Options, RedisStore, redis::aio::ConnectionManager};
+use tollgate_redis::{Options, RedisStore, ServerConnection};
 use tollgate_testkit::{Flavor, SentinelGroup, Server};
 use tollgate_tokio::LeaseGuard;
 
 const TTL: Duration = Duration::from_secs(2);
 
-type Limiter = ConcurrencyLimiter<RedisStore<ConnectionManager>>;
+type Limiter = ConcurrencyLimiter<RedisStore<ServerConnection>>;
 
 async fn limiter(server: &Server, amount: u64) -> Limiter {
     let options = Options::default().with_deadline(Duration::from_millis(200));
