@@ -193,7 +193,8 @@ impl Reply {
     }
 }
 
-fn read(reader: &mut impl BufRead) -> io::Result<Reply> {
+/// Reads a reply. Commands have the same form, as arrays of bulk strings.
+pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Reply> {
     let line = read_line(reader)?;
     let (kind, rest) = line.split_at_checked(1).ok_or_else(|| malformed(&line))?;
     let number = || rest.parse::<i64>().map_err(|_| malformed(&line));

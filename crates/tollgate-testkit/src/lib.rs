@@ -2,6 +2,7 @@
 
 mod cluster;
 mod connection;
+mod fake;
 mod flavor;
 mod folder;
 mod port;
@@ -14,6 +15,7 @@ mod tls;
 
 pub use cluster::{Cluster, ClusterOptions, Migration};
 pub use connection::{Connection, Reply};
+pub use fake::{Answer, FakeServer};
 pub use flavor::Flavor;
 pub use proxy::Proxy;
 pub use sentinel::{SentinelGroup, SentinelOptions};
