@@ -16,6 +16,7 @@ mod keyspace;
 mod lease;
 mod no_connection;
 mod options;
+mod pauses;
 mod plain;
 mod redact;
 mod schedule;
@@ -26,6 +27,7 @@ pub use admin::{Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, Reply,
 pub use engine::{Call, Engine, Failure};
 pub use no_connection::NoConnection;
 pub use options::{Clock, Options};
+pub use pauses::Pauses;
 pub use plain::{Command, PlainStore, Transact};
 pub use script::Script;
 pub use store::WireStore;

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
+use tollgate_core::wire::Pauses;
 
 use super::builder::RedisStoreBuilder;
 use super::lock::lock;
@@ -215,12 +216,35 @@ struct Shared {
     client: tokio::sync::Mutex<SentinelClient>,
 }
 
+/// A connection, or why there is none.
+type Primary = Result<MultiplexedConnection, RedisError>;
+
 struct State {
-    /// The connection, or why there is none.
-    primary: Result<MultiplexedConnection, RedisError>,
+    primary: Primary,
     /// How many times a primary was found. Events of earlier connections are ignored.
     generation: u64,
     found: Instant,
+}
+
+impl State {
+    /// Puts a connection into use, and returns the one before.
+    fn replace(&mut self, primary: MultiplexedConnection, generation: u64) -> Primary {
+        self.generation = generation;
+        self.found = Instant::now();
+        mem::replace(&mut self.primary, Ok(primary))
+    }
+
+    /// Returns the connection of `generation`, which is not used any more because of `reason`,
+    /// unless there is a newer one.
+    fn lose(&mut self, generation: u64, reason: &RedisError) -> Option<Primary> {
+        (self.generation == generation)
+            .then(|| mem::replace(&mut self.primary, Err(reason.clone())))
+    }
+
+    /// Returns whether Sentinels should be asked because a call got no reply.
+    fn is_doubtful(&self, generation: u64, now: Instant) -> bool {
+        self.generation == generation && now - self.found >= TRUST
+    }
 }
 
 impl Shared {
@@ -229,22 +253,23 @@ impl Shared {
     /// If there is none, looks for one, unless that is being done. An earlier search may have ended
     /// with its runtime.
     fn primary(self: &Arc<Self>) -> RedisResult<(MultiplexedConnection, Unanswered)> {
+        self.in_use().map_err(|reason| {
+            self.seek();
+            let reason = format!("Sentinels are being asked for a primary: {reason}");
+            // `ConnectionRefused` is what says that nothing was sent.
+            io::Error::new(io::ErrorKind::ConnectionRefused, reason).into()
+        })
+    }
+
+    fn in_use(self: &Arc<Self>) -> RedisResult<(MultiplexedConnection, Unanswered)> {
         let state = lock(&self.state);
-        let reason = match &state.primary {
-            Ok(primary) => {
-                let call = Unanswered {
-                    shared: Arc::clone(self),
-                    generation: state.generation,
-                    is_over: false,
-                };
-                return Ok((primary.clone(), call));
-            }
-            Err(reason) => format!("Sentinels are being asked for a primary: {reason}"),
+        let primary = state.primary.clone()?;
+        let call = Unanswered {
+            shared: Arc::clone(self),
+            generation: state.generation,
+            is_over: false,
         };
-        drop(state);
-        self.seek();
-        // `ConnectionRefused` is what says that nothing was sent.
-        Err(io::Error::new(io::ErrorKind::ConnectionRefused, reason).into())
+        Ok((primary, call))
     }
 
     /// Asks Sentinels for the primary, and connects to it.
@@ -256,18 +281,27 @@ impl Shared {
         let mut config = settings::connection();
         let settings = client.get_connection_info().redis_settings();
         if settings.protocol().supports_resp3() {
-            let (shared, is_lost) = (Arc::downgrade(self), Arc::clone(&is_lost));
-            config = config.set_push_sender(move |news: PushInfo| {
-                if let (PushKind::Disconnection, Some(shared)) = (news.kind, shared.upgrade()) {
-                    is_lost.store(true, Ordering::Release);
-                    shared.lose(generation, &disconnected());
-                }
-                Ok::<(), ()>(())
-            });
+            config = config.set_push_sender(self.listener(generation, &is_lost));
         }
         let primary = client.get_multiplexed_async_connection_with_config(&config);
         let primary = primary.await;
         self.install(primary?, generation, &is_lost)
+    }
+
+    /// Returns what to do with news of the connection of `generation`, which may not be in use yet.
+    fn listener(
+        self: &Arc<Self>,
+        generation: u64,
+        is_lost: &Arc<AtomicBool>,
+    ) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + use<> {
+        let (shared, is_lost) = (Arc::downgrade(self), Arc::clone(is_lost));
+        move |news| {
+            if let (PushKind::Disconnection, Some(shared)) = (news.kind, shared.upgrade()) {
+                is_lost.store(true, Ordering::Release);
+                shared.lose(generation, &disconnected());
+            }
+            Ok(())
+        }
     }
 
     /// Puts a connection into use, unless it was already lost: [`lose`](Self::lose) ignores
@@ -278,35 +312,28 @@ impl Shared {
         generation: u64,
         is_lost: &AtomicBool,
     ) -> RedisResult<()> {
-        let mut state = lock(&self.state);
-        // If it is lost from here on, `lose` waits for this lock, and finds the new generation.
-        if is_lost.load(Ordering::Acquire) {
-            return Err(disconnected());
-        }
-        let earlier = mem::replace(&mut state.primary, Ok(primary));
-        state.generation = generation;
-        state.found = Instant::now();
-        drop(state);
-        drop(earlier);
+        let _earlier = {
+            let mut state = lock(&self.state);
+            // If it is lost from here on, `lose` waits for this lock, and finds the new generation.
+            if is_lost.load(Ordering::Acquire) {
+                return Err(disconnected());
+            }
+            state.replace(primary, generation)
+        };
         Ok(())
     }
 
     /// Drops a connection that cannot be used any more, and looks for another.
     fn lose(self: &Arc<Self>, generation: u64, reason: &RedisError) {
-        let mut state = lock(&self.state);
-        if state.generation == generation {
-            let lost = mem::replace(&mut state.primary, Err(reason.clone()));
-            drop(state);
-            drop(lost);
+        let lost = lock(&self.state).lose(generation, reason);
+        if lost.is_some() {
             self.seek();
         }
     }
 
     /// Looks for another connection, keeping this one until it is found.
     fn doubt(self: &Arc<Self>, generation: u64) {
-        let state = lock(&self.state);
-        let is_doubtful = state.generation == generation && state.found.elapsed() >= TRUST;
-        drop(state);
+        let is_doubtful = lock(&self.state).is_doubtful(generation, Instant::now());
         if is_doubtful {
             self.seek();
         }
@@ -318,7 +345,7 @@ impl Shared {
         if !self.is_seeking.swap(true, Ordering::AcqRel) {
             let seeking = Seeking(Arc::downgrade(self));
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(seek(seeking));
+                runtime.spawn(seeking.run());
             }
         }
     }
@@ -328,26 +355,32 @@ fn disconnected() -> RedisError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
-async fn seek(seeking: Seeking) {
-    let mut pause = FIRST_PAUSE;
-    while let Some(shared) = seeking.0.upgrade() {
-        match shared.find().await {
-            Ok(()) => return,
-            Err(error) => {
-                if let Err(reason) = &mut lock(&shared.state).primary {
-                    *reason = error;
-                }
-            }
-        }
-        drop(shared);
-        sleep(pause).await;
-        pause = LONGEST_PAUSE.min(pause * 2);
-    }
-}
-
 /// A running search for a primary. It ends when this is dropped, for example by a runtime that
 /// shuts down.
 struct Seeking(Weak<Shared>);
+
+impl Seeking {
+    async fn run(self) {
+        let mut pauses = Pauses::new(FIRST_PAUSE, LONGEST_PAUSE);
+        while !self.is_over().await {
+            sleep(pauses.next_pause()).await;
+        }
+    }
+
+    /// Looks for a primary once. Returns whether it is found, or nothing needs it any more.
+    async fn is_over(&self) -> bool {
+        let Some(shared) = self.0.upgrade() else {
+            return true;
+        };
+        let Err(error) = shared.find().await else {
+            return true;
+        };
+        if let Err(reason) = &mut lock(&shared.state).primary {
+            *reason = error;
+        }
+        false
+    }
+}
 
 impl Drop for Seeking {
     fn drop(&mut self) {
@@ -399,8 +432,9 @@ fn is_read_only(error: &RedisError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use redis::Client;
-    use tollgate_testkit::{Flavor, Server};
+    use redis::sentinel::SentinelClientBuilder;
+    use redis::{Client, ConnectionAddr};
+    use tollgate_testkit::{FakeServer, Flavor, Server};
 
     use super::*;
 
@@ -437,29 +471,289 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_replica_is_known_by_a_line() {
+        let refusal = |line: &str| {
+            let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
+            reply.and_then(Value::extract_error).unwrap_err()
+        };
+        for (line, expected) in [
+            (
+                "READONLY You can't write against a read only replica.",
+                true,
+            ),
+            ("READONLY", true),
+            (
+                "ERR Error running script: @user_script: -READONLY You",
+                true,
+            ),
+            ("OOM command not allowed", false),
+            ("ERR", false),
+        ] {
+            assert_eq!(is_read_only(&refusal(line)), expected, "{line}");
+        }
+        assert!(!is_read_only(&disconnected()));
+    }
+
+    #[tokio::test]
+    async fn one_command_of_many_that_a_replica_refuses_is_enough() {
+        let server = FakeServer::start(|words| match &*words[0] {
+            "GET" => "-OOM no\r\n".into(),
+            "SET" => "-READONLY no\r\n".into(),
+            _ => "+OK\r\n".into(),
+        });
+        let client = Client::open(server.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut pipeline = redis::pipe();
+        pipeline.get("key").set("key", 1);
+        let refused = pipeline.query_async::<()>(&mut connection).await;
+        let error = refused.unwrap_err();
+        assert!(is_read_only(&error), "{error}");
+    }
+
+    /// A primary and its Sentinel.
+    struct Service {
+        primary: FakeServer,
+        sentinel: FakeServer,
+        /// Whether the Sentinel names the primary.
+        is_named: Arc<AtomicBool>,
+    }
+
+    impl Service {
+        fn start() -> Self {
+            let primary = FakeServer::start(|words| match &*words[0] {
+                "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
+                "ROLE" => "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".into(),
+                _ => "+OK\r\n".into(),
+            });
+            let is_named = Arc::new(AtomicBool::new(true));
+            let named = format!(
+                "*1\r\n*8\r\n+name\r\n+primary\r\n+flags\r\n+master\r\n\
+                 +ip\r\n+127.0.0.1\r\n+port\r\n+{}\r\n",
+                primary.port()
+            );
+            let is_shown = Arc::clone(&is_named);
+            let sentinel = FakeServer::start(move |words| match &*words[0] {
+                "ROLE" => "*2\r\n$8\r\nsentinel\r\n*0\r\n".into(),
+                "SENTINEL" if is_shown.load(Ordering::SeqCst) => named.as_str().into(),
+                "SENTINEL" => "*0\r\n".into(),
+                _ => "+OK\r\n".into(),
+            });
+            Self {
+                primary,
+                sentinel,
+                is_named,
+            }
+        }
+
+        fn client(&self, protocol: ProtocolVersion) -> SentinelClient {
+            let address = ConnectionAddr::Tcp("127.0.0.1".to_owned(), self.sentinel.port());
+            let builder =
+                SentinelClientBuilder::new([address], "primary", SentinelServerType::Master);
+            let builder = builder.unwrap().set_client_to_redis_db(3);
+            builder
+                .set_client_to_redis_protocol(protocol)
+                .build()
+                .unwrap()
+        }
+
+        async fn connect(&self) -> SentinelConnection {
+            let client = self.client(ProtocolVersion::RESP3);
+            SentinelConnection::new(client).await.unwrap()
+        }
+
+        /// How often the Sentinel was asked.
+        fn asked(&self) -> usize {
+            self.sentinel.count("SENTINEL")
+        }
+    }
+
+    async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+        let started = Instant::now();
+        while !is_so().await {
+            assert!(started.elapsed() < Duration::from_secs(5), "it never is");
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn is_connected(connection: &SentinelConnection) -> bool {
+        let shown = format!("{connection:?}");
+        assert_ne!(
+            shown.contains("is_connected: true"),
+            shown.contains("is_connected: false")
+        );
+        shown.contains("is_connected: true")
+    }
+
+    async fn call(connection: &mut SentinelConnection) -> RedisResult<()> {
+        redis::cmd("SET")
+            .arg("key")
+            .arg(1)
+            .query_async(connection)
+            .await
+    }
+
+    #[tokio::test]
+    async fn a_primary_must_be_found_first() {
+        let service = Service::start();
+        service.is_named.store(false, Ordering::SeqCst);
+        let client = service.client(ProtocolVersion::RESP3);
+        assert!(SentinelConnection::new(client).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_client_without_resp3_works() {
+        let service = Service::start();
+        let client = service.client(ProtocolVersion::RESP2);
+        let mut connection = SentinelConnection::new(client).await.unwrap();
+        call(&mut connection).await.unwrap();
+        assert_eq!(service.primary.count("HELLO"), 0);
+    }
+
+    #[tokio::test]
+    async fn a_store_asks_the_primary_for_resp3() {
+        let service = Service::start();
+        let urls = [service.sentinel.url()];
+        RedisStore::connect_sentinel(urls, "primary").await.unwrap();
+        assert_ne!(service.primary.count("HELLO"), 0);
+    }
+
+    /// Twice, because a search must not keep later ones from starting.
+    #[tokio::test]
+    async fn a_lost_primary_is_looked_for_until_it_is_found() {
+        let service = Service::start();
+        let mut connection = service.connect().await;
+        for _ in 0..2 {
+            assert!(is_connected(&connection));
+            assert_eq!(connection.get_db(), 3);
+            call(&mut connection).await.unwrap();
+
+            // Nothing is called: the connection itself notices.
+            service.is_named.store(false, Ordering::SeqCst);
+            service.primary.cut();
+            until(async || !is_connected(&connection)).await;
+            assert_eq!(connection.get_db(), 0);
+            let is_explained = |error: RedisError| error.to_string().contains("Master");
+            until(async || is_explained(call(&mut connection).await.unwrap_err())).await;
+            assert!(
+                call(&mut connection)
+                    .await
+                    .unwrap_err()
+                    .is_connection_refusal()
+            );
+
+            service.is_named.store(true, Ordering::SeqCst);
+            until(async || is_connected(&connection)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_do_not_make_the_search_hurry() {
+        let service = Service::start();
+        let mut connection = service.connect().await;
+        service.is_named.store(false, Ordering::SeqCst);
+        service.primary.cut();
+        let before = service.asked();
+        let lost = Instant::now();
+        while lost.elapsed() < Duration::from_millis(300) {
+            let _ = call(&mut connection).await;
+            tokio::task::yield_now().await;
+        }
+        // The pauses are 50, 100 and 200 ms.
+        let asked = service.asked() - before;
+        assert!((1..=3).contains(&asked), "{asked} times");
+    }
+
+    /// Makes a connection whose calls find no reply, and returns what it is made of.
+    async fn unanswered(service: &Service) -> (Arc<Shared>, Unanswered) {
+        let shared = service.connect().await.0;
+        lock(&shared.state).found -= TRUST;
+        let (_, call) = shared.primary().unwrap();
+        assert!(!shared.is_seeking.load(Ordering::SeqCst));
+        (shared, call)
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_call_decides_whether_the_primary_is_kept() {
+        fn server(code: &str) -> RedisError {
+            redis::make_extension_error(code.to_owned(), None)
+        }
+        let io = |kind| RedisError::from(io::Error::from(kind));
+        let service = Service::start();
+        for (outcome, is_kept, is_doubted) in [
+            (Ok(()), true, false),
+            (Err(server("OOM")), true, false),
+            (Err(io(io::ErrorKind::TimedOut)), true, true),
+            (Err(io(io::ErrorKind::BrokenPipe)), false, true),
+            (Err(server("READONLY")), false, true),
+        ] {
+            let (shared, call) = unanswered(&service).await;
+            let shown = format!("{outcome:?}");
+            assert_eq!(call.end(outcome.clone()).is_ok(), outcome.is_ok());
+            assert_eq!(lock(&shared.state).primary.is_ok(), is_kept, "{shown}");
+            assert_eq!(
+                shared.is_seeking.load(Ordering::SeqCst),
+                is_doubted,
+                "{shown}"
+            );
+        }
+        let (shared, call) = unanswered(&service).await;
+        drop(call);
+        assert!(lock(&shared.state).primary.is_ok());
+        assert!(shared.is_seeking.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn a_primary_that_was_just_found_is_trusted() {
+        let service = Service::start();
+        let (shared, call) = unanswered(&service).await;
+        shared.find().await.unwrap();
+        let found = lock(&shared.state).found;
+        assert!(found.elapsed() < TRUST);
+        // Nor is it doubted for calls of an earlier connection.
+        drop(call);
+        assert!(!shared.is_seeking.load(Ordering::SeqCst));
+        let state = lock(&shared.state);
+        let generation = state.generation;
+        let almost = TRUST - Duration::from_nanos(1);
+        assert!(!state.is_doubtful(generation, found + almost));
+        assert!(state.is_doubtful(generation, found + TRUST));
+        assert!(!state.is_doubtful(generation - 1, found + TRUST));
+    }
+
+    #[tokio::test]
+    async fn news_of_an_earlier_connection_are_ignored() {
+        let service = Service::start();
+        let shared = service.connect().await.0;
+        let earlier = lock(&shared.state).generation;
+        shared.find().await.unwrap();
+        shared.lose(earlier, &disconnected());
+        assert!(lock(&shared.state).primary.is_ok());
+        assert!(!shared.is_seeking.load(Ordering::SeqCst));
+    }
+
     #[tokio::test]
     async fn a_connection_lost_before_its_first_use_is_not_used() {
-        let server = Server::start(Flavor::System);
-        let service = SentinelClient::build(
-            vec!["redis://127.0.0.1:1"],
-            "primary",
-            None,
-            SentinelServerType::Master,
-        );
-        let shared = Shared {
-            state: Mutex::new(State {
-                primary: Err(disconnected()),
-                generation: 0,
-                found: Instant::now(),
-            }),
-            is_seeking: AtomicBool::new(false),
-            client: tokio::sync::Mutex::new(service.unwrap()),
+        let service = Service::start();
+        let shared = service.connect().await.0;
+        let client = Client::open(service.primary.url()).unwrap();
+        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        let is_lost = Arc::default();
+        let generation = lock(&shared.state).generation + 1;
+        let listener = shared.listener(generation, &is_lost);
+        let news = |kind| PushInfo {
+            kind,
+            data: Vec::new(),
         };
-        let is_lost = AtomicBool::new(true);
-        let outcome = shared.install(connect(&server).await, 1, &is_lost);
-        assert!(outcome.is_err() && lock(&shared.state).primary.is_err());
-        let is_lost = AtomicBool::new(false);
-        shared.install(connect(&server).await, 1, &is_lost).unwrap();
-        assert!(lock(&shared.state).primary.is_ok());
+        listener(news(PushKind::Invalidate)).unwrap();
+        shared
+            .install(connection.clone(), generation, &is_lost)
+            .unwrap();
+        listener(news(PushKind::Disconnection)).unwrap();
+        assert!(lock(&shared.state).primary.is_err());
+        shared
+            .install(connection, generation, &is_lost)
+            .unwrap_err();
+        assert!(lock(&shared.state).primary.is_err());
     }
 }
