@@ -61,7 +61,36 @@ impl FakeServer {
     /// Panics if there is no free port to listen on.
     #[track_caller]
     pub fn start(answer: impl Fn(&[String]) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start_on(Port::choose(), answer)
+    }
+
+    /// Starts a node of a cluster. It says that each of `others` serves one slot, and it the rest.
+    /// `answer` gets the commands other than `CLUSTER`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no free port to listen on.
+    #[track_caller]
+    pub fn start_node(
+        others: &[&Self],
+        answer: impl Fn(&[String]) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let port = Port::choose();
+        let range = |first: usize, last: usize, port: u16| {
+            format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+        };
+        let mut slots = format!("*{}\r\n", others.len() + 1);
+        slots += &range(others.len(), 16_383, port.number());
+        for (slot, other) in others.iter().enumerate() {
+            slots += &range(slot, slot, other.port());
+        }
+        Self::start_on(port, move |words| match &*words[0] {
+            "CLUSTER" => slots.as_str().into(),
+            _ => answer(words),
+        })
+    }
+
+    fn start_on(port: Port, answer: impl Fn(&[String]) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.number()));
         let listener = listener.expect("a port to listen on");
         let shared = Arc::<Shared>::default();

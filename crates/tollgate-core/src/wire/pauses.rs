@@ -25,6 +25,12 @@ impl Pauses {
         self.next = self.longest.min(pause * 2);
         pause
     }
+
+    /// Returns the next pause, or `None` if it would not end before `limit`, after `spent`.
+    pub fn next_within(&mut self, spent: Duration, limit: Duration) -> Option<Duration> {
+        let pause = self.next_pause();
+        (spent + pause < limit).then_some(pause)
+    }
 }
 
 #[cfg(test)]
@@ -36,5 +42,21 @@ mod tests {
         let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_millis(250));
         let five = [(); 5].map(|()| pauses.next_pause().as_millis());
         assert_eq!(five, [50, 100, 200, 250, 250]);
+    }
+
+    #[test]
+    fn a_pause_ends_before_its_limit() {
+        let ms = Duration::from_millis;
+        for (spent, limit, expected) in [
+            (0, 51, Some(ms(50))),
+            (0, 50, None),
+            (10, 61, Some(ms(50))),
+            (10, 60, None),
+            (60, 50, None),
+        ] {
+            let mut pauses = Pauses::new(ms(50), ms(250));
+            let pause = pauses.next_within(ms(spent), ms(limit));
+            assert_eq!(pause, expected, "{spent} of {limit}");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! `Importers`: connections to the nodes that slots are migrating to.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -70,34 +69,29 @@ impl Importers {
             return Sent::Nothing;
         };
         let count = commands.len();
-        let replies = connection.req_packed_commands(commands, 0, count).await;
-        if let Err(error) = &replies
-            && error.is_unrecoverable_error()
-        {
-            forget(&self.entries, &connecting);
-        }
-        Sent::Commands(replies)
+        Sent::Commands(connection.req_packed_commands(commands, 0, count).await)
     }
 
     /// Returns the connection to `node`. If it is a new one, drops those that were unused for
     /// [`UNUSED`].
     fn connecting(&self, node: &Node) -> Arc<Connecting> {
         let used = Instant::now();
-        let mut entries = lock(&self.entries);
-        if let Some(entry) = entries.get_mut(node) {
-            entry.used = used;
-            return Arc::clone(&entry.connecting);
-        }
-        let is_unused = |_: &Node, entry: &mut Entry| used - entry.used >= UNUSED;
-        let unused: Vec<_> = entries.extract_if(is_unused).collect();
         let connecting = Arc::<Connecting>::default();
-        let entry = Entry {
-            connecting: Arc::clone(&connecting),
-            used,
+        let _unused: Vec<_> = {
+            let mut entries = lock(&self.entries);
+            if let Some(entry) = entries.get_mut(node) {
+                entry.used = used;
+                return Arc::clone(&entry.connecting);
+            }
+            let is_unused = |_: &Node, entry: &mut Entry| used - entry.used >= UNUSED;
+            let unused = entries.extract_if(is_unused).collect();
+            let entry = Entry {
+                connecting: Arc::clone(&connecting),
+                used,
+            };
+            entries.insert(node.clone(), entry);
+            unused
         };
-        entries.insert(node.clone(), entry);
-        drop(entries);
-        drop(unused);
         connecting
     }
 
@@ -150,15 +144,7 @@ impl Importers {
 /// Drops a lost connection.
 fn forget(entries: &Mutex<Entries>, lost: &Arc<Connecting>) {
     let is_lost = |_: &Node, entry: &mut Entry| Arc::ptr_eq(&entry.connecting, lost);
-    let entry: Vec<_> = lock(entries).extract_if(is_lost).collect();
-    drop(entry);
-}
-
-/// Leaves the password out.
-impl fmt::Debug for Importers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Importers").finish_non_exhaustive()
-    }
+    let _lost: Vec<_> = lock(entries).extract_if(is_lost).collect();
 }
 
 #[cfg(test)]
@@ -207,7 +193,9 @@ mod tests {
         let [first, second, third] = [1, 2, 3].map(|port| ("127.0.0.1".to_owned(), port));
         importers.connecting(&first);
         importers.connecting(&second);
-        lock(&importers.entries).get_mut(&first).unwrap().used -= UNUSED;
+        for entry in lock(&importers.entries).values_mut() {
+            entry.used -= UNUSED;
+        }
         importers.connecting(&second);
         assert_eq!(nodes(&importers).len(), 2);
         importers.connecting(&third);

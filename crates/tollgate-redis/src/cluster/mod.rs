@@ -10,7 +10,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind};
 use tokio::time::{Instant, sleep};
-use tollgate_core::wire::{self, Call, Failure};
+use tollgate_core::wire::{self, Call, Failure, Pauses};
 
 use crate::engine::{evalsha, script_load, unlink};
 use crate::failure;
@@ -73,13 +73,8 @@ impl<'a> Cluster<'a> {
     }
 
     /// Sends `command` to the node of `key`, again and again until it is executed or the deadline
-    /// is near.
-    ///
-    /// This gives up early, so that no attempt is in flight at the deadline: a call that was
-    /// refused every time is then known not to have been executed. It reserves the last quarter of
-    /// the deadline for that, or the time of the longest attempt if that is more. A call that is
-    /// sent again after loading its script starts with a full deadline here, so the store's
-    /// deadline may come first.
+    /// is near. A call that is sent again after loading its script starts with a full deadline here,
+    /// so the store's deadline may come first.
     async fn follow<T: FromRedisValue + Send>(
         &self,
         key: &[u8],
@@ -87,8 +82,7 @@ impl<'a> Cluster<'a> {
         script: Option<&Call<'_>>,
     ) -> Result<T, Failure> {
         let started = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        let mut reserve = self.deadline / 4;
+        let mut attempts = Attempts::new(self.deadline);
         loop {
             let begun = Instant::now();
             let refused = match self.send(command.clone(), key).await? {
@@ -101,14 +95,12 @@ impl<'a> Cluster<'a> {
                 Err(error) if was_not_executed(&error) => error,
                 answer => return answer.map_err(failure::of_answer),
             };
-            reserve = reserve.max(begun.elapsed());
-            if (started.elapsed() + pause).saturating_add(reserve) >= self.deadline {
+            let Some(pause) = attempts.pause_after(begun.elapsed(), started.elapsed()) else {
                 return Err(failure::of_answer(refused));
-            }
+            };
             // After a `MOVED`, redis-rs reads the slots again before it sends anything else, but
             // possibly from a node with outdated slots.
             sleep(pause).await;
-            pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
 
@@ -228,6 +220,36 @@ impl<'a> Cluster<'a> {
     }
 }
 
+/// The attempts of one call.
+///
+/// They end early, so that none is in flight at the deadline: a call that was refused every time is
+/// then known not to have been executed. The last quarter of the deadline is reserved for that, or
+/// the time of the longest attempt if that is more.
+struct Attempts {
+    deadline: Duration,
+    longest: Duration,
+    pauses: Pauses,
+}
+
+impl Attempts {
+    fn new(deadline: Duration) -> Self {
+        Self {
+            deadline,
+            longest: Duration::ZERO,
+            pauses: Pauses::new(FIRST_PAUSE, LONGEST_PAUSE),
+        }
+    }
+
+    /// Returns the pause after an attempt that `took` a time, if there may be another. The call was
+    /// begun `spent` ago.
+    fn pause_after(&mut self, took: Duration, spent: Duration) -> Option<Duration> {
+        self.longest = self.longest.max(took);
+        let reserve = self.longest.max(self.deadline / 4);
+        let limit = self.deadline.saturating_sub(reserve);
+        self.pauses.next_within(spent, limit)
+    }
+}
+
 /// A node's answer to a command. Without an answer, the command may have been executed.
 type Answered<T> = Result<RedisResult<T>, Failure>;
 
@@ -339,5 +361,52 @@ mod tests {
         assert!(is_lost(
             io::Error::from(io::ErrorKind::ConnectionRefused).into()
         ));
+    }
+
+    #[test]
+    fn attempts_leave_time_for_the_last() {
+        let ms = Duration::from_millis;
+        // A quarter of the deadline, or the longest attempt so far.
+        for (attempts, limit) in [
+            (&[0][..], 300),
+            (&[99, 100], 300),
+            (&[101], 299),
+            (&[150, 10], 250),
+            (&[10, 150], 250),
+            (&[500], 0),
+        ] {
+            for (left, is_last) in [(50, false), (0, true)] {
+                let mut all = Attempts::new(ms(400));
+                let (last, earlier) = attempts.split_last().unwrap();
+                for took in earlier {
+                    assert!(all.pause_after(ms(*took), ms(0)).is_some());
+                }
+                let spent = ms(limit).saturating_sub(ms(left));
+                let pause = all.pause_after(ms(*last), spent);
+                assert_eq!(pause.is_none(), is_last || limit == 0, "{attempts:?}");
+            }
+        }
+        let mut all = Attempts::new(Duration::MAX);
+        assert_eq!(all.pause_after(ms(0), ms(0)), Some(ms(1)));
+    }
+
+    #[test]
+    fn a_redirection_names_a_node() {
+        for (line, expected) in [
+            ("ASK 1 127.0.0.1:7", Some(("127.0.0.1", 7))),
+            ("MOVED 1 a.b:65535", Some(("a.b", 65_535))),
+            ("ASK 1 [::1]:7", Some(("::1", 7))),
+            ("ASK 1 :7", None),
+            ("ASK 1 ?:7", None),
+            ("ASK 1 127.0.0.1", None),
+            ("ASK 1 127.0.0.1:x", None),
+            ("ASK", None),
+        ] {
+            let reply = parse_redis_value(format!("-{line}\r\n").as_bytes());
+            let error = reply.and_then(Value::extract_error).unwrap_err();
+            let node = node_of(&error);
+            let node = node.as_ref().map(|(host, port)| (host.as_str(), *port));
+            assert_eq!(node, expected, "{line}");
+        }
     }
 }

@@ -14,4 +14,5 @@ mod passwords;
 mod plain;
 mod published;
 mod redacted;
+mod redirections;
 mod tls;

@@ -1,0 +1,198 @@
+//! What nodes of a cluster say to a command that they do not run, and what the store sends then.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, StoreError};
+use tollgate_redis::redis::cluster::ClusterClientBuilder;
+use tollgate_redis::redis::cluster_async::ClusterConnection;
+use tollgate_redis::{Options, RedisStore, settings};
+use tollgate_testkit::{Answer, FakeServer};
+
+type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
+
+/// A reply that is executed, and that no script gives.
+const DONE: &str = ":1\r\n";
+
+/// Answers the setup of a connection.
+fn greet(words: &[String]) -> Answer {
+    match &*words[0] {
+        "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
+        _ => "+OK\r\n".into(),
+    }
+}
+
+/// Returns a function that answers commands that concern keys with `replies`, one after another,
+/// and then with the last of them.
+fn replies(replies: &[Answer]) -> impl Fn(&[String]) -> Answer + Send + Sync + 'static {
+    let mut left = replies.to_vec();
+    left.reverse();
+    let left = Mutex::new(left);
+    move |words| match &*words[0] {
+        "UNLINK" | "EVALSHA" => {
+            let mut left = left.lock().unwrap();
+            match left.len() {
+                1 => left[0].clone(),
+                _ => left.pop().unwrap(),
+            }
+        }
+        _ => greet(words),
+    }
+}
+
+/// Connects to the cluster of `node`, as the store does itself or as a program may.
+async fn limiter(node: &FakeServer, is_its_own: bool) -> Limiter {
+    let options = Options::default().with_deadline(Duration::from_secs(2));
+    let store = if is_its_own {
+        let builder = RedisStore::builder().options(options);
+        builder.connect_cluster([node.url()]).await.unwrap()
+    } else {
+        let builder = settings::cluster(ClusterClientBuilder::new([node.url()]), &options);
+        let connection = builder.build().unwrap().get_async_connection().await;
+        RedisStore::with_options(connection.unwrap(), options)
+    };
+    let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(5)));
+    RateLimiter::new(store, [limit.unwrap()]).unwrap()
+}
+
+/// Returns the nodes that the other one tells of. A connection of the program's own only reaches
+/// those.
+fn known(new: &FakeServer, is_its_own: bool) -> Vec<&FakeServer> {
+    if is_its_own { vec![] } else { vec![new] }
+}
+
+/// Returns what a reset comes to: nothing, or the kind of its error.
+fn kind(outcome: Result<(), StoreError>) -> Option<ErrorKind> {
+    outcome.err().map(|error| error.kind())
+}
+
+#[tokio::test]
+async fn only_what_was_not_run_is_sent_again() {
+    for (lines, expected, sent) in [
+        (&[DONE][..], None, 1),
+        (
+            &["-TRYAGAIN later\r\n", "-CLUSTERDOWN later\r\n", DONE],
+            None,
+            3,
+        ),
+        (&["-OOM no\r\n", DONE], Some(ErrorKind::Full), 1),
+    ] {
+        let answers: Vec<_> = lines.iter().map(|&line| line.into()).collect();
+        let node = FakeServer::start_node(&[], replies(&answers));
+        let limiter = limiter(&node, true).await;
+        assert_eq!(kind(limiter.reset("key").await), expected, "{lines:?}");
+        assert_eq!(node.count("UNLINK"), sent, "{lines:?}");
+    }
+}
+
+/// redis-rs reads the slots again, and finds that they have not changed.
+#[tokio::test]
+async fn a_moved_slot_is_not_asked_for_elsewhere() {
+    let node = Arc::new(Mutex::new(0));
+    let port = Arc::clone(&node);
+    let server = FakeServer::start_node(&[], move |words| match &*words[0] {
+        "UNLINK" => {
+            let mut port = port.lock().unwrap();
+            match std::mem::take(&mut *port) {
+                0 => DONE.into(),
+                port => format!("-MOVED 1 127.0.0.1:{port}\r\n").into(),
+            }
+        }
+        _ => greet(words),
+    });
+    *node.lock().unwrap() = server.port();
+    let limiter = limiter(&server, true).await;
+    limiter.reset("key").await.unwrap();
+    assert_eq!((server.count("UNLINK"), server.count("ASKING")), (2, 0));
+}
+
+#[tokio::test]
+async fn a_node_that_a_slot_migrates_to_is_asked_as_the_other_says() {
+    let close = Answer::ReplyAndClose(String::new());
+    for is_its_own in [true, false] {
+        for (answers, expected, sent) in [
+            (&[DONE.into()][..], None, 1),
+            (&["-TRYAGAIN later\r\n".into(), DONE.into()], None, 2),
+            (
+                &["-OOM no\r\n".into(), DONE.into()],
+                Some(ErrorKind::Full),
+                1,
+            ),
+            // Without a script, there is none to load.
+            (
+                &["-NOSCRIPT no\r\n".into(), DONE.into()],
+                Some(ErrorKind::Unavailable),
+                1,
+            ),
+            // The node may have run it.
+            (&[close.clone(), DONE.into()], Some(ErrorKind::Unknown), 1),
+        ] {
+            let new = FakeServer::start(replies(answers));
+            let ask = format!("-ASK 1 127.0.0.1:{}\r\n", new.port());
+            let old = FakeServer::start_node(&known(&new, is_its_own), replies(&[ask.into()]));
+            let limiter = limiter(&old, is_its_own).await;
+            let shown = format!("{is_its_own} {answers:?}");
+            assert_eq!(kind(limiter.reset("key").await), expected, "{shown}");
+            assert_eq!(
+                (new.count("UNLINK"), new.count("ASKING")),
+                (sent, sent),
+                "{shown}"
+            );
+            let commands = new.commands().into_iter().map(|words| words[0].clone());
+            let commands: Vec<_> = commands.collect();
+            let asked = commands.iter().position(|name| name == "ASKING").unwrap();
+            assert_eq!(commands[asked + 1], "UNLINK", "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_a_slot_migrates_to_is_given_the_script() {
+    for is_its_own in [true, false] {
+        let new = FakeServer::start(replies(&["-NOSCRIPT no\r\n".into(), DONE.into()]));
+        let ask = format!("-ASK 1 127.0.0.1:{}\r\n", new.port());
+        let old = FakeServer::start_node(&known(&new, is_its_own), replies(&[ask.into()]));
+        let limiter = limiter(&old, is_its_own).await;
+        let error = limiter.check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+        let commands = new.commands().into_iter().map(|words| words[0].clone());
+        let about = ["ASKING", "EVALSHA", "SCRIPT"];
+        let commands: Vec<_> = commands.filter(|name| about.contains(&&**name)).collect();
+        assert_eq!(
+            commands,
+            ["ASKING", "EVALSHA", "SCRIPT", "ASKING", "EVALSHA"]
+        );
+        assert_eq!(old.count("SCRIPT"), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_reached_has_run_nothing() {
+    for is_its_own in [true, false] {
+        for address in ["127.0.0.1:1", "?:1"] {
+            let ask = format!("-ASK 1 {address}\r\n");
+            let old = FakeServer::start_node(
+                &[],
+                replies(&[ask.as_str().into(), ask.into(), DONE.into()]),
+            );
+            let limiter = limiter(&old, is_its_own).await;
+            limiter.reset("key").await.unwrap();
+            assert_eq!(old.count("UNLINK"), 3, "{is_its_own} {address}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_no_node_runs_is_given_up_before_its_deadline() {
+    let node = FakeServer::start_node(&[], replies(&["-TRYAGAIN later\r\n".into()]));
+    let limiter = limiter(&node, true).await;
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    // The pauses grow to 50 ms.
+    assert!(
+        (10..60).contains(&node.count("EVALSHA")),
+        "{}",
+        node.count("EVALSHA")
+    );
+}
