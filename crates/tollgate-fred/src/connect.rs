@@ -249,3 +249,59 @@ pub(crate) fn refused(error: Error) -> StoreError {
     let told = NoConnection::told(error.details(), &WORDS);
     told.unwrap_or(other).error(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tollgate_core::ErrorKind;
+    use tollgate_testkit::FakeServer;
+
+    use super::*;
+
+    /// Keeps a client whose task is `task`, and returns whether and when it was started again.
+    async fn restarted(task: ConnectHandle) -> Option<Duration> {
+        let server = FakeServer::start(|_| "+OK\r\n".into());
+        let builder = settings::builder(&server.url(), &Options::default()).unwrap();
+        let client = builder.build().unwrap();
+        let begun = Instant::now();
+        let kept = keep(client.clone(), Task(task));
+        let connected = async {
+            client.wait_for_connect().await.unwrap();
+            begun.elapsed()
+        };
+        tokio::select! {
+            () = kept => None,
+            after = connected => Some(after),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_stopped_by_itself_is_started_again() {
+        let failed = tokio::spawn(async { Err(Error::new(FredErrorKind::IO, "queue full")) });
+        assert!(restarted(failed).await.unwrap() >= RESTART_PAUSE);
+        let panicked = tokio::spawn(async { panic!("a task of fred") });
+        assert!(restarted(panicked).await.unwrap() >= RESTART_PAUSE);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_was_stopped_is_left_alone() {
+        assert_eq!(restarted(tokio::spawn(async { Ok(()) })).await, None);
+        let aborted = tokio::spawn(future::pending());
+        aborted.abort();
+        assert_eq!(restarted(aborted).await, None);
+    }
+
+    #[test]
+    fn what_an_operator_can_mend_is_misconfigured() {
+        for (kind, expected, words) in [
+            (FredErrorKind::Auth, ErrorKind::Misconfigured, "password"),
+            (FredErrorKind::Config, ErrorKind::Misconfigured, "settings"),
+            (FredErrorKind::IO, ErrorKind::Unavailable, "running"),
+        ] {
+            let error = refused(Error::new(kind, "no"));
+            assert_eq!(error.kind(), expected, "{error}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use fred::types::config::{Options as Pins, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use tokio::time::{self, Instant};
-use tollgate_core::wire::{Call, Engine, Failure};
+use tollgate_core::wire::{Call, Engine, Failure, Pauses};
 
 use crate::clients::Clients;
 use crate::failure;
@@ -36,20 +36,10 @@ pub(crate) struct FredEngine<C> {
 
 impl<C: Clients> FredEngine<C> {
     pub(crate) fn new(clients: C, deadline: Duration) -> Self {
-        let timeout = deadline
-            .saturating_sub(MARGIN)
-            .max(Duration::from_millis(1));
         Self {
             is_clustered: clients.all().iter().any(ClientLike::is_clustered),
             clients,
-            pins: Pins {
-                // Write once: in a cluster, fred would write a command again after it closed the
-                // connection, even with `fail_fast`.
-                max_attempts: Some(1),
-                fail_fast: true,
-                timeout: Some(timeout),
-                ..Pins::default()
-            },
+            pins: pins(deadline),
             patience: deadline / 2,
         }
     }
@@ -71,17 +61,16 @@ impl<C: Clients> FredEngine<C> {
         }
         let command = CustomCommand::new_static(name, redis_keyslot(key), false);
         let begun = Instant::now();
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let outcome = self.send_once(command.clone(), arguments.clone()).await;
-            match outcome {
-                Err(failure)
-                    if failure::is_on_its_way(&failure)
-                        && begun.elapsed() + pause < self.patience => {}
-                outcome => return outcome,
+            if !matches!(&outcome, Err(failure) if failure::is_on_its_way(failure)) {
+                return outcome;
             }
+            let Some(pause) = pauses.next_within(begun.elapsed(), self.patience) else {
+                return outcome;
+            };
             time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -98,6 +87,19 @@ impl<C: Clients> FredEngine<C> {
         let mut pins = self.pins.clone();
         pins.cluster_node = server;
         pins
+    }
+}
+
+/// Returns the options of each command.
+fn pins(deadline: Duration) -> Pins {
+    let timeout = deadline.saturating_sub(MARGIN);
+    Pins {
+        // Write once: in a cluster, fred would write a command again after it closed the
+        // connection, even with `fail_fast`.
+        max_attempts: Some(1),
+        fail_fast: true,
+        timeout: Some(timeout.max(Duration::from_millis(1))),
+        ..Pins::default()
     }
 }
 
@@ -122,13 +124,13 @@ pub(crate) async fn send_once(
 impl<C: Clients> Engine for FredEngine<C> {
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
         let keys = call.keys();
-        let mut arguments = Vec::with_capacity(keys.len() + 3);
-        arguments.push(Value::from_static_str(call.script().sha1()));
-        arguments.push(Value::Integer(
-            i64::try_from(keys.len()).unwrap_or(i64::MAX),
-        ));
-        arguments.extend(keys.iter().map(|key| bytes(key)));
-        arguments.push(bytes(call.argument()));
+        let count = i64::try_from(keys.len()).unwrap_or(i64::MAX);
+        let script = [
+            Value::from_static_str(call.script().sha1()),
+            Value::Integer(count),
+        ];
+        let words = keys.iter().map(Vec::as_slice).chain([call.argument()]);
+        let arguments = script.into_iter().chain(words.map(bytes)).collect();
         match self.send("EVALSHA", &keys[0], arguments).await? {
             Resp3Frame::BlobString { data, .. } => Ok(data.into()),
             frame => Err(failure::wrong_type("a bulk string", &frame)),
@@ -171,4 +173,17 @@ impl<C: Clients> Engine for FredEngine<C> {
 
 pub(crate) fn bytes(bytes: &[u8]) -> Value {
     Value::Bytes(Bytes::copy_from_slice(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fred_gives_a_command_up_before_the_deadline() {
+        let ms = Duration::from_millis;
+        for (deadline, timeout) in [(500, 498), (4, 2), (3, 1), (2, 1), (0, 1)] {
+            assert_eq!(pins(ms(deadline)).timeout, Some(ms(timeout)), "{deadline}");
+        }
+    }
 }

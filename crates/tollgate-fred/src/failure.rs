@@ -102,6 +102,7 @@ mod tests {
         }
         for (kind, details) in [
             (ErrorKind::IO, "Connection closed."),
+            (ErrorKind::IO, "Canceled."),
             (ErrorKind::IO, "Unresponsive connection."),
             (ErrorKind::Canceled, "Max reconnection attempts reached."),
             (ErrorKind::Unknown, "channel closed"),
@@ -138,5 +139,60 @@ mod tests {
             "{failure:?}"
         );
         assert!(reply(Resp3Frame::Null).is_ok());
+    }
+
+    #[test]
+    fn a_long_error_is_an_error_too() {
+        let frame = Resp3Frame::BlobError {
+            data: "OOM no".into(),
+            attributes: None,
+        };
+        let failure = reply(frame).unwrap_err();
+        assert!(
+            matches!(&failure, Failure::Refused { line, .. } if line == "OOM no"),
+            "{failure:?}"
+        );
+    }
+
+    #[test]
+    fn a_reply_of_another_type_is_named() {
+        let attributes = None;
+        for (frame, expected) in [
+            (
+                Resp3Frame::Array {
+                    data: vec![],
+                    attributes: None,
+                },
+                "an array",
+            ),
+            (Resp3Frame::Null, "nothing"),
+            (
+                Resp3Frame::Number {
+                    data: 1,
+                    attributes: None,
+                },
+                "a number",
+            ),
+            (
+                Resp3Frame::SimpleString {
+                    data: "OK".into(),
+                    attributes: None,
+                },
+                "a status",
+            ),
+            (
+                Resp3Frame::Boolean {
+                    data: true,
+                    attributes,
+                },
+                "something else",
+            ),
+        ] {
+            let Failure::Malformed(source) = wrong_type("a bulk string", &frame) else {
+                panic!("{frame:?}");
+            };
+            let source = source.to_string();
+            assert!(source.contains(&format!("{expected:?}")), "{source}");
+        }
     }
 }

@@ -77,7 +77,8 @@ impl FakeServer {
     ) -> Self {
         let port = Port::choose();
         let range = |first: usize, last: usize, port: u16| {
-            format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+            let node = format!("*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$5\r\n{port}\r\n");
+            format!("*3\r\n:{first}\r\n:{last}\r\n{node}")
         };
         let mut slots = format!("*{}\r\n", others.len() + 1);
         slots += &range(others.len(), 16_383, port.number());
@@ -85,6 +86,9 @@ impl FakeServer {
             slots += &range(slot, slot, other.port());
         }
         Self::start_on(port, move |words| match &*words[0] {
+            "CLUSTER" if words.get(1).is_some_and(|word| word == "INFO") => {
+                "$16\r\ncluster_state:ok\r\n".into()
+            }
             "CLUSTER" => slots.as_str().into(),
             _ => answer(words),
         })

@@ -125,14 +125,17 @@ fn few(twins: &[&Twin], commits: bool) -> String {
     // Each scope contains the next, so build them from last to first.
     let mut scopes = String::new();
     for (index, twin) in twins.iter().enumerate().rev() {
-        let frame = if index == 0 { FEW } else { SCOPE };
+        let frame = match index {
+            0 => fill(FEW, twin),
+            _ => fill(SCOPE, twin),
+        };
         let before: usize = twins[..index].iter().map(|twin| doubles(twin)).sum();
         let record = if commits {
             RECORD.replace("@commit", &twin.section("commit"))
         } else {
             String::new()
         };
-        scopes = fill(frame, twin)
+        scopes = frame
             .replace("@index", &(index + 1).to_string())
             .replace("@formats", &"d".repeat(doubles(twin)))
             // After the instant and the slack.

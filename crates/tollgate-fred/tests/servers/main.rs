@@ -10,4 +10,5 @@ mod faults;
 mod garbled;
 mod outage;
 mod redacted;
+mod refusals;
 mod secured;

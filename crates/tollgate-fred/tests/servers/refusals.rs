@@ -1,0 +1,168 @@
+//! What servers say to a command that they do not run, and what the store sends then.
+
+use std::future::IntoFuture;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::{Check, ErrorKind, Key, Limit, Quota, RateLimiter, Request, Store};
+use tollgate_fred::fred::interfaces::ClientLike;
+use tollgate_fred::fred::prelude::Client;
+use tollgate_fred::fred::types::config::Blocking;
+use tollgate_fred::{FredStore, Operate, Options, settings};
+use tollgate_testkit::{Answer, FakeServer};
+
+const DEADLINE: Duration = Duration::from_secs(2);
+/// The reply to a command that is run.
+const DONE: &str = ":1\r\n";
+
+/// Returns a function that answers commands about keys with `replies`, one after another, and then
+/// with the last of them.
+fn replies(replies: &[Answer]) -> impl Fn(&[String]) -> Answer + Send + Sync + 'static {
+    let mut left = replies.to_vec();
+    left.reverse();
+    let left = Mutex::new(left);
+    move |words| match &*words[0] {
+        "UNLINK" | "EVALSHA" => {
+            let mut left = left.lock().unwrap();
+            match left.len() {
+                1 => left[0].clone(),
+                _ => left.pop().unwrap(),
+            }
+        }
+        _ => "+OK\r\n".into(),
+    }
+}
+
+fn limit() -> Limit {
+    Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(5))).unwrap()
+}
+
+fn limiter(store: FredStore) -> RateLimiter<FredStore> {
+    RateLimiter::new(store, [limit()]).unwrap()
+}
+
+fn url(server: &FakeServer, scheme: &str) -> String {
+    format!("{scheme}://127.0.0.1:{}", server.port())
+}
+
+async fn connect(url: &str) -> FredStore {
+    let builder = FredStore::builder().deadline(DEADLINE);
+    builder.connect(url).await.unwrap()
+}
+
+/// Connects a client of the program's own, which tries commands again, and does not let them share
+/// a connection with one that blocks it.
+async fn brought(url: &str, deadline: Duration) -> (FredStore, Client) {
+    let options = Options::default().with_deadline(deadline);
+    let mut builder = settings::builder(url, &options).unwrap();
+    builder.with_connection_config(|connection| connection.max_command_attempts = 3);
+    builder.with_config(|config| config.blocking = Blocking::Error);
+    let client = builder.build().unwrap();
+    client.init().await.unwrap();
+    let store = FredStore::with_options(client.clone(), options).unwrap();
+    (store, client)
+}
+
+#[tokio::test]
+async fn only_what_was_not_run_is_sent_again_in_a_cluster() {
+    for (lines, expected, sent) in [
+        (&[DONE][..], None, 1),
+        (
+            &["-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", DONE],
+            None,
+            3,
+        ),
+        (&["-OOM no\r\n", DONE], Some(ErrorKind::Full), 1),
+    ] {
+        let answers: Vec<_> = lines.iter().map(|&line| line.into()).collect();
+        let node = FakeServer::start_node(&[], replies(&answers));
+        let limiter = limiter(connect(&url(&node, "redis-cluster")).await);
+        let outcome = limiter.reset("key").await;
+        let kind = outcome.err().map(|error| error.kind());
+        assert_eq!(kind, expected, "{lines:?}");
+        assert_eq!(node.count("UNLINK"), sent, "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_single_server_is_asked_once() {
+    let server = FakeServer::start(replies(&["-TRYAGAIN later\r\n".into(), DONE.into()]));
+    let limiter = limiter(connect(&server.url()).await);
+    let error = limiter.reset("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(server.count("UNLINK"), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_stays_on_its_way_is_given_up_after_half_the_deadline() {
+    let node = FakeServer::start_node(&[], replies(&["-TRYAGAIN later\r\n".into()]));
+    let limiter = limiter(connect(&url(&node, "redis-cluster")).await);
+    let begun = Instant::now();
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let took = begun.elapsed();
+    assert!(
+        took > DEADLINE * 2 / 5 && took < DEADLINE * 9 / 10,
+        "{took:?}"
+    );
+    // The pauses grow to 32 ms.
+    let sent = node.count("EVALSHA");
+    assert!((6..=40).contains(&sent), "{sent}");
+}
+
+#[tokio::test]
+async fn a_command_is_written_once_whatever_the_client_does() {
+    let close = Answer::ReplyAndClose(String::new());
+    let node = FakeServer::start_node(&[], replies(&[close, DONE.into()]));
+    let (store, _client) = brought(&url(&node, "redis-cluster"), DEADLINE).await;
+    let error = limiter(store).reset("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(node.count("UNLINK"), 1);
+}
+
+#[tokio::test]
+async fn calls_do_not_wait_for_each_other() {
+    let deadline = Duration::from_millis(300);
+    let server = FakeServer::start(replies(&[Answer::Nothing]));
+    let node = FakeServer::start_node(&[], replies(&[Answer::Nothing]));
+    for (server, scheme) in [(&server, "redis"), (&node, "redis-cluster")] {
+        let (store, _client) = brought(&url(server, scheme), deadline).await;
+        let limiter = limiter(store);
+        let (one, other) = (limiter.check("a"), limiter.check("b"));
+        let outcomes = tokio::join!(one.into_future(), other.into_future());
+        assert!(outcomes.0.is_err() && outcomes.1.is_err(), "{scheme}");
+        assert_eq!(server.count("EVALSHA"), 2, "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn commands_of_an_operator_do_not_wait_for_each_other() {
+    let server = FakeServer::start(|words| match &*words[0] {
+        "SCAN" => {
+            let key = |name| format!("$25\r\ntollgate:a:gcra:v1:{{key{name}}}\r\n");
+            format!("*2\r\n$1\r\n0\r\n*2\r\n{}{}", key(1), key(2)).into()
+        }
+        "GET" => "$-1\r\n".into(),
+        _ => "+OK\r\n".into(),
+    });
+    let (store, _client) = brought(&server.url(), DEADLINE).await;
+    store.diagnose().await;
+    let commands = server.commands().into_iter();
+    let read = commands.filter(|words| words[0] == "GET" && words[1].contains("{key"));
+    assert_eq!(read.count(), 2);
+}
+
+#[tokio::test]
+async fn a_cluster_does_not_decide_keys_of_several_slots_together() {
+    let node = FakeServer::start_node(&[], replies(&[DONE.into()]));
+    let server = FakeServer::start(replies(&[DONE.into()]));
+    let limit = limit();
+    for (server, scheme, expected) in [(&server, "redis", true), (&node, "redis-cluster", false)] {
+        let store = connect(&url(server, scheme)).await;
+        let (one, other) = (Key::new("a"), Key::new("b"));
+        let checks = [one, other].map(|key| Check::new(&limit, key, 1));
+        let request = Request::consume(checks[0]).and(checks[1]);
+        assert_eq!(store.supports(&request), expected, "{scheme}");
+    }
+}
