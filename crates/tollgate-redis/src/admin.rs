@@ -84,3 +84,47 @@ fn reply(value: Value) -> Reply {
         _ => Reply::Nil,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    #[test]
+    fn all_types_of_replies_are_understood() {
+        let bytes = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+        for (sent, expected) in [
+            ("+OK", bytes("OK")),
+            ("+QUEUED", bytes("QUEUED")),
+            ("$2\r\nhi", bytes("hi")),
+            ("=6\r\ntxt:hi", bytes("hi")),
+            ("(12345678901234567890123", bytes("12345678901234567890123")),
+            (",1.5", bytes("1.5")),
+            (":7", Reply::Integer(7)),
+            ("#t", Reply::Integer(1)),
+            ("#f", Reply::Integer(0)),
+            ("_", Reply::Nil),
+            ("$-1", Reply::Nil),
+            ("-ERR no", Reply::Error("ERR no".to_owned())),
+            ("-BUSY", Reply::Error("BUSY".to_owned())),
+            (
+                "*2\r\n:1\r\n+a",
+                Reply::List(vec![Reply::Integer(1), bytes("a")]),
+            ),
+            ("~1\r\n:1", Reply::List(vec![Reply::Integer(1)])),
+            (
+                "%1\r\n+a\r\n:1",
+                Reply::List(vec![bytes("a"), Reply::Integer(1)]),
+            ),
+        ] {
+            let value = parse_redis_value(format!("{sent}\r\n").as_bytes()).unwrap();
+            assert_eq!(reply(value), expected, "{sent}");
+        }
+        let described = Value::Attribute {
+            data: Box::new(Value::Int(1)),
+            attributes: Vec::new(),
+        };
+        assert_eq!(reply(described), Reply::Integer(1));
+    }
+}

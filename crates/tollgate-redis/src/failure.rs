@@ -142,4 +142,20 @@ mod tests {
         let error = RedisError::from((ErrorKind::UnexpectedReturnType, "not a bulk string"));
         assert_eq!(name(&of(error)), "malformed");
     }
+
+    #[test]
+    fn what_is_found_while_connecting_was_not_counted() {
+        let wrong = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
+        assert_eq!(name(&of(wrong)), "refused");
+        for kind in [
+            ErrorKind::Client,
+            ErrorKind::InvalidClientConfig,
+            ErrorKind::RESP3NotSupported,
+        ] {
+            assert_eq!(name(&of((kind, "no").into())), "not sent", "{kind:?}");
+        }
+        // Only the client itself says so of a certificate.
+        let said = RedisError::from((ErrorKind::Extension, "invalid peer certificate"));
+        assert_eq!(name(&of(said)), "lost");
+    }
 }

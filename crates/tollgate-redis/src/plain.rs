@@ -148,3 +148,26 @@ impl<C> fmt::Debug for PlainStore<C> {
         f.debug_struct("PlainStore").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use tollgate_testkit::FakeServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_local_clock_moves_on() {
+        let server = FakeServer::start(|_| "+OK\r\n".into());
+        let client = redis::Client::open(server.url()).unwrap();
+        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        let store = PlainStore::new(connection, Options::default(), &[]).unwrap();
+        assert_eq!(format!("{store:?}"), "PlainStore { .. }");
+        let engine = store.0.engine();
+        let before = engine.monotonic_us();
+        thread::sleep(Duration::from_millis(2));
+        assert!(engine.monotonic_us() - before >= 2_000);
+    }
+}

@@ -83,6 +83,10 @@ pub fn cluster(builder: ClusterClientBuilder, options: &Options) -> ClusterClien
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
+    use tollgate_testkit::{Answer, FakeServer};
+
     use super::*;
 
     /// The table in the crate's documentation.
@@ -101,5 +105,34 @@ mod tests {
         assert_eq!(manager.number_of_retries(), 0);
         assert_eq!(manager.connection_timeout(), Some(Duration::from_secs(1)));
         assert_eq!(manager.response_timeout(), None);
+    }
+
+    #[tokio::test]
+    async fn a_slow_reply_is_waited_for() {
+        let server = FakeServer::start(|words| {
+            if words[0] == "SET" {
+                // Longer than the default timeout of redis-rs.
+                thread::sleep(Duration::from_millis(700));
+            }
+            "+OK\r\n".into()
+        });
+        let client = redis::Client::open(server.url()).unwrap();
+        let settings = connection();
+        let connection = client.get_multiplexed_async_connection_with_config(&settings);
+        let mut connection = connection.await.unwrap();
+        let mut set = redis::cmd("SET");
+        set.arg("key").arg(1);
+        set.query_async::<()>(&mut connection).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn connecting_to_a_server_that_hangs_takes_a_second() {
+        let server = FakeServer::start(|_| Answer::Nothing);
+        let client = redis::Client::open(server.url()).unwrap();
+        let settings = connection();
+        let connection = client.get_multiplexed_async_connection_with_config(&settings);
+        let limit = 5 * CONNECTING;
+        let outcome = tokio::time::timeout(limit, connection).await;
+        assert!(outcome.expect("connecting ends").is_err());
     }
 }

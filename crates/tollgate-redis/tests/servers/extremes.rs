@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tollgate_redis::redis::aio::ConnectionLike;
 use tollgate_redis::{Clock, ErrorKind, Options, RedisStore};
 use tollgate_scenarios::extremes as shared;
-use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
+use tollgate_testkit::{Cluster, FakeServer, Flavor, SentinelGroup, Server};
 
 #[tokio::test]
 async fn a_server_takes_extreme_times() {
@@ -92,4 +93,20 @@ async fn an_error_shows_how_to_write_an_address() {
             "{address}: {error}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_store_shows_its_options_and_not_its_password() {
+    let server = FakeServer::start(|_| "+OK\r\n".into());
+    let url = format!("redis://:secret@127.0.0.1:{}/3", server.port());
+    let builder = RedisStore::builder().prefix("shop");
+    let store = builder.connect(url).await.unwrap();
+    assert_eq!(store.connection().get_db(), 3);
+    let shown = format!("{store:?} {:?}", store.connection());
+    assert!(
+        shown.contains("RedisStore") && shown.contains("shop"),
+        "{shown}"
+    );
+    assert!(shown.contains("ServerConnection"), "{shown}");
+    assert!(!shown.contains("secret"), "{shown}");
 }

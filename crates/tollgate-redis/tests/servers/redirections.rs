@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, StoreError};
+use tollgate_core::{Check, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
-use tollgate_redis::{Options, RedisStore, settings};
+use tollgate_redis::{Options, PlainStore, RedisStore, settings};
 use tollgate_testkit::{Answer, FakeServer};
 
 type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
@@ -195,4 +195,31 @@ async fn a_call_that_no_node_runs_is_given_up_before_its_deadline() {
         "{}",
         node.count("EVALSHA")
     );
+}
+
+#[tokio::test]
+async fn a_command_is_sent_once_if_its_reply_is_lost() {
+    let close = Answer::ReplyAndClose(String::new());
+    for is_its_own in [true, false] {
+        let node = FakeServer::start_node(&[], replies(&[close.clone(), DONE.into()]));
+        let limiter = limiter(&node, is_its_own).await;
+        assert_eq!(kind(limiter.reset("key").await), Some(ErrorKind::Unknown));
+        assert_eq!(node.count("UNLINK"), 1, "{is_its_own}");
+    }
+}
+
+#[tokio::test]
+async fn only_keys_of_one_slot_are_decided_together() {
+    let node = FakeServer::start_node(&[], greet);
+    let limiter = limiter(&node, true).await;
+    let limit = &limiter.limits()[0];
+    let checks = ["a", "b"].map(|key| Check::new(limit, key, 1));
+    let store = limiter.store();
+    assert!(store.supports(&Request::consume(checks[0])));
+    assert!(!store.supports(&Request::consume(checks[0]).and(checks[1])));
+    let server = FakeServer::start(greet);
+    let single = RedisStore::connect(server.url()).await.unwrap();
+    assert!(single.supports(&Request::consume(checks[0]).and(checks[1])));
+    let plain = PlainStore::new(store.connection().clone(), Options::default(), &[]);
+    assert_eq!(plain.unwrap_err().kind(), ErrorKind::Unsupported);
 }
