@@ -122,21 +122,23 @@ impl ServerConnection {
     /// The error may be old, and its cause fixed since.
     fn another<T>(&self, outcome: &RedisResult<T>, made: Instant) -> Option<ConnectionManager> {
         let error = outcome.as_ref().err().filter(|error| is_final(error))?;
-        let mut state = lock(&self.0.state);
-        let mut earlier = None;
-        // If many calls get the error together, one of them makes the new manager.
-        if state.made == made {
-            if made.elapsed() < PAUSE {
-                return None;
-            }
-            let client = self.0.client.clone();
-            let other = ConnectionManager::new_lazy_with_config(client, settings::manager());
-            earlier = Some(mem::replace(&mut state.manager, other.ok()?));
-            state.made = Instant::now();
-        }
-        let other = state.manager.clone();
-        drop(state);
-        drop(earlier);
+        // The earlier one is dropped after the state is unlocked.
+        let (other, _earlier) = {
+            let mut state = lock(&self.0.state);
+            // If many calls get the error together, one of them makes the new manager.
+            let earlier = if state.made == made {
+                if made.elapsed() < PAUSE {
+                    return None;
+                }
+                let client = self.0.client.clone();
+                let other = ConnectionManager::new_lazy_with_config(client, settings::manager());
+                state.made = Instant::now();
+                Some(mem::replace(&mut state.manager, other.ok()?))
+            } else {
+                None
+            };
+            (state.manager.clone(), earlier)
+        };
         was_not_sent(error).then_some(other)
     }
 }
@@ -191,5 +193,129 @@ impl ConnectionLike for ServerConnection {
 impl fmt::Debug for ServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerConnection").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::task::JoinSet;
+    use tokio::time::sleep;
+    use tollgate_testkit::FakeServer;
+
+    use super::*;
+
+    #[test]
+    fn a_manager_recovers_from_some_errors_by_itself() {
+        let io = |kind| RedisError::from(io::Error::from(kind));
+        for (error, expected) in [
+            (io(io::ErrorKind::BrokenPipe), false),
+            (io(io::ErrorKind::ConnectionRefused), false),
+            (
+                (ErrorKind::Server(ServerErrorKind::ExecAbort), "").into(),
+                false,
+            ),
+            ((ErrorKind::AuthenticationFailed, "").into(), true),
+            ((ErrorKind::Parse, "").into(), true),
+        ] {
+            assert_eq!(is_final(&error), expected, "{error}");
+        }
+    }
+
+    /// A server that rejects clients when it is told to.
+    fn door(is_closed: &Arc<AtomicBool>) -> FakeServer {
+        let is_closed = Arc::clone(is_closed);
+        FakeServer::start(move |words| match &*words[0] {
+            "HELLO" if is_closed.load(Ordering::SeqCst) => "-WRONGPASS no\r\n".into(),
+            "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
+            "NOISE" => "?\r\n".into(),
+            _ => "+OK\r\n".into(),
+        })
+    }
+
+    async fn connect(server: &FakeServer) -> ServerConnection {
+        let url = format!(
+            "redis://:secret@127.0.0.1:{}/?protocol=resp3",
+            server.port()
+        );
+        let client = Client::open(url).unwrap();
+        ServerConnection::new(client).await.unwrap()
+    }
+
+    async fn call(connection: &ServerConnection, name: &str) -> RedisResult<()> {
+        let mut connection = connection.clone();
+        redis::cmd(name).query_async(&mut connection).await
+    }
+
+    /// Makes the server reject the client, and waits until a call says so.
+    async fn reject(connection: &ServerConnection, server: &FakeServer, is_closed: &AtomicBool) {
+        is_closed.store(true, Ordering::SeqCst);
+        server.cut();
+        let begun = Instant::now();
+        while !call(connection, "PING")
+            .await
+            .is_err_and(|error| is_final(&error))
+        {
+            assert!(
+                begun.elapsed() < Duration::from_secs(5),
+                "it is not rejected"
+            );
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_let_in_again_finds_out_at_its_next_call() {
+        let is_closed = Arc::default();
+        let server = door(&is_closed);
+        let connection = connect(&server).await;
+        for _ in 0..2 {
+            reject(&connection, &server, &is_closed).await;
+            is_closed.store(false, Ordering::SeqCst);
+            sleep(PAUSE).await;
+            call(&connection, "PING").await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_rejected_does_not_ask_with_every_call() {
+        let is_closed = Arc::default();
+        let server = door(&is_closed);
+        let connection = connect(&server).await;
+        reject(&connection, &server, &is_closed).await;
+        let before = server.count("HELLO");
+        let begun = Instant::now();
+        while begun.elapsed() < 3 * PAUSE {
+            call(&connection, "PING").await.unwrap_err();
+            sleep(Duration::from_millis(1)).await;
+        }
+        let asked = server.count("HELLO") - before;
+        assert!((1..=4).contains(&asked), "{asked} times");
+
+        // Nor do many calls at once.
+        sleep(PAUSE).await;
+        let before = server.count("HELLO");
+        let mut calls = JoinSet::new();
+        for _ in 0..20 {
+            let connection = connection.clone();
+            calls.spawn(async move { call(&connection, "PING").await });
+        }
+        while let Some(outcome) = calls.join_next().await {
+            outcome.unwrap().unwrap_err();
+        }
+        let asked = server.count("HELLO") - before;
+        assert!((1..=3).contains(&asked), "{asked} times");
+    }
+
+    #[tokio::test]
+    async fn what_may_have_been_run_is_not_sent_again() {
+        let server = door(&Arc::default());
+        let connection = connect(&server).await;
+        sleep(PAUSE).await;
+        call(&connection, "NOISE").await.unwrap_err();
+        assert_eq!(server.count("NOISE"), 1);
+        call(&connection, "PING").await.unwrap();
     }
 }
