@@ -44,7 +44,8 @@ pub(crate) struct Arguments {
     /// Tries no mutants, and writes their latest results into the document.
     #[arg(long)]
     write: bool,
-    /// Tries only mutants that no test detected the last time.
+    /// Tries only mutants that no test detected the last time, and those of `--new` if that is
+    /// given, too.
     #[arg(long)]
     alive: bool,
     /// Tries only mutants that were never tried, because their code is new or has changed.
@@ -81,9 +82,13 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let wanted = |mutant: &Mutant| {
         let shown = mutant.to_string();
         let filters = &arguments.filters;
+        let is_due = match results.is_alive(mutant.id) {
+            Some(true) => arguments.alive,
+            Some(false) => false,
+            None => arguments.new,
+        };
         (filters.is_empty() || filters.iter().any(|filter| shown.contains(filter)))
-            && (!arguments.alive || results.is_alive(mutant.id) == Some(true))
-            && (!arguments.new || results.is_alive(mutant.id).is_none())
+            && (is_due || !arguments.alive && !arguments.new)
     };
     let mut candidates = candidates(&copy, &files, &wanted);
     if let Some(count) = arguments.sample {
