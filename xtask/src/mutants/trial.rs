@@ -90,7 +90,7 @@ impl Candidate {
 
 /// The tests to run against mutants.
 pub(super) struct Trial<'t> {
-    /// Fastest first.
+    /// Fastest first. Those of a mutant's own crate are run before others.
     pub(super) tests: &'t [Test],
     pub(super) folder: &'t Path,
     /// The tests that detected mutants of a place, the latest last.
@@ -147,9 +147,11 @@ impl Trial<'_> {
         }
         let judges = || {
             let indices = known.iter().rev().copied();
-            let others = (0..self.tests.len()).filter(|index| !known.contains(index));
+            let others = || (0..self.tests.len()).filter(|index| !known.contains(index));
+            let is_own = |index: &usize| self.tests[*index].binary.package == mutant.package();
             indices
-                .chain(others)
+                .chain(others().filter(is_own))
+                .chain(others().filter(move |index| !is_own(index)))
                 .filter(|&index| candidate.is_judged_by(&self.tests[index]))
         };
         let mut fate = match judges().next() {
