@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// A server that rejects clients when it is told to.
+    /// A server that rejects clients while `is_closed`.
     fn door(is_closed: &Arc<AtomicBool>) -> FakeServer {
         let is_closed = Arc::clone(is_closed);
         FakeServer::start(move |words| match &*words[0] {
