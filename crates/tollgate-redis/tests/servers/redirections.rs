@@ -223,3 +223,26 @@ async fn only_keys_of_one_slot_are_decided_together() {
     let plain = PlainStore::new(store.connection().clone(), Options::default(), &[]);
     assert_eq!(plain.unwrap_err().kind(), ErrorKind::Unsupported);
 }
+
+/// redis-rs has one password for all nodes, that of the first.
+#[tokio::test]
+async fn a_node_that_a_slot_migrates_to_is_greeted_as_the_others_are() {
+    let new = FakeServer::start(replies(&[DONE.into()]));
+    let ask = format!("-ASK 1 127.0.0.1:{}\r\n", new.port());
+    let old = FakeServer::start_node(&[], replies(&[ask.into()]));
+    let with_password = |word: &str| format!("redis://:{word}@127.0.0.1:{}", old.port());
+    for urls in [
+        [with_password("first"), with_password("first")],
+        [old.url(), with_password("second")],
+    ] {
+        let store = RedisStore::connect_cluster(urls).await.unwrap();
+        let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(5)));
+        let limiter = RateLimiter::new(store, [limit.unwrap()]).unwrap();
+        limiter.reset("key").await.unwrap();
+        let greeting = |node: &FakeServer| {
+            let mut commands = node.commands().into_iter().rev();
+            commands.find(|words| words[0] == "HELLO").unwrap()
+        };
+        assert_eq!(greeting(&new), greeting(&old));
+    }
+}
