@@ -161,13 +161,7 @@ impl<'a> Cluster<'a> {
             None => self.route_together(commands, node).await,
         };
         match replies {
-            // redis-rs gives details only for a node that it looked up by its address.
-            Err(error)
-                if error.kind() == ErrorKind::ClusterConnectionNotFound
-                    && error.detail().is_some() =>
-            {
-                Ok(Err(redirection.clone()))
-            }
+            Err(error) if is_unknown_node(&error) => Ok(Err(redirection.clone())),
             replies => answer(replies.and_then(|mut replies| {
                 let last = replies.pop();
                 last.ok_or_else(|| (ErrorKind::Parse, "no reply").into())
@@ -200,13 +194,7 @@ impl<'a> Cluster<'a> {
                 Failure::Refused { line, .. } => Ok(Err(line)),
                 other => Err(other),
             },
-            // redis-rs gives details only for a node that it looked up by its address.
-            Err(error)
-                if error.kind() == ErrorKind::ClusterConnectionNotFound
-                    && error.detail().is_some() =>
-            {
-                Err(Failure::not_sent(error))
-            }
+            Err(error) if is_unknown_node(&error) => Err(Failure::not_sent(error)),
             Err(error) => Err(Failure::lost(error)),
         }
     }
@@ -285,6 +273,12 @@ fn was_not_executed(error: &RedisError) -> bool {
         .any(|kind| is_kind(error, kind))
 }
 
+/// Returns whether redis-rs has no connection to the node that it was asked for by its address, so
+/// that it sent nothing. It gives details only in that case.
+fn is_unknown_node(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::ClusterConnectionNotFound && error.detail().is_some()
+}
+
 fn is_kind(error: &RedisError, kind: ServerErrorKind) -> bool {
     error.kind() == ErrorKind::Server(kind)
 }
@@ -303,7 +297,12 @@ mod tests {
     use std::io;
 
     use redis::ErrorKind::Server;
+    use redis::cluster::ClusterClientBuilder;
     use redis::parse_redis_value;
+    use tollgate_core::wire::Options;
+    use tollgate_testkit::{Answer, FakeServer};
+
+    use crate::settings;
 
     use super::*;
 
@@ -408,5 +407,53 @@ mod tests {
             let node = node.as_ref().map(|(host, port)| (host.as_str(), *port));
             assert_eq!(node, expected, "{line}");
         }
+    }
+
+    #[test]
+    fn only_a_node_that_was_looked_up_by_its_address_may_be_unknown() {
+        let unknown = ErrorKind::ClusterConnectionNotFound;
+        let detailed = |kind| RedisError::from((kind, "no", "127.0.0.1:1".to_owned()));
+        assert!(is_unknown_node(&detailed(unknown)));
+        assert!(!is_unknown_node(&(unknown, "no").into()));
+        assert!(!is_unknown_node(&detailed(ErrorKind::Parse)));
+    }
+
+    /// Sends two commands to a node that answers the second with `reply`, or to a node that the
+    /// cluster does not have.
+    async fn sent(reply: Answer, to: &wire::Node) -> Result<Result<Vec<Value>, String>, Failure> {
+        let node = FakeServer::start_node(&[], move |words| match &*words[0] {
+            "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
+            "SECOND" => reply.clone(),
+            _ => "+OK\r\n".into(),
+        });
+        let builder = ClusterClientBuilder::new([node.url()]);
+        let client = settings::cluster(builder, &Options::default()).build();
+        let connection = client.unwrap().get_async_connection().await.unwrap();
+        let cluster = Cluster::of(&connection, None, Duration::from_secs(1)).unwrap();
+        let mut commands = redis::pipe();
+        commands.cmd("FIRST").cmd("SECOND");
+        cluster.send_all(commands, to).await
+    }
+
+    #[tokio::test]
+    async fn an_operators_commands_are_answered_together() {
+        let replies = sent(":7\r\n".into(), &wire::Node::Any).await.unwrap();
+        assert_eq!(replies, Ok(vec![Value::Okay, Value::Int(7)]));
+        let replies = sent("-OOM no\r\n".into(), &wire::Node::Serving(1)).await;
+        let Ok(Ok(replies)) = &replies else {
+            panic!("{replies:?}");
+        };
+        assert!(matches!(replies[..], [Value::Okay, Value::ServerError(_)]));
+        let line = "MOVED 1 127.0.0.1:1";
+        let replies = sent(format!("-{line}\r\n").into(), &wire::Node::Any).await;
+        assert_eq!(replies.unwrap(), Err(line.to_owned()));
+        let lost = sent(Answer::ReplyAndClose(String::new()), &wire::Node::Any).await;
+        assert!(matches!(lost, Err(Failure::Lost(_))), "{lost:?}");
+        let nowhere = wire::Node::At {
+            host: "127.0.0.1".to_owned(),
+            port: 1,
+        };
+        let unsent = sent(":7\r\n".into(), &nowhere).await;
+        assert!(matches!(unsent, Err(Failure::NotSent(_))), "{unsent:?}");
     }
 }

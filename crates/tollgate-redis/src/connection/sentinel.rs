@@ -644,7 +644,25 @@ mod tests {
 
             service.is_named.store(true, Ordering::SeqCst);
             until(async || is_connected(&connection)).await;
+            until(async || !connection.0.is_seeking.load(Ordering::SeqCst)).await;
         }
+    }
+
+    /// As when the runtime of an earlier search has ended.
+    #[tokio::test]
+    async fn a_call_starts_a_search_if_there_is_none() {
+        let service = Service::start();
+        let mut connection = service.connect().await;
+        lock(&connection.0.state).primary = Err(disconnected());
+        call(&mut connection).await.unwrap_err();
+        until(async || is_connected(&connection)).await;
+    }
+
+    #[tokio::test]
+    async fn a_search_ends_with_its_connection() {
+        let search = Seeking(Weak::new()).run();
+        let ended = tokio::time::timeout(Duration::from_secs(5), search).await;
+        ended.expect("nothing needs it");
     }
 
     #[tokio::test]

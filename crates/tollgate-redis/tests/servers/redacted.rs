@@ -4,7 +4,7 @@ use std::error::Error;
 
 use tollgate_core::{Check, ErrorKind, Key, Request, Store};
 use tollgate_redis::redis::aio::MultiplexedConnection;
-use tollgate_redis::redis::{self, RedisError};
+use tollgate_redis::redis::{self, RedisError, TlsCertificates};
 use tollgate_redis::{PlainStore, RedisStore, settings};
 use tollgate_scenarios::redacted as shared;
 use tollgate_testkit::{Cluster, Flavor, Server};
@@ -141,4 +141,18 @@ async fn errors_without_a_key_keep_the_clients_text() {
     let error = store.decide(request).await.unwrap_err();
     let source = error.source().unwrap().downcast_ref::<RedisError>();
     assert_eq!(source.unwrap().code(), Some("OOM"));
+}
+
+#[test]
+fn a_builder_hides_its_certificates() {
+    let certificates = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(b"secret".to_vec()),
+    };
+    let builder = RedisStore::builder().certificates(certificates);
+    let shown = format!("{builder:?}");
+    assert!(
+        shown.contains("certificates: Some(Certificates { .. })"),
+        "{shown}"
+    );
 }
