@@ -177,7 +177,22 @@ pub(crate) fn bytes(bytes: &[u8]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use fred::types::Builder;
+
     use super::*;
+
+    #[test]
+    fn a_command_is_written_once_and_only_to_a_connection_that_is_there() {
+        let pins = pins(Duration::from_secs(1));
+        assert_eq!((pins.max_attempts, pins.fail_fast), (Some(1), true));
+    }
+
+    #[test]
+    fn a_key_may_be_on_its_way_for_half_the_deadline() {
+        let client = Builder::default_centralized().build().unwrap();
+        let engine = FredEngine::new(client, Duration::from_secs(1));
+        assert_eq!(engine.patience, Duration::from_millis(500));
+    }
 
     #[test]
     fn fred_gives_a_command_up_before_the_deadline() {

@@ -314,6 +314,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "!inside::is_same(&self.limit, limit)" => "true"
                 because "a shortcut: a limit is replaced by itself";
         }
+        "Shard::sweep" {
+            "places.min(self.places())" => "self.places()"
+                because "how many places are looked at in one go is tuning";
+        }
         "Shard::shrink_if_sparse" {
             "self.places() > LEAST_SHRUNK" => "self.places() >= LEAST_SHRUNK"
                 because "when a table shrinks is tuning; that sweeping gives memory back is tested";
@@ -465,6 +469,58 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "Script::of" {
             "1" => "2"
                 because "which numbers sequences have does not matter, as long as no two have one";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_counter/text.rs" {
+        "SlidingCounter::write" {
+            "fn write" => "return Ok(Default::default())"
+                because "that is what it does";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/sliding_log/text.rs" {
+        "SlidingLog::write" {
+            "fn write" => "return Ok(Default::default())"
+                because "that is what it does";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/text.rs" {
+        "Options::number" {
+            "*given == name" => "true"
+                because "no algorithm has another option beside one with a number";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/twin.rs" {
+        "double" {
+            "1" => "2"
+                because "2^53 + 1 is rounded to 2^53, because no double lies between";
+        }
+    }
+    "crates/tollgate-fred/src/engine.rs" {
+        "FredEngine::forget" {
+            "keys.first()" => "keys.last()"
+                because "all keys of one command are in one hash slot";
+        }
+    }
+    "crates/tollgate-redis/src/cluster/importers.rs" {
+        "Importers::connecting" {
+            "used - place.used >= UNUSED" => "used - place.used > UNUSED"
+                because "a nanosecond more of a minute is tuning";
+        }
+    }
+    "crates/tollgate-redis/src/connection/sentinel.rs" {
+        "SentinelConnection::new" {
+            "0" => "1"
+                because "generations only have to differ";
+        }
+        "Shared::find" {
+            "1" => "2"
+                because "generations only have to differ";
+        }
+    }
+    "crates/tollgate-redis/src/connection/server.rs" {
+        "ServerConnection::another" {
+            "made.elapsed() < PAUSE" => "made.elapsed() <= PAUSE"
+                because "a nanosecond more between attempts is tuning";
         }
     }
     "crates/tollgate-core/src/wire/many.lua" {

@@ -1,5 +1,7 @@
 //! Tests of what all algorithms have in common, and of their text syntax.
 
+use std::fmt::{self, Write};
+
 use super::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State};
 use crate::quota::Quota;
 use crate::request::{Check, Request};
@@ -27,6 +29,29 @@ fn every_algorithm_parses_from_its_own_text() {
     for algorithm in all() {
         let text = algorithm.to_string();
         assert_eq!(text.parse(), Ok(algorithm), "{text}");
+    }
+}
+
+/// A text of which one piece cannot be written.
+struct Refusing(usize);
+
+impl Write for Refusing {
+    fn write_str(&mut self, _: &str) -> fmt::Result {
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or(usize::MAX);
+        left.map(|_| ()).ok_or(fmt::Error)
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error() {
+    for algorithm in all() {
+        let refused = (0..100).take_while(|pieces| {
+            let written = write!(Refusing(*pieces), "{algorithm}");
+            written.is_err()
+        });
+        // At least the name, the colon, and a quota of three pieces.
+        assert!((5..100).contains(&refused.count()), "{algorithm}");
     }
 }
 

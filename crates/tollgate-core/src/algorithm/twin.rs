@@ -159,3 +159,44 @@ pub(crate) fn double(number: u64) -> [u8; 8] {
     let number = number.min(MAX_EXACT + 1) as f64;
     number.to_le_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Algorithm, TWINS};
+
+    #[test]
+    fn an_algorithm_sends_its_parameters_and_reads_its_states() {
+        let asked = Asked { now: 7, cost: 1 };
+        for written in [
+            "fixed-window:4/1m",
+            "gcra:4/1m",
+            "sliding-buckets:4/1m,buckets=12",
+            "sliding-counter:4/1m",
+            "sliding-log:4/1m",
+        ] {
+            let algorithm: Algorithm = written.parse().unwrap();
+            let twin = &TWINS[algorithm.code()];
+            let parameters = algorithm.parameters();
+            assert_eq!(parameters.len(), twin.parameters.len(), "{written}");
+            assert!(algorithm.decode(&[1], asked).is_none(), "{written}");
+        }
+        let gcra: Algorithm = "gcra:4/1m".parse().unwrap();
+        let shown = |state: State| format!("{state:?}");
+        let fresh = shown(State::default());
+        assert_ne!(
+            gcra.decode(&[5, 6, 7], asked).map(shown),
+            Some(fresh.clone())
+        );
+        assert_eq!(gcra.decode(&[], asked).map(shown), Some(fresh));
+    }
+
+    #[test]
+    fn a_shape_without_numbers_is_only_a_name() {
+        let mut twins = TWINS.iter();
+        let gcra = twins.find(|twin| twin.name == "gcra").unwrap();
+        assert_eq!(gcra.numbers("gcra"), Some(Words::new()));
+        assert_eq!(gcra.numbers("gcra-7"), None);
+        assert_eq!(gcra.numbers("sliding-log"), None);
+    }
+}

@@ -374,7 +374,7 @@ mod tests {
             (&[10, 150], 250),
             (&[500], 0),
         ] {
-            for (left, is_last) in [(50, false), (0, true)] {
+            for (left, is_last) in [(5, false), (0, true)] {
                 let mut all = Attempts::new(ms(400));
                 let (last, earlier) = attempts.split_last().unwrap();
                 for took in earlier {

@@ -58,6 +58,10 @@ pub(super) fn refused(error: RedisError) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use tollgate_core::ErrorKind as StoreErrorKind;
+
     use super::*;
 
     #[test]
@@ -66,5 +70,21 @@ mod tests {
         let text = "can't connect with TLS, the feature is not enabled";
         let error = invalid_address((ErrorKind::InvalidClientConfig, text).into());
         assert!(error.to_string().contains("TLS"), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_is_away_may_come_back_but_settings_stay_wrong() {
+        let refusal = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let away = refused(refusal.into());
+        assert_eq!(away.kind(), StoreErrorKind::Unavailable, "{away}");
+        for kind in [
+            ErrorKind::Client,
+            ErrorKind::EmptySentinelList,
+            ErrorKind::InvalidClientConfig,
+            ErrorKind::RESP3NotSupported,
+        ] {
+            let wrong = refused((kind, "no").into());
+            assert_eq!(wrong.kind(), StoreErrorKind::Misconfigured, "{wrong}");
+        }
     }
 }

@@ -200,6 +200,7 @@ impl fmt::Debug for ServerConnection {
 mod tests {
     use std::io;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
 
     use tokio::task::JoinSet;
     use tokio::time::sleep;
@@ -307,6 +308,37 @@ mod tests {
         }
         let asked = server.count("HELLO") - before;
         assert!((1..=3).contains(&asked), "{asked} times");
+    }
+
+    /// All of them wait for one connection, and then for one more.
+    #[tokio::test]
+    async fn calls_that_are_rejected_together_share_the_next_attempt() {
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let server = FakeServer::start({
+            let is_closed = Arc::clone(&is_closed);
+            move |words| match &*words[0] {
+                "HELLO" if is_closed.load(Ordering::SeqCst) => {
+                    thread::sleep(PAUSE);
+                    "-WRONGPASS no\r\n".into()
+                }
+                "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
+                _ => "+OK\r\n".into(),
+            }
+        });
+        let connection = connect(&server).await;
+        reject(&connection, &server, &is_closed).await;
+        sleep(PAUSE).await;
+        let before = server.count("HELLO");
+        let mut calls = JoinSet::new();
+        for _ in 0..20 {
+            let connection = connection.clone();
+            calls.spawn(async move { call(&connection, "PING").await });
+        }
+        while let Some(outcome) = calls.join_next().await {
+            outcome.unwrap().unwrap_err();
+        }
+        let asked = server.count("HELLO") - before;
+        assert!((1..=4).contains(&asked), "{asked} times");
     }
 
     #[tokio::test]

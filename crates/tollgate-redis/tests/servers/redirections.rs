@@ -246,3 +246,19 @@ async fn a_node_that_a_slot_migrates_to_is_greeted_as_the_others_are() {
         assert_eq!(greeting(&new), greeting(&old));
     }
 }
+
+#[tokio::test]
+async fn only_a_missing_script_is_loaded_and_only_where_it_is_missing() {
+    for (line, loads) in [("-NOSCRIPT no\r\n", 1), ("-OOM no\r\n", 0)] {
+        let other = FakeServer::start(greet);
+        let node = FakeServer::start_node(&[&other], replies(&[line.into(), DONE.into()]));
+        limiter(&node, true).await.check("key").await.unwrap_err();
+        assert_eq!((node.count("SCRIPT"), other.count("SCRIPT")), (loads, 0));
+
+        let new = FakeServer::start(replies(&[line.into(), DONE.into()]));
+        let ask = format!("-ASK 1 127.0.0.1:{}\r\n", new.port());
+        let old = FakeServer::start_node(&[], replies(&[ask.into()]));
+        limiter(&old, true).await.check("key").await.unwrap_err();
+        assert_eq!((new.count("SCRIPT"), old.count("SCRIPT")), (loads, 0));
+    }
+}

@@ -51,6 +51,11 @@ impl Visit<'_> for Scripts<'_> {
 }
 
 fn is_script(expr: &Expr) -> bool {
+    // Such as `M::SCRIPT`, whose text is in another file.
+    if let Expr::Path(path) = expr {
+        let segments = &path.path.segments;
+        return segments.len() > 1 && segments.last().is_some_and(|last| last.ident == "SCRIPT");
+    }
     let Expr::Macro(called) = expr else {
         return false;
     };

@@ -46,11 +46,8 @@ impl FixedWindow {
             let Some(step) = MOST.checked_div(amount) else {
                 return Err("a quota of zero cannot be counted");
             };
-            // One more than the amount must not fit.
-            if (amount + 1)
-                .checked_mul(step)
-                .is_some_and(|sum| sum <= MOST)
-            {
+            // One more than the amount must not fit. The product is at most twice `MOST`.
+            if (amount + 1) * step <= MOST {
                 return Err(
                     "the amount is too large: no step fits into a 63-bit counter exactly so many times",
                 );
@@ -162,7 +159,7 @@ impl CounterPlan {
             None if reply.expires < 0 => (reply.now, reply.now),
             None => {
                 let expires = u64::try_from(reply.expires).ok()?;
-                let end = expires.checked_add(1)?.checked_mul(1_000)?;
+                let end = (expires + 1).checked_mul(1_000)?;
                 let start = end.checked_sub(self.window_us)?;
                 // `TIME` may be later than the clock by which the server expires keys.
                 (start, reply.now.clamp(start, end - 1))
@@ -227,6 +224,146 @@ mod tests {
             ),
         ] {
             assert!(window.plan().unwrap_err().contains(reason));
+        }
+    }
+
+    fn plan(written: &str) -> CounterPlan {
+        match written.parse().unwrap() {
+            algorithm::Algorithm::FixedWindow(window) => window.plan().unwrap(),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn the_shortest_window_and_the_largest_amount_have_plans() {
+        assert_eq!(plan("fixed-window:5/10ms").window_us, SHORTEST_US);
+        // One more is a divisor of `MOST`, so that it fits exactly.
+        let divisor = 649_657 * 92_737;
+        for (amount, has_plan) in [(divisor - 1, false), (divisor, true)] {
+            let quota = Quota::new(amount, std::time::Duration::from_secs(1)).unwrap();
+            assert_eq!(MOST % divisor, 0);
+            assert_eq!(FixedWindow::aligned(quota).plan().is_ok(), has_plan);
+        }
+    }
+
+    #[test]
+    fn no_more_than_a_counter_holds_is_added_or_given_back() {
+        for (written, amount, expected) in [
+            ("fixed-window:1/1m", 1, MOST),
+            ("fixed-window:1/1m", 2, MOST),
+            // Modulo 2^64, this would be less.
+            ("fixed-window:1/1m", 3, MOST),
+            ("fixed-window:1/1m", u64::MAX, MOST),
+            ("fixed-window:1/1m,count-denied", 3, 3),
+            ("fixed-window:1/1m,count-denied", u64::MAX, MOST),
+        ] {
+            let plan = plan(written);
+            let [.., added] = plan.add(amount);
+            assert_eq!(added, expected.to_string().into_bytes(), "{written}");
+            let [.., returned] = plan.give_back(amount);
+            assert_eq!(returned, format!("-{expected}").into_bytes(), "{written}");
+        }
+    }
+
+    #[test]
+    fn a_counter_expires_after_its_window() {
+        let plan = plan("fixed-window:1/10ms");
+        for (window, expected) in [(0, 11), (7, 81), (u64::MAX / 10_000, u64::MAX / 1_000 + 1)] {
+            let command = plan.expire(b"key", Some(window));
+            assert_eq!(command[2], expected.to_string().into_bytes(), "{window}");
+        }
+    }
+
+    #[test]
+    fn replies_about_a_counter_are_a_state() {
+        let (day, ms) = (86_400_000_000, 1_000);
+        let kept = |start, kept| {
+            FixedWindow::keep(State {
+                start,
+                kept,
+                at_start: kept,
+            })
+        };
+        let fresh = algorithm::State::default;
+        // A divisor of the latest instant.
+        let divisor = 69_431;
+        for (written, window, [now, before], expires, expected) in [
+            ("1/1d", Some(2), [2 * day, 0], 0, Some((fresh(), 2 * day))),
+            (
+                "1/1d",
+                Some(2),
+                [2 * day + 1, 0],
+                0,
+                Some((fresh(), 2 * day + 1)),
+            ),
+            (
+                "1/1d",
+                Some(2),
+                [2 * day - 1, 0],
+                0,
+                Some((kept(2 * day, 0), 2 * day - 1)),
+            ),
+            (
+                "1/1d",
+                Some(2),
+                [2 * day, 5],
+                0,
+                Some((kept(2 * day, 5), 2 * day)),
+            ),
+            (
+                "1/1d",
+                Some(2),
+                [0, MOST],
+                0,
+                Some((kept(2 * day, MAX_EXACT), 0)),
+            ),
+            ("1/10ms", Some(1 << 63), [7, 0], 0, None),
+            (
+                "1/69431us",
+                Some(MAX_EXACT / divisor),
+                [7, 0],
+                0,
+                Some((kept(MAX_EXACT, 0), 7)),
+            ),
+            ("1/69431us", Some(MAX_EXACT / divisor + 1), [7, 0], 0, None),
+            // Anchored: without an end, with one, and with ends that cannot be.
+            ("1/10s,anchored", None, [7, 5], -1, Some((kept(7, 5), 7))),
+            ("1/10s,anchored", None, [7, 0], -2, Some((fresh(), 7))),
+            (
+                "1/10s,anchored",
+                None,
+                [15_000 * ms, 5],
+                19_999,
+                Some((kept(10_000 * ms, 5), 15_000 * ms)),
+            ),
+            (
+                "1/10s,anchored",
+                None,
+                [1, 5],
+                19_999,
+                Some((kept(10_000 * ms, 5), 10_000 * ms)),
+            ),
+            (
+                "1/10s,anchored",
+                None,
+                [20_000 * ms, 5],
+                19_999,
+                Some((kept(10_000 * ms, 5), 20_000 * ms - 1)),
+            ),
+            ("1/10s,anchored", None, [7, 5], 0, None),
+            ("1/10s,anchored", None, [7, 5], 9_998, None),
+            ("1/10s,anchored", None, [7, 5], 18_446_744_073_729_551, None),
+            ("1/10s,anchored", None, [7, 5], i64::MAX, None),
+        ] {
+            let told = CounterReply {
+                now,
+                before,
+                counted: None,
+                expires,
+            };
+            let plan = plan(&format!("fixed-window:{written},count-denied"));
+            let state = format!("{:?}", plan.state(window, told));
+            assert_eq!(state, format!("{expected:?}"), "{written} {told:?}");
         }
     }
 }
