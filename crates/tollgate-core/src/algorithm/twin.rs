@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_algorithm_sends_its_parameters_and_reads_its_states() {
-        let asked = Asked { now: 7, cost: 1 };
+        let call = CallContext { now: 7, cost: 1 };
         for written in [
             "fixed-window:4/1m",
             "gcra:4/1m",
@@ -179,16 +179,16 @@ mod tests {
             let twin = &TWINS[algorithm.code()];
             let parameters = algorithm.parameters();
             assert_eq!(parameters.len(), twin.parameters.len(), "{written}");
-            assert!(algorithm.decode(&[1], asked).is_none(), "{written}");
+            assert!(algorithm.decode(&[1], call).is_none(), "{written}");
         }
         let gcra: Algorithm = "gcra:4/1m".parse().unwrap();
         let shown = |state: State| format!("{state:?}");
         let fresh = shown(State::default());
         assert_ne!(
-            gcra.decode(&[5, 6, 7], asked).map(shown),
+            gcra.decode(&[5, 6, 7], call).map(shown),
             Some(fresh.clone())
         );
-        assert_eq!(gcra.decode(&[], asked).map(shown), Some(fresh));
+        assert_eq!(gcra.decode(&[], call).map(shown), Some(fresh));
     }
 
     #[test]
