@@ -178,10 +178,10 @@ async fn a_promoted_replica_grants_again_what_it_had_not_heard_of() {
     assert!(acquire("replicated").await.unwrap().is_granted());
     let primary = group.primary();
     tokio::task::block_in_place(|| {
-        let reply = primary
-            .connection()
-            .command(&["WAIT", "1", "4000"])
-            .unwrap();
+        // `WAIT` waits for what its own connection wrote, and so for everything before that.
+        let mut connection = primary.connection();
+        connection.command(&["SET", "{alice}", "1"]).unwrap();
+        let reply = connection.command(&["WAIT", "1", "4000"]).unwrap();
         assert!(reply.integer() >= Some(1), "{reply:?}");
         primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]);
         primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
