@@ -32,8 +32,9 @@ enum Act {
     Peek,
 }
 
-/// The amount, the time to live in milliseconds, and operations with how far the clock has moved.
-type History = (u64, u64, Vec<(i64, Act)>);
+/// Two amounts and times to live in milliseconds, because they may change while leases are held, and
+/// operations: which of the two they use, and how far the clock has moved.
+type History = ([(u64, u64); 2], Vec<(bool, i64, Act)>);
 
 fn histories() -> impl Strategy<Value = History> {
     let id = 0_usize..8;
@@ -51,7 +52,9 @@ fn histories() -> impl Strategy<Value = History> {
         1 => (1_i64..12).prop_map(|millis| millis * 1_000 - 1),
         1 => -6_000_i64..0,
     ];
-    (0_u64..6, 1_u64..10, vec((moved, act), 1..60))
+    let terms = || (0_u64..6, 1_u64..10);
+    let steps = vec((proptest::bool::weighted(0.2), moved, act), 1..60);
+    ((terms(), terms()).prop_map(<[_; 2]>::from), steps)
 }
 
 const IDS: [&str; 8] = ["-", "c", "w", "f", "t", "e", "é", "a\u{0}b"];
@@ -93,15 +96,16 @@ pub async fn agrees_with_the_definition(harness: &impl LeaseHarness, plan: &Plan
 
 async fn check(
     harness: &impl LeaseHarness,
-    (amount, ttl, acts): History,
+    (both, acts): History,
     mut expect: impl FnMut(&LeaseRequest<'_>, Timestamp) -> LeaseAnswer,
 ) -> Outcome {
     let store = harness.store().await;
-    let terms = terms(amount, Duration::from_millis(ttl));
+    let both = both.map(|(amount, ttl)| terms(amount, Duration::from_millis(ttl)));
     let key = OwnedKey::fresh("alice");
     let mut tokens: Vec<Vec<u64>> = vec![Vec::new(); IDS.len()];
     let mut now = START;
-    for (moved, act) in acts {
+    for (other, moved, act) in acts {
+        let terms = &both[usize::from(other)];
         now = now.saturating_add_signed(moved);
         let token = |id: usize, newest: bool| {
             let known = &tokens[id];
@@ -121,7 +125,7 @@ async fn check(
             },
             Act::Peek => LeaseOperation::Peek,
         };
-        let request = LeaseRequest::new(&terms, key.key(), operation).at(stamp(now));
+        let request = LeaseRequest::new(terms, key.key(), operation).at(stamp(now));
         let found = store.lease(request).await.unwrap();
         let expected = expect(&request, stamp(now));
         if found != expected {

@@ -154,3 +154,37 @@ fn lease(held: &Held, now: Timestamp) -> Lease {
         expires_at: Timestamp::saturating_from_micros(held.expires),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lease::terms::LeaseTerms;
+
+    /// A state that is dropped too early would give a token twice, or a place to one more.
+    #[test]
+    fn a_state_is_fresh_once_its_leases_have_ended_and_its_tokens_are_past() {
+        let terms = LeaseTerms::new("places", 9, Duration::from_millis(1)).unwrap();
+        let mut state = LeaseState::default();
+        assert!(state.is_empty() && state.is_fresh(Timestamp::from_micros(1).unwrap()));
+        let at = |micros| Timestamp::from_micros(micros).unwrap();
+        for (id, token) in [(b"a", 5), (b"b", 6), (b"c", 7)] {
+            let acquire = LeaseOperation::Acquire { id, weight: 1 };
+            LeaseRequest::new(&terms, "key", acquire).decide_on(&mut state, at(5));
+            assert!(!state.is_empty() && !state.is_fresh(at(1_004)));
+            if token > 5 {
+                let release = LeaseOperation::Release { id, token };
+                let released = LeaseRequest::new(&terms, "key", release);
+                let answer = released.decide_on(&mut state, at(5));
+                assert_eq!(answer, LeaseAnswer::Released(true));
+            }
+        }
+        assert!(state.is_fresh(at(1_005)));
+        let release = LeaseOperation::Release { id: b"a", token: 5 };
+        LeaseRequest::new(&terms, "key", release).decide_on(&mut state, at(5));
+        // The latest token is 7.
+        assert!(!state.is_fresh(at(7)) && state.is_fresh(at(8)));
+    }
+}
