@@ -128,17 +128,17 @@ impl<'m> Plan<'m> {
             Grouped(self.moved),
             Grouped(self.refused),
         );
-        let mut table = Table::new(&["KEY", "ID", "WANTED", "PLANNED", "LATER BY"], 1);
+        let header = ["KEY", "ID", "WANTED", "PLANNED", "LATER BY", "REASON"];
+        let header = &header[..header.len() - usize::from(self.refused == 0)];
+        let mut table = Table::new(header, 1);
         for (key, message, outcome) in self.rows() {
-            let (planned, later) = match outcome {
-                Outcome::Planned(time) if *time == message.wanted => {
-                    (rfc3339(*time), String::new())
-                }
+            let (planned, later, reason) = match outcome {
                 Outcome::Planned(time) => {
                     let later = time.saturating_duration_since(message.wanted);
-                    (rfc3339(*time), Span(later).to_string())
+                    let later = (!later.is_zero()).then(|| Span(later).to_string());
+                    (rfc3339(*time), later.unwrap_or_default(), "")
                 }
-                Outcome::Refused(reason) => ("refused".to_owned(), reason.clone()),
+                Outcome::Refused(reason) => ("refused".to_owned(), String::new(), &**reason),
             };
             table.row([
                 printable(key.as_bytes()),
@@ -146,6 +146,7 @@ impl<'m> Plan<'m> {
                 rfc3339(message.wanted),
                 planned,
                 later,
+                reason.to_owned(),
             ]);
         }
         text += &table.to_string();

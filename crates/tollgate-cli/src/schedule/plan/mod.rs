@@ -2,6 +2,7 @@
 
 mod answer;
 mod decide;
+mod full;
 mod messages;
 
 pub(crate) use answer::{Outcome, Plan};

@@ -65,7 +65,7 @@ impl Messages {
         Self::parse(name, text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text))
     }
 
-    fn parse(name: String, text: &[u8]) -> Result<Self, Failure> {
+    pub(super) fn parse(name: String, text: &[u8]) -> Result<Self, Failure> {
         let mut messages = Self {
             name,
             messages: Vec::new(),
