@@ -28,10 +28,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 
 /// What a run does on a server.
-pub(crate) trait Work {
+pub(crate) trait Work: Sync {
     /// What one call is about.
-    type Item;
-    type Answer;
+    type Item: Sync;
+    type Answer: Send;
 
     /// Returns the items, in the order in which their answers are passed on.
     fn items(&self) -> &[Self::Item];
@@ -40,13 +40,16 @@ pub(crate) trait Work {
     fn key_of(item: &Self::Item) -> KeyId;
 
     /// Sends one call.
-    async fn call(&self, item: &Self::Item) -> Result<Self::Answer, StoreError>;
+    fn call(
+        &self,
+        item: &Self::Item,
+    ) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
 
     /// Returns all keys.
-    fn keys(&self) -> impl Iterator<Item = KeyId>;
+    fn keys(&self) -> impl Iterator<Item = KeyId> + Send;
 
     /// Deletes what the server holds for `key`.
-    async fn forget(&self, key: KeyId) -> Result<(), StoreError>;
+    fn forget(&self, key: KeyId) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// The keys of one run on a server.

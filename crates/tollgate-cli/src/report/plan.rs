@@ -28,13 +28,18 @@ const SHOWN: usize = 24;
 
 const WIDTH: u64 = 1_000;
 const LEFT: u64 = 190;
-const RIGHT: u64 = 20;
+const RIGHT: u64 = 36;
 const ROW: u64 = 52;
 /// Where the wanted and the planned times are within a row.
 const WANTED: u64 = 15;
 const PLANNED: u64 = 35;
+/// The radius of a dot, and of one for a refused message, which is to be found among others.
 const RADIUS: &str = "3.5";
+const REFUSED_RADIUS: &str = "5";
 const BOTTOM: u64 = 62;
+
+/// The class of a refused message.
+const REFUSED: &str = "over";
 
 /// Writes the report of `plan` to `path`.
 pub(crate) fn write_plan(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
@@ -257,7 +262,7 @@ impl Row<'_> {
             )?;
         }
         f.write_char('\n')?;
-        let refused = |mark: &Mark<'_>| if mark.planned.is_err() { "over" } else { "d" };
+        let refused = |mark: &Mark<'_>| if mark.planned.is_err() { REFUSED } else { "d" };
         self.dots(f, wanted, |mark| {
             Some((scale.unit(mark.wanted), refused(mark)))
         })?;
@@ -284,10 +289,15 @@ impl Row<'_> {
                 1 => String::new(),
                 count => format!(" (and {} more here)", Grouped(count - 1)),
             };
+            let radius = if class == REFUSED {
+                REFUSED_RADIUS
+            } else {
+                RADIUS
+            };
             write!(
                 f,
                 "<g><title>{}{more}</title>\
-                 <circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{RADIUS}\"/></g>",
+                 <circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/></g>",
                 Escaped(&mark.tooltip(self.key)),
             )?;
         }
@@ -345,7 +355,7 @@ fn refused(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
 }
 
 fn head(f: &mut impl Write, title: &str, rows: usize, more: [&str; 2]) -> fmt::Result {
-    write!(f, "<section><h2>{title}</h2>\n")?;
+    writeln!(f, "<section><h2>{title}</h2>")?;
     if rows > MOST_ROWS {
         let rows = u64::try_from(rows).unwrap_or(u64::MAX);
         writeln!(f, "<p>The first {MOST_ROWS} of {}.</p>", Grouped(rows))?;

@@ -625,3 +625,19 @@ fn a_report_that_cannot_be_written_is_said_after_the_plan() {
     assert!(stderr(&output).contains("cannot write the report /does/not/exist.html"));
     assert!(stdout(&output).starts_with("4 messages"));
 }
+
+#[test]
+fn the_manual_shows_what_is_planned() {
+    let manual = include_str!("../../README.md");
+    let (_, rest) = manual.split_once("$ cat messages.csv\n").unwrap();
+    let (csv, rest) = rest
+        .split_once("$ tollgate schedule plan messages.csv ")
+        .unwrap();
+    let (quotas, _) = rest.split_once('\n').unwrap();
+    let messages = file("messages.csv", csv);
+    let arguments: Vec<_> = [&*messages].into_iter().chain(quotas.split(' ')).collect();
+    let text = stdout(&plan(&arguments));
+    assert!(manual.contains(&format!("\n{text}```")), "{text}");
+    let json = stdout(&plan(&[&arguments[..], &["--json"]].concat()));
+    assert!(manual.contains(&format!("\n{json}```")), "{json}");
+}

@@ -1,6 +1,6 @@
 //! Plans messages in their order, in memory or on a server.
 
-use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_core::{Placement, Reason, Schedule, StoreError, Terms, Timestamp};
 use tollgate_memory::MemoryStore;
@@ -81,20 +81,20 @@ fn items<'m>(messages: &'m Messages, instants: &'m [Timestamp]) -> impl Iterator
 /// A schedule, and what a plan has learned about the times of each key.
 struct Planner<S> {
     schedule: Schedule<S>,
-    full: RefCell<Vec<Full>>,
+    full: Mutex<Vec<Full>>,
 }
 
 impl<S> Planner<S> {
     fn new(store: S, terms: &Terms, messages: &Messages) -> Self {
         Self {
             schedule: Schedule::with_terms(store, terms.clone()),
-            full: RefCell::new(messages.key_ids().map(|_| Full::default()).collect()),
+            full: Mutex::new(messages.key_ids().map(|_| Full::default()).collect()),
         }
     }
 
     /// Returns the first time that may have room for a message, or why there is none.
     fn from(&self, (message, at): Item<'_>) -> Result<Timestamp, Outcome> {
-        let full = &self.full.borrow()[message.key.index()];
+        let full = &self.full()[message.key.index()];
         let from = full.first_from(message.wanted);
         let latest = self.latest(at);
         match full.quota() {
@@ -105,7 +105,7 @@ impl<S> Planner<S> {
 
     /// Returns what became of a message, for which the store has looked at the times from `from`.
     fn outcome(&self, (message, at): Item<'_>, from: Timestamp, placement: Placement) -> Outcome {
-        let full = &mut self.full.borrow_mut()[message.key.index()];
+        let full = &mut self.full()[message.key.index()];
         let refusal = match placement.permit() {
             Ok(time) => {
                 full.add(from, time);
@@ -126,6 +126,10 @@ impl<S> Planner<S> {
             }
             _ => events::reason(&refusal),
         })
+    }
+
+    fn full(&self) -> MutexGuard<'_, Vec<Full>> {
+        self.full.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the end of the horizon at the instant `at`.

@@ -47,7 +47,7 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     let progress = Progress::new(output.is_watched());
     let messages = Messages::read(&options.file, &progress)?;
     let (first, last) = messages.span();
-    let wanted = horizon.unwrap_or(last.saturating_duration_since(first) + AHEAD);
+    let wanted = horizon.unwrap_or_else(|| last.saturating_duration_since(first) + AHEAD);
     let (terms, is_short) = terms::reaching(quotas, wanted)?;
     let instants = messages.instants(is_short);
     let outcomes = match &run {
