@@ -45,20 +45,20 @@ pub(super) struct TimeAxis {
 }
 
 impl TimeAxis {
-    /// Draws the axis at the height `base`, with its title around `middle`. `place` returns where a
-    /// time is.
+    /// Draws the axis at the height `base`, with its title around `middle`. `x_of` returns the
+    /// position of a time.
     pub(super) fn draw(
         &self,
         f: &mut impl Write,
         base: u64,
         middle: u64,
-        place: impl Fn(u64) -> Length,
+        x_of: impl Fn(u64) -> Length,
     ) -> fmt::Result {
         let step = span_for(self.start, self.end, MOST_LABELS).max(self.least_step);
         let mut shown_day = None;
         let mut at = self.start.div_ceil(step) * step;
         while at < self.end {
-            let x = place(at);
+            let x = x_of(at);
             let (y1, y2) = (base, base + 5);
             let day = at / DAY;
             let (time, date) = if step >= DAY {

@@ -179,7 +179,7 @@ impl Scale {
     }
 
     /// Returns the position of `at`, in hundredths.
-    fn place(self, at: Timestamp) -> u64 {
+    fn x_of(self, at: Timestamp) -> u64 {
         let since = at.saturating_duration_since(self.start).as_micros();
         let width = u128::from((WIDTH - LEFT - RIGHT) * UNIT);
         let x = since * width / u128::from(self.micros);
@@ -188,7 +188,7 @@ impl Scale {
 
     /// Returns the position of `at` in whole units: marks that would cover each other are one.
     fn unit(self, at: Timestamp) -> u64 {
-        (self.place(at) + UNIT / 2) / UNIT
+        (self.x_of(at) + UNIT / 2) / UNIT
     }
 }
 
@@ -224,7 +224,7 @@ fn picture(f: &mut impl Write, plan: &Plan<'_>, rows: &[Row<'_>]) -> fmt::Result
     };
     axis.draw(f, bottom, LEFT + (WIDTH - LEFT - RIGHT) / 2, |at| {
         let at = Timestamp::saturating_from_micros(at.saturating_mul(1_000_000));
-        Length(scale.place(at.min(end)))
+        Length(scale.x_of(at.min(end)))
     })?;
     f.write_str("</svg></section>\n")
 }
@@ -276,11 +276,11 @@ impl Row<'_> {
         &self,
         f: &mut impl Write,
         y: u64,
-        place: impl Fn(&Mark<'_>) -> Option<(u64, &'static str)>,
+        dot_of: impl Fn(&Mark<'_>) -> Option<(u64, &'static str)>,
     ) -> fmt::Result {
         let mut dots: BTreeMap<_, (&Mark<'_>, u64)> = BTreeMap::new();
         for mark in &self.marks {
-            if let Some(dot) = place(mark) {
+            if let Some(dot) = dot_of(mark) {
                 dots.entry(dot).or_insert((mark, 0)).1 += 1;
             }
         }

@@ -137,8 +137,8 @@ impl Timeline {
         };
         let slot = self.slot();
         // Labels stand exactly at their instants, even within a bar.
-        let place = |at| Length(LEFT * UNIT + (at - axis.start) * slot / self.span);
-        axis.draw(f, HEIGHT - BOTTOM, LEFT + (WIDTH - LEFT - RIGHT) / 2, place)
+        let x_of = |at| Length(LEFT * UNIT + (at - axis.start) * slot / self.span);
+        axis.draw(f, HEIGHT - BOTTOM, LEFT + (WIDTH - LEFT - RIGHT) / 2, x_of)
     }
 
     /// Returns the width of a bar with its gap, in hundredths.

@@ -10,7 +10,8 @@ use tollgate_core::{
 };
 
 use super::options::{
-    AddOptions, CancelOptions, ListOptions, MoveOptions, NextOptions, PlaceOptions, ReserveOptions,
+    AddOptions, CancelOptions, ListOptions, MoveOptions, NextOptions, ReserveOptions,
+    SubjectOptions,
 };
 use super::time;
 use crate::ask::{DENIED, hashing, readable, say};
@@ -23,80 +24,85 @@ type OnServer = Schedule<Box<dyn Remote>>;
 
 /// Runs `tollgate schedule add`.
 pub(super) fn add(options: &AddOptions, output: &Output) -> Result<ExitCode, Failure> {
-    let AddOptions { place, id, .. } = options;
+    let AddOptions { subject, id, .. } = options;
     let (time, weight) = (
         time::option("--time", &options.time)?,
         options.weight.weight,
     );
     check_id(id)?;
-    let terms = place.terms()?;
-    let placement = ask(place, terms, async |schedule, key| {
+    let terms = subject.terms()?;
+    let placement = ask(subject, terms, async |schedule, key| {
         let call = schedule.add(key, id, time).weight(weight);
         call.with_latest().await
     })?;
-    answer_placement(("add", Some(time), weight), (place, id), placement, output)
+    answer_placement(
+        ("add", Some(time), weight),
+        (subject, id),
+        placement,
+        output,
+    )
 }
 
 /// Runs `tollgate schedule move`.
 pub(super) fn move_to(options: &MoveOptions, output: &Output) -> Result<ExitCode, Failure> {
-    let MoveOptions { place, id, .. } = options;
+    let MoveOptions { subject, id, .. } = options;
     let time = time::option("--time", &options.time)?;
     check_id(id)?;
-    let terms = place.terms()?;
-    let placement = ask(place, terms, async |schedule, key| {
+    let terms = subject.terms()?;
+    let placement = ask(subject, terms, async |schedule, key| {
         schedule.reschedule(key, id, time).with_latest().await
     })?;
-    answer_placement(("move", Some(time), 1), (place, id), placement, output)
+    answer_placement(("move", Some(time), 1), (subject, id), placement, output)
 }
 
 /// Runs `tollgate schedule reserve`.
 pub(super) fn reserve(options: &ReserveOptions, output: &Output) -> Result<ExitCode, Failure> {
-    let ReserveOptions { place, id, .. } = options;
+    let ReserveOptions { subject, id, .. } = options;
     let from = optional("--from", options.from.as_deref())?;
     let weight = options.weight.weight;
     check_id(id)?;
-    let terms = place.terms()?;
-    let placement = ask(place, terms, async |schedule, key| {
+    let terms = subject.terms()?;
+    let placement = ask(subject, terms, async |schedule, key| {
         // No event is planned in the past, so the epoch stands for the present.
         let from = from.unwrap_or(Timestamp::UNIX_EPOCH);
         let call = schedule.reserve_next(key, from, id).weight(weight);
         call.with_latest().await
     })?;
-    answer_placement(("reserve", from, weight), (place, id), placement, output)
+    answer_placement(("reserve", from, weight), (subject, id), placement, output)
 }
 
 /// Runs `tollgate schedule cancel`.
 pub(super) fn cancel(options: &CancelOptions, output: &Output) -> Result<ExitCode, Failure> {
-    let CancelOptions { place, id } = options;
+    let CancelOptions { subject, id } = options;
     check_id(id)?;
-    let terms = place.terms()?;
-    let was_planned = ask(place, terms, async |schedule, key| {
+    let terms = subject.terms()?;
+    let was_planned = ask(subject, terms, async |schedule, key| {
         schedule.cancel(key, id).await
     })?;
     let answer = Cancelled {
-        of: Subject::new("cancel", place),
+        of: About::new("cancel", subject),
         id,
         cancelled: was_planned,
     };
-    say(place.server.json, output, &answer, || {
+    say(subject.server.json, output, &answer, || {
         let done = if was_planned {
             "cancelled"
         } else {
             "no such event is planned"
         };
-        format!("{}: {done}\n", title("cancel", place, Some(id)))
+        format!("{}: {done}\n", title("cancel", subject, Some(id)))
     })?;
     Ok(status(was_planned))
 }
 
 /// Runs `tollgate schedule next`.
 pub(super) fn next(options: &NextOptions, output: &Output) -> Result<ExitCode, Failure> {
-    let place = &options.place;
+    let subject = &options.subject;
     let from = optional("--from", options.from.as_deref())?;
     let until = optional("--until", options.until.as_deref())?;
     let weight = options.weight.weight;
-    let terms = place.terms()?;
-    let time = ask(place, terms, async |schedule, key| match until {
+    let terms = subject.terms()?;
+    let time = ask(subject, terms, async |schedule, key| match until {
         Some(until) => schedule.latest_free(key, until).weight(weight).await,
         None => {
             let from = from.unwrap_or(Timestamp::UNIX_EPOCH);
@@ -104,13 +110,13 @@ pub(super) fn next(options: &NextOptions, output: &Output) -> Result<ExitCode, F
         }
     })?;
     let answer = Free {
-        of: Subject::new("next", place),
+        of: About::new("next", subject),
         from: from.map(rfc3339),
         until: until.map(rfc3339),
         weight,
         time: time.map(rfc3339),
     };
-    say(place.server.json, output, &answer, || {
+    say(subject.server.json, output, &answer, || {
         let free = match (&answer.time, until) {
             (Some(time), _) => format!("free at {time}"),
             (None, None) => "no free time up to the horizon".to_owned(),
@@ -118,31 +124,31 @@ pub(super) fn next(options: &NextOptions, output: &Output) -> Result<ExitCode, F
                 format!("no free time from the present until {}", rfc3339(until))
             }
         };
-        format!("{}: {free}\n", title("next", place, None))
+        format!("{}: {free}\n", title("next", subject, None))
     })?;
     Ok(status(time.is_some()))
 }
 
 /// Runs `tollgate schedule list`.
 pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, Failure> {
-    let place = &options.place;
+    let subject = &options.subject;
     let from = optional("--from", options.from.as_deref())?;
     let until = optional("--until", options.until.as_deref())?;
-    let terms = place.terms_for_list()?;
-    let events = ask(place, terms, async |schedule, key| {
+    let terms = subject.terms_for_list()?;
+    let events = ask(subject, terms, async |schedule, key| {
         let from = from.unwrap_or(Timestamp::UNIX_EPOCH);
         schedule
             .list(key, from, until.unwrap_or(Timestamp::MAX))
             .await
     })?;
     let answer = Listed {
-        of: Subject::new("list", place),
+        of: About::new("list", subject),
         events: events.iter().map(Listing::new).collect(),
     };
-    say(place.server.json, output, &answer, || {
+    say(subject.server.json, output, &answer, || {
         let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
         let count = plural(count, "event", "events");
-        let mut text = format!("{}: {count}\n", title("list", place, None));
+        let mut text = format!("{}: {count}\n", title("list", subject, None));
         if !events.is_empty() {
             let mut table = Table::new(&["TIME", "WEIGHT", "ID"], 2);
             for event in &events {
@@ -159,19 +165,19 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// Connects to the server of `place`, and calls `question` with its schedule and key.
+/// Connects to the server of `subject`, and calls `question` with its schedule and key.
 fn ask<T>(
-    place: &PlaceOptions,
+    subject: &SubjectOptions,
     terms: Terms,
     question: impl AsyncFnOnce(&OnServer, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
-    let server = place.server.server()?;
-    let settings = place.server.settings(place.clock)?;
-    let settings = hashing(settings, place.hash_only_long)?;
+    let server = subject.server.server()?;
+    let settings = subject.server.settings(subject.clock)?;
+    let settings = hashing(settings, subject.hash_only_long)?;
     wait_for(async {
         let store = server.connect(settings).await?;
         let schedule = Schedule::with_terms(store, terms);
-        let key = Key::new(&place.key).with_rest(&place.rest);
+        let key = Key::new(&subject.key).with_rest(&subject.rest);
         Ok(question(&schedule, key).await?)
     })
 }
@@ -197,8 +203,8 @@ fn status(is_done: bool) -> ExitCode {
 }
 
 /// Returns what the answer is about, for people.
-fn title(command: &str, place: &PlaceOptions, id: Option<&str>) -> String {
-    let mut title = format!("{command} {}", readable(&place.key, &place.rest));
+fn title(command: &str, subject: &SubjectOptions, id: Option<&str>) -> String {
+    let mut title = format!("{command} {}", readable(&subject.key, &subject.rest));
     if let Some(id) = id {
         title += &format!(", {}", printable(id.as_bytes()));
     }
@@ -207,7 +213,7 @@ fn title(command: &str, place: &PlaceOptions, id: Option<&str>) -> String {
 
 fn answer_placement(
     (command, time, weight): (&'static str, Option<Timestamp>, u64),
-    (place, id): (&PlaceOptions, &str),
+    (subject, id): (&SubjectOptions, &str),
     placement: Placement,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
@@ -217,7 +223,7 @@ fn answer_placement(
         _ => return Err(Failure::Store(unknown_answer())),
     };
     let answer = Placed {
-        of: Subject::new(command, place),
+        of: About::new(command, subject),
         id,
         weight: (command != "move").then_some(weight),
         planned: planned.is_some(),
@@ -225,8 +231,8 @@ fn answer_placement(
         time: planned.map(rfc3339),
         refused: refusal.as_ref().map(Refused::new),
     };
-    say(place.server.json, output, &answer, || {
-        let title = title(command, place, Some(id));
+    say(subject.server.json, output, &answer, || {
+        let title = title(command, subject, Some(id));
         match (&answer.time, &refusal) {
             (Some(planned), _) if is_new => format!("{title}: planned at {planned}\n"),
             (Some(planned), _) => format!("{title}: already planned at {planned}\n"),
@@ -273,20 +279,20 @@ pub(super) fn reason(refusal: &Refusal) -> String {
 
 /// Whom an answer is about.
 #[derive(Serialize)]
-struct Subject<'a> {
+struct About<'a> {
     command: &'static str,
     schedule: &'a str,
     key: &'a str,
     rest: &'a str,
 }
 
-impl<'a> Subject<'a> {
-    fn new(command: &'static str, place: &'a PlaceOptions) -> Self {
+impl<'a> About<'a> {
+    fn new(command: &'static str, subject: &'a SubjectOptions) -> Self {
         Self {
             command,
-            schedule: &place.schedule,
-            key: &place.key,
-            rest: &place.rest,
+            schedule: &subject.schedule,
+            key: &subject.key,
+            rest: &subject.rest,
         }
     }
 }
@@ -295,7 +301,7 @@ impl<'a> Subject<'a> {
 #[derive(Serialize)]
 struct Placed<'a> {
     #[serde(flatten)]
-    of: Subject<'a>,
+    of: About<'a>,
     id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     weight: Option<u64>,
@@ -306,7 +312,7 @@ struct Placed<'a> {
     refused: Option<Refused>,
 }
 
-/// Why an event was refused, and when it could take place.
+/// Why an event was refused, and when it could take subject.
 #[derive(Serialize)]
 struct Refused {
     reason: &'static str,
@@ -354,7 +360,7 @@ impl Refused {
 #[derive(Serialize)]
 struct Cancelled<'a> {
     #[serde(flatten)]
-    of: Subject<'a>,
+    of: About<'a>,
     id: &'a str,
     cancelled: bool,
 }
@@ -363,7 +369,7 @@ struct Cancelled<'a> {
 #[derive(Serialize)]
 struct Free<'a> {
     #[serde(flatten)]
-    of: Subject<'a>,
+    of: About<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -376,7 +382,7 @@ struct Free<'a> {
 #[derive(Serialize)]
 struct Listed<'a> {
     #[serde(flatten)]
-    of: Subject<'a>,
+    of: About<'a>,
     events: Vec<Listing>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct QuotaOptions {
 
 /// The schedule and the key of a command for a live server.
 #[derive(Args, Debug)]
-pub(crate) struct PlaceOptions {
+pub(crate) struct SubjectOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
 
@@ -103,13 +103,13 @@ pub(crate) struct PlaceOptions {
 #[command(after_help = ADD)]
 pub(crate) struct AddOptions {
     #[command(flatten)]
-    pub(crate) place: PlaceOptions,
+    pub(crate) subject: SubjectOptions,
 
     /// The event's id, unique for its key
     #[arg(long)]
     pub(crate) id: String,
 
-    /// When the event takes place, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
+    /// When the event takes subject, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
     #[arg(long)]
     pub(crate) time: String,
 
@@ -134,7 +134,7 @@ pub(crate) struct WeightOptions {
 #[command(after_help = CANCEL)]
 pub(crate) struct CancelOptions {
     #[command(flatten)]
-    pub(crate) place: PlaceOptions,
+    pub(crate) subject: SubjectOptions,
 
     /// The event's id
     #[arg(long)]
@@ -146,7 +146,7 @@ pub(crate) struct CancelOptions {
 #[command(after_help = LIST)]
 pub(crate) struct ListOptions {
     #[command(flatten)]
-    pub(crate) place: PlaceOptions,
+    pub(crate) subject: SubjectOptions,
 
     /// Only events at this time or later, as RFC 3339 with an offset
     #[arg(long, value_name = "TIME")]
@@ -162,13 +162,13 @@ pub(crate) struct ListOptions {
 #[command(after_help = MOVE)]
 pub(crate) struct MoveOptions {
     #[command(flatten)]
-    pub(crate) place: PlaceOptions,
+    pub(crate) subject: SubjectOptions,
 
     /// The event's id
     #[arg(long)]
     pub(crate) id: String,
 
-    /// When the event is to take place, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
+    /// When the event is to take subject, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
     #[arg(long)]
     pub(crate) time: String,
 }
@@ -178,7 +178,7 @@ pub(crate) struct MoveOptions {
 #[command(after_help = NEXT)]
 pub(crate) struct NextOptions {
     #[command(flatten)]
-    pub(crate) place: PlaceOptions,
+    pub(crate) subject: SubjectOptions,
 
     /// Show the first free time that is not before this one, as RFC 3339 with an offset [default:
     /// the present]
@@ -198,7 +198,7 @@ pub(crate) struct NextOptions {
 #[command(after_help = RESERVE)]
 pub(crate) struct ReserveOptions {
     #[command(flatten)]
-    pub(crate) place: PlaceOptions,
+    pub(crate) subject: SubjectOptions,
 
     /// The event's id, unique for its key
     #[arg(long)]
@@ -235,7 +235,7 @@ pub(crate) struct PlanOptions {
     pub(crate) horizon: Option<String>,
 
     /// Where to plan: memory, or a server as redis://HOST:PORT/DB or
-    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in place of redis for the fred client, and
+    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in subject of redis for the fred client, and
     /// rediss or freds for TLS
     ///
     /// The plan is the same everywhere. A server plans under keys of this run only, which are
@@ -302,7 +302,7 @@ in the way, the next free time, and the last free time before. The event keeps i
 Give the schedule's name and all its quotas as the service has them. If the service hashes its keys,
 TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
 
-Exit status: 0 if the event takes place at the new time, 1 if it is refused, 2 if there is no
+Exit status: 0 if the event takes subject at the new time, 1 if it is refused, 2 if there is no
 answer.
 
 Example:

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tollgate_core::{LimitError, ScheduleQuota, Terms};
 
-use super::options::{PlaceOptions, QuotaOptions};
+use super::options::{QuotaOptions, SubjectOptions};
 use super::time;
 use crate::failure::Failure;
 use crate::text::Span;
@@ -59,7 +59,7 @@ fn quota(text: &str) -> Result<ScheduleQuota, Failure> {
     })
 }
 
-impl PlaceOptions {
+impl SubjectOptions {
     /// Returns the terms of the service's schedule.
     pub(super) fn terms(&self) -> Result<Terms, Failure> {
         self.terms_with(self.quotas.quotas()?)

@@ -513,7 +513,7 @@ fn command_lines_that_cannot_be() {
         ),
         (
             &["--quota", "5/1h", "--report", &messages],
-            &["--report", "choose another file"],
+            &["--report", "choose another"],
         ),
         (
             &["--quota", "5/1h", "--store", "memry"],
