@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::wire::{Operate, Options};
+use tollgate_core::wire::Options;
 use tollgate_core::{Key, Limit, LimitError, Operation, RateLimiter, StoreError, Verdicts};
 
 use crate::cli::{CallOptions, SubjectOptions};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::wait_for;
+use crate::store::{Remote, wait_for};
 use crate::text::{Grouped, Span, Table, printable};
 
-/// The exit status of a call that is denied.
-const DENIED: u8 = 1;
+/// The exit status of a call that is denied, or an event that is refused.
+pub(crate) const DENIED: u8 = 1;
 /// The environment variable with the secret for hashing keys. Not an option, because other users of
 /// the machine can read command lines.
 const SECRET: &str = "TOLLGATE_KEY_SECRET";
@@ -70,7 +70,7 @@ pub(crate) fn reset(options: &SubjectOptions, output: &Output) -> Result<ExitCod
     say(options.server.json, output, &answer, || {
         format!(
             "reset {}: forgotten by {}\n",
-            readable(options),
+            readable(&options.key, &options.rest),
             answer.limits.join(", ")
         )
     })?;
@@ -80,13 +80,14 @@ pub(crate) fn reset(options: &SubjectOptions, output: &Output) -> Result<ExitCod
 /// Connects to the server of `options`, and calls `question` with its limits and key.
 fn ask<T>(
     options: &SubjectOptions,
-    question: impl AsyncFnOnce(&RateLimiter<Box<dyn Operate>>, Key<'_>) -> Result<T, StoreError>,
+    question: impl AsyncFnOnce(&RateLimiter<Box<dyn Remote>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<(Vec<Limit>, T), Failure> {
     let server = options.server.server()?;
     let limits = limits(&options.limits)?;
     // Check the limits before sending anything.
     RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
-    let settings = hashing(options, options.server.settings(options.clock)?)?;
+    let settings = options.server.settings(options.clock)?;
+    let settings = hashing(settings, options.hash_only_long)?;
     let answer = wait_for(async {
         let store = server.connect(settings).await?;
         let limiter = RateLimiter::new(store, limits.clone()).map_err(Failure::Limits)?;
@@ -113,16 +114,16 @@ fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
 }
 
 /// Returns `settings` with the key-hashing secret of the service, if there is one.
-fn hashing(options: &SubjectOptions, settings: Options) -> Result<Options, Failure> {
+pub(crate) fn hashing(settings: Options, only_long: bool) -> Result<Options, Failure> {
     let Some(secret) = env::var_os(SECRET) else {
-        return if options.hash_only_long {
+        return if only_long {
             Err(Failure::Secret)
         } else {
             Ok(settings)
         };
     };
     let secret = secret.to_str().and_then(bytes).ok_or(Failure::Secret)?;
-    Ok(if options.hash_only_long {
+    Ok(if only_long {
         settings.with_hashed_long_keys(secret)
     } else {
         settings.with_hashed_keys(secret)
@@ -156,8 +157,8 @@ pub(crate) fn say(
 }
 
 /// Returns the key for display.
-fn readable(options: &SubjectOptions) -> String {
-    let parts = [&options.key, &options.rest].map(|part| printable(part.as_bytes()));
+pub(crate) fn readable(key: &str, rest: &str) -> String {
+    let parts = [key, rest].map(|part| printable(part.as_bytes()));
     parts.join(" ").trim_end().to_owned()
 }
 
@@ -262,7 +263,7 @@ impl<'a> Answer<'a> {
         format!(
             "{} {}, cost {}: {verdict}\n\n{table}",
             self.command,
-            readable(options),
+            readable(&options.key, &options.rest),
             Grouped(self.cost),
         )
     }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::schedule::ScheduleOptions;
+
 /// Exact rate limiting: test limits on access logs, and inspect limits on live servers
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, arg_required_else_help = true)]
@@ -26,6 +28,8 @@ pub(crate) enum Command {
     Replay(ReplayOptions),
     /// Reset one key or all keys on a live server
     Reset(ResetOptions),
+    /// Plan events ahead, so that no window around any of them holds too many
+    Schedule(ScheduleOptions),
 }
 
 /// The options of `check` and `peek`.

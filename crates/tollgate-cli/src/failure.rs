@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{fmt, io};
 
-use tollgate_core::{ErrorKind, LimitError, StoreError};
+use tollgate_core::{ErrorKind, LONGEST_EVENT_ID, LimitError, StoreError};
 
 use crate::text::{plural, printable};
 
@@ -32,6 +32,18 @@ pub(crate) enum Failure {
         "no request found in {files}{skipped}: give an access log in common, combined or JSON lines format, see --format"
     )]
     Empty { files: String, skipped: String },
+    #[error(
+        "--id has {bytes} bytes; give 1 to {LONGEST_EVENT_ID}, a hash of a longer one for example"
+    )]
+    EventId { bytes: usize },
+    #[error(
+        "no message found in {file}: give CSV with the heading key,id,time, or JSON lines with these fields"
+    )]
+    NoMessages { file: String },
+    #[error(
+        "no quota is given: give at least one, such as --quota 5/1h or --per-day 10 --time-zone Europe/Berlin"
+    )]
+    NoQuota,
     #[error("interrupted")]
     Interrupted,
     #[error(
@@ -41,6 +53,16 @@ pub(crate) enum Failure {
     HalfForgotten { forgotten: u64, failure: Box<Self> },
     #[error("--key {key}: {reason}; join ip, user and path with +, such as ip+path")]
     Key { key: String, reason: String },
+    #[error(
+        "{option} {text}: that is not a length of time; give a whole number with us, ms, s, m, h or d, such as 366d"
+    )]
+    Length { option: &'static str, text: String },
+    #[error("{file}:{line}: {reason}")]
+    Line {
+        file: String,
+        line: u64,
+        reason: String,
+    },
     #[error("--limit {limit}: {source}")]
     Limit { limit: String, source: LimitError },
     #[error("{0}")]
@@ -57,14 +79,18 @@ pub(crate) enum Failure {
     Quota { quota: String, source: LimitError },
     #[error("cannot write the output: {0}")]
     Output(io::Error),
-    #[error("cannot read {}: {source}; give a readable log file", path.display())]
+    #[error("cannot read {}: {source}; give a readable file", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write the report {}: {source}; choose a writable place", path.display())]
     Report { path: PathBuf, source: io::Error },
-    #[error("--report {}: that file is the log {}; choose another", report.display(), log.display())]
+    #[error("--report {}: that file is the input {}; choose another", report.display(), log.display())]
     ReportOverLog { report: PathBuf, log: PathBuf },
     #[error("cannot wait for a server: {0}")]
     Runtime(io::Error),
+    #[error(
+        "--schedule {name}: give the name of the service's schedule: 1 to 64 ASCII letters, digits, -, _ or ."
+    )]
+    ScheduleName { name: String },
     #[error(
         "TOLLGATE_KEY_SECRET: give the service's secret as 32 hex digits, or unset it if the service does not hash its keys"
     )]
@@ -81,6 +107,28 @@ pub(crate) enum Failure {
         reason: &'static str,
         places: &'static str,
     },
+    #[error("{option} {text}: the time {reason}")]
+    Time {
+        option: &'static str,
+        text: String,
+        reason: String,
+    },
+    #[error(
+        "--time-zone {zone}: there is no such time zone; give the name of one, such as Europe/Berlin"
+    )]
+    TimeZone { zone: String },
+    #[error(
+        "--time-zone is for --per-day, --per-week and --per-month: give one of them, or remove it"
+    )]
+    TimeZoneUnused,
+    #[error(
+        "--horizon {horizon}: with these quotas, a key could hold too many events; give at most {most}, or add a quota with a longer window"
+    )]
+    TooFarAhead { horizon: String, most: String },
+    #[error(
+        "--tolerance {tolerance}: with these quotas, a key could hold too many events; give a shorter one, or add a quota with a longer window"
+    )]
+    TooFarBack { tolerance: String },
     #[error("more than {most} different keys: replay a part of the log, or choose a coarser --key")]
     TooManyKeys { most: u32 },
 }

@@ -1,4 +1,5 @@
-//! Replays a log on a server: many keys at once, and the requests of each key in order.
+//! `Run`: many calls to a server at once, those of each key in order, under keys that are deleted at
+//! the end.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -7,37 +8,60 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::{select, signal, time};
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::wire::Options;
-use tollgate_core::{Decision, ErrorKind, RateLimiter, Store, StoreError, Verdicts};
+use tollgate_core::{ErrorKind, StoreError};
 
 use crate::failure::{Failure, WithCauses};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::replay::limiter;
-use crate::store::{PATIENCE, Server, wait_for};
-use crate::trace::{Event, KeyId, Trace};
+use crate::store::{PATIENCE, Remote, Server, wait_for};
+use crate::trace::KeyId;
 
 /// The number of concurrent calls. Each key belongs to one lane, whose calls run one after another.
 const LANES: usize = 64;
-/// How many decisions of a lane may wait for those of other lanes.
+/// How many answers of a lane may wait for those of other lanes.
 const AHEAD: usize = 256;
-/// How much longer than the log's own duration a replay may take.
+/// How much longer than the input's own duration a run may take.
 const SLACK: Duration = Duration::from_secs(24 * 60 * 60);
 /// The pause before deletion of a key is retried; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 
-/// The keys of one replay on a server.
+/// What a run does on a server.
+pub(crate) trait Work: Sync {
+    /// What one call is about.
+    type Item: Sync;
+    type Answer: Send;
+
+    /// Returns the items, in the order in which their answers are passed on.
+    fn items(&self) -> &[Self::Item];
+
+    /// Returns the key of `item`.
+    fn key_of(item: &Self::Item) -> KeyId;
+
+    /// Sends one call.
+    fn call(
+        &self,
+        item: &Self::Item,
+    ) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
+
+    /// Returns all keys.
+    fn keys(&self) -> impl Iterator<Item = KeyId> + Send;
+
+    /// Deletes what the server holds for `key`.
+    fn forget(&self, key: KeyId) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// The keys of one run on a server.
 pub(crate) struct Run {
     server: Server,
     options: Options,
 }
 
 impl Run {
-    /// Returns a replay on `server` under a unique prefix that starts with `prefix`.
-    pub(crate) fn new(server: Server, prefix: &str) -> Result<Self, Failure> {
-        let own = format!("{prefix}-replay-{:016x}", random());
+    /// Returns a run of `command` on `server`, under a unique prefix that starts with `prefix`.
+    pub(crate) fn new(server: Server, prefix: &str, command: &str) -> Result<Self, Failure> {
+        let own = format!("{prefix}-{command}-{:016x}", random());
         let options = Options::new()
             .with_prefix(prefix)
             .and_then(|options| options.with_prefix(&own))
@@ -51,28 +75,28 @@ impl Run {
         })
     }
 
-    /// Decides every request of `trace` at its own time, and calls `see` with each decision in the
-    /// order of the trace. Deletes the replay's keys at the end, also after a failure or Ctrl-C.
-    pub(crate) fn replay(
+    /// Does the work that `begin` returns, and calls `see` with each answer in the order of the
+    /// items. Deletes the run's keys at the end, also after a failure or Ctrl-C.
+    pub(crate) fn finish<W: Work>(
         &self,
-        trace: &Trace,
-        algorithms: &[Algorithm],
+        begin: impl FnOnce(Box<dyn Remote>) -> Result<W, Failure>,
         (output, progress): (&Output, &Progress),
-        mut see: impl FnMut(&Event, &Verdicts),
+        doing: &'static str,
+        mut see: impl FnMut(&W::Item, W::Answer),
     ) -> Result<(), Failure> {
         wait_for(async {
             let store = self.server.connect(self.options.clone()).await?;
-            let limiter = limiter(store, algorithms)?;
-            progress.start_deciding(trace.events().len());
-            let decided = decide_all(&limiter, trace, |event, decision| {
+            let work = begin(store)?;
+            progress.start_deciding(work.items().len(), doing);
+            let done = call_all(&work, |item, answer| {
                 progress.advance(1);
-                see(event, decision);
+                see(item, answer);
             })
             .await;
             progress.say("cleaning");
             let left = select! {
                 biased;
-                forgotten = forget_all(&limiter, trace) => {
+                forgotten = forget_all(&work) => {
                     forgotten.err().map(|error| match error.kind() {
                         // An unknown outcome only means here that there was no reply.
                         ErrorKind::Unknown => "the server does not answer".to_owned(),
@@ -89,7 +113,7 @@ impl Run {
                     self.options.prefix(),
                 ));
             }
-            decided
+            done
         })
     }
 }
@@ -100,24 +124,24 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Decides in all lanes at once, and passes the decisions on in the order of the trace.
-async fn decide_all(
-    limiter: &RateLimiter<impl Store>,
-    trace: &Trace,
-    mut see: impl FnMut(&Event, &Verdicts),
+/// Calls in all lanes at once, and passes the answers on in the order of the items.
+async fn call_all<W: Work>(
+    work: &W,
+    mut see: impl FnMut(&W::Item, W::Answer),
 ) -> Result<(), Failure> {
-    let (decided, mut decisions): (Vec<_>, Vec<_>) =
+    let (answered, mut answers): (Vec<_>, Vec<_>) =
         (0..LANES).map(|_| mpsc::channel(AHEAD)).unzip();
-    let lanes = (0..).zip(decided).map(|(lane, decided)| {
-        let events = trace.events().iter();
-        let events = events.filter(move |event| event.key.index() % LANES == lane);
-        decide_lane(limiter, events, decided)
+    let lane_of = |item: &W::Item| W::key_of(item).index() % LANES;
+    let lanes = (0..).zip(answered).map(|(lane, answered)| {
+        let items = work.items().iter();
+        let items = items.filter(move |item| lane_of(item) == lane);
+        call_lane(work, items, answered)
     });
     let merge = async move {
-        for event in trace.events() {
+        for item in work.items() {
             // `None` does not occur: a lane that ends early sends its error first.
-            let decision = decisions[event.key.index() % LANES].recv().await;
-            see(event, &decision.ok_or(Failure::Interrupted)??);
+            let answer = answers[lane_of(item)].recv().await;
+            see(item, answer.ok_or(Failure::Interrupted)??);
         }
         Ok(())
     };
@@ -134,37 +158,38 @@ async fn decide_all(
     merged
 }
 
-async fn decide_lane(
-    limiter: &RateLimiter<impl Store>,
-    events: impl Iterator<Item = &Event>,
-    decided: mpsc::Sender<Result<Verdicts, StoreError>>,
-) {
-    for event in events {
-        let decision = limiter.check(&event.key.to_bytes()[..]).at(event.at).await;
-        let decision = decision.map(Decision::into_verdicts);
-        let failed = decision.is_err();
-        if decided.send(decision).await.is_err() || failed {
+async fn call_lane<'w, W: Work>(
+    work: &W,
+    items: impl Iterator<Item = &'w W::Item>,
+    answered: mpsc::Sender<Result<W::Answer, StoreError>>,
+) where
+    W::Item: 'w,
+{
+    for item in items {
+        let answer = work.call(item).await;
+        let failed = answer.is_err();
+        if answered.send(answer).await.is_err() || failed {
             return;
         }
     }
 }
 
-/// Deletes the states of all keys.
-async fn forget_all(limiter: &RateLimiter<impl Store>, trace: &Trace) -> Result<(), StoreError> {
+/// Deletes what the server holds for all keys.
+async fn forget_all(work: &impl Work) -> Result<(), StoreError> {
     let lanes = (0..LANES).map(|lane| async move {
-        for key in trace.key_ids().skip(lane).step_by(LANES) {
-            forget(limiter, key).await?;
+        for key in work.keys().skip(lane).step_by(LANES) {
+            forget(work, key).await?;
         }
         Ok(())
     });
     join_all(lanes).await.into_iter().collect()
 }
 
-/// Deletes the state of `key`, with retries while the connection is lost.
-async fn forget(limiter: &RateLimiter<impl Store>, key: KeyId) -> Result<(), StoreError> {
+/// Deletes what the server holds for `key`, with retries while the connection is lost.
+async fn forget(work: &impl Work, key: KeyId) -> Result<(), StoreError> {
     let mut pause = FIRST_PAUSE;
     loop {
-        match limiter.reset(&key.to_bytes()[..]).await {
+        match work.forget(key).await {
             Err(error) if may_pass(&error) && pause <= LONGEST_PAUSE => time::sleep(pause).await,
             outcome => return outcome,
         }

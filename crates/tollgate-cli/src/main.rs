@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod replay;
 mod report;
+mod schedule;
 mod store;
 mod summary;
 mod text;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
             Some(subject) => ask::reset(&subject, &output),
             None => clear::run(options, &output).map(|()| ExitCode::SUCCESS),
         },
+        Command::Schedule(options) => schedule::run(options, &output),
     };
     match done {
         Ok(status) => status,

@@ -3,11 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use tollgate_core::wire::{Operate, Options};
+use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
 
 use crate::failure::Failure;
-use crate::store::Client;
+use crate::store::{Client, Remote};
 
 const WITHOUT: &str =
     "this program has no clients for servers: build it with the feature `servers`";
@@ -30,6 +30,6 @@ pub(crate) async fn open(
     _client: &Client,
     _authorities: Option<&Authorities>,
     _options: Options,
-) -> Result<Box<dyn Operate>, StoreError> {
+) -> Result<Box<dyn Remote>, StoreError> {
     Err(StoreError::new(ErrorKind::Unsupported, WITHOUT))
 }

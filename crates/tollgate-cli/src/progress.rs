@@ -36,8 +36,8 @@ impl Progress {
         bar.set_message("reading");
     }
 
-    /// Shows progress while a server decides `requests`.
-    pub(crate) fn start_deciding(&self, requests: usize) {
+    /// Shows progress while `doing` something with each of `requests`.
+    pub(crate) fn start_deciding(&self, requests: usize, doing: &'static str) {
         let Some(bar) = &self.bar else {
             return;
         };
@@ -49,7 +49,7 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_draw_target(ProgressDrawTarget::stderr());
-        bar.set_message("deciding");
+        bar.set_message(doing);
     }
 
     /// Shows progress while scanning the `keys` of a server; their number may be unknown.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Limit, LimitError, RateLimiter, Verdicts};
+use tollgate_core::{Decision, Limit, LimitError, RateLimiter, StoreError, Verdicts};
 use tollgate_memory::MemoryStore;
 
 use crate::cli::ReplayOptions;
@@ -11,13 +11,13 @@ use crate::compare::Comparison;
 use crate::failure::Failure;
 use crate::input::{Input, is_read_from};
 use crate::key::KeyParts;
-use crate::lanes::Run;
+use crate::lanes::{Run, Work};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::{Report, Timeline};
-use crate::store::Location;
+use crate::store::{Location, Remote};
 use crate::summary::{Summary, Tally};
-use crate::trace::{Event, Trace};
+use crate::trace::{Event, KeyId, Trace};
 
 /// Runs `tollgate replay`.
 pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     limiter((), &algorithms)?;
     let run = match Location::new(&options.store, options.tls_ca.as_deref())? {
         Location::Memory => None,
-        Location::Server(server) => Some(Run::new(server, &options.prefix)?),
+        Location::Server(server) => Some(Run::new(server, &options.prefix, "replay")?),
     };
     if let Some(report) = &options.report
         && let Some(log) = options.files.iter().find(|log| is_read_from(log, report))
@@ -59,17 +59,16 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let mut timeline = Timeline::new(trace);
     let draws = options.report.is_some();
     if let Some(run) = &run {
-        run.replay(
-            trace,
-            &algorithms,
-            (output, &progress),
-            |event, decision| {
-                tally.count(event, decision);
-                if draws {
-                    timeline.count(event, decision);
-                }
-            },
-        )?;
+        let begin = |store| {
+            let limiter = limiter(store, &algorithms)?;
+            Ok(OnServer { limiter, trace })
+        };
+        run.finish(begin, (output, &progress), "deciding", |event, decision| {
+            tally.count(event, &decision);
+            if draws {
+                timeline.count(event, &decision);
+            }
+        })?;
     } else if draws {
         replay_in_memory(trace, &algorithms, |event, decision| {
             tally.count(event, decision);
@@ -111,6 +110,39 @@ fn names(files: &[PathBuf]) -> String {
         .map(|path| path.display().to_string())
         .collect();
     names.join(", ")
+}
+
+/// A replay on a server.
+struct OnServer<'t> {
+    limiter: RateLimiter<Box<dyn Remote>>,
+    trace: &'t Trace,
+}
+
+impl Work for OnServer<'_> {
+    type Item = Event;
+    type Answer = Verdicts;
+
+    fn items(&self) -> &[Event] {
+        self.trace.events()
+    }
+
+    fn key_of(event: &Event) -> KeyId {
+        event.key
+    }
+
+    async fn call(&self, event: &Event) -> Result<Verdicts, StoreError> {
+        let key = event.key.to_bytes();
+        let decision = self.limiter.check(&key[..]).at(event.at).await;
+        decision.map(Decision::into_verdicts)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = KeyId> {
+        self.trace.key_ids()
+    }
+
+    async fn forget(&self, key: KeyId) -> Result<(), StoreError> {
+        self.limiter.reset(&key.to_bytes()[..]).await
+    }
 }
 
 /// Parses the limits of the command line.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use tollgate_core::wire::{Clock, Operate, Options};
-use tollgate_core::{ErrorKind, StoreError};
+use tollgate_core::{ErrorKind, ScheduleStore, StoreError};
 
 use crate::cli;
 use crate::clients::{self, Authorities};
@@ -15,6 +15,11 @@ use crate::failure::Failure;
 
 /// The timeout for connecting and for each call: no service is waiting for this program.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A store on a server: it decides limits and schedules, and supports the operator commands.
+pub(crate) trait Remote: Operate + ScheduleStore {}
+
+impl<S: Operate + ScheduleStore> Remote for S {}
 
 /// Where limits are counted.
 #[derive(Debug, Eq, PartialEq)]
@@ -181,7 +186,7 @@ impl Server {
     }
 
     /// Connects to the server.
-    pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Operate>, Failure> {
+    pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Remote>, Failure> {
         if self.is_tls {
             clients::choose();
         }

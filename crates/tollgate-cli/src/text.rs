@@ -81,6 +81,14 @@ pub(crate) fn utc_second(at: Timestamp) -> String {
     utc(at, "%-d %b %Y %H:%M:%S")
 }
 
+/// Formats an exact instant as RFC 3339 in UTC: `2026-03-01T08:00:00Z`, with fractions only if there
+/// are any.
+pub(crate) fn rfc3339(at: Timestamp) -> String {
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    // The conversion cannot fail: jiff's instants end in the year 9999, ours in 2255.
+    Instant::from_microsecond(micros).map_or_else(|_| format!("{micros} us"), |at| at.to_string())
+}
+
 /// An exact wait in common units: `1h 30m 0.5s`.
 pub(crate) struct Span(pub(crate) Duration);
 
@@ -200,6 +208,14 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(printable(b"a\x1b[31m\xff"), "a\\u{1b}[31m\u{fffd}");
+    }
+
+    #[test]
+    fn times_have_fractions_only_if_needed() {
+        let text = |micros| rfc3339(Timestamp::from_micros(micros).unwrap());
+        assert_eq!(text(1_772_352_000_000_000), "2026-03-01T08:00:00Z");
+        assert_eq!(text(1_772_352_000_500_000), "2026-03-01T08:00:00.5Z");
+        assert_eq!(text(1), "1970-01-01T00:00:00.000001Z");
     }
 
     #[test]

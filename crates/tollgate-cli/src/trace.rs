@@ -62,12 +62,12 @@ impl Trace {
 
     /// Returns the number of distinct keys.
     pub(crate) fn keys(&self) -> usize {
-        self.keys.ends.len()
+        self.keys.len()
     }
 
     /// Returns the ids of all keys.
     pub(crate) fn key_ids(&self) -> impl Iterator<Item = KeyId> {
-        (0..).map(KeyId).take(self.keys())
+        self.keys.ids()
     }
 
     /// Returns the bytes of the key at `index`.
@@ -84,7 +84,7 @@ impl Trace {
 
 /// Distinct keys, each stored once.
 #[derive(Default)]
-struct Keys {
+pub(crate) struct Keys {
     /// The bytes of all keys, one after another.
     bytes: Vec<u8>,
     /// Where each key ends in `bytes`.
@@ -96,8 +96,9 @@ struct Keys {
 }
 
 impl Keys {
+    /// Returns the id of `key`, which is new if the key is.
     #[inline]
-    fn intern(&mut self, key: &[u8]) -> Result<KeyId, Failure> {
+    pub(crate) fn intern(&mut self, key: &[u8]) -> Result<KeyId, Failure> {
         let hash = self.hasher.hash_one(key);
         let found = self.table.find(hash, |&id| {
             slice(&self.bytes, &self.ends, KeyId(id).index()) == key
@@ -121,7 +122,18 @@ impl Keys {
         Ok(KeyId(id))
     }
 
-    fn bytes(&self, index: usize) -> &[u8] {
+    /// Returns the number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the ids of all keys.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = KeyId> {
+        (0..).map(KeyId).take(self.len())
+    }
+
+    /// Returns the bytes of the key at `index`.
+    pub(crate) fn bytes(&self, index: usize) -> &[u8] {
         slice(&self.bytes, &self.ends, index)
     }
 }

@@ -4,13 +4,13 @@ mod tls;
 
 use std::error::Error;
 
-use tollgate_core::wire::{Operate, Options};
+use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
 use tollgate_fred::fred::types::config::TlsConnector;
 use tollgate_fred::{FredStore, settings};
 use tollgate_redis::RedisStore;
 
-use crate::store::Client;
+use crate::store::{Client, Remote};
 pub(crate) use tls::{Authorities, choose};
 
 /// Connects with `client`, trusting `authorities` instead of the system's if they are given.
@@ -18,7 +18,7 @@ pub(crate) async fn open(
     client: &Client,
     authorities: Option<&Authorities>,
     options: Options,
-) -> Result<Box<dyn Operate>, StoreError> {
+) -> Result<Box<dyn Remote>, StoreError> {
     let unusable = |error: Box<dyn Error + Send + Sync>| {
         let message = "these settings are not valid";
         StoreError::new(ErrorKind::Misconfigured, message).with_source(error)

@@ -8,14 +8,13 @@ mod record;
 mod source;
 
 pub(crate) use record::{Record, Skip};
-pub(crate) use source::is_read_from;
+pub(crate) use source::{Source, is_read_from, is_standard_input};
 
 use std::path::{Path, PathBuf};
 
 use self::access_log::AccessLog;
 use self::json::JsonLines;
 use self::lines::Line;
-use self::source::{Source, is_standard_input};
 use crate::cli::{FieldNames, Format};
 use crate::failure::Failure;
 use crate::key::KeyParts;
@@ -176,7 +175,8 @@ impl Parser<'_> {
     }
 }
 
-fn unreadable(path: &Path, source: std::io::Error) -> Failure {
+/// Returns the failure to read `path`.
+pub(crate) fn unreadable(path: &Path, source: std::io::Error) -> Failure {
     Failure::Read {
         path: path.to_owned(),
         source,

@@ -62,7 +62,7 @@ pub(super) fn chart(f: &mut impl Write, summary: &Summary) -> fmt::Result {
             "<g><title>{}</title><text class=\"key end mid\" x=\"{}\" y=\"{middle}\">{}</text>",
             Escaped(&key.key),
             LEFT - 10,
-            Escaped(&shortened(&key.key)),
+            Escaped(&shortened(&key.key, SHOWN)),
         )?;
         let (x, y) = (Length(LEFT * UNIT), Length(top * UNIT));
         let height = Length(BAR * UNIT);
@@ -86,9 +86,10 @@ pub(super) fn chart(f: &mut impl Write, summary: &Summary) -> fmt::Result {
     )
 }
 
-fn shortened(key: &str) -> String {
-    if key.chars().count() <= SHOWN {
+/// Returns at most `most` characters of `key`.
+pub(super) fn shortened(key: &str, most: usize) -> String {
+    if key.chars().count() <= most {
         return key.to_owned();
     }
-    key.chars().take(SHOWN - 1).chain(['…']).collect()
+    key.chars().take(most - 1).chain(['…']).collect()
 }

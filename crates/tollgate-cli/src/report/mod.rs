@@ -1,10 +1,13 @@
-//! `Report`: a self-contained HTML report, readable without a network.
+//! `Report`: self-contained HTML reports, readable without a network.
 
+mod axis;
 mod comparison;
 mod keys;
+mod plan;
 mod svg;
 mod timeline;
 
+pub(crate) use plan::write_plan;
 pub(crate) use timeline::Timeline;
 
 use std::fmt::{self, Write};
@@ -34,10 +37,7 @@ pub(crate) struct Report<'r> {
 impl Report<'_> {
     /// Writes the report to `path`.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        fs::write(path, self.to_string()).map_err(|source| Failure::Report {
-            path: path.to_owned(),
-            source,
-        })
+        write_page(path, &self.to_string())
     }
 
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,13 +107,7 @@ impl Report<'_> {
 /// Writes the whole page.
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <title>{} - tollgate</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n",
-            Escaped(&self.title),
-        )?;
+        start(f, &self.title)?;
         self.head(f)?;
         self.tiles(f)?;
         self.limits(f)?;
@@ -128,6 +122,24 @@ impl fmt::Display for Report<'_> {
              </main></body></html>\n",
         )
     }
+}
+
+fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    fs::write(path, page).map_err(|source| Failure::Report {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Writes the start of a page, up to its first element.
+fn start(f: &mut impl Write, title: &str) -> fmt::Result {
+    write!(
+        f,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{} - tollgate</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n",
+        Escaped(title),
+    )
 }
 
 fn tile(f: &mut impl Write, class: &str, number: u64, name: &str, more: &str) -> fmt::Result {

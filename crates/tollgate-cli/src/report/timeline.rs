@@ -2,41 +2,15 @@
 
 use std::fmt::{self, Write};
 
-use tollgate_core::{Timestamp, Verdicts};
+use tollgate_core::Verdicts;
 
+use super::axis::{DAY, TimeAxis, seconds, span_for, when};
 use super::legend;
 use super::svg::{self, Length, Scale, UNIT};
-use crate::text::{Grouped, utc};
+use crate::text::Grouped;
 use crate::trace::{Event, Trace};
 
-const SECOND_US: u64 = 1_000_000;
-const DAY: u64 = 86_400;
-
-/// Round time spans in seconds, for bars and labels.
-const SPANS: [u64; 19] = [
-    1,
-    2,
-    5,
-    10,
-    15,
-    30,
-    60,
-    120,
-    300,
-    600,
-    900,
-    1_800,
-    3_600,
-    7_200,
-    10_800,
-    21_600,
-    43_200,
-    DAY,
-    7 * DAY,
-];
-
 const MOST_BARS: u64 = 120;
-const MOST_LABELS: u64 = 9;
 
 const WIDTH: u64 = 1_000;
 const HEIGHT: u64 = 320;
@@ -156,50 +130,15 @@ impl Timeline {
 
     fn time_axis(&self, f: &mut impl Write) -> fmt::Result {
         let bars = u64::try_from(self.counts.len()).unwrap_or(1);
-        let (start, end) = (self.first * self.span, (self.first + bars) * self.span);
-        let step = span_for(start, end, MOST_LABELS).max(self.span);
+        let axis = TimeAxis {
+            start: self.first * self.span,
+            end: (self.first + bars) * self.span,
+            least_step: self.span,
+        };
         let slot = self.slot();
-        let mut shown_day = None;
-        let mut at = start.div_ceil(step) * step;
-        while at < end {
-            // Labels stand exactly at their instants, even within a bar.
-            let x = Length(LEFT * UNIT + (at - start) * slot / self.span);
-            let (y1, y2) = (HEIGHT - BOTTOM, HEIGHT - BOTTOM + 5);
-            let day = at / DAY;
-            let (time, date) = if step >= DAY {
-                (when(at, "%-d %b"), when(at, "%Y"))
-            } else if step >= 60 {
-                (when(at, "%H:%M"), when(at, "%-d %b %Y"))
-            } else {
-                (when(at, "%H:%M:%S"), when(at, "%-d %b %Y"))
-            };
-            writeln!(
-                f,
-                "<line class=\"axis\" x1=\"{x}\" x2=\"{x}\" y1=\"{y1}\" y2=\"{y2}\"/>\
-                 <text class=\"mean\" x=\"{x}\" y=\"{}\">{time}</text>",
-                y2 + 14,
-            )?;
-            let group = if step >= DAY {
-                date.clone()
-            } else {
-                day.to_string()
-            };
-            if shown_day.as_ref() != Some(&group) {
-                writeln!(
-                    f,
-                    "<text class=\"mean soft\" x=\"{x}\" y=\"{}\">{date}</text>",
-                    y2 + 29
-                )?;
-                shown_day = Some(group);
-            }
-            at += step;
-        }
-        writeln!(
-            f,
-            "<text class=\"title mean\" x=\"{}\" y=\"{}\">time (UTC)</text>",
-            LEFT + (WIDTH - LEFT - RIGHT) / 2,
-            HEIGHT - 4,
-        )
+        // Labels stand exactly at their instants, even within a bar.
+        let x_of = |at| Length(LEFT * UNIT + (at - axis.start) * slot / self.span);
+        axis.draw(f, HEIGHT - BOTTOM, LEFT + (WIDTH - LEFT - RIGHT) / 2, x_of)
     }
 
     /// Returns the width of a bar with its gap, in hundredths.
@@ -207,27 +146,6 @@ impl Timeline {
         let bars = u64::try_from(self.counts.len()).unwrap_or(1).max(1);
         (WIDTH - LEFT - RIGHT) * UNIT / bars
     }
-}
-
-fn seconds(at: Timestamp) -> u64 {
-    at.as_micros() / SECOND_US
-}
-
-fn when(seconds: u64, format: &str) -> String {
-    utc(
-        Timestamp::saturating_from_micros(seconds.saturating_mul(SECOND_US)),
-        format,
-    )
-}
-
-/// Returns the smallest round span that covers `first..=last` in at most `most` pieces.
-fn span_for(first: u64, last: u64, most: u64) -> u64 {
-    let fits = |&span: &u64| last / span - first / span < most;
-    let weeks = || {
-        let week = 7 * DAY;
-        week * ((last - first) / (week * (most - 1)) + 1)
-    };
-    SPANS.into_iter().find(fits).unwrap_or_else(weeks)
 }
 
 fn span_name(span: u64) -> String {

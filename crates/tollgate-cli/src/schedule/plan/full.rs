@@ -1,0 +1,76 @@
+//! `Full`: the times at which a key is known to have no room.
+
+use std::collections::BTreeMap;
+
+use tollgate_core::Timestamp;
+
+/// The times at which a key has no room for another message.
+///
+/// A plan only adds messages, so a time that has no room never gets any. The next search starts
+/// after such times, instead of looking at every message before them again.
+#[derive(Default)]
+pub(super) struct Full {
+    /// The start of each span, and the first time after it. Spans do not meet.
+    spans: BTreeMap<Timestamp, Timestamp>,
+    /// The quota that refused a message last.
+    quota: Option<String>,
+}
+
+impl Full {
+    /// Returns the first time from `wanted` that may have room.
+    pub(super) fn first_from(&self, wanted: Timestamp) -> Timestamp {
+        let span = self.spans.range(..=wanted).next_back();
+        span.map_or(wanted, |(_, &end)| wanted.max(end))
+    }
+
+    /// Notes that there is no room from `start` until before `end`.
+    pub(super) fn add(&mut self, mut start: Timestamp, mut end: Timestamp) {
+        if start >= end {
+            return;
+        }
+        while let Some((&other, &other_end)) = self.spans.range(..=end).next_back()
+            && other_end >= start
+        {
+            self.spans.remove(&other);
+            start = start.min(other);
+            end = end.max(other_end);
+        }
+        self.spans.insert(start, end);
+    }
+
+    /// Notes which quota refused a message.
+    pub(super) fn refuse(&mut self, quota: String) {
+        self.quota = Some(quota);
+    }
+
+    /// Returns the quota that refused a message last.
+    pub(super) fn quota(&self) -> Option<&str> {
+        self.quota.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(micros: u64) -> Timestamp {
+        Timestamp::saturating_from_micros(micros)
+    }
+
+    #[test]
+    fn spans_that_meet_are_one() {
+        let mut full = Full::default();
+        for (start, end) in [(10, 20), (30, 40), (50, 60), (20, 25), (24, 31), (70, 70)] {
+            full.add(at(start), at(end));
+        }
+        let spans: Vec<_> = full
+            .spans
+            .iter()
+            .map(|(a, b)| (a.as_micros(), b.as_micros()))
+            .collect();
+        assert_eq!(spans, [(10, 40), (50, 60)]);
+        for (wanted, first) in [(9, 9), (10, 40), (39, 40), (40, 40), (55, 60), (70, 70)] {
+            assert_eq!(full.first_from(at(wanted)), at(first), "{wanted}");
+        }
+    }
+}

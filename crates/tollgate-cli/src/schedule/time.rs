@@ -1,0 +1,107 @@
+//! Reads times and lengths of time, as the command line and files have them.
+
+use std::time::Duration;
+
+use tollgate_core::{Quota, Timestamp};
+
+use crate::failure::Failure;
+
+/// Why a text is not a time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(super) enum NoTime {
+    #[error("has no offset; append Z for UTC, or an offset such as +01:00")]
+    NoOffset,
+    #[error("is not a time; write it as RFC 3339, such as 2026-03-01T08:00:00+01:00")]
+    NotRfc3339,
+    #[error("is before 1970 or after 2255")]
+    OutOfRange,
+}
+
+/// Reads an RFC 3339 time. Fractions of a microsecond are rounded up, so that no event takes place
+/// before its time.
+pub(super) fn read(text: &str) -> Result<Timestamp, NoTime> {
+    let text = text.trim();
+    let instant: jiff::Timestamp = text.parse().map_err(|_| {
+        let is_local = text.contains(':') && text.parse::<jiff::civil::DateTime>().is_ok();
+        if is_local {
+            NoTime::NoOffset
+        } else {
+            NoTime::NotRfc3339
+        }
+    })?;
+    u128::try_from(instant.as_nanosecond())
+        .ok()
+        .and_then(|nanos| u64::try_from(nanos.div_ceil(1_000)).ok())
+        .and_then(|micros| Timestamp::from_micros(micros).ok())
+        .ok_or(NoTime::OutOfRange)
+}
+
+/// Reads the time of an option.
+pub(super) fn option(option: &'static str, text: &str) -> Result<Timestamp, Failure> {
+    read(text).map_err(|reason| Failure::Time {
+        option,
+        text: text.to_owned(),
+        reason: reason.to_string(),
+    })
+}
+
+/// Reads the length of time of an option, written as the window of a quota; it may be zero.
+pub(super) fn length(option: &'static str, text: &str) -> Result<Duration, Failure> {
+    // A quota's window is never zero.
+    let is_zero = text
+        .strip_prefix('0')
+        .is_some_and(|unit| ["us", "ms", "s", "m", "h", "d"].contains(&unit));
+    if is_zero {
+        return Ok(Duration::ZERO);
+    }
+    let quota = format!("1/{text}").parse::<Quota>();
+    quota.map(Quota::window).map_err(|_| Failure::Length {
+        option,
+        text: text.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(text: &str) -> Result<u64, NoTime> {
+        read(text).map(Timestamp::as_micros)
+    }
+
+    #[test]
+    fn times_have_offsets() {
+        let eight = 1_772_352_000_000_000;
+        assert_eq!(micros("2026-03-01T08:00:00Z"), Ok(eight));
+        assert_eq!(micros(" 2026-03-01T09:00:00+01:00 "), Ok(eight));
+        assert_eq!(micros("2026-03-01T08:00:00"), Err(NoTime::NoOffset));
+        assert_eq!(micros("2026-03-01 08:00"), Err(NoTime::NoOffset));
+        for text in [
+            "",
+            "2026-03-01",
+            "noon",
+            "1772352000",
+            "2026-02-30T08:00:00Z",
+        ] {
+            assert_eq!(micros(text), Err(NoTime::NotRfc3339), "{text}");
+        }
+        assert_eq!(micros("1969-12-31T23:59:59Z"), Err(NoTime::OutOfRange));
+        assert_eq!(micros("2300-01-01T00:00:00Z"), Err(NoTime::OutOfRange));
+    }
+
+    #[test]
+    fn no_event_is_before_its_time() {
+        assert_eq!(micros("1970-01-01T00:00:00.000001Z"), Ok(1));
+        assert_eq!(micros("1970-01-01T00:00:00.000001001Z"), Ok(2));
+    }
+
+    #[test]
+    fn lengths_are_written_like_windows() {
+        let seconds = |text| length("--horizon", text).ok().map(|l| l.as_secs());
+        assert_eq!(seconds("366d"), Some(366 * 86_400));
+        assert_eq!(seconds("0s"), Some(0));
+        for text in ["", "0", "5", "d", "1h,burst=3", "-1d", "1 h", "1y"] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,643 @@
+//! `schedule plan`: what it plans, prints and draws, in memory and on servers.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tollgate_testkit::{Flavor, shared};
+
+use crate::program::{fails, file, scratch, stderr, stdout, tollgate};
+use crate::servers::{keys, prefix};
+
+const THREE: [&str; 6] = ["--quota", "1/1m", "--quota", "5/1h", "--quota", "10/1d"];
+
+const BERLIN: [&str; 4] = ["--per-day", "2", "--time-zone", "Europe/Berlin"];
+
+const MESSAGES: &str = "\
+key,id,time
+alice,a,2026-03-01T08:00:00Z
+alice,b,2026-03-01T08:00:00Z
+bob,a,2026-03-01T09:00:00.25+01:00
+alice,c,2026-03-01T07:59:30Z
+";
+
+fn plan(arguments: &[&str]) -> Output {
+    tollgate()
+        .args(["schedule", "plan"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Plans `text`, and returns the JSON object that is printed.
+fn planned(status: i32, text: impl AsRef<[u8]>, arguments: &[&str]) -> Value {
+    let messages = file("messages", text);
+    let output = plan(&[&[&*messages, "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Returns the planned times, in the order of the file.
+fn times(plan: &Value) -> Vec<&str> {
+    let events = plan["events"].as_array().unwrap().iter();
+    events
+        .map(|event| event["planned"].as_str().unwrap())
+        .collect()
+}
+
+/// Returns messages of one key, which are wanted at `times`.
+fn wanted(times: &[&str]) -> String {
+    let mut text = "key,id,time\n".to_owned();
+    for (index, time) in times.iter().enumerate() {
+        writeln!(text, "alice,m{index},{time}").unwrap();
+    }
+    text
+}
+
+#[test]
+fn every_message_gets_the_earliest_permitted_time() {
+    assert_eq!(
+        planned(0, MESSAGES, &THREE),
+        json!({
+            "events": [
+                {"key": "alice", "id": "a", "wanted": "2026-03-01T08:00:00Z",
+                 "planned": "2026-03-01T08:00:00Z"},
+                {"key": "alice", "id": "b", "wanted": "2026-03-01T08:00:00Z",
+                 "planned": "2026-03-01T08:01:00Z"},
+                {"key": "bob", "id": "a", "wanted": "2026-03-01T08:00:00.25Z",
+                 "planned": "2026-03-01T08:00:00.25Z"},
+                {"key": "alice", "id": "c", "wanted": "2026-03-01T07:59:30Z",
+                 "planned": "2026-03-01T08:02:00Z"},
+            ],
+            "moved": 2,
+            "refused": [],
+        })
+    );
+    let twelve = wanted(&["2026-03-01T08:00:00Z"; 12]);
+    let plan = planned(0, twelve, &THREE);
+    let times = times(&plan);
+    assert_eq!(
+        times[4..6],
+        ["2026-03-01T08:04:00Z", "2026-03-01T09:00:00Z"]
+    );
+    assert_eq!(
+        times[9..],
+        [
+            "2026-03-01T09:04:00Z",
+            "2026-03-02T08:00:00Z",
+            "2026-03-02T08:01:00Z"
+        ]
+    );
+}
+
+#[test]
+fn the_table_shows_the_same() {
+    let messages = file("messages.csv", MESSAGES);
+    let output = plan(&[&[&*messages], &THREE[..]].concat());
+    assert!(output.status.success());
+    assert_eq!(stderr(&output), "");
+    assert_eq!(
+        stdout(&output),
+        "4 messages of 2 keys: 2 as wanted, 2 moved, 0 refused\n\n\
+         KEY    ID  WANTED                   PLANNED                  LATER BY\n\
+         alice  a   2026-03-01T08:00:00Z     2026-03-01T08:00:00Z\n\
+         alice  b   2026-03-01T08:00:00Z     2026-03-01T08:01:00Z     1m\n\
+         bob    a   2026-03-01T08:00:00.25Z  2026-03-01T08:00:00.25Z\n\
+         alice  c   2026-03-01T07:59:30Z     2026-03-01T08:02:00Z     2m 30s\n"
+    );
+    let few = ["--quota", "1/1d", "--horizon", "23h"];
+    let output = plan(&[&[&*messages], &few[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    assert!(text.starts_with("4 messages of 2 keys: 2 as wanted, 0 moved, 2 refused\n"));
+    let row = "refused                            the quota 1/1d has no room up to \
+               2026-03-02T06:59:30Z\n";
+    assert!(text.contains(row), "{text}");
+}
+
+#[test]
+fn json_lines_and_csv_are_the_same() {
+    let lines = r#"{"key":"alice","id":"a","time":"2026-03-01T08:00:00Z","more":[1]}
+
+{"id":"b","key":"alice","time":"2026-03-01T08:00:00Z"}
+{"key":"bob","id":"a","time":"2026-03-01T09:00:00.25+01:00"}
+{"key":"\u0061lice","id":"c","time":"2026-03-01T07:59:30Z"}"#;
+    let expected = planned(0, MESSAGES, &THREE);
+    assert_eq!(planned(0, lines, &THREE), expected);
+    assert_eq!(planned(0, lines.replace('\n', "\r\n"), &THREE), expected);
+    let marked = format!("\u{feff}{lines}\n");
+    assert_eq!(planned(0, marked, &THREE), expected);
+    let numbers = r#"{"key":7,"id":1.50,"time":"2026-03-01T08:00:00Z"}"#;
+    let plan = planned(0, numbers, &THREE);
+    assert_eq!(
+        (&plan["events"][0]["key"], &plan["events"][0]["id"]),
+        (&json!("7"), &json!("1.50"))
+    );
+}
+
+#[test]
+fn csv_is_read_however_it_is_written() {
+    let expected = planned(0, MESSAGES, &THREE);
+    for text in [
+        MESSAGES.trim_end().to_owned(),
+        MESSAGES.replace('\n', "\r\n"),
+        format!("\u{feff}{MESSAGES}"),
+        format!("\n\n{}\n\n", MESSAGES.replace('\n', "\n \n\n")),
+        MESSAGES
+            .replace("alice", "\"alice\"")
+            .replace("key,id", "\"key\", id"),
+        MESSAGES.replace('Z', "Z "),
+        "time,x,key,id\n\
+         2026-03-01T08:00:00Z,1,alice,a\n\
+         2026-03-01T08:00:00Z,\"2,2\",alice,b\n\
+         2026-03-01T09:00:00.25+01:00,\"3\n3\",bob,a\n\
+         2026-03-01T07:59:30Z,,alice,c"
+            .to_owned(),
+    ] {
+        assert_eq!(planned(0, &text, &THREE), expected, "{text:?}");
+    }
+    let quoted = "key,id,time\n\"a \"\"b\"\", c\",\"1\n2\",2026-03-01T08:00:00Z\n";
+    let plan = planned(0, quoted, &THREE);
+    assert_eq!(plan["events"][0]["key"], "a \"b\", c");
+    assert_eq!(plan["events"][0]["id"], "1\n2");
+}
+
+#[test]
+fn standard_input_and_gzip_are_read() {
+    let mut child = tollgate()
+        .args(["schedule", "plan", "-"])
+        .args(THREE)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(MESSAGES.as_bytes())
+        .unwrap();
+    let expected = stdout(&plan(&[&[&*file("m.csv", MESSAGES)], &THREE[..]].concat()));
+    assert_eq!(stdout(&child.wait_with_output().unwrap()), expected);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(MESSAGES.as_bytes()).unwrap();
+    let packed = file("m.csv.gz", gzip.finish().unwrap());
+    assert_eq!(stdout(&plan(&[&[&*packed], &THREE[..]].concat())), expected);
+}
+
+#[test]
+fn days_are_local_and_change_their_length() {
+    // On 29 March 2026, clocks in Berlin go from 02:00 to 03:00: the day has 23 hours.
+    let spring = wanted(&[
+        "2026-03-29T00:00:00+01:00",
+        "2026-03-29T23:59:59+02:00",
+        "2026-03-29T12:00:00+02:00",
+        "2026-03-30T00:00:00+02:00",
+        "2026-03-30T00:00:00+02:00",
+    ]);
+    let plan = planned(0, spring, &BERLIN);
+    assert_eq!(
+        times(&plan),
+        [
+            "2026-03-28T23:00:00Z",
+            "2026-03-29T21:59:59Z",
+            "2026-03-29T22:00:00Z",
+            "2026-03-29T22:00:00Z",
+            "2026-03-30T22:00:00Z",
+        ]
+    );
+    // On 25 October 2026, the day has 25 hours.
+    let autumn = wanted(&[
+        "2026-10-25T00:00:00+02:00",
+        "2026-10-25T23:59:59+01:00",
+        "2026-10-25T02:30:00+01:00",
+    ]);
+    let plan = planned(0, autumn, &BERLIN);
+    assert_eq!(times(&plan)[2], "2026-10-25T23:00:00Z");
+    let weeks = [
+        "--per-week",
+        "1",
+        "--per-month",
+        "2",
+        "--time-zone",
+        "Europe/Berlin",
+    ];
+    let plan = planned(0, wanted(&["2026-03-01T12:00:00+01:00"; 4]), &weeks);
+    assert_eq!(
+        times(&plan),
+        [
+            "2026-03-01T11:00:00Z",
+            "2026-03-01T23:00:00Z",
+            "2026-03-31T22:00:00Z",
+            "2026-04-05T22:00:00Z",
+        ]
+    );
+}
+
+#[test]
+fn times_may_be_long_past_or_far_apart() {
+    for year in [1970, 1999, 2100] {
+        let time = format!("{year}-06-01T08:00:00Z");
+        let plan = planned(0, wanted(&[&time, &time]), &THREE);
+        assert_eq!(times(&plan)[1], format!("{year}-06-01T08:01:00Z"));
+    }
+    let apart = [
+        "2001-01-01T00:00:00Z",
+        "2002-06-01T00:00:00Z",
+        "2001-01-01T00:00:00Z",
+    ];
+    let plan = planned(0, wanted(&apart), &THREE);
+    assert_eq!(
+        times(&plan)[1..],
+        ["2002-06-01T00:00:00Z", "2001-01-01T00:01:00Z"]
+    );
+}
+
+#[test]
+fn quotas_that_allow_a_short_horizon_only_are_planned_within_it() {
+    // One a minute: a key can hold 10,000 minutes, which is less than a week.
+    let mut text = "key,id,time\n".to_owned();
+    for day in 1..=30 {
+        writeln!(text, "alice,{day}a,2026-01-{day:02}T08:00:00Z").unwrap();
+        writeln!(text, "alice,{day}b,2026-01-{day:02}T08:00:00Z").unwrap();
+    }
+    let messages = file("month.csv", &text);
+    let output = plan(&[&messages, "--quota", "1/1m", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let note = stderr(&output);
+    assert!(
+        note.starts_with("tollgate: with these quotas") && note.contains("6d 22h"),
+        "{note}"
+    );
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["moved"], 30);
+    assert_eq!(times(&plan)[59], "2026-01-30T08:01:00Z");
+}
+
+#[test]
+fn a_horizon_counts_from_the_earliest_wanted_time() {
+    let text = wanted(&[
+        "2026-03-01T08:00:00Z",
+        "2026-03-02T08:00:00Z",
+        "2026-03-02T08:00:00.000001Z",
+        "2026-03-02T08:00:00Z",
+    ]);
+    let plan = planned(1, text, &["--quota", "1/1h", "--horizon", "1d"]);
+    assert_eq!(
+        times(&plan),
+        ["2026-03-01T08:00:00Z", "2026-03-02T08:00:00Z"]
+    );
+    assert_eq!(
+        plan["refused"],
+        json!([
+            {"key": "alice", "id": "m2", "wanted": "2026-03-02T08:00:00.000001Z",
+             "reason": "the time is beyond the horizon: the latest possible is \
+                        2026-03-02T08:00:00Z"},
+            {"key": "alice", "id": "m3", "wanted": "2026-03-02T08:00:00Z",
+             "reason": "the quota 1/1h has no room up to 2026-03-02T08:00:00Z"},
+        ])
+    );
+}
+
+/// Returns messages of several keys, in no order.
+fn many(count: u32) -> String {
+    let mut text = "key,id,time\n".to_owned();
+    for n in 0..count {
+        let (key, day, minute) = (n * 7 % 13, 27 + n * 5 % 3, n * 11 % 600);
+        let (hour, minute) = (minute / 60, minute % 60);
+        writeln!(
+            text,
+            "key {key},m{n},2026-03-{day:02}T{hour:02}:{minute:02}:00+01:00"
+        )
+        .unwrap();
+    }
+    text
+}
+
+#[test]
+fn servers_plan_as_memory_does() {
+    let server = shared::standalone(Flavor::System);
+    let cluster = shared::cluster(Flavor::System);
+    let single = [server.address()];
+    let stores = [
+        ("redis", &single[..]),
+        ("fred", &single[..]),
+        ("redis-cluster", cluster.addresses()),
+        ("fred-cluster", cluster.addresses()),
+    ];
+    let text = many(400);
+    let messages = file("many.csv", &text);
+    let mixed = [&THREE[..], &BERLIN].concat();
+    let short = ["--quota", "1/1m", "--quota", "second=1/1s"];
+    let refused = ["--quota", "3/1h", "--horizon", "3d"];
+    for (scheme, addresses) in stores {
+        let store = format!("{scheme}://{}", addresses.join(","));
+        for quotas in [&mixed[..], &THREE, &short, &refused] {
+            for format in [&["--json"][..], &[]] {
+                let arguments = [&[&*messages], quotas, format].concat();
+                let expected = plan(&arguments);
+                let prefix = prefix();
+                let on_server = ["--store", &store, "--prefix", &prefix];
+                // The first run leaves nothing for the second one to find.
+                for _ in 0..2 {
+                    let found = plan(&[&arguments[..], &on_server].concat());
+                    assert_eq!(stdout(&found), stdout(&expected), "{store} {quotas:?}");
+                    assert_eq!(stderr(&found), stderr(&expected));
+                    assert_eq!(found.status.code(), expected.status.code());
+                    for address in addresses {
+                        assert_eq!(keys(address, &prefix), [""; 0]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_on_a_server_does_not_touch_the_service() {
+    let server = shared::standalone(Flavor::System);
+    let (store, prefix) = (server.url(), prefix());
+    let add = tollgate()
+        .args([
+            "schedule",
+            "reserve",
+            "--schedule",
+            "plan",
+            "--key",
+            "alice",
+            "--id",
+            "m0",
+        ])
+        .args(["--quota", "1/1d", "--store", &store, "--prefix", &prefix])
+        .output()
+        .unwrap();
+    assert!(add.status.success(), "{}", stderr(&add));
+    let before = keys(&server.address(), &prefix);
+    assert_eq!(before.len(), 1);
+    let messages = file("m.csv", wanted(&["2026-03-01T08:00:00Z"; 3]));
+    let arguments = [&*messages, "--quota", "1/1d"];
+    let on_server = ["--store", &store, "--prefix", &prefix];
+    let found = plan(&[&arguments[..], &on_server].concat());
+    assert_eq!(stdout(&found), stdout(&plan(&arguments)));
+    assert_eq!(keys(&server.address(), &prefix), before);
+    server.command(&["DEL", &before[0]]);
+}
+
+#[test]
+fn bad_lines_are_named_and_nothing_is_printed() {
+    let at = |line: &str| format!("key,id,time\nalice,a,2026-03-01T08:00:00Z\n{line}\n");
+    let long = at(&format!("alice,{},2026-03-01T08:00:00Z", "x".repeat(201)));
+    for (text, hints) in [
+        (
+            at("alice,b,noon"),
+            &[":3: ", "field time", "\"noon\"", "RFC 3339"][..],
+        ),
+        (
+            at("alice,b,2026-03-01T08:00:00"),
+            &[":3: ", "field time", "no offset", "Z for UTC"],
+        ),
+        (
+            at("alice,b,1969-12-31T00:00:00Z"),
+            &[":3: ", "field time", "before 1970"],
+        ),
+        (at("alice,b"), &[":3: ", "2 fields", "heading has 3"]),
+        (
+            at("alice,b,2026-03-01T08:00:00Z,c"),
+            &[":3: ", "4 fields", "quote"],
+        ),
+        (at("\n\r\nalice,b,x"), &[":5: ", "field time"]),
+        (
+            at("\"al\nice\",b,2026-03-01T08:00:00Z\nalice,c,x"),
+            &[":5: ", "field time"],
+        ),
+        (
+            at("alice,\"b,2026-03-01T08:00:00Z"),
+            &[":3: ", "2 fields", "close every quote"],
+        ),
+        (
+            at(",b,2026-03-01T08:00:00Z"),
+            &[":3: ", "field key is empty"],
+        ),
+        (
+            at("alice,,2026-03-01T08:00:00Z"),
+            &[":3: ", "field id", "1 to 200"],
+        ),
+        (long, &[":3: ", "field id", "201 bytes"]),
+        (
+            at("bob,a,2026-03-01T08:00:00Z\nalice,a,2026-03-02T08:00:00Z"),
+            &[":4: ", "id \"a\"", "key \"alice\"", "line 2"],
+        ),
+        (
+            at("alice,a,2026-03-01T08:00:00Z"),
+            &[":3: ", "line 2 already"],
+        ),
+        (
+            "alice,a,2026-03-01T08:00:00Z\n".to_owned(),
+            &[":1: ", "no column key", "key,id,time"],
+        ),
+        ("key,id\nalice,a\n".to_owned(), &[":1: ", "no column time"]),
+        (
+            "key,id,time\n".to_owned(),
+            &["no message found", "key,id,time"],
+        ),
+        (String::new(), &["no message found"]),
+    ] {
+        let messages = file("bad.csv", &text);
+        let output = plan(&[&[&*messages], &THREE[..]].concat());
+        fails(&output, &[hints, &[&*messages]].concat());
+        fails(
+            &plan(&[&[&*messages, "--json"], &THREE[..]].concat()),
+            hints,
+        );
+    }
+    let latin = plan(&[&[&*file("latin.csv", b"key,id,time\n\xe4,a,x")], &THREE[..]].concat());
+    fails(&latin, &[":2: ", "field key", "UTF-8"]);
+}
+
+#[test]
+fn bad_json_lines_are_named() {
+    let at = |line: &str| {
+        format!("{{\"key\":\"a\",\"id\":\"a\",\"time\":\"2026-03-01T08:00:00Z\"}}\n\n{line}\n")
+    };
+    for (line, hints) in [
+        (
+            "{\"key\":\"a\",\"id\":\"b\"}",
+            &["no field time", "2026-03-01T08:00:00Z"][..],
+        ),
+        ("{\"key\":\"a\",\"time\":\"x\"}", &["no field id"]),
+        ("{\"id\":\"a\",\"time\":\"x\"}", &["no field key"]),
+        (
+            "{\"key\":[],\"id\":\"b\",\"time\":\"x\"}",
+            &["field key", "wrong type"],
+        ),
+        (
+            "{\"key\":\"a\",\"id\":\"b\",\"time\":1772352000}",
+            &["field time", "wrong type"],
+        ),
+        (
+            "{\"key\":\"a\",\"id\":\"b\",\"time\":\"noon\"}",
+            &["field time", "\"noon\""],
+        ),
+        ("{\"key\":\"a\"", &["not a JSON object", "column 10"]),
+        (
+            "[\"a\",\"b\",\"2026-03-01T08:00:00Z\"]",
+            &["not a JSON object"],
+        ),
+        (
+            "a,b,2026-03-01T08:00:00Z",
+            &["not a JSON object", "each line"],
+        ),
+    ] {
+        let messages = file("bad.jsonl", at(line));
+        let output = plan(&[&[&*messages], &THREE[..]].concat());
+        fails(&output, &[&[":3: "], hints].concat());
+    }
+}
+
+#[test]
+fn command_lines_that_cannot_be() {
+    let messages = file("m.csv", MESSAGES);
+    for (arguments, hints) in [
+        (&[][..], &["no quota", "--quota 5/1h"][..]),
+        (&["--quota", "5"], &["--quota 5", "window"]),
+        (
+            &["--per-day", "5", "--time-zone", "Mars"],
+            &["--time-zone Mars", "Europe/Berlin"],
+        ),
+        (
+            &["--quota", "5/1h", "--horizon", "soon"],
+            &["--horizon soon", "366d"],
+        ),
+        (
+            &["--quota", "5/1h", "--report", &messages],
+            &["--report", "choose another"],
+        ),
+        (
+            &["--quota", "5/1h", "--store", "memry"],
+            &["memry", "give memory, redis://"],
+        ),
+        (
+            &["--quota", "5/1h", "--store", "redis://127.0.0.1:1"],
+            &["(unavailable)"],
+        ),
+        (&["--quota", "2000/1h"], &["--quota 2000/1h", "1000"]),
+    ] {
+        fails(&plan(&[&[&*messages], arguments].concat()), hints);
+    }
+    fails(
+        &plan(&["/does/not/exist", "--quota", "5/1h"]),
+        &["/does/not/exist", "readable"],
+    );
+    assert_eq!(fs::read_to_string(&*messages).unwrap(), MESSAGES);
+}
+
+#[test]
+fn a_large_file_takes_seconds() {
+    let mut text = "key,id,time\n".to_owned();
+    for n in 0..100_000_u32 {
+        let (hour, minute) = (n / 60 % 24, n % 60);
+        writeln!(
+            text,
+            "key-{},{n},2026-03-01T{hour:02}:{minute:02}:00Z",
+            n % 20_000
+        )
+        .unwrap();
+    }
+    let begin = Instant::now();
+    let messages = file("large.csv", &text);
+    let output = plan(&[&[&*messages, "--json"], &THREE[..]].concat());
+    assert!(output.status.success());
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(times(&plan).len(), 100_000);
+    // The test's own build is slow, and so may be the machine.
+    assert!(
+        begin.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        begin.elapsed()
+    );
+}
+
+#[test]
+fn a_report_draws_every_key_and_needs_nothing_else() {
+    let text = format!("{MESSAGES}<b>&,<i>,2026-03-01T08:00:00Z\n");
+    let messages = file("m.csv", text);
+    let report = scratch("plan.html");
+    let quotas = ["--quota", "1/1m", "--horizon", "1m"];
+    let output = plan(&[&[&*messages, "--report", &report], &quotas[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let html = fs::read_to_string(&*report).unwrap();
+    for part in [
+        "<!DOCTYPE html>",
+        "Wanted and planned times of each key",
+        "alice, b: wanted at 2026-03-01T08:00:00Z, refused: the quota 1/1m has no room",
+        "bob, a: wanted at 2026-03-01T08:00:00.25Z, planned as wanted",
+        "&lt;b&gt;&amp;",
+        "prefers-color-scheme: dark",
+        "time (UTC)",
+        "<h2>Refused</h2>",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    let outside = [
+        "http", "//", "src=", "href=", "url(", "<script", "<link", "<b>&", "<i>,",
+    ];
+    for outside in outside {
+        assert!(!html.replace(&*messages, "").contains(outside), "{outside}");
+    }
+    for (open, close) in [
+        ("<svg", "</svg>"),
+        ("<g>", "</g>"),
+        ("<tr>", "</tr>"),
+        ("<text", "</text>"),
+    ] {
+        assert_eq!(
+            html.matches(open).count(),
+            html.matches(close).count(),
+            "{open}"
+        );
+    }
+    let store = shared::standalone(Flavor::System).url();
+    let other = scratch("other.html");
+    plan(
+        &[
+            &[&*messages, "--report", &other, "--store", &store],
+            &quotas[..],
+        ]
+        .concat(),
+    );
+    assert_eq!(fs::read_to_string(&*other).unwrap(), html);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_after_the_plan() {
+    let messages = file("m.csv", MESSAGES);
+    let output = plan(
+        &[
+            &[&*messages, "--report", "/does/not/exist.html"],
+            &THREE[..],
+        ]
+        .concat(),
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("cannot write the report /does/not/exist.html"));
+    assert!(stdout(&output).starts_with("4 messages"));
+}
+
+#[test]
+fn the_manual_shows_what_is_planned() {
+    let manual = include_str!("../../README.md");
+    let (_, rest) = manual.split_once("$ cat messages.csv\n").unwrap();
+    let (csv, rest) = rest
+        .split_once("$ tollgate schedule plan messages.csv ")
+        .unwrap();
+    let (quotas, _) = rest.split_once('\n').unwrap();
+    let messages = file("messages.csv", csv);
+    let arguments: Vec<_> = [&*messages].into_iter().chain(quotas.split(' ')).collect();
+    let text = stdout(&plan(&arguments));
+    assert!(manual.contains(&format!("\n{text}```")), "{text}");
+    let json = stdout(&plan(&[&arguments[..], &["--json"]].concat()));
+    assert!(manual.contains(&format!("\n{json}```")), "{json}");
+}
