@@ -37,7 +37,7 @@ pub enum LimitError {
     },
     /// A name is empty, is longer than 64 bytes, or contains characters other than ASCII letters,
     /// digits, `-`, `_` and `.`.
-    #[error("{name:?} is not a limit's name: use 1 to 64 ASCII letters, digits, '-', '_' or '.'")]
+    #[error("{name:?} is not a name: use 1 to 64 ASCII letters, digits, '-', '_' or '.'")]
     BadName {
         /// The name that was rejected.
         name: String,

@@ -22,6 +22,7 @@ pub const MAX_EXACT: u64 = (1 << 53) - 1;
 /// let start = Timestamp::from_micros(1_700_000_000_000_000)?;
 /// let later = start.saturating_add(Duration::from_millis(5));
 /// assert_eq!(later.as_micros() - start.as_micros(), 5_000);
+/// assert_eq!(later.to_string(), "2023-11-14T22:13:20.005Z");
 /// assert_eq!(Timestamp::try_from(SystemTime::from(later))?, later);
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
@@ -75,6 +76,41 @@ impl Timestamp {
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
+}
+
+/// Writes the instant as RFC 3339 does, in UTC, with a fraction only if there is one:
+/// `2026-03-01T08:00:00.25Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, micros) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let (days, second) = (seconds / 86_400, seconds % 86_400);
+        let (year, month, day) = date(days);
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+        )?;
+        if micros > 0 {
+            let fraction = format!("{micros:06}");
+            write!(f, ".{}", fraction.trim_end_matches('0'))?;
+        }
+        f.write_str("Z")
+    }
+}
+
+/// Returns the year, month and day that begin so many days after the Unix epoch.
+///
+/// Years are counted from March, so that a leap day is the last of its year.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Days from the first of March in the year 0 to the epoch.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let year = 400 * era + year + month / 10;
+    (year, if month < 10 { month + 3 } else { month - 9 }, day)
 }
 
 impl TryFrom<SystemTime> for Timestamp {
@@ -170,6 +206,52 @@ impl fmt::Display for Wait {
         match self.duration() {
             Some(duration) => write!(f, "{duration:?}"),
             None => f.write_str("never"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_written_as_dates() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (1, "1970-01-01T00:00:00.000001Z"),
+            (951_782_399_999_999, "2000-02-28T23:59:59.999999Z"),
+            (951_782_400_000_000, "2000-02-29T00:00:00Z"),
+            (951_868_800_000_000, "2000-03-01T00:00:00Z"),
+            (1_709_164_800_000_000, "2024-02-29T00:00:00Z"),
+            (1_735_689_599_500_000, "2024-12-31T23:59:59.5Z"),
+            (1_735_689_600_000_000, "2025-01-01T00:00:00Z"),
+            (4_107_542_400_000_000, "2100-03-01T00:00:00Z"),
+            (MAX_EXACT, "2255-06-05T23:47:34.740991Z"),
+        ] {
+            assert_eq!(Timestamp(micros).to_string(), text);
+        }
+    }
+
+    /// Each day follows the one before it, through four centuries.
+    #[test]
+    fn dates_follow_each_other() {
+        let mut last = date(0);
+        for days in 1..146_097 * 2 {
+            let next = date(days);
+            let (year, month, day) = last;
+            let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let length = match month {
+                2 => 28 + u64::from(is_leap),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            let expected = match (day < length, month < 12) {
+                (true, _) => (year, month, day + 1),
+                (false, true) => (year, month + 1, 1),
+                (false, false) => (year + 1, 1, 1),
+            };
+            assert_eq!(next, expected);
+            last = next;
         }
     }
 }

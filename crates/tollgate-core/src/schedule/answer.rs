@@ -175,26 +175,27 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
             Reason::Quota(quota) => write!(f, "the quota {quota} has no room at this time")?,
-            Reason::Past(earliest) => write!(
-                f,
-                "this time is in the past: the earliest possible is {} us after the epoch",
-                earliest.as_micros()
-            )?,
-            Reason::BeyondHorizon(latest) => write!(
-                f,
-                "this time is beyond the horizon: the latest possible is {} us after the epoch",
-                latest.as_micros()
-            )?,
+            Reason::Past(earliest) => {
+                write!(
+                    f,
+                    "this time is in the past: the earliest possible is {earliest}"
+                )?;
+            }
+            Reason::BeyondHorizon(latest) => {
+                write!(
+                    f,
+                    "this time is beyond the horizon: the latest possible is {latest}"
+                )?;
+            }
             Reason::IdTaken(time) => write!(
                 f,
-                "another event with this id is planned at {} us after the epoch: move it with \
-                 `reschedule`, or choose another id",
-                time.as_micros()
+                "another event with this id is planned at {time}: move it with `reschedule`, or \
+                 choose another id"
             )?,
             Reason::UnknownId => f.write_str("no event with this id is planned: add it instead")?,
         }
         match self.next_free {
-            Some(next) => write!(f, "; the next free time is {} us", next.as_micros()),
+            Some(next) => write!(f, "; the next free time is {next}"),
             None => Ok(()),
         }
     }
