@@ -42,6 +42,16 @@ pub enum LimitError {
         /// The name that was rejected.
         name: String,
     },
+    /// A schedule's tolerance is too long: with these quotas, a key could hold too many events.
+    #[error(
+        "a tolerance of {tolerance:?} is too long: choose at most {most:?}, or a shorter horizon"
+    )]
+    BadTolerance {
+        /// The tolerance that was requested.
+        tolerance: Duration,
+        /// The longest that is accepted with these quotas and this horizon.
+        most: Duration,
+    },
     /// A window is zero, not whole microseconds, or longer than 2^53 - 1 microseconds.
     #[error("{window:?} is not a window: use whole microseconds, at least one and fewer than 2^53")]
     BadWindow {

@@ -83,13 +83,7 @@ impl Terms {
         };
         terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
         if terms.horizon_us == 0 {
-            terms.tolerance_us = largest(terms.tolerance_us, |tolerance_us| {
-                let terms = Inner {
-                    tolerance_us,
-                    ..terms.clone()
-                };
-                terms.most_events() <= MAX_EVENTS
-            });
+            terms.tolerance_us = terms.longest_tolerance(terms.tolerance_us);
         }
         Ok(Self(Arc::new(terms)))
     }
@@ -107,7 +101,14 @@ impl Terms {
             horizon,
             most: Duration::from_micros(LONGEST_US),
         })?;
-        self.checked()
+        if terms.most_events() > MAX_EVENTS {
+            let most = terms.longest_horizon(terms.horizon_us);
+            return Err(LimitError::BadHorizon {
+                horizon,
+                most: Duration::from_micros(most),
+            });
+        }
+        Ok(self)
     }
 
     /// Sets how far in the past events may still be planned. The default is one second, because
@@ -115,22 +116,23 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// The same as [`with_horizon`](Self::with_horizon).
+    /// [`LimitError::BadTolerance`] when a key could hold more than [`MAX_EVENTS`] events, or when
+    /// the tolerance exceeds 35 years.
     pub fn with_tolerance(mut self, tolerance: Duration) -> Result<Self, LimitError> {
         let terms = Arc::make_mut(&mut self.0);
-        terms.tolerance_us = within(tolerance).ok_or(LimitError::BadHorizon {
-            horizon: tolerance,
+        terms.tolerance_us = within(tolerance).ok_or(LimitError::BadTolerance {
+            tolerance,
             most: Duration::from_micros(LONGEST_US),
         })?;
         if !terms.is_chosen {
             terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
         }
-        self.checked()
-    }
-
-    fn checked(self) -> Result<Self, LimitError> {
-        if self.0.most_events() > MAX_EVENTS {
-            return Err(self.0.too_far());
+        if terms.most_events() > MAX_EVENTS {
+            let most = terms.longest_tolerance(terms.tolerance_us);
+            return Err(LimitError::BadTolerance {
+                tolerance,
+                most: Duration::from_micros(most),
+            });
         }
         Ok(self)
     }
@@ -205,11 +207,15 @@ impl Inner {
         })
     }
 
-    fn too_far(&self) -> LimitError {
-        LimitError::BadHorizon {
-            horizon: Duration::from_micros(self.horizon_us),
-            most: Duration::from_micros(self.longest_horizon(self.horizon_us)),
-        }
+    /// Returns the longest tolerance up to `most_us` with which a key cannot hold too many events.
+    fn longest_tolerance(&self, most_us: u64) -> u64 {
+        largest(most_us, |tolerance_us| {
+            let terms = Self {
+                tolerance_us,
+                ..self.clone()
+            };
+            terms.most_events() <= MAX_EVENTS
+        })
     }
 }
 
