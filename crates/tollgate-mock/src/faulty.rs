@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Verdict, Verdicts,
+    Check, Checks, ErrorKind, Fingerprint, Key, Request, ScheduleAnswer, ScheduleRequest,
+    ScheduleStore, Store, StoreError, SyncScheduleStore, SyncStore, Terms, Verdict, Verdicts,
 };
 
 /// What goes wrong with one call.
@@ -35,6 +36,9 @@ pub enum Fault {
 /// [supported](Store::supports) uses up no fault: the store refuses it at once, so there is nothing
 /// to delay or lose. A refund with a receipt for another key or limit does use one up, because only
 /// the store can detect it.
+///
+/// Calls to a [`Schedule`](tollgate_core::Schedule) use up faults, too. A search of a calendar's
+/// days may ask the store several times, and each time is a call.
 ///
 /// # Examples
 ///
@@ -85,13 +89,6 @@ impl<S> FaultyStore<S> {
             .next()
             .unwrap_or(Fault::None)
     }
-}
-
-impl<S: Store> FaultyStore<S> {
-    /// Returns whether the store refuses `request` without deciding it.
-    fn refuses(&self, request: &Request<'_>) -> bool {
-        request.validate_checks().is_err() || !self.store.supports(request)
-    }
 
     /// Makes a call with the next fault. If the fault is `Fail`, the call is never polled.
     async fn pass_on<T: Send>(
@@ -118,6 +115,13 @@ impl<S: Store> FaultyStore<S> {
             thread::sleep(delay);
         }
         fault.after(answer)
+    }
+}
+
+impl<S: Store> FaultyStore<S> {
+    /// Returns whether the store refuses `request` without deciding it.
+    fn refuses(&self, request: &Request<'_>) -> bool {
+        request.validate_checks().is_err() || !self.store.supports(request)
     }
 }
 
@@ -192,6 +196,38 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         self.pass_on_now(|| self.store.reset_now(checks))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: ScheduleStore> ScheduleStore for FaultyStore<S> {
+    async fn schedule<'a>(
+        &self,
+        request: &ScheduleRequest<'a>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        if request.validate().is_err() {
+            return self.store.schedule(request).await;
+        }
+        self.pass_on(self.store.schedule(request)).await
+    }
+
+    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+        self.pass_on(self.store.reset_schedule(terms, key)).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: SyncScheduleStore> SyncScheduleStore for FaultyStore<S> {
+    fn schedule_now(&self, request: &ScheduleRequest<'_>) -> Result<ScheduleAnswer, StoreError> {
+        if request.validate().is_err() {
+            return self.store.schedule_now(request);
+        }
+        self.pass_on_now(|| self.store.schedule_now(request))
+    }
+
+    fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+        self.pass_on_now(|| self.store.reset_schedule_now(terms, key))
     }
 }
 

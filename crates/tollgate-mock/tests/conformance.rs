@@ -3,22 +3,39 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_conformance::{Harness, conformance};
-use tollgate_core::Store;
+use tollgate_conformance::{Harness, ScheduleHarness, conformance, schedule_conformance};
+use tollgate_core::{ScheduleStore, Store};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 
 /// One reply in ten is late, and the store is behind two kinds of pointer.
 struct Late;
 
+fn late<S>(store: S) -> Arc<FaultyStore<S>> {
+    let on_time = std::iter::repeat_n(Fault::None, 9);
+    let schedule = on_time.chain([Fault::Delay(Duration::from_micros(1))]);
+    let schedule: Vec<_> = schedule.collect();
+    Arc::new(FaultyStore::new(store, schedule.into_iter().cycle()))
+}
+
 impl Harness for Late {
     async fn store(&self) -> Arc<dyn Store> {
-        let on_time = std::iter::repeat_n(Fault::None, 9);
-        let schedule = on_time.chain([Fault::Delay(Duration::from_micros(1))]);
-        let schedule: Vec<_> = schedule.collect();
         let store: Box<dyn Store> = Box::new(MemoryStore::new());
-        Arc::new(FaultyStore::new(store, schedule.into_iter().cycle()))
+        late(store)
+    }
+}
+
+impl ScheduleHarness for Late {
+    async fn store(&self) -> Arc<dyn ScheduleStore> {
+        let store: Box<dyn ScheduleStore> = Box::new(MemoryStore::new());
+        late(store)
+    }
+
+    // A late reply costs a timer's tick, and schedules are asked much more often than limits.
+    fn histories(&self) -> u32 {
+        8
     }
 }
 
 conformance!(Late);
+schedule_conformance!(Late);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, Checks, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError, SyncStore,
-    Verdicts,
+    Check, Checks, ErrorKind, Limit, Placement, Quota, RateLimiter, Request, Schedule, Store,
+    StoreError, SyncStore, Timestamp, Verdicts,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -242,4 +242,84 @@ async fn delayed_call_is_counted_before_its_reply_comes() {
     );
     assert_eq!(remaining(&limiter), 9);
     assert!(limiter.check("k").run().unwrap().is_allowed());
+}
+
+const NOON: Timestamp = Timestamp::saturating_from_micros(1_780_000_000_000_000);
+
+fn schedule<I>(faults: I) -> Schedule<FaultyStore<MemoryStore>>
+where
+    I: IntoIterator<Item = Fault>,
+    I::IntoIter: Send + 'static,
+{
+    let store = FaultyStore::new(MemoryStore::new(), faults);
+    Schedule::new(store, "reminders", ["1/1h"]).unwrap()
+}
+
+/// Returns how many events the inner store holds for `k`, bypassing the faults.
+fn planned(schedule: &Schedule<FaultyStore<MemoryStore>>) -> usize {
+    let inner = Schedule::with_terms(schedule.store().inner(), schedule.terms().clone());
+    let all = inner.list("k", Timestamp::UNIX_EPOCH, Timestamp::MAX);
+    all.at(NOON).run().unwrap().len()
+}
+
+#[test]
+fn each_fault_plans_as_it_says() {
+    let schedule = schedule([
+        Fault::Fail(ErrorKind::Unavailable),
+        Fault::LoseReply,
+        Fault::Delay(Duration::from_millis(100)),
+        Fault::LoseReply,
+        Fault::Fail(ErrorKind::Full),
+    ]);
+    let add = || schedule.add("k", "a", NOON).at(NOON).run();
+    assert_eq!(add().unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(planned(&schedule), 0);
+    assert_eq!(add().unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(planned(&schedule), 1);
+    // A caller who asks again with the same id learns that the event is planned.
+    let start = Instant::now();
+    let is_old = Placement::Planned {
+        time: NOON,
+        is_new: false,
+    };
+    assert_eq!(add().unwrap(), is_old);
+    assert!(start.elapsed() >= Duration::from_millis(100));
+    let cancelled = schedule.cancel("k", "a").at(NOON).run();
+    assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(planned(&schedule), 0);
+    let next = schedule.next_free("k", NOON).at(NOON).run();
+    assert_eq!(next.unwrap_err().kind(), ErrorKind::Full);
+    // There are no more faults.
+    assert!(add().unwrap().is_planned());
+}
+
+#[tokio::test]
+async fn faults_of_schedules_come_with_and_without_waiting() {
+    let faults = [Fault::Fail(ErrorKind::Full), Fault::LoseReply];
+    let schedule = schedule(faults.into_iter().cycle());
+    let kind = |error: StoreError| error.kind();
+    let add = schedule.add("k", "a", NOON).at(NOON);
+    assert_eq!(add.await.map_err(kind), Err(ErrorKind::Full));
+    let add = schedule.add("k", "a", NOON).at(NOON);
+    assert_eq!(add.run().map_err(kind), Err(ErrorKind::Unknown));
+    assert_eq!(planned(&schedule), 1);
+    let reset = schedule.reset("k").await;
+    assert_eq!(reset.map_err(kind), Err(ErrorKind::Full));
+    assert_eq!(planned(&schedule), 1);
+    let reset = schedule.reset("k").await;
+    assert_eq!(reset.map_err(kind), Err(ErrorKind::Unknown));
+    assert_eq!(planned(&schedule), 0);
+}
+
+#[tokio::test]
+async fn malformed_calls_of_schedules_use_up_no_fault() {
+    let schedule = schedule([Fault::LoseReply]);
+    for _ in 0..2 {
+        let error = schedule.add("k", "", NOON).at(NOON).run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        let error = schedule.add("k", "", NOON).at(NOON).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+    }
+    let lost = schedule.add("k", "a", NOON).at(NOON).run().unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Unknown);
 }

@@ -8,18 +8,18 @@ use tollgate_core::{ErrorKind, Wait};
 use super::received::{ReceivedCall, Verb, joined, literal};
 
 /// A complete expectation: a call with its answer.
-pub(super) struct Expected {
-    call: Call,
+pub(super) struct Expected<C = Call, A: Clone + Send + 'static = Answer> {
+    pub(super) call: C,
     times: TimesRange,
     called: usize,
-    answers: MockAnswers,
+    answers: MockAnswers<A>,
 }
 
 /// Stores an expectation's answer in a mock made by mockall, which also counts the calls and panics
 /// if there are more or fewer than expected.
 #[mockall::automock]
-trait Answers {
-    fn answer(&self) -> Answer;
+trait Answers<A: Clone + Send + 'static> {
+    fn answer(&self) -> A;
 }
 
 /// The answer for one limit of a call.
@@ -58,8 +58,8 @@ pub struct TimesRange {
     most: usize,
 }
 
-impl Expected {
-    pub(super) fn new(call: Call, times: TimesRange, answer: Answer) -> Self {
+impl<C, A: Clone + Send + 'static> Expected<C, A> {
+    pub(super) fn new(call: C, times: TimesRange, answer: A) -> Self {
         let mut answers = MockAnswers::new();
         let kept = answers.expect_answer().return_const(answer);
         match times.most {
@@ -75,12 +75,23 @@ impl Expected {
     }
 
     /// Counts a call and returns its answer.
-    pub(super) fn answer(&mut self) -> Answer {
+    pub(super) fn answer(&mut self) -> A {
         self.called += 1;
         self.answers.answer()
     }
 
-    pub(super) fn is_met(&self) -> bool {
+    pub(super) fn is_used_up(&self) -> bool {
+        self.called >= self.times.most
+    }
+}
+
+/// An expectation of any kind, as messages list it.
+pub(super) trait Listed: fmt::Display {
+    fn is_met(&self) -> bool;
+}
+
+impl<C: fmt::Display, A: Clone + Send + 'static> Listed for Expected<C, A> {
+    fn is_met(&self) -> bool {
         self.called >= self.times.least
     }
 }
@@ -91,16 +102,8 @@ impl Standing {
         let (check, cost) = (&received.checks[index], received.cost(index));
         let key = joined(check.key());
         let mut standing = Self::NotNamed;
-        for (
-            place,
-            Expected {
-                call,
-                times,
-                called,
-                ..
-            },
-        ) in expected.iter().enumerate()
-        {
+        for (place, expected) in expected.iter().enumerate() {
+            let call = &expected.call;
             if (call.verb, &call.limit[..], &call.key)
                 != (received.verb, check.limit().name(), &key)
             {
@@ -110,7 +113,7 @@ impl Standing {
                 if standing == Self::NotNamed {
                     standing = Self::OtherCost;
                 }
-            } else if *called < times.most {
+            } else if !expected.is_used_up() {
                 return Self::Expected(place);
             } else {
                 standing = Self::UsedUp;
@@ -168,21 +171,22 @@ from_ranges!(
 
 /// Formats the expectation as messages list it, for example ``check of limit `mail` for key "alice"
 /// at any cost, 1 time: called 0 times``.
-impl fmt::Display for Expected {
+impl<C: fmt::Display, A: Clone + Send + 'static> fmt::Display for Expected<C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Call {
-            verb,
-            limit,
-            key,
-            cost,
-        } = &self.call;
-        write!(f, "{verb} of limit `{limit}` for key {}", literal(key))?;
-        match cost {
-            Some(cost) => write!(f, " at cost {cost}")?,
-            None if *verb == Verb::Reset => {}
-            None => f.write_str(" at any cost")?,
+        let (call, called) = (&self.call, times(self.called));
+        write!(f, "{call}, {}: called {called}", self.times)
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, limit, key) = (self.verb, &self.limit, literal(&self.key));
+        write!(f, "{verb} of limit `{limit}` for key {key}")?;
+        match self.cost {
+            Some(cost) => write!(f, " at cost {cost}"),
+            None if verb == Verb::Reset => Ok(()),
+            None => f.write_str(" at any cost"),
         }
-        write!(f, ", {}: called {}", self.times, times(self.called))
     }
 }
 

@@ -1,25 +1,46 @@
 //! The messages of tests that a mock fails.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-use super::expected::{Expected, Standing};
+use tollgate_core::Timestamp;
+
+use super::expected::{Listed, Standing};
 use super::received::{ReceivedCall, Verb, joined, literal};
 
 /// Returns the message for an unexpected call: the call, all expectations, and what to add to the
 /// test.
 pub(super) fn unexpected(
-    expected: &[Expected],
+    expected: &[&dyn Listed],
     received: &ReceivedCall<'_>,
     standings: &[Standing],
 ) -> String {
-    let mut text = format!("unexpected {}", received.verb);
-    if let Some(at) = received.at {
+    let lines = standings.iter().enumerate();
+    let lines = lines.map(|(index, standing)| format!("{}: {standing}", received.line(index)));
+    unexpected_call(
+        &received.verb,
+        received.at,
+        lines,
+        expected,
+        &advice(received, standings),
+    )
+}
+
+/// Returns the message for an unexpected call, which `lines` describe.
+pub(super) fn unexpected_call(
+    verb: &dyn fmt::Display,
+    at: Option<Timestamp>,
+    lines: impl IntoIterator<Item = String>,
+    expected: &[&dyn Listed],
+    advice: &str,
+) -> String {
+    let mut text = format!("unexpected {verb}");
+    if let Some(at) = at {
         let micros = at.as_micros();
         text += &format!(" at the caller's instant, {micros} microseconds after 1970 began");
     }
     text += ":";
-    for (index, standing) in standings.iter().enumerate() {
-        text += &format!("\n  {}: {standing}", received.line(index));
+    for line in lines {
+        text += &format!("\n  {line}");
     }
     text += "\nexpected calls:";
     if expected.is_empty() {
@@ -28,7 +49,7 @@ pub(super) fn unexpected(
     for expected in expected {
         text += &format!("\n  {expected}");
     }
-    text + "\n" + &advice(received, standings)
+    text + "\n" + advice
 }
 
 /// Returns how to expect the call, using the first limit that refused it.
@@ -56,8 +77,8 @@ fn advice(received: &ReceivedCall<'_>, standings: &[Standing]) -> String {
 }
 
 /// Panics unless every expectation is met; `when` completes the message "before ...".
-pub(super) fn assert_all_met(expected: &[Expected], when: &str) {
-    if expected.iter().all(Expected::is_met) {
+pub(super) fn assert_all_met(expected: &[&dyn Listed], when: &str) {
+    if expected.iter().all(|expected| expected.is_met()) {
         return;
     }
     let lines = expected.iter().fold(String::new(), |mut lines, expected| {

@@ -4,11 +4,12 @@ mod decision;
 mod expected;
 mod message;
 mod received;
+mod schedule;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::mem;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ use tollgate_core::{
 };
 
 pub use expected::TimesRange;
-use expected::{Answer, Call, Expected, Standing};
+use expected::{Answer, Call, Expected, Listed, Standing};
 use received::{ReceivedCall, Verb};
+pub use schedule::ScheduleExpectation;
 
 /// A store that gives the answers a test sets up, and panics on any other call.
 ///
@@ -46,6 +48,12 @@ use received::{ReceivedCall, Verb};
 /// - If one limit denies, the request is denied and nothing is consumed from any limit. If one
 ///   fails, the request fails.
 /// - A request counts as one call for each expectation that answers any of its limits.
+///
+/// # Schedules
+///
+/// A call to a [`Schedule`](tollgate_core::Schedule) has expectations of its own, by the name of the
+/// schedule: [`expect_add`](Self::expect_add) and the methods after it return a
+/// [`ScheduleExpectation`].
 ///
 /// # What every store refuses
 ///
@@ -105,7 +113,23 @@ use received::{ReceivedCall, Verb};
 /// ```
 #[derive(Default)]
 pub struct MockStore {
-    expected: Mutex<Vec<Expected>>,
+    expectations: Mutex<Expectations>,
+}
+
+/// All expectations of a store.
+#[derive(Default)]
+struct Expectations {
+    of_limits: Vec<Expected>,
+    of_schedules: Vec<schedule::Expected>,
+}
+
+impl Expectations {
+    /// Returns the expectations as messages list them.
+    fn listed(&self) -> Vec<&dyn Listed> {
+        let of_limits = self.of_limits.iter().map(|expected| expected as _);
+        let of_schedules = self.of_schedules.iter().map(|expected| expected as _);
+        of_limits.chain(of_schedules).collect()
+    }
 }
 
 /// An expected call; takes effect once it is given an answer.
@@ -155,13 +179,13 @@ impl MockStore {
     ///
     /// If an expected call has not been made.
     pub fn checkpoint(&mut self) {
-        let expected = mem::take(self.expected());
-        message::assert_all_met(&expected, "the checkpoint");
+        let expectations = mem::take(self.expectations());
+        message::assert_all_met(&expectations.listed(), "the checkpoint");
     }
 
     fn expect(&mut self, verb: Verb, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         Expectation {
-            expected: self.expected(),
+            expected: &mut self.expectations().of_limits,
             call: Call {
                 verb,
                 limit: limit.to_owned(),
@@ -172,10 +196,15 @@ impl MockStore {
         }
     }
 
-    fn expected(&mut self) -> &mut Vec<Expected> {
-        self.expected
+    fn expectations(&mut self) -> &mut Expectations {
+        self.expectations
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Expectations> {
+        let locked = self.expectations.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a call, and returns the answer for each of its limits.
@@ -184,9 +213,10 @@ impl MockStore {
     ///
     /// If the call is unexpected; it is then not counted.
     fn ask(&self, received: &ReceivedCall<'_>) -> Vec<Option<Answer>> {
-        let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut expectations = self.lock();
+        let expected = &mut expectations.of_limits;
         let standings: Vec<Standing> = (0..received.checks.len())
-            .map(|index| Standing::of(&expected, received, index))
+            .map(|index| Standing::of(expected, received, index))
             .collect();
         let is_refused =
             |standing: &Standing| matches!(standing, Standing::OtherCost | Standing::UsedUp);
@@ -201,7 +231,8 @@ impl MockStore {
             }
         }
         if answers.is_empty() {
-            panic!("{}", message::unexpected(&expected, received, &standings));
+            let listed = expectations.listed();
+            panic!("{}", message::unexpected(&listed, received, &standings));
         }
         let answer = |standing: &Standing| match standing {
             Standing::Expected(place) => answers.get(place).copied(),
@@ -217,7 +248,8 @@ impl Drop for MockStore {
     /// If an expected call has not been made, unless the thread is already panicking.
     fn drop(&mut self) {
         if !thread::panicking() {
-            message::assert_all_met(self.expected(), "the store was dropped");
+            let expectations = self.expectations();
+            message::assert_all_met(&expectations.listed(), "the store was dropped");
         }
     }
 }

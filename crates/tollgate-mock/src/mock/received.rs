@@ -120,7 +120,7 @@ pub(super) fn literal(bytes: &[u8]) -> String {
     }
 }
 
-fn described(key: Key<'_>) -> String {
+pub(super) fn described(key: Key<'_>) -> String {
     let partition = literal(key.partition());
     if key.rest().is_empty() {
         return format!("key {partition}");
