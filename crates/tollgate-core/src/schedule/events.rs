@@ -159,9 +159,11 @@ impl ScheduleRequest<'_> {
         let mut added = Vec::new();
         for (index, event) in events.iter().enumerate() {
             match self.place(state, limits, event) {
-                Ok(is_new) => added.extend(is_new.then_some(event.id())),
+                Ok(is_new) => added.extend(is_new.then_some((event.time(), event.id()))),
                 Err(failed) => {
-                    state.entries.retain(|entry| !added.contains(&&*entry.id));
+                    // An event that is over may have the id of a new one, and stays.
+                    let is_added = |entry: &Entry| added.contains(&(entry.time, &*entry.id));
+                    state.entries.retain(|entry| !is_added(entry));
                     return Err((index, failed));
                 }
             }

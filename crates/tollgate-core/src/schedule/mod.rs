@@ -28,6 +28,8 @@ pub use request::{
     Event, LONGEST_EVENT_ID, MAX_EVENTS_PER_CALL, Period, ScheduleOperation, ScheduleRequest,
 };
 pub use store::{ScheduleStore, SyncScheduleStore};
+#[cfg(feature = "wire")]
+pub(crate) use terms::SHAPE;
 pub use terms::{MAX_EVENTS, Terms};
 
 /// Plans events at times to come, so that no window around any of them holds too many.

@@ -1,5 +1,6 @@
 //! `ScheduleRequest`: one operation on a schedule, as data for a store.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::error::{ErrorKind, StoreError};
@@ -76,8 +77,8 @@ impl<'a> Event<'a> {
 }
 
 /// Shows the length of the id only: it may be a secret.
-impl std::fmt::Debug for Event<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")
             .field("id_bytes", &self.id.len())
             .field("time", &self.time)
@@ -87,7 +88,7 @@ impl std::fmt::Debug for Event<'_> {
 }
 
 /// What a request does with the events of a key.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum ScheduleOperation<'a> {
     /// Adds all of these events, or none.
@@ -119,6 +120,36 @@ pub enum ScheduleOperation<'a> {
         /// The time before which events are listed.
         until: Timestamp,
     },
+}
+
+/// Shows the lengths of ids only: they may be secrets.
+impl fmt::Debug for ScheduleOperation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add(events) => f.debug_tuple("Add").field(events).finish(),
+            Self::Reschedule(event) => f.debug_tuple("Reschedule").field(event).finish(),
+            Self::Cancel(id) => f
+                .debug_struct("Cancel")
+                .field("id_bytes", &id.len())
+                .finish(),
+            Self::NextFree { from, weight } => f
+                .debug_struct("NextFree")
+                .field("from", from)
+                .field("weight", weight)
+                .finish(),
+            Self::LatestFree { until, weight } => f
+                .debug_struct("LatestFree")
+                .field("until", until)
+                .field("weight", weight)
+                .finish(),
+            Self::ReserveNext(event) => f.debug_tuple("ReserveNext").field(event).finish(),
+            Self::List { from, until } => f
+                .debug_struct("List")
+                .field("from", from)
+                .field("until", until)
+                .finish(),
+        }
+    }
 }
 
 /// A day, week or month: from its first instant until before the first instant of the next.

@@ -209,7 +209,7 @@ end
 -- What the answer is: a status, and up to four numbers, -1 where there is none.
 local DONE, QUOTA, PAST, BEYOND, TAKEN, UNKNOWN, UNCOVERED = 0, 1, 2, 3, 4, 5, 6
 local function answer(status, index, quota, time, other)
-  if uncovered then status, time = UNCOVERED, uncovered end
+  if uncovered then status, index, quota, time, other = UNCOVERED, nil, nil, uncovered, nil end
   return pack('<bddddd', status, now, index or -1, quota or -1, time or -1, other or -1)
 end
 
@@ -245,8 +245,11 @@ local function record(entries, newest)
   call('ZADD', key, table_unpack(entries))
   local ttl = ceil((newest + retention + tolerance - now) / 1000) + slack
   if pcall('PEXPIRE', key, ttl) ~= 1 then
-    -- The server's user may not run PEXPIRE. A new key would never expire, so it is removed.
-    if not held[1] then call('ZREMRANGEBYSCORE', key, '-inf', '+inf') end
+    -- The server's user may not run PEXPIRE. The events would be forgotten too early, or never, so
+    -- they are taken back.
+    for i = 2, #entries, 2 do call('ZREM', key, entries[i]) end
+    if moved then call('ZADD', key, held[3], moved) end
+    if held[1] then call('ZADD', key, held[1], 'c') end
     call('PEXPIRE', key, ttl)
   end
   -- Drops the events that no longer count.
@@ -321,13 +324,17 @@ elseif operation == RESERVE then
 elseif operation == CANCEL then
   local time = planned(1)
   if time then
-    call('ZREM', key, members[3], 'w' .. sub(members[3], 2))
-    if call('ZCOUNT', key, 0, '+inf') == 0 then
+    -- This read comes first, so that a user who may not run it changes nothing.
+    local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), -1
+    for i = 1, #last, 2 do
+      if last[i] ~= members[3] then newest = max(newest, last[i + 1]) end
+    end
+    if newest < 0 then
       call('ZREMRANGEBYSCORE', key, '-inf', '+inf')
     else
-      local newest = call('ZRANGE', key, -1, -1, 'WITHSCORES')
-      local rest = ceil((newest[2] + retention + tolerance - now) / 1000) + slack
-      call('PEXPIRE', key, max(rest, 1))
+      call('ZREM', key, members[3], 'w' .. sub(members[3], 2))
+      local ttl = ceil((newest + retention + tolerance - now) / 1000) + slack
+      call('PEXPIRE', key, max(ttl, 1))
     end
   end
   return answer(DONE, time and 1 or 0)
@@ -341,9 +348,10 @@ elseif operation == LATEST then
 end
 -- A list of the events from the first time until before the second.
 local low, high = max(times[1], gone + 1, 0), times[2] - 1
-local texts = { answer(DONE) }
+local texts = { answer(DONE, 0) }
 if low <= high then
   local raw = call('ZRANGEBYSCORE', key, low, high, 'WITHSCORES')
+  texts[1] = answer(DONE, #raw / 2)
   for i = 1, #raw, 2 do
     local id = sub(raw[i], 2)
     texts[#texts + 1] = pack('<ddd', raw[i + 1], weight_of(raw[i]), #id) .. id

@@ -13,6 +13,9 @@ use crate::time::MAX_EXACT;
 /// The quotas and the horizon bound that; terms that would allow more are an error.
 pub const MAX_EVENTS: u64 = 10_000;
 
+/// What an identity has in the place of a limit's algorithm.
+pub(crate) const SHAPE: &str = "schedule";
+
 const MAX_QUOTAS: usize = 32;
 const DAY_US: u64 = 86_400_000_000;
 /// Unless the quotas would allow too many events within it.
@@ -73,7 +76,7 @@ impl Terms {
         }
         let retention = quotas.iter().map(ScheduleQuota::reach_us).max();
         let mut terms = Inner {
-            identity: format!("{name}:schedule").into(),
+            identity: format!("{name}:{SHAPE}").into(),
             name: name.into(),
             quotas,
             horizon_us: 0,

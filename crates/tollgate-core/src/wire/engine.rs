@@ -59,6 +59,8 @@ pub struct Call<'a> {
     pub(super) script: &'static Script,
     pub(super) keys: &'a [Vec<u8>],
     pub(super) argument: &'a [u8],
+    /// The ids of events in the argument, which errors must not show.
+    pub(super) ids: &'a [&'a [u8]],
 }
 
 impl<'a> Call<'a> {

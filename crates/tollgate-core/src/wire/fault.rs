@@ -13,6 +13,8 @@ pub(super) enum Effect {
     Nothing,
     /// It counts a call, or refunds one.
     Counts,
+    /// It plans, moves or cancels events, which is safe to repeat: they have ids.
+    Plans,
     /// It deletes states, which is safe to repeat.
     Forgets,
 }
@@ -165,7 +167,10 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     match redact::failure(failure, &[]) {
         Failure::NotSent(source) => StoreError::new(
             ErrorKind::Unavailable,
-            "no connection to the server: nothing was counted",
+            match effect {
+                Effect::Plans => "no connection to the server: nothing was planned or changed",
+                _ => "no connection to the server: nothing was counted",
+            },
         )
         .with_source(source),
         Failure::Lost(source) => {
@@ -191,6 +196,11 @@ fn lost(what: &str, effect: Effect) -> StoreError {
         Effect::Counts => (
             ErrorKind::Unknown,
             "the call may have been counted, so do not send it again",
+        ),
+        Effect::Plans => (
+            ErrorKind::Unknown,
+            "events may have been planned or changed: repeat the call with the same ids, which \
+             changes nothing twice",
         ),
         Effect::Forgets => (
             ErrorKind::Unknown,
@@ -301,6 +311,7 @@ mod tests {
         for (effect, kind) in [
             (Effect::Nothing, ErrorKind::Unavailable),
             (Effect::Counts, ErrorKind::Unknown),
+            (Effect::Plans, ErrorKind::Unknown),
             (Effect::Forgets, ErrorKind::Unknown),
         ] {
             assert_eq!(error(Failure::lost("cut"), effect).kind(), kind);

@@ -9,18 +9,28 @@ use super::engine::{Failure, Source};
 /// What servers write before they repeat the arguments of an unknown command.
 const ARGUMENTS: &str = ", with args beginning with";
 
+/// Ids of events are hidden from this length on: a shorter one is found in other words.
+const SHORTEST_ID: usize = 4;
+
 /// Returns `failure` without the arguments and the `keys` that a server repeated.
 pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
+    failure_of(failure, keys, &[])
+}
+
+/// Returns `failure` without the arguments, the `keys` and the `ids` of events that a server
+/// repeated.
+pub(super) fn failure_of(failure: Failure, keys: &[Vec<u8>], ids: &[&[u8]]) -> Failure {
+    let source = |error| source_of(error, keys, ids);
     match failure {
-        Failure::NotSent(error) => Failure::NotSent(source(error, keys)),
-        Failure::Lost(error) => Failure::Lost(source(error, keys)),
-        Failure::Malformed(error) => Failure::Malformed(source(error, keys)),
+        Failure::NotSent(error) => Failure::NotSent(source(error)),
+        Failure::Lost(error) => Failure::Lost(source(error)),
+        Failure::Malformed(error) => Failure::Malformed(source(error)),
         Failure::Refused {
             line,
             source: error,
         } => Failure::Refused {
-            line: text(&line, keys).into_owned(),
-            source: source(error, keys),
+            line: text_of(&line, keys, ids).into_owned(),
+            source: source(error),
         },
     }
 }
@@ -28,11 +38,16 @@ pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
 /// Returns `error` if it shows neither arguments nor `keys`, or else an error with the shortened
 /// text.
 pub(super) fn source(error: Source, keys: &[Vec<u8>]) -> Source {
+    source_of(error, keys, &[])
+}
+
+fn source_of(error: Source, keys: &[Vec<u8>], ids: &[&[u8]]) -> Source {
     let mut chain: Option<&dyn Error> = Some(&*error);
     while let Some(link) = chain {
         for shown in [link.to_string(), format!("{link:?}")] {
-            if matches!(text(&shown, keys), Cow::Owned(_)) {
-                return Box::new(Redacted(text(&error.to_string(), keys).into_owned()));
+            if matches!(text_of(&shown, keys, ids), Cow::Owned(_)) {
+                let text = text_of(&error.to_string(), keys, ids).into_owned();
+                return Box::new(Redacted(text));
             }
         }
         chain = link.source();
@@ -42,6 +57,10 @@ pub(super) fn source(error: Source, keys: &[Vec<u8>]) -> Source {
 
 /// Returns `text` up to the first arguments or `keys` that it repeats.
 pub(super) fn text<'a>(text: &'a str, keys: &[Vec<u8>]) -> Cow<'a, str> {
+    text_of(text, keys, &[])
+}
+
+fn text_of<'a>(text: &'a str, keys: &[Vec<u8>], ids: &[&[u8]]) -> Cow<'a, str> {
     let arguments = text.find(ARGUMENTS).map(|at| (at, ""));
     let keys = keys.iter().filter_map(|key| {
         // Look for the key up to the brace before the user's part: a server that shortens or
@@ -50,7 +69,14 @@ pub(super) fn text<'a>(text: &'a str, keys: &[Vec<u8>]) -> Cow<'a, str> {
         let head = str::from_utf8(&key[..=brace]).ok()?;
         Some((text.find(head)?, "..."))
     });
-    match arguments.into_iter().chain(keys).min() {
+    // The first word is the error's code, which says what kind of error it is.
+    let code = text.find(' ').unwrap_or(text.len());
+    let ids = ids.iter().filter(|id| id.len() >= SHORTEST_ID);
+    let ids = ids.filter_map(|id| {
+        let at = text[code..].find(str::from_utf8(id).ok()?)?;
+        Some((code + at, "..."))
+    });
+    match arguments.into_iter().chain(keys).chain(ids).min() {
         Some((at, end)) => Cow::Owned(format!("{}{end}", &text[..at])),
         None => Cow::Borrowed(text),
     }
@@ -108,6 +134,27 @@ mod tests {
             ),
         ] {
             assert_eq!(text(said, &keys), expected);
+        }
+    }
+
+    #[test]
+    fn texts_end_before_the_id_of_an_event() {
+        for (said, id, expected) in [
+            (
+                "ERR no such member 'esecret-7'",
+                "secret-7",
+                "ERR no such member 'e...",
+            ),
+            // Shorter ids are parts of other words, and the code is never hidden.
+            (
+                "ERR no such member 'abc'",
+                "abc",
+                "ERR no such member 'abc'",
+            ),
+            ("NOPERM this user", "NOPERM", "NOPERM this user"),
+            ("LOADING", "LOADING", "LOADING"),
+        ] {
+            assert_eq!(text_of(said, &[], &[id.as_bytes()]), expected);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Schedules on a server: encodes a request as the argument of `schedule/script.lua`, and decodes
 //! its reply.
 
+use std::ops::Range;
+use std::slice;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -8,7 +10,8 @@ use super::script::Script;
 use crate::algorithm::{double, integer};
 use crate::error::StoreError;
 use crate::schedule::{
-    Event, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation, ScheduleRequest,
+    Event, LONGEST_EVENT_ID, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation,
+    ScheduleRequest,
 };
 use crate::time::Timestamp;
 
@@ -16,6 +19,15 @@ use crate::time::Timestamp;
 pub(super) fn script() -> &'static Script {
     static SCRIPT: OnceLock<Script> = OnceLock::new();
     SCRIPT.get_or_init(|| Script::of_text(include_str!("../schedule/script.lua")))
+}
+
+/// The member of a sorted set whose score tells the latest instant at which an event was planned.
+pub(super) const CLOCK: &[u8] = b"c";
+
+/// Returns the instant that the score of [`CLOCK`] tells: it is -1 less the instant.
+pub(super) fn latest(score: &str) -> Option<u64> {
+    let score: f64 = score.parse().ok()?;
+    integer((-1. - score).to_le_bytes())
 }
 
 /// Returns whether the script may write anything for `request`.
@@ -26,6 +38,20 @@ pub(super) fn writes(request: &ScheduleRequest<'_>) -> bool {
             | ScheduleOperation::LatestFree { .. }
             | ScheduleOperation::List { .. }
     )
+}
+
+/// Returns the ids of the events in `request`.
+pub(super) fn ids<'a>(request: &ScheduleRequest<'a>) -> Vec<&'a [u8]> {
+    match request.operation() {
+        ScheduleOperation::Add(events) => events.iter().map(Event::id).collect(),
+        ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
+            vec![event.id()]
+        }
+        ScheduleOperation::Cancel(id) => vec![id],
+        ScheduleOperation::NextFree { .. }
+        | ScheduleOperation::LatestFree { .. }
+        | ScheduleOperation::List { .. } => Vec::new(),
+    }
 }
 
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
@@ -100,6 +126,15 @@ pub(super) fn answer(
         .ok_or_else(super::codec::not_understood)
 }
 
+/// What a reply begins with: done, or why not.
+const DONE: u8 = 0;
+const QUOTA: u8 = 1;
+const PAST: u8 = 2;
+const BEYOND: u8 = 3;
+const TAKEN: u8 = 4;
+const UNKNOWN: u8 = 5;
+const UNCOVERED: u8 = 6;
+
 /// A reply of the script.
 struct Reply<'r> {
     status: u8,
@@ -132,67 +167,134 @@ impl<'r> Reply<'r> {
         })
     }
 
+    /// Returns what this reply answers to `request`, or `None` if the script gives no such reply.
     fn answer(self, request: &ScheduleRequest<'_>) -> Option<ScheduleAnswer> {
-        let index = || usize::try_from(self.index?).ok();
-        match (self.status, request.operation()) {
-            (0, ScheduleOperation::List { .. }) => {
-                return Some(ScheduleAnswer::Events(events(self.events)?));
-            }
-            _ if !self.events.is_empty() => return None,
-            _ => {}
+        let given = [
+            self.index.is_some(),
+            self.quota.is_some(),
+            self.time.is_some(),
+            self.other.is_some(),
+        ];
+        let has = |index, quota, time, other| given == [index, quota, time, other];
+        let operation = request.operation();
+        if self.status == DONE
+            && let ScheduleOperation::List { from, until } = operation
+        {
+            let events = events(self.events, *from..*until)?;
+            let is_complete = usize::try_from(self.index?) == Ok(events.len());
+            let is_right = is_complete && has(true, false, false, false);
+            return is_right.then_some(ScheduleAnswer::Events(events));
         }
-        let refused = |reason| {
-            Some(ScheduleAnswer::Refused {
-                index: index().unwrap_or(0),
-                refusal: Refusal::new(reason)
-                    .with_next_free(self.time)
-                    .with_latest_free(self.other),
-            })
+        if !self.events.is_empty() {
+            return None;
+        }
+        if self.status == UNCOVERED {
+            let searches = !matches!(
+                operation,
+                ScheduleOperation::Cancel(_) | ScheduleOperation::List { .. }
+            );
+            let is_right =
+                searches && request.terms().has_calendar() && has(false, false, true, false);
+            return is_right
+                .then_some(self.time?)
+                .map(ScheduleAnswer::Uncovered);
+        }
+        if self.status != DONE {
+            return self.refusal(request);
+        }
+        match operation {
+            ScheduleOperation::Add(given) => {
+                let added = usize::try_from(self.index?).ok()?;
+                let is_right = added <= given.len() && has(true, false, false, false);
+                is_right.then_some(ScheduleAnswer::Added(added))
+            }
+            ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
+                let (time, is_new) = (self.time?, flag(self.index?)?);
+                let is_possible = match operation {
+                    ScheduleOperation::Reschedule(_) => time == event.time(),
+                    _ => time >= event.time() || !is_new,
+                };
+                let is_right = is_possible && has(true, false, true, false);
+                is_right.then_some(ScheduleAnswer::Planned { time, is_new })
+            }
+            ScheduleOperation::Cancel(_) => {
+                let was_planned = flag(self.index?)?;
+                let is_right = has(true, false, false, false);
+                is_right.then_some(ScheduleAnswer::Cancelled(was_planned))
+            }
+            ScheduleOperation::NextFree { .. } | ScheduleOperation::LatestFree { .. } => {
+                let is_possible = self.time.is_none_or(|time| match operation {
+                    ScheduleOperation::NextFree { from, .. } => time >= *from,
+                    ScheduleOperation::LatestFree { until, .. } => time <= *until,
+                    _ => false,
+                });
+                let is_right = is_possible && has(false, false, self.time.is_some(), false);
+                is_right.then_some(ScheduleAnswer::Found(self.time))
+            }
+            ScheduleOperation::List { .. } => None,
+        }
+    }
+
+    fn refusal(self, request: &ScheduleRequest<'_>) -> Option<ScheduleAnswer> {
+        let (events, reserves) = match request.operation() {
+            ScheduleOperation::Add(events) => (&events[..], false),
+            ScheduleOperation::Reschedule(event) => (slice::from_ref(event), false),
+            ScheduleOperation::ReserveNext(event) => (slice::from_ref(event), true),
+            _ => return None,
         };
-        let bound = || Timestamp::from_micros(self.quota?).ok();
-        let can_be_refused = matches!(
-            request.operation(),
-            ScheduleOperation::Add(_)
-                | ScheduleOperation::Reschedule(_)
-                | ScheduleOperation::ReserveNext(_)
-        );
-        match (self.status, request.operation()) {
-            (0, ScheduleOperation::Add(given)) => {
-                let added = index().filter(|added| *added <= given.len())?;
-                Some(ScheduleAnswer::Added(added))
-            }
-            (0, ScheduleOperation::Reschedule(_) | ScheduleOperation::ReserveNext(_)) => {
-                Some(ScheduleAnswer::Planned {
-                    time: self.time?,
-                    is_new: flag(self.index?)?,
-                })
-            }
-            (0, ScheduleOperation::Cancel(_)) => {
-                Some(ScheduleAnswer::Cancelled(flag(self.index?)?))
-            }
-            (0, ScheduleOperation::NextFree { .. } | ScheduleOperation::LatestFree { .. }) => {
-                Some(ScheduleAnswer::Found(self.time))
-            }
-            (1, _) if can_be_refused => {
-                let quotas = request.terms().quotas();
-                let quota = quotas.get(usize::try_from(self.quota?).ok()?)?;
-                refused(Reason::Quota(quota.clone()))
-            }
-            (2, _) if can_be_refused => refused(Reason::Past(bound()?)),
-            (3, _) if can_be_refused => refused(Reason::BeyondHorizon(bound()?)),
-            (4, _) if can_be_refused => Some(ScheduleAnswer::Refused {
-                index: index()?,
-                refusal: Refusal::new(Reason::IdTaken(self.time?)),
-            }),
-            (5, ScheduleOperation::Reschedule(_)) => refused(Reason::UnknownId),
-            (6, _) => Some(ScheduleAnswer::Uncovered(self.time?)),
-            _ => None,
+        let moves = matches!(request.operation(), ScheduleOperation::Reschedule(_));
+        if self.status == UNKNOWN {
+            let is_bare =
+                self.index.is_none() && (self.quota, self.time, self.other) == (None, None, None);
+            let refusal = Refusal::new(Reason::UnknownId);
+            return (moves && is_bare).then_some(ScheduleAnswer::Refused { index: 0, refusal });
         }
+        let index = usize::try_from(self.index?).ok()?;
+        let time = events.get(index)?.time();
+        let bound = || Timestamp::from_micros(self.quota?).ok();
+        let (next, latest) = (self.time, self.other);
+        // A search that reserves what it finds names no time when it fails.
+        let names_latest = latest.is_none() || (request.wants_latest() && !reserves);
+        let (reason, is_right) = match self.status {
+            QUOTA => {
+                let quota = usize::try_from(self.quota?).ok()?;
+                let quota = request.terms().quotas().get(quota)?.clone();
+                let is_later = next.is_none_or(|next| next > time && !reserves);
+                let is_earlier = latest.is_none_or(|latest| latest < time);
+                let is_right = is_later && is_earlier && names_latest;
+                (Reason::Quota(quota), is_right)
+            }
+            PAST => {
+                let bound = bound()?;
+                let is_right = bound > time
+                    && next.is_none_or(|next| next >= bound)
+                    && latest.is_none()
+                    && !reserves;
+                (Reason::Past(bound), is_right)
+            }
+            BEYOND => {
+                let bound = bound()?;
+                let is_earlier = latest.is_none_or(|latest| latest <= bound);
+                let is_right = bound < time && next.is_none() && is_earlier && names_latest;
+                (Reason::BeyondHorizon(bound), is_right)
+            }
+            TAKEN => {
+                let refusal = Refusal::new(Reason::IdTaken(next?));
+                let is_right = self.quota.is_none() && latest.is_none() && !moves;
+                return is_right.then_some(ScheduleAnswer::Refused { index, refusal });
+            }
+            _ => return None,
+        };
+        let refusal = Refusal::new(reason)
+            .with_next_free(next)
+            .with_latest_free(latest);
+        is_right.then_some(ScheduleAnswer::Refused { index, refusal })
     }
 }
 
-fn events(mut text: &[u8]) -> Option<Vec<PlannedEvent>> {
-    let mut events = Vec::new();
+/// Decodes a list, whose events are sorted by time and id.
+fn events(mut text: &[u8], range: Range<Timestamp>) -> Option<Vec<PlannedEvent>> {
+    let mut events: Vec<PlannedEvent> = Vec::new();
     while !text.is_empty() {
         let (time, rest) = text.split_first_chunk()?;
         let (weight, rest) = rest.split_first_chunk()?;
@@ -200,7 +302,15 @@ fn events(mut text: &[u8]) -> Option<Vec<PlannedEvent>> {
         let length = usize::try_from(integer(*length)?).ok()?;
         let (id, rest) = rest.split_at_checked(length)?;
         let time = Timestamp::from_micros(integer(*time)?).ok()?;
-        events.push(PlannedEvent::new(id, time, integer(*weight)?));
+        let event = PlannedEvent::new(id, time, integer(*weight)?);
+        let is_sorted = events
+            .last()
+            .is_none_or(|last| (last.time(), last.id()) < (event.time(), event.id()));
+        let is_valid = (1..=LONGEST_EVENT_ID).contains(&length) && event.weight() > 0;
+        if !is_sorted || !is_valid || !range.contains(&time) {
+            return None;
+        }
+        events.push(event);
         text = rest;
     }
     Some(events)

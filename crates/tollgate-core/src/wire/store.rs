@@ -79,6 +79,7 @@ impl<E: Engine> WireStore<E> {
             script: Script::of(request),
             keys: &keys,
             argument: &argument,
+            ids: &[],
         };
         let effect = match request.operation() {
             Operation::Peek => Effect::Nothing,
@@ -107,9 +108,10 @@ impl<E: Engine> WireStore<E> {
             script: schedule::script(),
             keys: &[key],
             argument: &argument,
+            ids: &schedule::ids(request),
         };
         let effect = match schedule::writes(request) {
-            true => Effect::Counts,
+            true => Effect::Plans,
             false => Effect::Nothing,
         };
         schedule::answer(request, instant, &self.reply(&call, effect).await?)
@@ -217,7 +219,7 @@ impl<E: Engine> WireStore<E> {
     /// `is_out` is true while the server may be counting the call.
     async fn run(&self, call: &Call<'_>, is_out: &AtomicBool) -> Result<Vec<u8>, Failure> {
         let mut loads = 0..LOADS;
-        let redacted = |failure| redact::failure(failure, call.keys);
+        let redacted = |failure| redact::failure_of(failure, call.keys, call.ids);
         loop {
             is_out.store(true, Ordering::Relaxed);
             match self.engine.run(call).await {

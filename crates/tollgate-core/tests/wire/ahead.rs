@@ -18,6 +18,11 @@ fn state(numbers: &[u64]) -> Reply {
     bytes(words.collect::<Vec<_>>())
 }
 
+/// Returns the score from which a schedule's latest instant is read.
+fn score(latest: u64) -> Reply {
+    bytes(format!("-{}", latest + 1))
+}
+
 /// Returns an element of a list: an instant, and so many bytes of a running total.
 fn element(at: u64, total: usize) -> Reply {
     #[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
@@ -33,6 +38,7 @@ fn clear(key: &str, values: &[Reply], least: Duration) -> (u64, u64) {
     let store = Fake::store(move |words| match words[0].as_str() {
         "SCAN" => Reply::List(vec![bytes("0"), list(&[&key])]),
         "GET" | "PTTL" => values[0].clone(),
+        "ZSCORE" if words[2] == "c" => values[0].clone(),
         "LINDEX" if words[2] == "0" => values[0].clone(),
         "LINDEX" => values[1].clone(),
         "TIME" => time(0),
@@ -183,6 +189,25 @@ fn every_algorithm_has_a_latest_instant() {
             &[],
             NOT_AHEAD,
         ),
+        // A schedule holds the latest instant as a score below zero, which tells servers apart.
+        ("schedule:v1", &[score(NOW + 1)], AHEAD),
+        ("schedule:v1", &[score(NOW)], NOT_AHEAD),
+        ("schedule:v1-caller", &[score(NOW + 1)], AHEAD),
+        ("schedule:v1", &[bytes("-9.007199254740992e+15")], AHEAD),
+        ("schedule:v1", &[bytes("-1")], NOT_AHEAD),
+        ("schedule:v1", &[bytes("-0.5")], UNREAD),
+        ("schedule:v1", &[bytes("5")], UNREAD),
+        ("schedule:v1", &[bytes("-inf")], UNREAD),
+        ("schedule:v1", &[bytes("nan")], UNREAD),
+        ("schedule:v1", &[bytes("")], UNREAD),
+        ("schedule:v1", &[Reply::Nil], NOT_AHEAD),
+        ("schedule:v1", &[Reply::Integer(1)], UNREAD),
+        (
+            "schedule:v1",
+            &[Reply::Error("WRONGTYPE of another".to_owned())],
+            UNREAD,
+        ),
+        ("schedule:v2", &[], UNREAD),
         ("gcra:v2", &[], UNREAD),
     ];
     for (key, values, expected) in table {

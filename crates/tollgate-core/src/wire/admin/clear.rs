@@ -15,8 +15,8 @@ const UNLINKED: usize = 25;
 
 /// Which states to clear.
 ///
-/// By default, all states of a store's prefix: of every limit and key, by the server's clock or a
-/// caller's, with or without scripts. Keys of other programs and of other prefixes are never
+/// By default, all states of a store's prefix: of every limit, schedule and key, by the server's
+/// clock or a caller's, with or without scripts. Keys of other programs and of other prefixes are never
 /// included.
 ///
 /// # Examples
@@ -44,8 +44,8 @@ impl Clear {
         Self::default()
     }
 
-    /// Selects only states of the limit called `name`, whatever its algorithm and quota; call this
-    /// again to add limits.
+    /// Selects only states of the limit called `name`, whatever its algorithm and quota, and events
+    /// of the schedule called `name`; call this again to add limits and schedules.
     #[must_use]
     pub fn with_limit(mut self, name: impl Into<String>) -> Self {
         self.limits.push(name.into());

@@ -374,7 +374,7 @@ async fn sample<E: Nodes>(
             Severity::Unknown,
             CHECK,
             format!("states could not be read ({error})"),
-            "allow `SCAN`, `GET` and `LINDEX`",
+            "allow `SCAN`, `GET`, `LINDEX` and `ZSCORE`",
         )
     };
     let pattern = names::pattern(prefix, None);
@@ -416,7 +416,7 @@ async fn sample<E: Nodes>(
             Severity::Unknown,
             CHECK,
             format!("none of {sampled} states, but {unread} keys could not be read"),
-            "allow `GET` and `LINDEX`; keys of another release, or that another program wrote \
+            "allow `GET`, `LINDEX` and `ZSCORE`; keys of another release, or that another program wrote \
              under this prefix, cannot be read either",
         ),
         _ => Finding::new(

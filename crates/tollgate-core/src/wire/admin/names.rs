@@ -1,15 +1,17 @@
-//! Parses the names of keys: the limit, the algorithm, and how the state is stored.
+//! Parses the names of keys: the limit or schedule, the algorithm, and how the state is stored.
 
 use smallvec::SmallVec;
 
 use super::Command;
 use super::command;
 use crate::algorithm::{TWINS, Words};
+use crate::schedule::SHAPE as SCHEDULE;
 use crate::wire::keyspace::{CALLER, PLAIN, VERSION};
 
 /// The parsed name of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Name<'a> {
+    /// The name of the limit, or of the schedule.
     pub(super) limit: &'a str,
     pub(super) held: Held,
 }
@@ -23,6 +25,8 @@ pub(super) enum Held {
     CounterOf(u64),
     /// In a scriptless counter of an anchored window of this length, in microseconds.
     CounterFor(u64),
+    /// The events of a schedule.
+    Schedule,
     /// In the encoding of another release.
     Otherwise,
 }
@@ -73,9 +77,12 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     let &[limit, shape, version, ""] = parts.collect::<SmallVec<[_; 4]>>().as_slice() else {
         return None;
     };
-    let read = Shape::parse(shape)?;
+    let read = match shape {
+        SCHEDULE => Held::Schedule,
+        shape => Held::ByScript(Shape::parse(shape)?),
+    };
     let held = match version.strip_prefix(VERSION) {
-        Some("" | CALLER) => Held::ByScript(read),
+        Some("" | CALLER) => read,
         Some(variant) if variant.starts_with(PLAIN) => counter(shape, &variant[PLAIN.len()..])?,
         _ => {
             let number = version.strip_prefix('v')?.split('-').next()?;
@@ -164,6 +171,9 @@ mod tests {
                 "a",
                 Held::CounterFor(60),
             ),
+            ("shop:a:schedule:v1:{k}:r", "a", Held::Schedule),
+            ("shop:a:schedule:v1-caller:{k}", "a", Held::Schedule),
+            ("shop:a:schedule:v2:{k}", "a", Held::Otherwise),
             ("shop:a:gcra:v7-caller:{k}", "a", Held::Otherwise),
             ("shop:a:gcra:v1-other-5:{k}", "a", Held::Otherwise),
             ("shop:a:gcra:v10:{k}", "a", Held::Otherwise),
@@ -190,6 +200,8 @@ mod tests {
             "shop:a:hits:v1:{k}",
             "shop:a:sliding-counter-x:v1:{k}",
             "shop:a:gcra:v1-plain-5:{k}",
+            "shop:a:schedule:v1-plain-5:{k}",
+            "shop:a:schedule-5:v1:{k}",
             // Of the prefix `shop:eu`, the second with a limit called `gcra`.
             "shop:eu:a:gcra:v1:{k}",
             "shop:eu:gcra:gcra:v1:{k}",

@@ -9,6 +9,8 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::request::{Check, Request};
+use crate::schedule::{Event, ScheduleOperation, ScheduleRequest, Terms};
+use crate::time::Timestamp;
 use crate::wire::fault::Effect;
 use crate::wire::keyspace::Keyspace;
 use crate::wire::script::Script;
@@ -32,6 +34,17 @@ const LIFETIME: &[u8] = b"10000";
 const OF_LOGS: [&str; 8] = [
     "lindex", "llen", "lpush", "lrange", "lset", "ltrim", "pexpire", "rpush",
 ];
+/// Commands that only schedules need, as written in an ACL, and their arguments after the key.
+const OF_SCHEDULES: [(&str, &[&[u8]]); 7] = [
+    (ZADD, &[b"1", b"probe"]),
+    ("zmscore", &[b"probe"]),
+    ("zrange", &[b"0", b"0"]),
+    ("zrangebyscore", &[b"0", b"0"]),
+    ("zrem", &[b"probe"]),
+    ("zremrangebyscore", &[b"0", b"0"]),
+    ("zscore", &[b"probe"]),
+];
+const ZADD: &str = "zadd";
 /// Commands needed only after a server lost its scripts, and for resets.
 const AT_TIMES: [&str; 2] = ["script|load", "unlink"];
 /// The number of keys to try in search of one in a slot of a master, which may have a single slot.
@@ -179,6 +192,20 @@ pub(super) async fn probe<E: Nodes>(
         }
     }
 
+    let terms = Terms::new(LIMIT, ["9/10s"]).ok();
+    let planned = match &terms {
+        Some(terms) => {
+            keys.extend(keyspace.both(terms.identity(), Key::from(&key)));
+            // The first free time, so that it does not matter what time it is here.
+            let event = Event::new("probe", Timestamp::UNIX_EPOCH);
+            let reserve = ScheduleOperation::ReserveNext(event);
+            let request = ScheduleRequest::new(terms, &key, reserve);
+            store.schedule(&request).await.map(drop)
+        }
+        None => Ok(()),
+    };
+    let schedules = schedules(sender, master, &on, &tried, planned).await?;
+
     let unlink: Vec<Command> = keys.iter().map(|key| command([b"UNLINK", key])).collect();
     let replies = sender.send(&master.node, &unlink, Effect::Forgets).await?;
     if let Some(reply) = replies.first() {
@@ -186,7 +213,56 @@ pub(super) async fn probe<E: Nodes>(
     }
     let mut findings = tried.findings(store.options().prefix());
     findings.push(decided(&failed));
+    findings.push(schedules);
     Ok(findings)
+}
+
+/// Tries the commands that only schedules need on the key `on`, which holds a string, and returns
+/// the finding about those and about the event that was `planned`.
+async fn schedules<E: Nodes>(
+    sender: &Sender<'_, E>,
+    master: &Master,
+    on: &[u8],
+    others: &Tried,
+    planned: Result<(), StoreError>,
+) -> Result<Finding, StoreError> {
+    const CHECK: &str = "schedules";
+    let is_set =
+        others.refusal.is_none() && !others.is_out_of_reach && !others.missing.contains(&"set");
+    // On a key without a value, it would create one without a TTL.
+    let tries = |name: &str| is_set || name != ZADD;
+    let own = OF_SCHEDULES.iter().filter(|(name, _)| tries(name));
+    let (names, commands): (Vec<_>, Vec<_>) = own
+        .map(|(name, arguments)| {
+            let words = [name.as_bytes(), on].into_iter();
+            (*name, Command::new(words.chain(arguments.iter().copied())))
+        })
+        .unzip();
+    let replies = sender.send(&master.node, &commands, Effect::Plans).await?;
+    let mut tried = Tried::default();
+    for (name, reply) in names.into_iter().zip(&replies) {
+        tried.note(name, reply);
+    }
+    if !tried.missing.is_empty() {
+        return Ok(Finding::new(
+            Severity::Note,
+            CHECK,
+            format!("cannot run {}: schedules fail", listed(&tried.missing)),
+            format!(
+                "if this service plans events, grant them: `ACL SETUSER user +{}`",
+                tried.missing.join(" +")
+            ),
+        ));
+    }
+    Ok(match planned {
+        Ok(()) => Finding::ok(CHECK, "an event was planned"),
+        Err(error) => Finding::new(
+            Severity::Note,
+            CHECK,
+            "an event cannot be planned",
+            error.to_string(),
+        ),
+    })
 }
 
 /// Tries the commands that limits need on the key `on`, one by one.

@@ -7,6 +7,7 @@ use super::{Command, Node};
 use super::{Nodes, Reply, Sender, accepted, command, refusal};
 use crate::error::{ErrorKind, StoreError};
 use crate::wire::fault::Effect;
+use crate::wire::schedule;
 
 /// The `COUNT` of a `SCAN`, which takes a server a fraction of a millisecond.
 pub(super) const SCANNED: u64 = 100;
@@ -110,6 +111,7 @@ fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
     match name(prefix, key).map(|name| name.held) {
         Some(Held::ByScript(shape)) => shape.reads(key),
         Some(Held::CounterFor(_)) => vec![command([b"PTTL", key])],
+        Some(Held::Schedule) => vec![command([b"ZSCORE", key, schedule::CLOCK])],
         Some(Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
     }
 }
@@ -129,6 +131,11 @@ fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
             values.and_then(|values| shape.latest(&values))
         }
         Some(Held::CounterOf(start)) => Some(start),
+        Some(Held::Schedule) => match replies {
+            [Reply::Nil] => return Ahead::Gone,
+            [reply] => reply.text().and_then(|score| schedule::latest(&score)),
+            _ => None,
+        },
         Some(Held::CounterFor(window_us)) => match replies {
             // The window started `window_us` before the key expires. `PTTL` is in whole
             // milliseconds.

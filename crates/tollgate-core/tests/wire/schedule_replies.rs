@@ -1,0 +1,362 @@
+//! Replies to requests about schedules that no script gives: each is an error that says so, and
+//! none is a panic.
+
+use proptest::prelude::*;
+use tollgate_core::{
+    ErrorKind, Event, PlannedEvent, Reason, ScheduleAnswer, ScheduleOperation, ScheduleRequest,
+    StoreError, Terms, Timestamp,
+};
+
+use crate::engine::{Canned, now};
+
+const NOW: u64 = 1_780_000_000_000_000;
+
+fn stamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+fn terms() -> Terms {
+    Terms::new("plans", ["2/10s", "3/1d", "9/day@Europe/Berlin"]).unwrap()
+}
+
+/// Every operation, on two events for `Add`.
+fn operations() -> [ScheduleOperation<'static>; 7] {
+    let event = |id: &'static str, time| Event::new(id, stamp(time));
+    [
+        ScheduleOperation::Add(vec![event("a", NOW + 10), event("b", NOW + 20)]),
+        ScheduleOperation::Reschedule(event("a", NOW + 10)),
+        ScheduleOperation::Cancel(b"a"),
+        ScheduleOperation::NextFree {
+            from: stamp(NOW + 10),
+            weight: 1,
+        },
+        ScheduleOperation::LatestFree {
+            until: stamp(NOW + 10),
+            weight: 1,
+        },
+        ScheduleOperation::ReserveNext(event("a", NOW + 10)),
+        ScheduleOperation::List {
+            from: stamp(NOW),
+            until: stamp(NOW + 100),
+        },
+    ]
+}
+
+const ADD: usize = 0;
+const RESCHEDULE: usize = 1;
+const CANCEL: usize = 2;
+const NEXT: usize = 3;
+const LATEST: usize = 4;
+const RESERVE: usize = 5;
+const LIST: usize = 6;
+
+/// Returns a reply that is made like those of the script.
+fn reply(status: u8, numbers: [f64; 5], events: &[(f64, f64, &[u8])]) -> Vec<u8> {
+    let mut reply = vec![status];
+    reply.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    for (time, weight, id) in events {
+        #[allow(clippy::cast_precision_loss, reason = "a length is short")]
+        let length = id.len() as f64;
+        let numbers = [*time, *weight, length];
+        reply.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        reply.extend_from_slice(id);
+    }
+    reply
+}
+
+/// Asks with one operation, at an instant or by the server's clock, and is answered `reply`.
+///
+/// Whatever comes of it must be an answer or an error of the protocol.
+fn answered(operation: usize, at: Option<u64>, reply: &[u8]) -> Result<ScheduleAnswer, StoreError> {
+    let terms = terms();
+    let operation = operations()[operation].clone();
+    let request = ScheduleRequest::new(&terms, "k", operation).with_latest();
+    let request = match at {
+        Some(at) => request.at(stamp(at)),
+        None => request,
+    };
+    let answer = now(Canned::store(reply).schedule(&request));
+    if let Err(error) = &answer {
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    }
+    answer
+}
+
+#[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
+const fn at(later: i64) -> f64 {
+    NOW as f64 + later as f64
+}
+
+/// Replies to each operation that its script gives: the status, the numbers after the instant, and
+/// events.
+type Row = (usize, u8, [f64; 4], &'static [(f64, f64, &'static [u8])]);
+
+const GIVEN: [Row; 22] = [
+    (ADD, 0, [0., -1., -1., -1.], &[]),
+    (ADD, 0, [2., -1., -1., -1.], &[]),
+    (ADD, 1, [1., 2., at(21), at(19)], &[]),
+    (ADD, 1, [0., 0., -1., -1.], &[]),
+    (ADD, 2, [0., at(11), at(11), -1.], &[]),
+    (ADD, 3, [1., at(19), -1., at(19)], &[]),
+    (ADD, 4, [1., -1., at(7), -1.], &[]),
+    (ADD, 6, [-1., -1., at(7), -1.], &[]),
+    (RESCHEDULE, 0, [1., -1., at(10), -1.], &[]),
+    (RESCHEDULE, 0, [0., -1., at(10), -1.], &[]),
+    (RESCHEDULE, 1, [0., 1., at(11), -1.], &[]),
+    (RESCHEDULE, 5, [-1., -1., -1., -1.], &[]),
+    (CANCEL, 0, [1., -1., -1., -1.], &[]),
+    (NEXT, 0, [-1., -1., at(10), -1.], &[]),
+    (NEXT, 0, [-1., -1., -1., -1.], &[]),
+    (LATEST, 0, [-1., -1., at(10), -1.], &[]),
+    (RESERVE, 0, [1., -1., at(10), -1.], &[]),
+    (RESERVE, 0, [0., -1., at(9), -1.], &[]),
+    (RESERVE, 1, [0., 0., -1., -1.], &[]),
+    (RESERVE, 3, [0., at(9), -1., -1.], &[]),
+    (LIST, 0, [0., -1., -1., -1.], &[]),
+    (
+        LIST,
+        0,
+        [3., -1., -1., -1.],
+        &[(at(0), 1., b"b"), (at(0), 2., b"c"), (at(99), 1., b"a")],
+    ),
+];
+
+fn given((_, status, [index, quota, time, other], events): &Row) -> Vec<u8> {
+    reply(*status, [at(0), *index, *quota, *time, *other], events)
+}
+
+#[test]
+fn replies_of_the_script_are_read() {
+    for row in &GIVEN {
+        let answer = answered(row.0, None, &given(row));
+        assert!(answer.is_ok(), "{row:?}: {answer:?}");
+        assert_eq!(answered(row.0, Some(NOW), &given(row)).ok(), answer.ok());
+        // Another instant than the caller's.
+        answered(row.0, Some(NOW + 1), &given(row)).unwrap_err();
+    }
+    let refused = answered(ADD, None, &given(&GIVEN[2])).unwrap();
+    let ScheduleAnswer::Refused { index: 1, refusal } = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(refusal.quota().unwrap().name(), "9/day@Europe/Berlin");
+    assert_eq!(refusal.next_free(), Some(stamp(NOW + 21)));
+    assert_eq!(refusal.latest_free(), Some(stamp(NOW + 19)));
+    let refused = answered(ADD, None, &given(&GIVEN[4])).unwrap();
+    let ScheduleAnswer::Refused { index: 0, refusal } = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(*refusal.reason(), Reason::Past(stamp(NOW + 11)));
+    let event = |id: &[u8], time, weight| PlannedEvent::new(id, stamp(time), weight);
+    let events = vec![
+        event(b"b", NOW, 1),
+        event(b"c", NOW, 2),
+        event(b"a", NOW + 99, 1),
+    ];
+    let listed = answered(LIST, None, &given(&GIVEN[21])).unwrap();
+    assert_eq!(listed, ScheduleAnswer::Events(events));
+}
+
+#[test]
+fn every_truncation_and_extension_is_an_error() {
+    for row in &GIVEN {
+        let mut whole = given(row);
+        for length in 0..whole.len() {
+            answered(row.0, None, &whole[..length]).unwrap_err();
+        }
+        whole.push(0);
+        answered(row.0, None, &whole).unwrap_err();
+    }
+}
+
+#[test]
+fn another_bit_is_an_error_or_another_answer() {
+    for row in &GIVEN {
+        let whole = given(row);
+        for index in 0..whole.len() {
+            for bit in 0..8 {
+                let mut other = whole.clone();
+                other[index] ^= 1 << bit;
+                let answer = answered(row.0, Some(NOW), &other);
+                // The instant is the caller's, and so is known.
+                assert!(answer.is_err() || index == 0 || index > 8, "{row:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_that_no_script_gives_are_errors() {
+    const TABLE: &[Row] = &[
+        // More events than were given, or another number than was asked for.
+        (ADD, 0, [3., -1., -1., -1.], &[]),
+        (ADD, 0, [-1., -1., -1., -1.], &[]),
+        (ADD, 0, [0.5, -1., -1., -1.], &[]),
+        (ADD, 0, [-2., -1., -1., -1.], &[]),
+        (ADD, 0, [f64::NAN, -1., -1., -1.], &[]),
+        (ADD, 0, [1., 0., -1., -1.], &[]),
+        (ADD, 0, [1., -1., at(0), -1.], &[]),
+        (ADD, 0, [1., -1., -1., at(0)], &[]),
+        (ADD, 0, [1., -1., -1., -1.], &[(at(0), 1., b"a")]),
+        // No such event, or no such quota.
+        (ADD, 1, [2., 0., at(21), -1.], &[]),
+        (ADD, 1, [-1., 0., at(21), -1.], &[]),
+        (ADD, 1, [1., 3., at(21), -1.], &[]),
+        (ADD, 1, [1., -1., at(21), -1.], &[]),
+        // Free times on the wrong side of the event.
+        (ADD, 1, [1., 0., at(20), -1.], &[]),
+        (ADD, 1, [1., 0., at(21), at(20)], &[]),
+        (ADD, 1, [1., 0., 9_007_199_254_740_992., -1.], &[]),
+        (ADD, 2, [0., at(10), at(11), -1.], &[]),
+        (ADD, 2, [0., at(12), at(11), -1.], &[]),
+        (ADD, 2, [0., at(11), at(11), at(9)], &[]),
+        (ADD, 2, [0., -1., at(11), -1.], &[]),
+        (ADD, 3, [0., at(10), -1., -1.], &[]),
+        (ADD, 3, [0., at(9), at(11), -1.], &[]),
+        (ADD, 3, [0., at(9), -1., at(10)], &[]),
+        (ADD, 4, [0., -1., -1., -1.], &[]),
+        (ADD, 4, [0., 0., at(7), -1.], &[]),
+        (ADD, 4, [0., -1., at(7), at(7)], &[]),
+        (ADD, 5, [-1., -1., -1., -1.], &[]),
+        (ADD, 6, [-1., -1., -1., -1.], &[]),
+        (ADD, 6, [0., -1., at(7), -1.], &[]),
+        (ADD, 7, [0., -1., -1., -1.], &[]),
+        (RESCHEDULE, 0, [1., -1., at(11), -1.], &[]),
+        (RESCHEDULE, 0, [2., -1., at(10), -1.], &[]),
+        (RESCHEDULE, 0, [1., 0., at(10), -1.], &[]),
+        (RESCHEDULE, 1, [1., 0., at(11), -1.], &[]),
+        (RESCHEDULE, 4, [0., -1., at(7), -1.], &[]),
+        (RESCHEDULE, 5, [0., -1., -1., -1.], &[]),
+        (RESCHEDULE, 5, [-1., -1., at(7), -1.], &[]),
+        (CANCEL, 0, [2., -1., -1., -1.], &[]),
+        (CANCEL, 0, [-1., -1., -1., -1.], &[]),
+        (CANCEL, 0, [1., -1., at(7), -1.], &[]),
+        (CANCEL, 1, [0., 0., at(11), -1.], &[]),
+        (CANCEL, 6, [-1., -1., at(7), -1.], &[]),
+        (NEXT, 0, [-1., -1., at(9), -1.], &[]),
+        (NEXT, 0, [0., -1., at(10), -1.], &[]),
+        (NEXT, 0, [-1., -1., at(10), at(9)], &[]),
+        (NEXT, 1, [0., 0., at(11), -1.], &[]),
+        (LATEST, 0, [-1., -1., at(11), -1.], &[]),
+        (LATEST, 3, [0., at(9), -1., -1.], &[]),
+        (RESERVE, 0, [1., -1., at(9), -1.], &[]),
+        (RESERVE, 0, [1., -1., -1., -1.], &[]),
+        (RESERVE, 1, [0., 0., at(11), -1.], &[]),
+        (RESERVE, 1, [0., 0., -1., at(9)], &[]),
+        (RESERVE, 2, [0., at(11), at(11), -1.], &[]),
+        (RESERVE, 3, [0., at(9), -1., at(9)], &[]),
+        (RESERVE, 5, [-1., -1., -1., -1.], &[]),
+        (LIST, 1, [0., 0., at(11), -1.], &[]),
+        (LIST, 6, [-1., -1., at(7), -1.], &[]),
+        // As many events as the reply says, each with an id and a weight, in order, in range.
+        (LIST, 0, [1., -1., -1., -1.], &[]),
+        (LIST, 0, [0., -1., -1., -1.], &[(at(0), 1., b"a")]),
+        (LIST, 0, [1., 0., -1., -1.], &[(at(0), 1., b"a")]),
+        (LIST, 0, [1., -1., at(0), -1.], &[(at(0), 1., b"a")]),
+        (LIST, 0, [1., -1., -1., -1.], &[(at(0), 1., b"")]),
+        (LIST, 0, [1., -1., -1., -1.], &[(at(0), 1., &[7; 201])]),
+        (LIST, 0, [1., -1., -1., -1.], &[(at(0), 0., b"a")]),
+        (LIST, 0, [1., -1., -1., -1.], &[(at(0), -1., b"a")]),
+        (LIST, 0, [1., -1., -1., -1.], &[(at(-1), 1., b"a")]),
+        (LIST, 0, [1., -1., -1., -1.], &[(at(100), 1., b"a")]),
+        (
+            LIST,
+            0,
+            [2., -1., -1., -1.],
+            &[(at(1), 1., b"a"), (at(0), 1., b"b")],
+        ),
+        (
+            LIST,
+            0,
+            [2., -1., -1., -1.],
+            &[(at(0), 1., b"a"), (at(0), 1., b"a")],
+        ),
+    ];
+    for row in TABLE {
+        let answer = answered(row.0, None, &given(row));
+        assert!(answer.is_err(), "{row:?}: {answer:?}");
+    }
+    // The instant of the decision.
+    for at in [-1., 0.5, f64::NAN, 9_007_199_254_740_992., f64::INFINITY] {
+        let reply = reply(0, [at, 0., -1., -1., -1.], &[]);
+        answered(ADD, None, &reply).unwrap_err();
+    }
+}
+
+#[test]
+fn only_calendars_lack_periods_and_only_a_caller_who_asks_is_told_the_latest_time() {
+    let ask = |terms: &Terms, row: &Row| {
+        let request = ScheduleRequest::new(terms, "k", operations()[row.0].clone());
+        now(Canned::store(&given(row)).schedule(&request))
+    };
+    let sliding = Terms::new("plans", ["2/10s"]).unwrap();
+    ask(&sliding, &(ADD, 6, [-1., -1., at(7), -1.], &[])).unwrap_err();
+    ask(&terms(), &(ADD, 6, [-1., -1., at(7), -1.], &[])).unwrap();
+    ask(&sliding, &(ADD, 1, [0., 0., at(11), at(9)], &[])).unwrap_err();
+    ask(&sliding, &(ADD, 3, [0., at(9), -1., at(9)], &[])).unwrap_err();
+    ask(&sliding, &(ADD, 1, [0., 0., at(11), -1.], &[])).unwrap();
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        6 => Just(-1.),
+        4 => (0..4_u32).prop_map(f64::from),
+        6 => (-2..30_i64).prop_map(at),
+        2 => prop::sample::select(&[
+            9_007_199_254_740_991., 9_007_199_254_740_992., 1e15, 1e18, -0., 0.5,
+            f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE,
+        ][..]),
+        1 => any::<f64>(),
+    ]
+}
+
+/// Checks that an answer is one to this operation.
+fn check(operation: usize, answer: &ScheduleAnswer) {
+    let fits = match answer {
+        ScheduleAnswer::Added(_) => operation == ADD,
+        ScheduleAnswer::Planned { .. } => [RESCHEDULE, RESERVE].contains(&operation),
+        ScheduleAnswer::Refused { index, .. } => {
+            [ADD, RESCHEDULE, RESERVE].contains(&operation) && *index < 2
+        }
+        ScheduleAnswer::Cancelled(_) => operation == CANCEL,
+        ScheduleAnswer::Found(_) => [NEXT, LATEST].contains(&operation),
+        ScheduleAnswer::Events(_) => operation == LIST,
+        ScheduleAnswer::Uncovered(_) => ![CANCEL, LIST].contains(&operation),
+        _ => false,
+    };
+    assert!(fits, "{operation} {answer:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 5_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_bytes_never_panic(
+        operation in 0..7_usize,
+        reply in prop::collection::vec(any::<u8>(), 0..120),
+    ) {
+        let _ = answered(operation, None, &reply);
+    }
+
+    #[test]
+    fn any_numbers_are_an_error_or_an_answer_to_the_request(
+        operation in 0..7_usize,
+        status in 0..8_u8,
+        numbers in prop::collection::vec(number(), 4),
+        events in prop::collection::vec((number(), number(), number()), 0..3),
+    ) {
+        let mut text = reply(status, [at(0), numbers[0], numbers[1], numbers[2], numbers[3]], &[]);
+        for (time, weight, length) in events {
+            for number in [time, weight, length] {
+                text.extend_from_slice(&number.to_le_bytes());
+            }
+            text.push(b'a');
+        }
+        if let Ok(answer) = answered(operation, None, &text) {
+            check(operation, &answer);
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The script of schedules against the machine: every answer, everything that a server holds after
+//! it, and for how long.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::TestRunner;
+use tollgate_core::wire::{Options, WireStore};
+use tollgate_core::{
+    Event, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState, Terms, Timestamp,
+};
+use tollgate_testkit::{Flavor, Reply, Server};
+
+use crate::engine::{Raw, now};
+
+/// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
+const SLACK: i64 = 600_000;
+const START: u64 = 1_780_000_000_000_000;
+const HOUR: u64 = 3_600_000_000;
+/// The last instant that there is.
+const MAX: u64 = (1 << 53) - 1;
+
+/// Terms that may take each other's place while a schedule is in use: other amounts, windows,
+/// horizons and tolerances, and calendars that come and go. All times are multiples of the unit.
+struct Family {
+    unit: u64,
+    terms: Vec<Terms>,
+}
+
+fn micros(units: u64, unit: u64) -> std::time::Duration {
+    std::time::Duration::from_micros(units * unit)
+}
+
+fn families() -> Vec<Family> {
+    let terms = |quotas: &[&str], horizon: u64, tolerance: u64, unit: u64| {
+        let terms = Terms::new("plans", quotas.iter().copied()).unwrap();
+        let terms = terms.with_tolerance(micros(tolerance, unit)).unwrap();
+        terms.with_horizon(micros(horizon, unit)).unwrap()
+    };
+    vec![
+        Family {
+            unit: 1,
+            terms: vec![
+                terms(&["2/10us", "3/25us"], 60, 3, 1),
+                terms(&["1/10us", "3/25us"], 60, 3, 1),
+                terms(&["5/7us"], 40, 0, 1),
+                terms(&["2/40us", "0/1us"], 60, 3, 1),
+                terms(&["4/30us", "2/3us", "6/60us"], 90, 12, 1),
+            ],
+        },
+        Family {
+            unit: HOUR,
+            terms: vec![
+                terms(&["2/10h", "3/day@Europe/Berlin"], 24 * 40, 2, HOUR),
+                terms(&["2/10h"], 24 * 40, 2, HOUR),
+                terms(
+                    &["2/day@Asia/Kolkata", "5/week@Europe/Berlin"],
+                    24 * 90,
+                    30,
+                    HOUR,
+                ),
+                terms(&["9/month@America/New_York", "3/1d"], 24 * 60, 0, HOUR),
+            ],
+        },
+        // Windows of whole milliseconds and less.
+        Family {
+            unit: 700,
+            terms: vec![
+                terms(&["2/7ms", "3/20ms"], 60, 3, 700),
+                terms(&["3/7500us"], 60, 3, 700),
+            ],
+        },
+    ]
+}
+
+/// A step: the index of the terms, how far the clock moves before, and what is asked.
+#[derive(Clone, Debug)]
+struct Step {
+    terms: usize,
+    moved: i64,
+    act: Act,
+    wants_latest: bool,
+}
+
+/// An operation, with times relative to the clock.
+#[derive(Clone, Debug)]
+enum Act {
+    Add(Vec<(u8, i64, u64)>),
+    Reschedule(u8, i64),
+    Cancel(u8),
+    NextFree(i64, u64),
+    LatestFree(i64, u64),
+    ReserveNext(u8, i64, u64),
+    List(i64, i64),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let id = 0_u8..8;
+    let time = || prop_oneof![12 => -4_i64..70, 2 => -30_i64..120, 1 => Just(i64::MIN), 1 => Just(i64::MAX)];
+    let weight =
+        || prop_oneof![6 => Just(1_u64), 2 => 2_u64..4, 1 => select(&[1_001, MAX, u64::MAX][..])];
+    prop_oneof![
+        6 => (id.clone(), time(), weight()).prop_map(|event| Act::Add(vec![event])),
+        2 => prop::collection::vec((id.clone(), time(), weight()), 1..5).prop_map(|mut events| {
+            events.sort_unstable();
+            events.dedup_by_key(|event| event.0);
+            Act::Add(events)
+        }),
+        3 => (id.clone(), time()).prop_map(|(id, time)| Act::Reschedule(id, time)),
+        3 => id.clone().prop_map(Act::Cancel),
+        2 => (time(), weight()).prop_map(|(from, weight)| Act::NextFree(from, weight)),
+        2 => (time(), weight()).prop_map(|(until, weight)| Act::LatestFree(until, weight)),
+        5 => (id, time(), weight()).prop_map(|(id, from, weight)| Act::ReserveNext(id, from, weight)),
+        1 => (time(), time()).prop_map(|(from, until)| Act::List(from, until)),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let moved = prop_oneof![5 => Just(0_i64), 4 => 1_i64..8, 2 => 8_i64..60, 2 => -12_i64..0];
+    let terms = prop_oneof![6 => Just(0_usize), 2 => 1_usize..5];
+    let step = (terms, moved, act(), any::<bool>());
+    let step = step.prop_map(|(terms, moved, act, wants_latest)| Step {
+        terms,
+        moved,
+        act,
+        wants_latest,
+    });
+    prop::collection::vec(step, 1..30)
+}
+
+const IDS: [&str; 8] = ["-", "c", "w", "e", "w1", "1", "a\0b", "\u{e9}"];
+
+fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> ScheduleOperation<'static> {
+    let event = |id: u8, at: i64, weight: u64| {
+        Event::new(IDS[usize::from(id)], time(at)).with_weight(weight)
+    };
+    match *act {
+        Act::Add(ref events) => {
+            let events = events
+                .iter()
+                .map(|(id, at, weight)| event(*id, *at, *weight));
+            ScheduleOperation::Add(events.collect())
+        }
+        Act::Reschedule(id, to) => ScheduleOperation::Reschedule(event(id, to, 1)),
+        Act::Cancel(id) => ScheduleOperation::Cancel(IDS[usize::from(id)].as_bytes()),
+        Act::NextFree(from, weight) => ScheduleOperation::NextFree {
+            from: time(from),
+            weight,
+        },
+        Act::LatestFree(until, weight) => ScheduleOperation::LatestFree {
+            until: time(until),
+            weight,
+        },
+        Act::ReserveNext(id, from, weight) => {
+            ScheduleOperation::ReserveNext(event(id, from, weight))
+        }
+        Act::List(from, until) => ScheduleOperation::List {
+            from: time(from),
+            until: time(until),
+        },
+    }
+}
+
+/// What a server holds: the events with their weights, the instant of the last change, and the last
+/// millisecond in which the key can be read.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Held {
+    events: Vec<(Vec<u8>, u64, u64)>,
+    latest: u64,
+    ends: u64,
+    changes: u64,
+}
+
+fn number(reply: &Reply) -> u64 {
+    let text = match reply {
+        Reply::Bulk(text) => String::from_utf8(text.clone()).unwrap(),
+        other => panic!("{other:?} is no number"),
+    };
+    text.parse().unwrap()
+}
+
+/// Returns what a server holds for `k`, and its time in milliseconds.
+fn look(store: &WireStore<Raw>) -> (Held, u64) {
+    const LOOK: &[u8] = b"
+        local members = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+        local scores = {}
+        for i = 2, #members, 2 do
+          members[i] = string.format('%.0f', math.abs(members[i]))
+        end
+        local expires = redis.pcall('PEXPIRETIME', KEYS[1])
+        if type(expires) == 'table' then
+          expires = redis.call('PTTL', KEYS[1])
+          if expires >= 0 then
+            local time = redis.call('TIME')
+            expires = expires + time[1] * 1000 + math.floor(time[2] / 1000)
+          end
+        end
+        local written = 'rdb_changes_since_last_save:(%d+)'
+        local changes = string.match(redis.call('INFO', 'persistence'), written)
+        local time = redis.call('TIME')
+        return { members, string.format('%.0f', expires), changes, time[1], time[2] }";
+    let key = format!(
+        "{}:plans:schedule:v1-caller:{{k}}",
+        store.options().prefix()
+    );
+    let reply = store
+        .engine()
+        .command(&[b"EVAL", LOOK, b"1", key.as_bytes()]);
+    let [members, ends, changes, seconds, micros] = reply.items() else {
+        panic!("{reply:?}");
+    };
+    let mut held = Held {
+        changes: number(changes),
+        ..Held::default()
+    };
+    let text = |reply: &Reply| match reply {
+        Reply::Bulk(text) => text.clone(),
+        other => panic!("{other:?} is no member"),
+    };
+    let members: Vec<_> = members
+        .items()
+        .chunks(2)
+        .map(|pair| (text(&pair[0]), number(&pair[1])))
+        .collect();
+    let weighted = members.iter().any(|(member, _)| member == b"w");
+    for (member, score) in &members {
+        match (member[0], &member[1..]) {
+            (b'e', id) => {
+                let own = [b"w", id].concat();
+                let mut weights = members.iter().filter(|(member, _)| *member == own);
+                let weight = weights.next().map_or(1, |(_, weight)| *weight);
+                assert!(weight == 1 || weighted, "a weight without its mark");
+                held.events.push((id.to_vec(), *score, weight));
+            }
+            (b'c', []) => held.latest = score - 1,
+            (b'w', _) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    held.events.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+    held.ends = match ends {
+        Reply::Bulk(text) if text == b"-2" => 0,
+        ends => number(ends),
+    };
+    let is_there = !members.is_empty();
+    assert_eq!(is_there, held.ends > 0, "a key that never expires");
+    (held, number(seconds) * 1_000 + number(micros) / 1_000)
+}
+
+/// Returns the events of the machine's state at an instant, which it shows to a list.
+fn shown(terms: &Terms, state: &ScheduleState, at: Timestamp) -> Vec<(Vec<u8>, u64, u64)> {
+    let all = ScheduleOperation::List {
+        from: Timestamp::UNIX_EPOCH,
+        until: Timestamp::MAX,
+    };
+    let mut state = state.clone();
+    let answer = ScheduleRequest::new(terms, "k", all).decide_on(&mut state, at);
+    let ScheduleAnswer::Events(events) = answer else {
+        panic!("{answer:?}");
+    };
+    let events = events.iter();
+    events
+        .map(|event| {
+            (
+                event.id().to_vec(),
+                event.time().as_micros(),
+                event.weight(),
+            )
+        })
+        .collect()
+}
+
+fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, steps: &[Step]) {
+    let mut state = ScheduleState::default();
+    let mut clock = start;
+    for step in steps {
+        let terms = &family.terms[step.terms % family.terms.len()];
+        let moved = i128::from(clock) + i128::from(step.moved) * i128::from(family.unit);
+        clock = u64::try_from(moved.clamp(0, MAX.into())).unwrap();
+        let time = |units: i64| {
+            let at = i128::from(clock) + i128::from(units) * i128::from(family.unit);
+            Timestamp::from_micros(u64::try_from(at.clamp(0, MAX.into())).unwrap()).unwrap()
+        };
+        let at = time(0);
+        let mut request = ScheduleRequest::new(terms, "k", operation(&step.act, time)).at(at);
+        if step.wants_latest {
+            request = request.with_latest();
+        }
+        let mut widenings = 0;
+        loop {
+            let what = format!("{step:?} at {clock} by {terms:?}, {flavor}");
+            let (before, sent) = look(store);
+            let old = state.clone();
+            let expected = request.decide_on(&mut state, at);
+            let answer = now(store.schedule(&request)).unwrap_or_else(|error| {
+                panic!("{what}: {error}, expected {expected:?}");
+            });
+            let (after, received) = look(store);
+            assert_eq!(answer, expected, "{what}");
+            // The machine drops a state without events; a server keeps nothing of it either.
+            assert_eq!(
+                shown(terms, &state, at),
+                {
+                    let events = after.events.iter().cloned();
+                    let gone = gone(terms, at.as_micros().max(after.latest));
+                    // A list ends before its last instant.
+                    let kept = events
+                        .filter(|event| gone.is_none_or(|gone| event.1 > gone) && event.1 < MAX);
+                    kept.collect::<Vec<_>>()
+                },
+                "{what}"
+            );
+            assert_eq!(after.events.len(), state.len(), "{what}");
+            let writes = state != old;
+            assert_eq!(after.changes > before.changes, writes, "{what}");
+            if !writes {
+                assert_eq!(after, before, "{what}");
+            } else if let Some(last) = after.events.last() {
+                // Negative for an event that is over, which only a cancelled one can leave behind.
+                let needs = i64::try_from(last.1 + kept_us(terms)).unwrap();
+                let needs = needs - i64::try_from(clock).unwrap();
+                let needs = needs.div_euclid(1_000) + i64::from(needs.rem_euclid(1_000) > 0);
+                let lives = u64::try_from(needs + SLACK).unwrap_or(0).max(1);
+                // Servers read the clock that keys expire by less often than `TIME` does, and the
+                // oldest tells only how long a key has left.
+                let slack = 2;
+                assert!(
+                    (sent - slack..=received + slack).contains(&(after.ends - lives)),
+                    "{what}: ends {} ms, not {lives} after {sent} to {received}",
+                    after.ends
+                );
+            }
+            match answer {
+                ScheduleAnswer::Uncovered(at) => request.widen(at),
+                _ => break,
+            }
+            widenings += 1;
+            assert!(widenings < 24, "{what}");
+        }
+    }
+}
+
+/// Returns how long an event is kept after its time: the longest window, and the tolerance.
+fn kept_us(terms: &Terms) -> u64 {
+    let longest = terms.quotas().iter().map(|quota| {
+        let text = quota.to_string();
+        let (_, window) = text.split_once('/').unwrap();
+        match window.split_once('@') {
+            Some(("day", _)) => 50 * HOUR,
+            Some(("week", _)) => (8 * 24 + 2) * HOUR,
+            Some(("month", _)) => (32 * 24 + 2) * HOUR,
+            _ => {
+                let quota: tollgate_core::Quota = text.parse().unwrap();
+                u64::try_from(quota.window().as_micros()).unwrap()
+            }
+        }
+    });
+    let tolerance = u64::try_from(terms.tolerance().as_micros()).unwrap();
+    longest.max().unwrap() + tolerance
+}
+
+fn gone(terms: &Terms, now: u64) -> Option<u64> {
+    now.checked_sub(kept_us(terms))
+}
+
+#[test]
+fn histories_leave_what_the_machine_says() {
+    let config = ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    // Servers of this test's own, because it counts what they write.
+    let stores: Vec<_> = Flavor::chosen()
+        .into_iter()
+        .map(|flavor| {
+            let server = Server::start(flavor);
+            let raw = Raw::over(server.connection(), None);
+            (flavor, WireStore::new(raw, Options::new()), server)
+        })
+        .collect();
+    let families = families();
+    const STARTS: [u64; 7] = [START, START, START, 0, 30, 8_760 * HOUR, MAX - 100];
+    let histories = (
+        0..stores.len(),
+        0..families.len(),
+        select(&STARTS[..]),
+        steps(),
+    );
+    TestRunner::new(config)
+        .run(&histories, |(store, family, start, steps)| {
+            let (flavor, store, server) = &stores[store];
+            // The last day of all time has no end, so no request brings it.
+            let has_days = families[family].unit == HOUR;
+            let start = if has_days { start.min(START) } else { start };
+            server.command(&["FLUSHALL"]);
+            run(*flavor, store, &families[family], start, &steps);
+            Ok(())
+        })
+        .unwrap();
+}
