@@ -18,6 +18,12 @@ impl SyncScheduleStore for MemoryStore {
             request.key(),
             caller,
             |state, now| request.decide_on(state, now),
+            |answer| match answer {
+                ScheduleAnswer::Added(added) => *added > 0,
+                ScheduleAnswer::Planned { is_new, .. } => *is_new,
+                ScheduleAnswer::Cancelled(was_planned) => *was_planned,
+                _ => false,
+            },
         )
     }
 
@@ -45,9 +51,15 @@ impl SyncLeaseStore for MemoryStore {
     fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
         request.validate()?;
         let (terms, caller) = (request.terms(), request.caller_time());
-        self.decide_kept(&self.leases, terms, request.key(), caller, |state, now| {
-            request.decide_on(state, now)
-        })
+        self.decide_kept(
+            &self.leases,
+            terms,
+            request.key(),
+            caller,
+            |state, now| request.decide_on(state, now),
+            // Leases expire by times of their own, whatever the terms.
+            |_| false,
+        )
     }
 
     fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {

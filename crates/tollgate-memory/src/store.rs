@@ -19,7 +19,8 @@ use crate::probe::{KeyHasher, Probe};
 use crate::shard::Shard;
 use crate::tables::Tables;
 
-/// The default bound on keys: 75 to 300 MB, without the counts of sliding buckets and sliding logs.
+/// The default bound on keys: 75 to 300 MB, without the counts of sliding buckets and sliding logs,
+/// and without the events of schedules.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
 /// Shards per processor: enough that threads rarely contend and that growing one shard is short.
@@ -52,7 +53,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 ///
 /// The store never drops a state that has not expired: that would give its key a fresh limit for
 /// free. A call for a *new* key in a full store checks up to 512 hash table buckets for expired
-/// states to drop. If it finds none, it fails with [`ErrorKind::Full`] and consumes nothing. Calls
+/// states to drop, and as many for schedules and for leases that are over. If it finds none, it fails with [`ErrorKind::Full`] and consumes nothing. Calls
 /// for stored keys still work, and so do denials and peeks for new keys, which store nothing.
 ///
 /// # Memory
@@ -68,10 +69,17 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// | fixed window, sliding counter, GCRA | 300 |
 /// | sliding buckets of `k` buckets | 300 + 48 + 8 (`k` + 1) |
 /// | sliding log of an amount `N` | 300 + 48 + 16 max(`N`, 4) |
+/// | schedule of `E` events with ids of `L` bytes | 300 + 64 max(`E`, 4) + `E` `L` |
 ///
 /// The 300 bytes are the hash table's share: 65 per bucket, and while keys come and go, a table
 /// that has just grown can be less than a quarter full. In a store that only fills up, the share is
 /// at most 160. A log grows to its bound only for keys that use up their amount.
+///
+/// `E` is the largest number of events that the key has held since it was last empty. The quotas and
+/// the horizon of a [`Schedule`](tollgate_core::Schedule) bound it, by at most
+/// [`MAX_EVENTS`](tollgate_core::MAX_EVENTS), which is 10,000, and an id has at most 200 bytes: a key
+/// takes up to 2.6 MB. With the quotas `1/1m`, `5/1h` and `10/1d` it holds up to 3,700 events in a
+/// year, which take 350 KB with ids of 32 bytes.
 /// [`bytes`](Self::bytes) returns what is in use.
 ///
 /// # Chosen keys
@@ -164,9 +172,10 @@ impl fmt::Debug for DebugClock {
 }
 
 impl MemoryStoreBuilder {
-    /// Sets the most keys to hold; a key under two limits counts twice. The default is one million.
+    /// Sets the most keys to hold; a key under two limits, schedules or leases counts twice. The default is
+    /// one million.
     ///
-    /// A key takes at most 300 bytes, and more for sliding buckets and logs: see
+    /// A key takes at most 300 bytes, and more for sliding buckets, logs and schedules: see
     /// [Memory](MemoryStore#memory).
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {
@@ -468,7 +477,16 @@ impl MemoryStore {
                 break;
             }
         }
-        self.sweep_tables(timeline, now) > 0 && self.len() + keys <= self.max_keys
+        // States kept by callers' instants can only be judged by such an instant.
+        let known = |of| match (of, timeline) {
+            (Timeline::Caller, Timeline::Store) => None,
+            (Timeline::Store, Timeline::Caller) => Some(self.clock.now()),
+            _ => Some(now),
+        };
+        let schedules = self.schedules.make_room(PLACES_PER_NEW_KEY, known);
+        let leases = self.leases.make_room(PLACES_PER_NEW_KEY, known);
+        self.release(schedules + leases);
+        self.len() + keys <= self.max_keys
     }
 
     pub(crate) fn full(&self) -> StoreError {

@@ -1,5 +1,7 @@
 //! `Tables`: the schedules or the leases of a store.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::{Key, LeaseState, LeaseTerms, ScheduleState, StoreError, Terms, Timestamp};
@@ -74,6 +76,8 @@ impl Kept for LeaseState {
 /// States by key: first those kept by the store's clock, then those kept by callers' instants.
 pub(crate) struct Tables<K: Kept> {
     shards: [[Mutex<Table<K>>; SHARDS]; 2],
+    /// The next shard in which to make room.
+    hand: AtomicUsize,
 }
 
 /// The states behind one lock.
@@ -111,6 +115,7 @@ impl<K: Kept> Default for Tables<K> {
     fn default() -> Self {
         Self {
             shards: std::array::from_fn(|_| std::array::from_fn(|_| Mutex::default())),
+            hand: AtomicUsize::default(),
         }
     }
 }
@@ -140,6 +145,37 @@ impl<K: Kept> Tables<K> {
         shards
             .map(|shard| shard.lock().sweep(usize::MAX, now))
             .sum()
+    }
+
+    /// Checks up to `places` buckets for states that no longer matter, and returns how many it
+    /// dropped. `now` returns the time of a clock, or `None` if it is not known.
+    pub(crate) fn make_room(
+        &self,
+        places: usize,
+        now: impl Fn(Timeline) -> Option<Timestamp>,
+    ) -> usize {
+        let (mut left, mut dropped) = (places, 0);
+        for _ in 0..2 * SHARDS {
+            let next = self.hand.fetch_add(1, Ordering::Relaxed) % (2 * SHARDS);
+            let timeline = match next / SHARDS {
+                0 => Timeline::Store,
+                _ => Timeline::Caller,
+            };
+            let mut table = self.of(timeline)[next % SHARDS].lock();
+            if table.entries.is_empty() {
+                continue;
+            }
+            let Some(now) = now(timeline) else {
+                continue;
+            };
+            let looked_at = left.min(table.entries.num_buckets());
+            dropped += table.sweep(left, now);
+            left -= looked_at;
+            if left == 0 {
+                break;
+            }
+        }
+        dropped
     }
 
     /// Drops all states, and returns how many there were.
@@ -192,7 +228,8 @@ impl MemoryStore {
         Place { terms, key, hash }
     }
 
-    /// Calls `decide` with the state of `key` and the time.
+    /// Calls `decide` with the state of `key` and the time; `has_changed` says whether that changed
+    /// the state.
     pub(crate) fn decide_kept<K: Kept, A>(
         &self,
         tables: &Tables<K>,
@@ -200,6 +237,7 @@ impl MemoryStore {
         key: Key<'_>,
         caller: Option<Timestamp>,
         decide: impl Fn(&mut K, Timestamp) -> A,
+        has_changed: impl Fn(&A) -> bool,
     ) -> Result<A, StoreError> {
         let place = self.place(terms, key);
         let timeline = match caller {
@@ -218,7 +256,7 @@ impl MemoryStore {
                 if entry.state.is_empty() {
                     found.remove();
                     self.release(1);
-                } else if entry.terms != *terms {
+                } else if has_changed(&answer) && entry.terms != *terms {
                     entry.terms = terms.clone();
                 }
                 return Ok(answer);
