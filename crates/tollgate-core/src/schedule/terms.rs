@@ -241,3 +241,68 @@ fn within(duration: Duration) -> Option<u64> {
     let micros = u64::try_from(duration.as_micros()).ok()?;
     (micros <= LONGEST_US).then_some(micros)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MICRO: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn horizon_is_as_long_as_ten_thousand_events_allow() {
+        // A tolerance of a second and a window of a minute beside 9,999 minutes.
+        let longest = 599_879 * SECOND;
+        let terms = Terms::new("plans", ["1/1m"]).unwrap();
+        assert_eq!((terms.horizon(), terms.tolerance()), (longest, SECOND));
+        let terms = terms.with_horizon(longest).unwrap();
+        let error = terms.clone().with_horizon(longest + MICRO).unwrap_err();
+        let most = LimitError::BadHorizon {
+            horizon: longest + MICRO,
+            most: longest,
+        };
+        assert_eq!(error, most);
+        // A horizon that was chosen stays, and one that was not makes room for the tolerance.
+        assert!(terms.with_tolerance(2 * SECOND).is_err());
+        let terms = Terms::new("plans", ["1/1m"]).unwrap();
+        let terms = terms.with_tolerance(10 * SECOND).unwrap();
+        assert_eq!(terms.horizon(), longest - 9 * SECOND);
+        // The tightest quota counts, and nothing is planned beyond a year unless that is chosen.
+        let terms = Terms::new("plans", ["1000/1s", "1/1h"]).unwrap();
+        assert_eq!(terms.horizon(), 366 * 86_400 * SECOND);
+    }
+
+    #[test]
+    fn tolerance_is_shorter_where_even_that_holds_too_many_events() {
+        let terms = Terms::new("plans", ["1000/1us"]).unwrap();
+        assert_eq!(terms.horizon(), Duration::ZERO);
+        assert_eq!(terms.tolerance(), 8 * MICRO);
+    }
+
+    #[cfg(feature = "calendar")]
+    #[test]
+    fn days_cut_off_at_both_ends_count() {
+        // 368 days of 22 hours and the two at the ends hold 9,990 events; kept for 50 hours.
+        let terms = Terms::new("plans", ["27/day@UTC"]).unwrap();
+        assert_eq!(terms.horizon(), (8_046 * 3_600 - 1) * SECOND);
+    }
+
+    #[test]
+    fn terms_have_bounds() {
+        assert!(Terms::new("plans", ["1000/1h"]).is_ok());
+        assert!(Terms::new("plans", ["1001/1h"]).is_err());
+        let quotas = |count: u64| (1..=count).map(|hours| format!("1/{hours}h"));
+        assert!(Terms::new("plans", quotas(32)).is_ok());
+        assert!(Terms::new("plans", quotas(33)).is_err());
+        assert!(Terms::new("plans", [""; 0]).is_err());
+        let window = |micros: u64| Terms::new("plans", [format!("1/{micros}us")]);
+        assert!(window(LONGEST_US + 1).is_err());
+        let terms = window(LONGEST_US).unwrap();
+        let longest = Duration::from_micros(LONGEST_US);
+        let terms = terms.with_horizon(longest).unwrap();
+        assert!(terms.clone().with_horizon(longest + MICRO).is_err());
+        assert!(terms.clone().with_tolerance(longest).is_ok());
+        assert!(terms.with_tolerance(longest + MICRO).is_err());
+    }
+}
