@@ -53,8 +53,9 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 ///
 /// The store never drops a state that has not expired: that would give its key a fresh limit for
 /// free. A call for a *new* key in a full store checks up to 512 hash table buckets for expired
-/// states to drop, and as many for schedules and for leases that are over. If it finds none, it fails with [`ErrorKind::Full`] and consumes nothing. Calls
-/// for stored keys still work, and so do denials and peeks for new keys, which store nothing.
+/// states to drop, and as many for schedules and for leases that are over. If it finds none, it
+/// fails with [`ErrorKind::Full`] and consumes nothing. Calls for stored keys still work, and so do
+/// denials and peeks for new keys, which store nothing.
 ///
 /// # Memory
 ///

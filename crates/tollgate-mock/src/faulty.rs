@@ -90,6 +90,21 @@ impl<S> FaultyStore<S> {
             .unwrap_or(Fault::None)
     }
 
+    fn pass_on_now<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let fault = self.next_fault();
+        fault.before()?;
+        let answer = call();
+        if let Some(delay) = fault.delay() {
+            thread::sleep(delay);
+        }
+        fault.after(answer)
+    }
+}
+
+impl<S: Sync> FaultyStore<S> {
     /// Makes a call with the next fault. If the fault is `Fail`, the call is never polled.
     async fn pass_on<T: Send>(
         &self,
@@ -100,19 +115,6 @@ impl<S> FaultyStore<S> {
         let answer = call.await;
         if let Some(delay) = fault.delay() {
             tokio::time::sleep(delay).await;
-        }
-        fault.after(answer)
-    }
-
-    fn pass_on_now<T>(
-        &self,
-        call: impl FnOnce() -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let fault = self.next_fault();
-        fault.before()?;
-        let answer = call();
-        if let Some(delay) = fault.delay() {
-            thread::sleep(delay);
         }
         fault.after(answer)
     }

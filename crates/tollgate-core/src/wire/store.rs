@@ -144,6 +144,7 @@ impl<E: Engine> WireStore<E> {
             script: lease::script(),
             keys: &[key],
             argument: &argument,
+            ids: &[],
         };
         let effect = match lease::writes(request) {
             true => Effect::Counts,

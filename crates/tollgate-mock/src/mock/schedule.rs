@@ -458,7 +458,7 @@ impl<'r> ReceivedCall<'r> {
         let what = match standing {
             Standing::OtherEvent => {
                 let first = self.events.first();
-                if let Some(id) = self.id.or(first.map(Event::id)) {
+                if let Some(id) = self.id.or_else(|| first.map(Event::id)) {
                     call += &format!(".id({})", literal(id));
                 }
                 if self.id.is_none() && first.is_none() {
