@@ -458,6 +458,7 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
         let store = crate::engine::store(flavor);
         for (quota, window) in [("1/10us", 10), ("1/day@UTC", DAY)] {
             let terms = Terms::new("plans", [quota]).unwrap();
+            let terms = terms.with_tolerance(micros(0, 1)).unwrap();
             // The first instant of a day.
             let start = START / DAY * DAY + DAY;
             for (apart, planned) in [
@@ -469,11 +470,40 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
             ] {
                 for [first, second] in [[start, start + apart], [start + apart, start]] {
                     let batch = vec![event("a", first), event("b", second)];
-                    let answer = both(&store, &terms, START, [ScheduleOperation::Add(batch)]);
+                    let answer = both(&store, &terms, start, [ScheduleOperation::Add(batch)]);
                     let is_planned = answer == ScheduleAnswer::Added(2);
                     assert_eq!(is_planned, planned, "{quota} {apart} {flavor}: {answer:?}");
                 }
             }
+        }
+    }
+}
+
+/// An event of another weight is another event, and events of one time are listed by id.
+#[test]
+fn weights_and_ids_tell_events_apart() {
+    for flavor in Flavor::chosen() {
+        let store = crate::engine::store(flavor);
+        let terms = Terms::new("plans", ["9/1h"]).unwrap();
+        let all = ScheduleOperation::List {
+            from: Timestamp::UNIX_EPOCH,
+            until: Timestamp::MAX,
+        };
+        for (first, second) in [(1, 2), (2, 1), (2, 3)] {
+            let add = |id, weight: u64| {
+                ScheduleOperation::Add(vec![event(id, START).with_weight(weight)])
+            };
+            let adds = [add("b", first), add("a", 1), add("b", second)];
+            let answer = both(&store, &terms, START, adds.clone());
+            assert!(
+                matches!(answer, ScheduleAnswer::Refused { .. }),
+                "{answer:?}"
+            );
+            let answer = both(&store, &terms, START, adds.into_iter().chain([all.clone()]));
+            let ScheduleAnswer::Events(events) = answer else {
+                panic!("{answer:?}");
+            };
+            assert!(events.iter().map(|event| event.id()).eq([b"a", b"b"]));
         }
     }
 }
