@@ -74,7 +74,7 @@ fn families() -> Vec<Family> {
     ]
 }
 
-/// A step: the index of the terms, how far the clock moves before, and what is asked.
+/// A step: the index of the terms, how far the clock moves before, and the request.
 #[derive(Clone, Debug)]
 struct Step {
     terms: usize,
