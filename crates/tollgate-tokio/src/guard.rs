@@ -51,6 +51,7 @@ enum Standing {
 
 /// A lease was lost: it could not be renewed in time, or was ended by a reset.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct LeaseLost;
 
 impl fmt::Display for LeaseLost {
