@@ -11,7 +11,7 @@ use tollgate_core::{
     LeaseTerms, StoreError, SyncLeaseStore, Timestamp,
 };
 use tollgate_memory::{Clock, MemoryStore};
-use tollgate_tokio::{LeaseGuard, LeaseLost};
+use tollgate_tokio::LeaseGuard;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -239,9 +239,9 @@ async fn protected_work_is_dropped_when_the_lease_is_lost() {
     assert_eq!(done.await, Ok(7));
     store.fails.store(true, Ordering::SeqCst);
     let lost = guard.protect(sleep(3 * TTL)).await;
-    assert_eq!(lost, Err(LeaseLost));
+    assert!(lost.is_err(), "it ran without a lease");
     // Work that is ready is not run without a lease either.
-    assert_eq!(guard.protect(std::future::ready(1)).await, Err(LeaseLost));
+    assert!(guard.protect(std::future::ready(1)).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
