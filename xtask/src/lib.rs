@@ -104,4 +104,7 @@ mod documents {
 
     #[doc = include_str!("../../docs/architecture.md")]
     struct Architecture;
+
+    #[doc = include_str!("../../docs/schedules.md")]
+    struct Schedules;
 }

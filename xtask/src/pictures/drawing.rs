@@ -26,7 +26,7 @@ const STRETCHES: [(u64, &str, &str); 4] = [
     (190_500, "middle", "at four times the rate"),
 ];
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:#57606a}\
 .t{font-size:17px;font-weight:600;fill:#1f2328}\
 .m{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px}\
@@ -40,25 +40,30 @@ text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fil
 /// Returns the picture of `run`.
 pub(super) fn draw(picture: &Picture, run: &Run) -> String {
     let quota = i64::try_from(run.algorithm.quota().amount()).unwrap_or(i64::MAX);
-    let mut svg = Svg(String::new());
+    let mut svg = Svg::default();
     svg.frame(picture, run);
     svg.grid(quota);
     svg.curve(run, quota);
     svg.dots(run, true);
     svg.dots(run, false);
     svg.line("</svg>");
-    svg.0
+    svg.finish()
 }
 
-struct Svg(String);
+#[derive(Default)]
+pub(super) struct Svg(String);
 
 impl Svg {
-    fn line(&mut self, text: impl AsRef<str>) {
+    pub(super) fn finish(self) -> String {
+        self.0
+    }
+
+    pub(super) fn line(&mut self, text: impl AsRef<str>) {
         self.0.push_str(text.as_ref());
         self.0.push('\n');
     }
 
-    fn text(&mut self, x: impl AsRef<str>, y: i64, class: &str, text: &str) {
+    pub(super) fn text(&mut self, x: impl AsRef<str>, y: i64, class: &str, text: &str) {
         let x = x.as_ref();
         self.line(format!(
             r#"<text x="{x}" y="{y}" class="{class}">{text}</text>"#
@@ -184,7 +189,7 @@ fn y(count: i64) -> i64 {
 }
 
 /// Formats tenths as a decimal number.
-fn decimal(tenths: u64) -> String {
+pub(super) fn decimal(tenths: u64) -> String {
     match (tenths / 10, tenths % 10) {
         (whole, 0) => whole.to_string(),
         (whole, tenth) => format!("{whole}.{tenth}"),

@@ -1,7 +1,8 @@
-//! `cargo xtask pictures`: draws what each algorithm decides about the same calls.
+//! `cargo xtask pictures`: draws what each algorithm decides about the same calls, and a schedule.
 
 mod drawing;
 mod pattern;
+mod schedule;
 
 use std::error::Error;
 
@@ -103,6 +104,7 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
         let path = format!("{FOLDER}/{}.svg", picture.name);
         pictures.push((path, drawing::draw(picture, &run)));
     }
+    pictures.push((format!("{FOLDER}/schedule.svg"), schedule::draw()?));
     Ok(pictures)
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
-use tollgate_core::{Limit, RateLimiter};
+use tollgate_core::{Answer, Limit, RateLimiter, Schedule, ScheduleCall, Terms};
 
 use crate::Problem;
 
@@ -37,9 +37,32 @@ pub(crate) async fn sent(
     Ok(all)
 }
 
+/// Returns what a store with `options` sends for the call that `ask` makes of a schedule with
+/// `terms`, for each key in `names`.
+pub(crate) async fn sent_to_schedule<A: Answer>(
+    options: &Options,
+    terms: &Terms,
+    names: &[String],
+    ask: impl for<'c> Fn(
+        &'c Schedule<WireStore<Capture>>,
+        &'c str,
+    ) -> ScheduleCall<'c, 'c, WireStore<Capture>, A>,
+) -> Result<Vec<Sent>, Problem> {
+    let store = WireStore::new(Capture::default(), options.clone());
+    let schedule = Schedule::with_terms(store, terms.clone());
+    let mut all = Vec::with_capacity(names.len());
+    for name in names {
+        // The call fails, because there is no server.
+        let _ = ask(&schedule, name).await;
+        let sent = schedule.store().engine().take();
+        all.push(sent.ok_or("a store that sends nothing")?);
+    }
+    Ok(all)
+}
+
 /// An engine that only stores the last call.
 #[derive(Default)]
-struct Capture(Mutex<Option<Sent>>);
+pub(crate) struct Capture(Mutex<Option<Sent>>);
 
 impl Capture {
     fn take(&self) -> Option<Sent> {

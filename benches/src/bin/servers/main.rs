@@ -14,6 +14,7 @@ mod points;
 mod processor;
 mod raw;
 mod run;
+mod schedules;
 mod soak;
 mod stamp;
 mod tables;

@@ -17,6 +17,7 @@ use crate::measure::Plan;
 use crate::originals;
 use crate::raw::{ByHand, Decides, Increment, Nothing, Ping, Transaction};
 use crate::run::{Runs, Subject, erase};
+use crate::schedules;
 
 pub(crate) const INCREMENT: &str = "INCR";
 pub(crate) const TRANSACTION: &str = "MULTI, INCR, PEXPIRE NX";
@@ -29,7 +30,7 @@ pub(crate) const LONG_LOG: &str = "sliding log of 10,000";
 pub(crate) const COSTLY_LOG: &str = "sliding log of 100 calls that cost 1,000";
 
 /// The default number of keys.
-const KEYS: usize = 1_000;
+pub(crate) const KEYS: usize = 1_000;
 
 /// One subject through one client.
 pub(crate) struct Point {
@@ -95,6 +96,10 @@ pub(crate) async fn all(
         decisions(&mut points, case, &clients.fred, plan).await?;
     }
     plain(&mut points, &clients.redis, plan).await?;
+    if schedules::rows().iter().any(|row| wanted(row)) {
+        schedules::add(&mut points, &clients.redis, plan).await?;
+        schedules::add(&mut points, &clients.fred, plan).await?;
+    }
     points.extend(originals::all(&clients.redis, plan));
     points.retain(|point| wanted(&point.row));
     Ok(points)
@@ -165,6 +170,7 @@ async fn decisions<C: Client>(
             client: client.clone(),
             sent,
             keys: Arc::clone(&case.keys),
+            allowed: 1,
         };
         points.push(case.point::<C>(by_hand(case.name), subject, plan));
     }

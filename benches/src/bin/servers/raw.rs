@@ -64,15 +64,20 @@ impl<C: Client> Subject for Transaction<C> {
 /// The library's script calls, sent by hand.
 pub(crate) struct ByHand<C> {
     pub(crate) client: C,
+    /// The call of each key, and for schedules a second one of each, in turn.
     pub(crate) sent: Vec<Sent>,
     pub(crate) keys: Arc<Keys>,
+    /// The first byte of the reply to a call that is allowed.
+    pub(crate) allowed: u8,
 }
 
 impl<C: Client> Subject for ByHand<C> {
     async fn call(&self, turn: usize) -> Result<bool, Problem> {
-        let reply = self.client.send(&self.sent[self.keys.place(turn)]).await?;
-        // The first byte of a reply says whether the call is allowed.
-        Ok(reply.first() == Some(&1))
+        let rounds = self.sent.len() / self.keys.names().len();
+        let round = turn / self.keys.names().len() % rounds;
+        let sent = &self.sent[round * self.keys.names().len() + self.keys.place(turn)];
+        let reply = self.client.send(sent).await?;
+        Ok(reply.first() == Some(&self.allowed))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::points::{
     COSTLY_LOG, FOUR, INCREMENT, LOG, LONG_LOG, ONE, PLAIN, Point, TRANSACTION, TWO, by_hand, row,
 };
 use crate::run::median;
+use crate::schedules::SCHEDULE;
 
 const CLIENTS: [&str; 2] = [RedisRs::NAME, Fred::NAME];
 const NOTHING: &str = "–";
@@ -151,6 +152,7 @@ impl Results<'_> {
             (allowed(LOG), &one),
             (allowed(LONG_LOG), &one),
             (allowed(COSTLY_LOG), &allowed(LOG)),
+            (allowed(SCHEDULE), &one),
         ] {
             if self.rows().contains(&&*case) {
                 let cells = self.ratios(&case, other, |sample| sample.server);

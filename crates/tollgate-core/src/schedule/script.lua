@@ -51,7 +51,7 @@ local function weight_of(member)
   return weight and -weight or 1
 end
 
--- The event that is being moved, and those that this call adds.
+-- The event that is being moved, and those that this call adds, by time.
 local moved
 local added_times, added_weights = {}, {}
 
@@ -79,19 +79,26 @@ local function between(low, high)
       if weight then found_weights[n] = -weight end
     end
   end
-  for i = 1, #added_times do
-    local time = added_times[i]
+  local added = #added_times
+  if added == 0 then return found, found_weights end
+  local merged, merged_weights, m, i = {}, {}, 0, 1
+  for j = 1, added do
+    local time = added_times[j]
     if time >= low and time <= high then
-      local j = n
-      while j > 0 and found[j] > time do
-        found[j + 1], found_weights[j + 1] = found[j], found_weights[j]
-        j = j - 1
+      while i <= n and found[i] <= time do
+        m = m + 1
+        merged[m], merged_weights[m] = found[i], found_weights[i]
+        i = i + 1
       end
-      found[j + 1], found_weights[j + 1] = time, added_weights[i]
-      n = n + 1
+      m = m + 1
+      merged[m], merged_weights[m] = time, added_weights[j]
     end
   end
-  return found, found_weights
+  for rest = i, n do
+    m = m + 1
+    merged[m], merged_weights[m] = found[rest], found_weights[rest]
+  end
+  return merged, merged_weights
 end
 
 -- Returns the first free time, or nil, and the quota in the way of the first time.
@@ -100,26 +107,29 @@ end
 local uncovered
 local function search(sign, weight, from, last)
   from, last = sign * from, sign * last
-  local event_times, event_weights, loaded, known = {}, {}, 0, from - reach
-  -- Knows all events before `time + reach`.
+  local event_times, event_weights, loaded, known, ahead = {}, {}, 0, from - reach, 0
+  -- Knows all events before `time + reach`. Each time, it reads twice as far ahead.
   local function load(time)
-    local till = time + reach - 1
-    if till <= known then return end
-    if loaded > 0 then till = till + reach end
+    local till = time + reach - 1 + ahead
+    ahead = 2 * ahead + reach
     local found, found_weights
     if sign == 1 then
       found, found_weights = between(known + 1, till)
     else
       found, found_weights = between(-till, -known - 1)
     end
+    known = till
     local n = #found
+    if sign == 1 and loaded == 0 then
+      event_times, event_weights, loaded = found, found_weights, n
+      return
+    end
     for i = 1, n do
       local j = i
       if sign == -1 then j = n + 1 - i end
       loaded = loaded + 1
       event_times[loaded], event_weights[loaded] = sign * found[j], found_weights[j]
     end
-    known = till
   end
   -- For each quota, the events from `firsts` until before `ends` weigh `sums`.
   local firsts, ends, sums, cached = {}, {}, {}, {}
@@ -129,7 +139,7 @@ local function search(sign, weight, from, last)
     local length, spare = lengths[q], amounts[q] - weight
     local first, stop, sum = firsts[q], ends[q], sums[q]
     while time <= last do
-      load(time)
+      if time + reach - 1 > known then load(time) end
       local oldest = event_times[first]
       if not oldest then break end
       local leaves = oldest + length
@@ -198,6 +208,7 @@ local function search(sign, weight, from, last)
     local free = min(free_from(q, from), last + 1)
     if free > time then time, in_the_way = free, q end
   end
+  if not in_the_way and time <= last then return sign * time end
   repeat
     local before = time
     for q = 1, quotas do time = free_from(q, time) end
@@ -284,8 +295,13 @@ if operation == ADD then
     else
       local refused = refusal(e, times[e], weights[e])
       if refused then return refused end
-      added_times[#added_times + 1], added_weights[#added_weights + 1] = times[e], weights[e]
       new = new + 1
+      local j = new
+      while j > 1 and added_times[j - 1] > times[e] do
+        added_times[j], added_weights[j] = added_times[j - 1], added_weights[j - 1]
+        j = j - 1
+      end
+      added_times[j], added_weights[j] = times[e], weights[e]
     end
   end
   local newest = 0

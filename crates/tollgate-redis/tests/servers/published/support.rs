@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 use tokio::task::JoinSet;
 use tollgate_core::algorithm::{Algorithm, SlidingLog};
-use tollgate_core::{Limit, Quota, RateLimiter, Store, Timestamp};
+use tollgate_core::{Limit, Quota, RateLimiter, Schedule, Store, Timestamp};
 use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedServer};
@@ -20,6 +20,9 @@ pub(crate) const START_S: u64 = START_MS / 1_000;
 
 /// A limiter of this library, on the same server as the original.
 pub(crate) type Limiter = RateLimiter<RedisStore<MultiplexedConnection>>;
+
+/// A schedule of this library, on the same server as the original.
+pub(crate) type OwnSchedule = Schedule<RedisStore<MultiplexedConnection>>;
 
 /// A connection to a server, with a unique name for this test's keys.
 pub(crate) struct Place {
@@ -59,6 +62,12 @@ impl Place {
         RateLimiter::new(store, limits).unwrap()
     }
 
+    /// Returns a schedule with these quotas.
+    pub(crate) fn schedule(&self, quotas: impl IntoIterator<Item = &'static str>) -> OwnSchedule {
+        let store = RedisStore::with_options(self.connection.clone(), self.options());
+        Schedule::new(store, "messages", quotas).unwrap()
+    }
+
     /// Returns a limiter that runs no scripts.
     pub(crate) fn plain(
         &self,
@@ -74,7 +83,7 @@ impl Place {
         self.limiter(log(most, seconds))
     }
 
-    /// Returns the one key that this library's limiters have written.
+    /// Returns the one key that this library's limiters or schedules have written.
     pub(crate) async fn own_key(&mut self) -> String {
         let pattern = format!("{}:own:*", self.name);
         let keys: Vec<String> = self.ask("KEYS", pattern).await;

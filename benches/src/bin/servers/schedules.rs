@@ -1,0 +1,164 @@
+//! The points of schedules: an event that is moved, and one that is refused.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tollgate_benches::Outcome;
+use tollgate_core::{Event, Placement, Schedule, ScheduleStore, Terms, Timestamp};
+
+use crate::Problem;
+use crate::capture;
+use crate::clients::{self, Client};
+use crate::keys::Keys;
+use crate::measure::Plan;
+use crate::points::{KEYS, Point, by_hand, row};
+use crate::raw::ByHand;
+use crate::run::{Subject, erase};
+
+pub(crate) const SCHEDULE: &str = "schedule with 10 events in reach";
+
+const QUOTAS: [&str; 3] = ["1/1m", "5/1h", "10/1d"];
+const HOUR: Duration = Duration::from_secs(3_600);
+/// The ids of the events in reach.
+const IDS: [&str; 10] = [
+    "msg-0", "msg-1", "msg-2", "msg-3", "msg-4", "msg-5", "msg-6", "msg-7", "msg-8", "msg-9",
+];
+/// The event that is moved back and forth.
+const MOVED: &str = "msg-moved";
+
+/// Returns the names of the rows.
+pub(crate) fn rows() -> [String; 3] {
+    let name = |outcome| row(SCHEDULE, outcome);
+    [
+        by_hand(SCHEDULE),
+        name(Outcome::Allowed),
+        name(Outcome::Denied),
+    ]
+}
+
+/// Adds a schedule's points through one client.
+///
+/// Added events would pile up, so allowed calls move one event of each key between two times. That
+/// runs the same commands as adding an event.
+pub(crate) async fn add<C: Client>(
+    points: &mut Vec<Point>,
+    client: &C,
+    plan: &Plan,
+) -> Result<(), Problem> {
+    let keys = Arc::new(Keys::new(KEYS));
+    let mut push = |row: String, outcome, runs| {
+        points.push(Point {
+            row,
+            client: C::NAME,
+            runs,
+            keys: Arc::clone(&keys),
+            warm_up: plan.warm_up,
+            expected: Some(outcome),
+        });
+    };
+    let times = Times::tomorrow()?;
+
+    let terms = Terms::new(&format!("by-hand-{}", C::NAME), QUOTAS)?;
+    fill(client, &terms, &times, &keys).await?;
+    let mut sent = Vec::new();
+    for time in times.free {
+        let options = clients::options();
+        let all = capture::sent_to_schedule(&options, &terms, keys.names(), |schedule, name| {
+            schedule.reschedule(name, MOVED, time)
+        });
+        sent.extend(all.await?);
+    }
+    if let Some(sent) = sent.first() {
+        client.load(&sent.text).await?;
+    }
+    let subject = ByHand {
+        client: client.clone(),
+        sent,
+        keys: Arc::clone(&keys),
+        allowed: 0,
+    };
+    push(by_hand(SCHEDULE), Outcome::Allowed, erase(subject));
+
+    for outcome in [Outcome::Allowed, Outcome::Denied] {
+        let name = format!("{outcome:?}-{}", C::NAME).to_lowercase();
+        let terms = Terms::new(&name, QUOTAS)?;
+        fill(client, &terms, &times, &keys).await?;
+        let subject = Plans {
+            schedule: Schedule::with_terms(client.store()?, terms),
+            outcome,
+            times: times.clone(),
+            keys: Arc::clone(&keys),
+        };
+        push(row(SCHEDULE, outcome), outcome, erase(subject));
+    }
+    Ok(())
+}
+
+/// The times of a key's events.
+#[derive(Clone)]
+struct Times {
+    events: [Timestamp; 10],
+    /// Two times with all of the events within a day. The moved event is at the second first.
+    free: [Timestamp; 2],
+    taken: Timestamp,
+}
+
+impl Times {
+    fn tomorrow() -> Result<Self, Problem> {
+        let first = Timestamp::try_from(SystemTime::now() + 24 * HOUR)?;
+        let after = |minutes| first.saturating_add(Duration::from_secs(60 * minutes));
+        let events = std::array::from_fn(|event| after(240 * event as u64));
+        Ok(Self {
+            events,
+            free: [after(4 * 240 + 60), after(4 * 240 + 120)],
+            taken: after(4 * 240),
+        })
+    }
+}
+
+/// Plans the events of every key.
+async fn fill(
+    client: &impl Client,
+    terms: &Terms,
+    times: &Times,
+    keys: &Keys,
+) -> Result<(), Problem> {
+    let schedule = Schedule::with_terms(client.store()?, terms.clone());
+    for name in keys.names() {
+        let events = IDS.into_iter().zip(times.events);
+        let events = events.map(|(id, time)| Event::new(id, time));
+        let moved = Event::new(MOVED, times.free[1]);
+        let added = schedule
+            .add_all(name.as_str(), events.chain([moved]))
+            .await?;
+        added.permit().map_err(|(_, refusal)| refusal)?;
+    }
+    Ok(())
+}
+
+/// Calls of a schedule through the library.
+struct Plans<S> {
+    schedule: Schedule<S>,
+    outcome: Outcome,
+    times: Times,
+    keys: Arc<Keys>,
+}
+
+impl<S: ScheduleStore + 'static> Subject for Plans<S> {
+    async fn call(&self, turn: usize) -> Result<bool, Problem> {
+        let name = self.keys.name(turn);
+        let round = turn / self.keys.names().len() % self.times.free.len();
+        let placement = match self.outcome {
+            Outcome::Denied => self.schedule.add(name, "msg-new", self.times.taken).await?,
+            _ => {
+                let time = self.times.free[round];
+                self.schedule.reschedule(name, MOVED, time).await?
+            }
+        };
+        // An event that is where it should go already was not moved.
+        Ok(match std::hint::black_box(placement) {
+            Placement::Planned { is_new, .. } => is_new,
+            _ => false,
+        })
+    }
+}
