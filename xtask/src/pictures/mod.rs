@@ -1,6 +1,8 @@
-//! `cargo xtask pictures`: draws what each algorithm decides about the same calls, and a schedule.
+//! `cargo xtask pictures`: draws what each algorithm decides about the same calls, a
+//! schedule, and leases.
 
 mod drawing;
+mod leases;
 mod pattern;
 mod schedule;
 
@@ -105,6 +107,7 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
         pictures.push((path, drawing::draw(picture, &run)));
     }
     pictures.push((format!("{FOLDER}/schedule.svg"), schedule::draw()?));
+    pictures.push((format!("{FOLDER}/leases.svg"), leases::draw()?));
     Ok(pictures)
 }
 
