@@ -715,7 +715,7 @@ pub async fn keys_are_independent(harness: &impl ScheduleHarness, _plan: &Plan) 
 /// When the promise is broken.
 pub async fn malformed_requests_change_nothing(harness: &impl ScheduleHarness, _plan: &Plan) {
     let store = harness.store().await;
-    let terms = Terms::new("plans", ["1000/1h"])
+    let terms = Terms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")])
         .unwrap()
         .with_horizon(Duration::from_secs(7_200))
         .unwrap();

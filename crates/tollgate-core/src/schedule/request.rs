@@ -9,8 +9,8 @@ use crate::schedule::quota::{Kind, ScheduleQuota};
 use crate::schedule::terms::Terms;
 use crate::time::Timestamp;
 
-/// The most events that one call adds.
-pub const MAX_EVENTS_PER_CALL: usize = 1_000;
+/// The most events that one call adds, which bounds how long a server works on it.
+pub const MAX_EVENTS_PER_CALL: usize = 100;
 
 /// The longest id of an event, in bytes.
 pub const LONGEST_EVENT_ID: usize = 200;

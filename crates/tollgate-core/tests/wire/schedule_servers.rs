@@ -660,24 +660,24 @@ fn errors_and_debug_output_show_no_id() {
     assert!(call.contains("id_bytes"), "{call}");
 }
 
-/// Many events at once, as the sums of the longest ids and other weights allow.
+/// As many events at once as one call may add, with the longest ids and other weights.
 #[test]
-fn a_thousand_events_are_planned_and_pruned_in_one_call() {
-    let terms = Terms::new("plans", ["1000/1h"]).unwrap();
+fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
+    let terms = Terms::new("plans", ["200/1h"]).unwrap();
     for flavor in Flavor::chosen() {
         let server = shared::standalone(flavor);
         let options = Options::new().with_prefix(&fresh("many")).unwrap();
         let store = WireStore::new(Raw::over(server.connection(), None), options);
-        let ids: Vec<String> = (0..3_000).map(|id| format!("{id:0>200}")).collect();
+        let ids: Vec<String> = (0..300).map(|id| format!("{id:0>200}")).collect();
         for hour in 0..3 {
-            let start = usize::try_from(hour).unwrap() * 1_000;
+            let start = usize::try_from(hour).unwrap() * 100;
             let time = stamp(NOW + hour * 3_600 * SECOND);
-            let events = ids[start..start + 500].iter();
+            let events = ids[start..start + 100].iter();
             let events = events.map(|id| Event::new(id, time).with_weight(2));
             let request =
                 ScheduleRequest::new(&terms, "k", ScheduleOperation::Add(events.collect()));
             let answer = now(store.schedule(&request.at(stamp(NOW)))).unwrap();
-            assert_eq!(answer, ScheduleAnswer::Added(500), "{flavor}");
+            assert_eq!(answer, ScheduleAnswer::Added(100), "{flavor}");
         }
         let late = stamp(NOW + 4 * 3_600 * SECOND);
         let event = Event::new("last", late);
@@ -690,7 +690,7 @@ fn a_thousand_events_are_planned_and_pruned_in_one_call() {
             panic!("no number");
         };
         // Events an hour before the tolerance have not left.
-        assert!(members <= 3 + 1_000, "{members} on {flavor}");
+        assert!(members <= 3 + 200, "{members} on {flavor}");
         let refused = ScheduleOperation::Reschedule(Event::new("none", late));
         let request = ScheduleRequest::new(&terms, "k", refused);
         let ScheduleAnswer::Refused { refusal, .. } =
