@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::decision::{Decision, Receipt, Verdicts};
 use crate::error::{ErrorKind, StoreError};
@@ -15,10 +16,10 @@ use crate::request::{Check, Checks, Operation, Request};
 use crate::store::{Boxed, Store, SyncStore};
 use crate::time::Timestamp;
 
-/// A pending check, peek or take.
+/// A pending check, peek, reservation or take.
 ///
-/// Made by [`RateLimiter::check`], [`RateLimiter::peek`] and [`RateLimiter::take_up_to`]. End it
-/// with `.await` or [`run`](Self::run).
+/// Made by [`RateLimiter::check`], [`RateLimiter::peek`], [`RateLimiter::reserve`] and
+/// [`RateLimiter::take_up_to`]. End it with `.await` or [`run`](Self::run).
 ///
 /// # Errors
 ///
@@ -158,6 +159,52 @@ impl<S> fmt::Debug for Call<'_, '_, S> {
             .field("cost", &self.cost)
             .field("at", &self.at)
             .finish()
+    }
+}
+
+/// A call to reserve a start, made by [`RateLimiter::reserve`], which still needs its longest delay:
+/// set it with [`within`](Self::within), which returns the [`Call`].
+#[must_use = "a reservation does nothing until `within` sets its longest delay, and it is awaited or run"]
+pub struct Reserve<'l, 'k, S> {
+    call: Call<'l, 'k, S>,
+}
+
+impl<'l, 'k, S> Reserve<'l, 'k, S> {
+    #[inline]
+    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
+        Self {
+            call: Call::new(limiter, Operation::Consume, key, 1),
+        }
+    }
+
+    /// Sets the cost, 1 by default. A cost above a limit's capacity is always denied.
+    #[inline]
+    pub fn cost(mut self, cost: u64) -> Self {
+        self.call.cost = cost;
+        self
+    }
+
+    /// Sets the longest delay to accept, in whole microseconds. Without a delay
+    /// ([`Duration::ZERO`]), the call is decided as a [check](RateLimiter::check) is.
+    ///
+    /// There is no default, because it bounds the queue: of `N` per `T`, about `N * max_delay / T`
+    /// calls can wait at a time. A delay that could not be counted exactly is denied, whatever is
+    /// set here: that is one of 285 years if `N` divides `T`, and of
+    /// `285 years * gcd(N, T) / N` otherwise.
+    #[inline]
+    pub fn within(mut self, max_delay: Duration) -> Call<'l, 'k, S> {
+        self.call.operation = Operation::Reserve { max_delay };
+        self.call
+    }
+}
+
+impl<S> fmt::Debug for Reserve<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reserve")
+            .field("limits", &self.call.limiter.limits())
+            .field("key", &self.call.key)
+            .field("cost", &self.call.cost)
+            .finish_non_exhaustive()
     }
 }
 

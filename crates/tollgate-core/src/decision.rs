@@ -1,7 +1,9 @@
 //! `Decision`: whether a call may go ahead, and what each limit said.
 
+use std::cmp::Reverse;
 use std::fmt;
 
+use crate::algorithm::Reserved;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
@@ -17,7 +19,11 @@ pub struct Verdict {
     pub(crate) allowed: bool,
     pub(crate) capacity: u64,
     pub(crate) remaining: u64,
-    pub(crate) retry_after: Wait,
+    /// How long until the limit allows the call; of an allowed reservation, how long until it
+    /// starts.
+    pub(crate) wait: Wait,
+    /// Whether the call is an allowed reservation.
+    pub(crate) starts_later: bool,
     pub(crate) reset_after: Wait,
     pub(crate) consumed: u64,
     pub(crate) at: Timestamp,
@@ -35,7 +41,8 @@ impl Verdict {
             allowed: true,
             capacity,
             remaining,
-            retry_after: Wait::ZERO,
+            wait: Wait::ZERO,
+            starts_later: false,
             reset_after: Wait::ZERO,
             consumed: 0,
             at: Timestamp::UNIX_EPOCH,
@@ -48,7 +55,7 @@ impl Verdict {
     pub fn deny(capacity: u64, remaining: u64, retry_after: Wait) -> Self {
         Self {
             allowed: false,
-            retry_after,
+            wait: retry_after,
             ..Self::allow(capacity, remaining)
         }
     }
@@ -57,6 +64,17 @@ impl Verdict {
     #[must_use]
     pub fn with_reset_after(mut self, reset_after: Wait) -> Self {
         self.reset_after = reset_after;
+        self
+    }
+
+    /// Sets how long this limit alone delays a [reservation](crate::RateLimiter::reserve) that it
+    /// allows. A denied call has no delay.
+    #[must_use]
+    pub fn with_delay(mut self, delay: Wait) -> Self {
+        if self.allowed {
+            self.wait = delay;
+            self.starts_later = true;
+        }
         self
     }
 
@@ -95,7 +113,22 @@ impl Verdict {
     /// denied calls has counted it.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
-        self.retry_after
+        if self.starts_later {
+            Wait::ZERO
+        } else {
+            self.wait
+        }
+    }
+
+    /// Returns how long this limit alone delays a [reservation](crate::RateLimiter::reserve) that
+    /// was allowed; zero for other calls.
+    #[must_use]
+    pub fn delay(&self) -> Wait {
+        if self.starts_later {
+            self.wait
+        } else {
+            Wait::ZERO
+        }
     }
 
     /// Returns how long until this limit has its full capacity again, if nobody else calls.
@@ -149,6 +182,8 @@ pub struct Verdicts {
     pub(crate) allowed: bool,
     pub(crate) verdicts: OneOrMany<Verdict>,
     pub(crate) fingerprint: Fingerprint,
+    /// Of a reservation that starts later: what each limit recorded.
+    pub(crate) reserved: Option<Box<OneOrMany<Reserved>>>,
 }
 
 impl Verdicts {
@@ -164,6 +199,7 @@ impl Verdicts {
             allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
             verdicts,
             fingerprint,
+            reserved: None,
         }
     }
 
@@ -175,6 +211,7 @@ impl Verdicts {
             allowed: verdict.allowed,
             verdicts: OneOrMany::One(verdict),
             fingerprint,
+            reserved: None,
         }
     }
 
@@ -218,9 +255,10 @@ impl Verdicts {
         for (index, verdict) in self.verdicts.iter().enumerate() {
             let held = &self.verdicts[best];
             let tighter = if self.allowed {
-                verdict.remaining < held.remaining
+                let tightness = |of: &Verdict| (of.delay(), Reverse(of.remaining));
+                tightness(verdict) > tightness(held)
             } else {
-                (verdict.retry_after, !verdict.allowed) > (held.retry_after, !held.allowed)
+                (verdict.wait, !verdict.allowed) > (held.wait, !held.allowed)
             };
             if tighter {
                 best = index;
@@ -259,6 +297,17 @@ impl Verdicts {
             .unwrap_or(Wait::ZERO)
     }
 
+    /// Returns how long to wait before the call starts: the longest delay of the limits; see
+    /// [`Decision::delay`].
+    #[must_use]
+    pub fn delay(&self) -> Wait {
+        self.verdicts
+            .iter()
+            .map(Verdict::delay)
+            .max()
+            .unwrap_or(Wait::ZERO)
+    }
+
     /// Returns how long until every limit has its full capacity again, if nobody else calls.
     #[must_use]
     pub fn reset_after(&self) -> Wait {
@@ -284,12 +333,18 @@ impl Verdicts {
     /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
+        let starts = self.reserved.as_deref();
+        let start = |index: usize| {
+            let reserved = starts.and_then(|starts| starts.get(index));
+            reserved.map(|reserved| Timestamp::saturating_from_micros(reserved.start))
+        };
         let consumed: OneOrMany<Consumed> = self
             .verdicts
             .iter()
-            .map(|verdict| Consumed {
+            .enumerate()
+            .map(|(index, verdict)| Consumed {
                 cost: verdict.consumed,
-                at: verdict.at,
+                at: start(index).unwrap_or(verdict.at),
             })
             .collect();
         consumed
@@ -298,6 +353,7 @@ impl Verdicts {
             .then_some(Receipt {
                 consumed,
                 fingerprint: self.fingerprint,
+                reserved: self.reserved,
             })
     }
 }
@@ -305,7 +361,8 @@ impl Verdicts {
 /// Compares the verdicts, and ignores the request's fingerprint.
 impl PartialEq for Verdicts {
     fn eq(&self, other: &Self) -> bool {
-        (self.allowed, &self.verdicts) == (other.allowed, &other.verdicts)
+        (self.allowed, &self.verdicts, &self.reserved)
+            == (other.allowed, &other.verdicts, &other.reserved)
     }
 }
 
@@ -405,7 +462,8 @@ impl<'l> Decision<'l> {
     ///
     /// For a denied call this is the limit with the longest [`retry_after`](Verdict::retry_after);
     /// if waits are equal, a limit that denied the call comes before one that allowed it. For an
-    /// allowed call it is the limit with the least [`remaining`](Verdict::remaining). Among limits
+    /// allowed call it is the limit with the least [`remaining`](Verdict::remaining); for an allowed
+    /// reservation, the one with the longest [`delay`](Verdict::delay) comes first. Among limits
     /// that are still equal, it is the first.
     #[must_use]
     pub fn binding(&self) -> (&'l Limit, &Verdict) {
@@ -445,6 +503,13 @@ impl<'l> Decision<'l> {
     #[must_use]
     pub fn retry_after(&self) -> Wait {
         self.verdicts.retry_after()
+    }
+
+    /// Returns how long to wait before the call starts: the delay of a
+    /// [reservation](crate::RateLimiter::reserve) that was allowed, and zero for any other call.
+    #[must_use]
+    pub fn delay(&self) -> Wait {
+        self.verdicts.delay()
     }
 
     /// Returns how long until every limit has its full capacity again, if nobody else calls.
@@ -528,7 +593,7 @@ impl Denied {
     /// Returns how long to wait until the same call is allowed, if nobody else calls.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
-        self.verdict.retry_after
+        self.verdict.retry_after()
     }
 }
 
@@ -536,7 +601,7 @@ impl Denied {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.limit.name();
-        match self.verdict.retry_after.duration() {
+        match self.verdict.retry_after().duration() {
             Some(wait) => write!(f, "limit `{name}`: retry in {wait:?}"),
             None => write!(
                 f,
@@ -572,9 +637,17 @@ impl std::error::Error for Denied {}
 pub struct Receipt {
     consumed: OneOrMany<Consumed>,
     fingerprint: Fingerprint,
+    /// Of a reservation that starts later: what each limit recorded.
+    reserved: Option<Box<OneOrMany<Reserved>>>,
 }
 
 impl Receipt {
+    /// Returns what the limit at `index` recorded, if this is the receipt of a reservation that was
+    /// to start later.
+    pub(crate) fn reserved(&self, index: usize) -> Option<&Reserved> {
+        self.reserved.as_deref()?.get(index)
+    }
+
     /// Returns whether this receipt is from a decision with this `fingerprint`.
     pub(crate) fn has(&self, fingerprint: Fingerprint) -> bool {
         self.fingerprint == fingerprint
@@ -601,7 +674,8 @@ impl Consumed {
         self.cost
     }
 
-    /// Returns the instant at which the cost is counted.
+    /// Returns the instant at which the cost is counted: for a
+    /// [reservation](crate::RateLimiter::reserve), when the call starts.
     #[must_use]
     pub fn at(self) -> Timestamp {
         self.at

@@ -1,6 +1,8 @@
 //! `Evaluation`: evaluates all limits of a request before any of them records it.
 
-use crate::algorithm::{State, States};
+use std::time::Duration;
+
+use crate::algorithm::{Reserved, State, States};
 use crate::decision::{Verdict, Verdicts};
 use crate::fingerprint::Fingerprint;
 use crate::one_or_many::OneOrMany;
@@ -29,6 +31,8 @@ enum Grant {
     Nothing,
     /// Nothing: a refund, which gives back to each check whose state is not vacant (`true`).
     Returns(OneOrMany<bool>),
+    /// The check's own cost, from a start this many microseconds later.
+    Starts(u64),
 }
 
 impl<'a> Request<'a> {
@@ -47,6 +51,7 @@ impl<'a> Request<'a> {
                 ),
                 waits: self.checks().iter().map(|_| Wait::ZERO).collect(),
             },
+            Operation::Reserve { max_delay } => self.evaluate_reserve(states, now, max_delay),
             Operation::TakeUpTo => self.evaluate_take(states, now),
         }
     }
@@ -68,6 +73,36 @@ impl<'a> Request<'a> {
             allowed: waits.iter().all(|wait| wait.is_zero()),
             grant,
             waits,
+        }
+    }
+
+    fn evaluate_reserve(
+        &self,
+        states: &(impl States + ?Sized),
+        now: Timestamp,
+        max_delay: Duration,
+    ) -> Evaluation {
+        let evaluation = self.evaluate_costs(states, now, Grant::Costs);
+        let most = self.longest_delay_us(max_delay);
+        let longest = evaluation.waits.iter().max().copied();
+        // A wait that never ends is longer than any delay.
+        match longest.unwrap_or(Wait::ZERO).as_micros() {
+            Some(delay) if delay <= most => Evaluation {
+                allowed: true,
+                grant: Grant::Starts(delay),
+                ..evaluation
+            },
+            _ => {
+                let beyond = |wait: &Wait| match wait.as_micros() {
+                    Some(micros) => Wait::from_micros(micros.saturating_sub(most)),
+                    None => Wait::NEVER,
+                };
+                Evaluation {
+                    allowed: false,
+                    waits: evaluation.waits.iter().map(beyond).collect(),
+                    ..evaluation
+                }
+            }
         }
     }
 
@@ -119,8 +154,12 @@ impl Evaluation {
             Operation::Refund(receipt) => {
                 receipt.consumed()[index].cost() > 0 && self.returns_to(index)
             }
-            Operation::Consume | Operation::TakeUpTo if self.allowed => self.cost(check) > 0,
-            Operation::Consume | Operation::TakeUpTo => {
+            Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
+                if self.allowed =>
+            {
+                self.cost(check) > 0
+            }
+            Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo => {
                 check.limit().algorithm().counts_denied() && check.cost() > 0
             }
         }
@@ -138,6 +177,11 @@ impl Evaluation {
         states: &mut (impl States + ?Sized),
         now: Timestamp,
     ) -> Verdicts {
+        if let Grant::Starts(delay) = self.grant
+            && delay > 0
+        {
+            return self.apply_later(request, fingerprint, states, now, delay);
+        }
         let verdicts = (0..request.checks().len())
             .map(|index| self.record(request, states, now, index))
             .collect();
@@ -145,6 +189,54 @@ impl Evaluation {
             allowed: self.allowed,
             verdicts,
             fingerprint,
+            reserved: None,
+        }
+    }
+
+    /// Records a reservation that starts `delay` microseconds after `now`.
+    fn apply_later(
+        self,
+        request: &Request<'_>,
+        fingerprint: Fingerprint,
+        states: &mut (impl States + ?Sized),
+        now: Timestamp,
+        delay: u64,
+    ) -> Verdicts {
+        let reserved: OneOrMany<Reserved> = (0..request.checks().len())
+            .map(|index| {
+                let check = &request.checks()[index];
+                if !self.writes_to(request, index) {
+                    return Reserved::default();
+                }
+                let algorithm = check.limit().algorithm();
+                algorithm.reserve(states.state_mut(index), now, delay, check.cost())
+            })
+            .collect();
+        let verdicts = request.checks().iter().enumerate().map(|(index, check)| {
+            let algorithm = check.limit().algorithm();
+            let status = algorithm.status(states.state(index), now);
+            let recorded = check.cost() > 0;
+            Verdict {
+                allowed: true,
+                capacity: algorithm.capacity(),
+                remaining: status.remaining,
+                wait: self.waits[index],
+                starts_later: true,
+                reset_after: status.reset_after,
+                consumed: check.cost(),
+                at: if recorded {
+                    Timestamp::saturating_from_micros(reserved[index].at)
+                } else {
+                    now
+                },
+            }
+        });
+        let verdicts = verdicts.collect();
+        Verdicts {
+            allowed: true,
+            verdicts,
+            fingerprint,
+            reserved: Some(Box::new(reserved)),
         }
     }
 
@@ -163,7 +255,8 @@ impl Evaluation {
             allowed: wait.is_zero(),
             capacity: algorithm.capacity(),
             remaining: 0,
-            retry_after: wait,
+            wait,
+            starts_later: false,
             reset_after: Wait::ZERO,
             consumed: 0,
             at: now,
@@ -172,7 +265,10 @@ impl Evaluation {
             let state = states.state_mut(index);
             if let Operation::Refund(receipt) = request.operation() {
                 let consumed = receipt.consumed()[index];
-                algorithm.refund(state, now, consumed.at(), consumed.cost());
+                match receipt.reserved(index) {
+                    Some(reserved) => algorithm.cancel(state, now, reserved, consumed.cost()),
+                    None => algorithm.refund(state, now, consumed.at(), consumed.cost()),
+                }
             } else if self.allowed {
                 verdict.consumed = self.cost(check);
                 verdict.at = algorithm.commit(state, now, verdict.consumed);
@@ -180,7 +276,7 @@ impl Evaluation {
                 let attempt = self.attempt(check);
                 verdict.at = algorithm.commit(state, now, attempt);
                 // The attempt that was just counted makes the wait longer.
-                verdict.retry_after = algorithm.wait(state, now, attempt);
+                verdict.wait = algorithm.wait(state, now, attempt);
             }
             &*state
         } else {
@@ -199,7 +295,7 @@ impl Evaluation {
     #[inline]
     fn cost(&self, check: &Check<'_>) -> u64 {
         match self.grant {
-            Grant::Costs => check.cost(),
+            Grant::Costs | Grant::Starts(_) => check.cost(),
             Grant::Each(amount) => amount,
             Grant::Nothing | Grant::Returns(_) => 0,
         }
@@ -209,7 +305,7 @@ impl Evaluation {
     fn attempt(&self, check: &Check<'_>) -> u64 {
         match self.grant {
             Grant::Each(_) => 1,
-            Grant::Costs | Grant::Nothing | Grant::Returns(_) => check.cost(),
+            Grant::Costs | Grant::Nothing | Grant::Returns(_) | Grant::Starts(_) => check.cost(),
         }
     }
 }

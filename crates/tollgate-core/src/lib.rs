@@ -25,7 +25,7 @@ mod time;
 #[cfg(feature = "wire")]
 pub mod wire;
 
-pub use call::{Call, Deciding, Refund, RefundError, Reset};
+pub use call::{Call, Deciding, Refund, RefundError, Reserve, Reset};
 pub use decision::{Consumed, Decision, Denied, Receipt, Verdict, Verdicts};
 pub use error::{ErrorKind, LimitError, StoreError};
 pub use evaluation::Evaluation;

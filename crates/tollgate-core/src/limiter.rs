@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::call::{Call, Refund, Reset};
+use crate::call::{Call, Refund, Reserve, Reset};
 use crate::decision::Receipt;
 use crate::error::LimitError;
 use crate::key::Key;
@@ -198,6 +198,48 @@ impl<S> RateLimiter<S> {
     #[inline]
     pub fn peek<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Call<'l, 'k, S> {
         Call::new(self, Operation::Peek, key.into(), 1)
+    }
+
+    /// Admits a call for `key` now, to start at once or after a delay, so that all starts keep to
+    /// the limits: a leaky bucket as a queue.
+    ///
+    /// Set the longest delay with [`within`](Reserve::within). If the decision is allowed, wait for
+    /// [`delay`](crate::Decision::delay), then go ahead: the call is counted, and nobody who calls
+    /// later gets an earlier start. If it is denied, nothing was consumed, and
+    /// [`retry_after`](crate::Decision::retry_after) says when the same reservation would be
+    /// accepted, if nobody else calls.
+    ///
+    /// To cancel, [refund](Self::refund) the receipt. Before the call starts, that gives everything
+    /// back if no later call was admitted; otherwise it gives back nothing, because later calls
+    /// keep their starts.
+    ///
+    /// All limits must be [`Gcra`](crate::algorithm::Gcra); with any other, the call fails with
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::{RateLimiter, StoreError, SyncStore, Timestamp};
+    ///
+    /// // With the limit "mail=gcra:4/1s,burst=1": one start every 250 ms.
+    /// fn send(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     let now = Timestamp::UNIX_EPOCH;
+    ///     let half = Duration::from_millis(500);
+    ///     for due in [0, 250_000, 500_000] {
+    ///         let decision = limiter.reserve("alice").within(half).at(now).run()?;
+    ///         assert!(decision.is_allowed());
+    ///         assert_eq!(decision.delay().as_micros(), Some(due));
+    ///     }
+    ///     let denied = limiter.reserve("alice").within(half).at(now).run()?;
+    ///     assert!(denied.is_denied());
+    ///     assert_eq!(denied.retry_after().as_micros(), Some(250_000));
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn reserve<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Reserve<'l, 'k, S> {
+        Reserve::new(self, key.into())
     }
 
     /// Consumes as much as every limit allows for `key`, at most `most`;

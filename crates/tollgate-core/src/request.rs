@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::ops::Deref;
+use std::time::Duration;
 
 use crate::algorithm::{State, States};
 use crate::decision::{Receipt, Verdict, Verdicts};
@@ -81,6 +82,14 @@ pub enum Operation<'a> {
     Peek,
     /// Gives back what a request with the same limits and keys consumed.
     Refund(&'a Receipt),
+    /// Consumes every cost for a call that starts now or after a delay, at most `max_delay`, or
+    /// consumes nothing. Sub-microseconds are ignored.
+    ///
+    /// Only if the algorithm of every limit [can reserve](crate::algorithm::Algorithm::can_reserve).
+    Reserve {
+        /// The longest delay that is accepted.
+        max_delay: Duration,
+    },
     /// Consumes the same cost from every limit: as much as all of them allow, at most the smallest
     /// cost of the checks.
     TakeUpTo,
@@ -216,6 +225,13 @@ impl<'a> Request<'a> {
         Self::of_parts(Operation::TakeUpTo, Checks::one(check), None)
     }
 
+    /// Returns a request to consume the check's cost for a call that starts now, or after a delay
+    /// of at most `max_delay`. See [`RateLimiter::reserve`](crate::RateLimiter::reserve).
+    #[must_use]
+    pub fn reserve(check: Check<'a>, max_delay: Duration) -> Self {
+        Self::of_parts(Operation::Reserve { max_delay }, Checks::one(check), None)
+    }
+
     /// Returns a request to give back what was consumed according to `receipt`. The check's cost is
     /// ignored.
     ///
@@ -288,7 +304,7 @@ impl<'a> Request<'a> {
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
     /// have the same limit and key, or when a receipt is from other limits, other keys or the other
-    /// clock.
+    /// clock. [`ErrorKind::Unsupported`] unless it [is defined](Self::is_defined).
     #[inline]
     pub fn validate(
         &self,
@@ -297,8 +313,33 @@ impl<'a> Request<'a> {
         self.validate_checks()?;
         match self.operation {
             Operation::Refund(receipt) if !receipt.has(fingerprint(self)) => Err(other_receipt()),
+            Operation::Reserve { .. } if !self.is_defined() => Err(no_reservations()),
             _ => Ok(()),
         }
+    }
+
+    /// Returns whether the algorithms of all its limits define the operation: all operations are
+    /// defined for every algorithm, except [`Operation::Reserve`].
+    ///
+    /// For stores, which [support](crate::Store::supports) no other request.
+    #[inline]
+    #[must_use]
+    pub fn is_defined(&self) -> bool {
+        match self.operation {
+            Operation::Reserve { .. } => {
+                let mut checks = self.checks().iter();
+                checks.all(|check| check.limit().algorithm().can_reserve())
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the longest delay that this request accepts, in microseconds, and that all of its
+    /// limits can count exactly.
+    pub(crate) fn longest_delay_us(&self, max_delay: Duration) -> u64 {
+        let longest = |check: &Check<'_>| check.limit().algorithm().longest_delay().unwrap_or(0);
+        let exact = self.checks().iter().map(longest).min().unwrap_or(0);
+        u64::try_from(max_delay.as_micros()).map_or(exact, |most| most.min(exact))
     }
 
     /// Does the same as [`validate`](Self::validate), but does not compare a receipt's fingerprint.
@@ -360,6 +401,15 @@ impl<'a> Request<'a> {
                 .apply(self, fingerprint, states, now),
         }
     }
+}
+
+#[cold]
+fn no_reservations() -> StoreError {
+    StoreError::new(
+        ErrorKind::Unsupported,
+        "only GCRA limits can delay a call: limit it by `gcra`, or check it and wait for \
+         `retry_after`",
+    )
 }
 
 fn other_receipt() -> StoreError {

@@ -48,6 +48,23 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
 }
 
+/// A reservation as one limit recorded it: when the call starts, and the state before it.
+///
+/// Cancelling the latest reservation restores that state.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Reserved {
+    /// The instant at which the call starts.
+    pub(crate) start: u64,
+    /// The instant at which the reservation was recorded.
+    pub(crate) at: u64,
+    /// What was counted at `at`, before the reservation.
+    pub(crate) before: u64,
+    /// The unit in which `before` is counted; zero if nothing was recorded.
+    pub(crate) unit: u64,
+    /// Whether the state before was marked: an earlier call had not started yet.
+    pub(crate) marked: bool,
+}
+
 /// A pure state machine that defines one algorithm.
 ///
 /// `now` is the clock's reading, which may have stepped back. A machine never decides before the
@@ -86,6 +103,32 @@ pub(crate) trait Machine: Copy + Listed {
 
     /// Gives back up to `amount` of what was recorded at `at` and still counts.
     fn refund(&self, state: &mut Self::State, now: u64, at: u64, amount: u64);
+
+    /// Returns the longest delay of a reservation, in microseconds, or `None` if the algorithm has
+    /// no reservations.
+    #[inline]
+    fn longest_delay(&self) -> Option<u64> {
+        None
+    }
+
+    /// Records a call that starts `delay` after `now`: at least what [`wait`](Self::wait) returned,
+    /// at most [`longest_delay`](Self::longest_delay). Neither `delay` nor `cost` is zero.
+    ///
+    /// Called only if there is a longest delay.
+    fn reserve(&self, state: &mut Self::State, now: u64, delay: u64, cost: u64) -> Reserved {
+        let at = self.commit(state, now, cost);
+        Reserved {
+            start: at + delay,
+            at,
+            ..Reserved::default()
+        }
+    }
+
+    /// Gives back what a reservation of `amount` recorded, if it still counts and no call that is
+    /// kept depends on it.
+    fn cancel(&self, state: &mut Self::State, now: u64, reserved: &Reserved, amount: u64) {
+        self.refund(state, now, reserved.start, amount);
+    }
 
     /// Returns whether denied calls are recorded too.
     fn counts_denied(&self) -> bool {

@@ -24,6 +24,7 @@ mod twin;
 #[cfg(feature = "wire")]
 pub(crate) use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
+pub(crate) use machine::Reserved;
 use machine::{Listed, Machine, Outcome, Remembered, Status};
 pub use state::{State, States};
 use text::{Options, Spelling, Written};
@@ -117,6 +118,44 @@ impl Algorithm {
         });
     }
 
+    /// Returns whether calls can be [reserved](crate::RateLimiter::reserve): admitted now, to start
+    /// after a delay.
+    #[must_use]
+    pub fn can_reserve(&self) -> bool {
+        self.longest_delay().is_some()
+    }
+
+    /// Returns the longest delay of a reservation in microseconds, or `None` if there are none.
+    pub(crate) fn longest_delay(&self) -> Option<u64> {
+        with_machine!(self, machine => machine.longest_delay())
+    }
+
+    /// Records a call that starts `delay_us` after `now`, and whose cost is not zero.
+    pub(crate) fn reserve(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        delay_us: u64,
+        cost: u64,
+    ) -> Reserved {
+        with_machine!(self, machine => {
+            machine.reserve(open(machine, state), now.as_micros(), delay_us, cost)
+        })
+    }
+
+    /// Gives back what a reservation of `amount` recorded, as far as that is possible.
+    pub(crate) fn cancel(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        reserved: &Reserved,
+        amount: u64,
+    ) {
+        with_machine!(self, machine => {
+            machine.cancel(open(machine, state), now.as_micros(), reserved, amount);
+        });
+    }
+
     /// Returns the name, followed by the parameters that give a state its meaning.
     pub(crate) fn shape(&self) -> String {
         with_machine!(self, machine => machine.shape())
@@ -126,6 +165,12 @@ impl Algorithm {
     #[cfg(feature = "wire")]
     pub(crate) fn parameters(&self) -> Words {
         with_machine!(self, machine => machine.parameters())
+    }
+
+    /// Returns the numbers that the script needs to cancel a reservation.
+    #[cfg(feature = "wire")]
+    pub(crate) fn reserved(&self, reserved: &Reserved) -> [u64; 3] {
+        with_machine!(self, machine => machine.reserved(reserved))
     }
 
     /// Decodes the state in a script's reply, or returns `None` if no script replies with such a
@@ -191,7 +236,8 @@ fn consume<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64
         allowed: outcome.allowed,
         capacity,
         remaining: outcome.status.remaining,
-        retry_after: outcome.wait,
+        wait: outcome.wait,
+        starts_later: false,
         reset_after: outcome.status.reset_after,
         consumed: if outcome.allowed { cost } else { 0 },
         at: Timestamp::saturating_from_micros(outcome.at),

@@ -13,15 +13,19 @@
 //! | `remaining` | an expression | | the largest cost that is admitted |
 //! | `answer` | statements (optional) | `fits` | `raw` |
 //! | `commit` | statements | `amount`, the cost to count, not 0 | the new state on the server, with a TTL |
+//! | `delay` | statements (optional) | | `own`, how long this limit alone delays a call of `cost`; writes nothing |
+//! | `reserve` | statements (optional) | `amount`, and `delay`, at least `own` | the new state on the server, with a TTL |
 //! | `locate` | statements (optional) | `amount`, the cost to give back, and `since`, when it was counted | what `refund` needs; writes nothing, and fails if `refund` would |
-//! | `refund` | statements | as `locate` | the new state on the server, with a TTL, unless nothing is given back |
+//! | `refund` | statements | as `locate`; for a reservation, `taken`, `before` and `was_marked`, from [`Paired::reserved`] | the new state on the server, with a TTL, unless nothing is given back |
 //! | `search` | functions (optional) | | inserted wherever another section says `@search` |
+//!
+//! An algorithm without `delay` has no reservations.
 //!
 //! All other local names are free: if a request has several limits, each has a scope of its own.
 
 use smallvec::SmallVec;
 
-use super::{Machine, State};
+use super::{Machine, Reserved, State};
 use crate::time::MAX_EXACT;
 
 /// Numbers sent to or by a script: few, except for a ring of many buckets.
@@ -57,6 +61,12 @@ pub(crate) trait Paired: Machine {
     /// It is the state before the request (after it, for a refund), or the part of it that the
     /// decision depends on.
     fn decode(&self, reply: &[u64], call: CallContext) -> Option<State>;
+
+    /// Returns the numbers that the script needs to cancel a reservation: `taken`, when it was
+    /// recorded; `before`, what was counted then; and `was_marked`.
+    fn reserved(&self, _reserved: &Reserved) -> [u64; 3] {
+        [0; 3]
+    }
 
     /// Returns the numbers in a [shape](Machine::shape); `shape` is the part after the name.
     fn numbers(shape: &str) -> Option<Words> {

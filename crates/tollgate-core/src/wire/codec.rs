@@ -24,9 +24,12 @@ pub(super) fn argument(
 ) -> Vec<u8> {
     let mut text = Vec::with_capacity(24 + 64 * request.checks().len());
     let slack = instant.map_or(0, |_| slack(caller_slack));
-    if let Form::Few { .. } = Form::of(request) {
+    if let Form::Few(_) = Form::of(request) {
         push_instant(&mut text, instant);
         push(&mut text, slack);
+        if let Operation::Reserve { max_delay } = request.operation() {
+            push(&mut text, request.longest_delay_us(max_delay));
+        }
         for check in request.checks() {
             let algorithm = check.limit().algorithm();
             push(&mut text, check.cost());
@@ -44,12 +47,22 @@ pub(super) fn argument(
             Operation::Peek => 2,
             Operation::Refund(_) => 3,
             Operation::TakeUpTo => 4,
+            Operation::Reserve { .. } => 6,
         },
     );
     push_instant(&mut text, instant);
     push(&mut text, slack);
     for (index, check) in request.checks().iter().enumerate() {
-        push_member(&mut text, request.operation(), index, check);
+        push_member(&mut text, request, index, check);
+    }
+    if let Operation::Refund(receipt) = request.operation() {
+        for (index, check) in request.checks().iter().enumerate() {
+            if let Some(reserved) = receipt.reserved(index) {
+                for number in check.limit().algorithm().reserved(reserved) {
+                    push(&mut text, number);
+                }
+            }
+        }
     }
     text
 }
@@ -60,13 +73,14 @@ pub(super) fn slack(slack: Duration) -> u64 {
     u64::try_from(millis).map_or(MOST_SLACK, |millis| millis.min(MOST_SLACK))
 }
 
-fn push_member(text: &mut Vec<u8>, operation: Operation<'_>, index: usize, check: &Check<'_>) {
+fn push_member(text: &mut Vec<u8>, request: &Request<'_>, index: usize, check: &Check<'_>) {
     let algorithm = check.limit().algorithm();
-    let (cost, since) = match operation {
+    let (cost, since) = match request.operation() {
         Operation::Refund(receipt) => {
             let consumed = receipt.consumed()[index];
             (consumed.cost(), consumed.at().as_micros())
         }
+        Operation::Reserve { max_delay } => (check.cost(), request.longest_delay_us(max_delay)),
         _ => (check.cost(), 0),
     };
     push(text, algorithm.code() as u64);
@@ -174,6 +188,9 @@ fn cost(request: &Request<'_>, check: &Check<'_>, allowed: bool) -> u64 {
     match request.operation() {
         Operation::Refund(_) => 0,
         Operation::TakeUpTo if !allowed => 1,
-        Operation::Consume | Operation::Peek | Operation::TakeUpTo => check.cost(),
+        Operation::Consume
+        | Operation::Peek
+        | Operation::Reserve { .. }
+        | Operation::TakeUpTo => check.cost(),
     }
 }

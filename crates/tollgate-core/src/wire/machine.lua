@@ -1,4 +1,4 @@
-local function @name(operation, key, counted, cost, since, @parameters)
+local function @name(operation, key, counted, cost, since, taken, before, was_marked, @parameters)
   @read
   if operation == REFUND or operation == CHECK then
     local amount = cost
@@ -7,6 +7,7 @@ local function @name(operation, key, counted, cost, since, @parameters)
     @refund
     return
   end
+  @later
   local fits = cost == 0 or @fits
   @answer
   return fits, raw, function(amount)

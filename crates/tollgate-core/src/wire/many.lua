@@ -1,6 +1,6 @@
 -- Decides any operation on any number of limits: reads them all, and only then records.
 -- A check is a refund that writes nothing.
-local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 2, 3, 4, 5
+local CONSUME, PEEK, REFUND, TAKE, CHECK, RESERVE = 1, 2, 3, 4, 5, 6
 local argument = ARGV[1]
 local operation, now, slack = unpack('<ddd', argument)
 if now < 0 then
@@ -10,11 +10,16 @@ end
 @machines
 local machines = { @names }
 local raws, commits, costs, counts = {}, {}, {}, {}
-local allowed, most, least = true, nil, nil
+local allowed, most, least, delay = true, nil, nil, 0
 local function look(i, as, instead)
   local code, counted, cost, since, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
   costs[i], counts[i] = instead or cost, counted == 1
-  return machines[code](as, KEYS[i], counted, costs[i], since, a, b, c, d)
+  local taken, before, was_marked
+  if operation == REFUND and #argument > 24 + 64 * #KEYS then
+    -- The receipt of a reservation.
+    taken, before, was_marked = unpack('<ddd', argument, 64 * #KEYS + 24 * i + 1)
+  end
+  return machines[code](as, KEYS[i], counted, costs[i], since, taken, before, was_marked, a, b, c, d)
 end
 if operation == REFUND then
   -- Nothing that is written is taken back, so what fails has to fail before the first write.
@@ -34,6 +39,7 @@ for i = 1, #KEYS do
   elseif not fits then
     allowed = false
   end
+  if operation == RESERVE then delay = max(delay, remaining) end
 end
 if operation == TAKE then
   -- Where there is nothing to take, the refused call is that of one unit.
@@ -48,9 +54,9 @@ if operation == TAKE then
     end
   end
 end
-if operation == CONSUME or operation == TAKE then
+if operation == CONSUME or operation == TAKE or operation == RESERVE then
   for i = 1, #KEYS do
-    if costs[i] > 0 and (allowed or counts[i]) then commits[i](costs[i]) end
+    if costs[i] > 0 and (allowed or counts[i]) then commits[i](costs[i], delay) end
   end
 end
 for i = 1, #KEYS do

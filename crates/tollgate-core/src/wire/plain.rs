@@ -325,6 +325,7 @@ fn counter_call<'a>(request: &Request<'a>) -> Result<CounterCall<'a>, &'static s
                 at: consumed.at().as_micros(),
             }
         }
+        Operation::Reserve { .. } => return Err("a counter cannot delay a call"),
         Operation::TakeUpTo => return Err("a counter cannot take part of a cost"),
     };
     Ok(CounterCall { check, plan, step })

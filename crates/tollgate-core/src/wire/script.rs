@@ -12,10 +12,18 @@ const FEW: &str = include_str!("few.lua");
 const SCOPE: &str = include_str!("scope.lua");
 /// The part of [`FEW`] that records a call for one limit.
 const RECORD: &str = include_str!("record.lua");
+/// The same as [`FEW`], [`SCOPE`] and [`RECORD`], for [`Operation::Reserve`].
+const RESERVE: [&str; 3] = [
+    include_str!("reserve.lua"),
+    include_str!("reserve_scope.lua"),
+    include_str!("reserve_record.lua"),
+];
 /// The script for more limits, and for refunds and [`Operation::TakeUpTo`].
 const MANY: &str = include_str!("many.lua");
 /// The function of one algorithm in [`MANY`].
 const MACHINE: &str = include_str!("machine.lua");
+/// The part of [`MACHINE`] for [`Operation::Reserve`], if the algorithm has reservations.
+const MACHINE_RESERVE: &str = include_str!("machine_reserve.lua");
 
 /// The most limits that [`FEW`] decides.
 const MOST_OF_FEW: u32 = 4;
@@ -69,27 +77,27 @@ impl Script {
     /// Returns the script that decides `request`.
     ///
     /// Limits with the same algorithms share a script, whatever their parameters. There is one
-    /// script for each sequence of up to four algorithms, to consume, one to peek, and one for each
-    /// set of algorithms, for all other requests.
+    /// script for each sequence of up to four algorithms, to consume, one to peek, one to reserve,
+    /// and one for each set of algorithms, for all other requests.
     pub(super) fn of(request: &Request<'_>) -> &'static Self {
         const SEQUENCES: usize = (TWINS.len() + 1).pow(MOST_OF_FEW);
         const SETS: usize = 1 << TWINS.len();
-        static FEW: [[OnceLock<Box<Script>>; SEQUENCES]; 2] =
-            [const { [const { OnceLock::new() }; SEQUENCES] }; 2];
+        static FEW: [[OnceLock<Box<Script>>; SEQUENCES]; 3] =
+            [const { [const { OnceLock::new() }; SEQUENCES] }; 3];
         static MANY: [OnceLock<Box<Script>>; SETS] = [const { OnceLock::new() }; SETS];
         let codes = request
             .checks()
             .iter()
             .map(|check| check.limit().algorithm().code());
         match Form::of(request) {
-            Form::Few { commits } => {
+            Form::Few(act) => {
                 // Digits from 1 to how many algorithms there are: no two sequences have one number.
                 let sequence = codes
                     .clone()
                     .fold(0, |sequence, code| sequence * TWINS.len() + code + 1);
-                FEW[usize::from(commits)][sequence].get_or_init(|| {
+                FEW[act as usize][sequence].get_or_init(|| {
                     let twins: Vec<_> = codes.map(|code| &TWINS[code]).collect();
-                    Box::new(Self::new(few(&twins, commits)))
+                    Box::new(Self::new(few(&twins, act)))
                 })
             }
             Form::Many => {
@@ -103,43 +111,62 @@ impl Script {
 /// The form of a request's script, which also determines the layout of the argument.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// No loop: reads up to [`MOST_OF_FEW`] limits, and records the call if `commits`.
-    Few { commits: bool },
+    /// No loop: reads up to [`MOST_OF_FEW`] limits, and records the call, unless it is a peek.
+    Few(Act),
     /// A loop over any number of limits, for any operation.
     Many,
+}
+
+/// What the script of [`Form::Few`] does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Act {
+    Consume,
+    Peek,
+    Reserve,
+}
+
+impl Act {
+    /// Returns how many doubles precede the limits in the argument.
+    const fn head(self) -> usize {
+        match self {
+            Self::Consume | Self::Peek => 2,
+            Self::Reserve => 3,
+        }
+    }
 }
 
 impl Form {
     pub(super) fn of(request: &Request<'_>) -> Self {
         let few = u32::try_from(request.checks().len()).is_ok_and(|checks| checks <= MOST_OF_FEW);
         match request.operation() {
-            Operation::Consume if few => Self::Few { commits: true },
-            Operation::Peek if few => Self::Few { commits: false },
+            Operation::Consume if few => Self::Few(Act::Consume),
+            Operation::Peek if few => Self::Few(Act::Peek),
+            Operation::Reserve { .. } if few => Self::Few(Act::Reserve),
             _ => Self::Many,
         }
     }
 }
 
 /// Returns the script without a loop, for one limit of each of `twins`, in this order.
-fn few(twins: &[&Twin], commits: bool) -> String {
+fn few(twins: &[&Twin], act: Act) -> String {
+    let [first, scope, record] = match act {
+        Act::Consume => [FEW, SCOPE, RECORD],
+        Act::Peek => [FEW, SCOPE, ""],
+        Act::Reserve => RESERVE,
+    };
     // Each scope contains the next, so build them from last to first.
     let mut scopes = String::new();
     for (index, twin) in twins.iter().enumerate().rev() {
         let frame = match index {
-            0 => fill(FEW, twin),
-            _ => fill(SCOPE, twin),
+            0 => fill(first, twin),
+            _ => fill(scope, twin),
         };
         let before: usize = twins[..index].iter().map(|twin| doubles(twin)).sum();
-        let record = if commits {
-            RECORD.replace("@commit", &twin.section("commit"))
-        } else {
-            String::new()
-        };
+        let record = fill(record, twin);
         scopes = frame
             .replace("@index", &(index + 1).to_string())
             .replace("@formats", &"d".repeat(doubles(twin)))
-            // After the instant and the slack.
-            .replace("@place", &(8 * (2 + before) + 1).to_string())
+            .replace("@place", &(8 * (act.head() + before) + 1).to_string())
             .replace("@record", record.trim_end())
             .replace("@inner", scopes.trim_end());
     }
@@ -158,7 +185,15 @@ fn many(set: usize) -> String {
         let all = TWINS.iter().enumerate();
         all.filter(move |(code, _)| set & 1 << code != 0)
     };
-    let machines: String = used().map(|(_, twin)| fill(MACHINE, twin)).collect();
+    let machine = |twin: &Twin| {
+        let later = if twin.section("delay").is_empty() {
+            ""
+        } else {
+            MACHINE_RESERVE.trim()
+        };
+        fill(&MACHINE.replace("@later", later), twin)
+    };
+    let machines: String = used().map(|(_, twin)| machine(twin)).collect();
     let names: Vec<_> = used()
         .map(|(code, twin)| format!("[{code}] = {}", twin.function()))
         .collect();
@@ -180,6 +215,8 @@ fn fill(frame: &str, twin: &Twin) -> String {
         "read",
         "fits",
         "answer",
+        "delay",
+        "reserve",
         "commit",
         "locate",
         "refund",
@@ -220,7 +257,12 @@ mod tests {
     #[test]
     fn assembled_scripts_have_no_gaps() {
         let twins: Vec<_> = TWINS.iter().collect();
-        let texts = [few(&twins, true), few(&twins, false)];
+        let later: Vec<_> = TWINS.iter().filter(|t| !t.section("delay").is_empty()).collect();
+        let texts = [
+            few(&twins, Act::Consume),
+            few(&twins, Act::Peek),
+            few(&later, Act::Reserve),
+        ];
         for text in texts.into_iter().chain((1..1 << TWINS.len()).map(many)) {
             assert!(!text.contains('@'), "{text}");
         }

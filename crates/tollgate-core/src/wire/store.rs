@@ -193,7 +193,7 @@ impl<E: Engine> WireStore<E> {
 
     /// Returns whether this store can decide `request`, like [`Store::supports`].
     pub fn supports(&self, request: &Request<'_>) -> bool {
-        !self.engine.is_clustered() || share_partition(request.checks())
+        request.is_defined() && (!self.engine.is_clustered() || share_partition(request.checks()))
     }
 
     /// Returns the instant to decide at, or `None` for the server's clock.

@@ -1,6 +1,6 @@
 //! `Gcra`: an exact token bucket with a burst.
 
-use super::{Machine, Outcome, Remembered, Status};
+use super::{Machine, Outcome, Remembered, Reserved, Status};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -44,8 +44,20 @@ pub struct Gcra {
 pub(crate) struct State {
     pub(crate) debt: u64,
     pub(crate) at: u64,
-    /// The `p` that the debt is counted in; zero before the first call.
+    /// The `p` that the debt is counted in, zero before the first call; with [`MARK`] added, if some
+    /// reserved call may not have started yet, although the debt is at most `K`.
     pub(crate) unit: u64,
+}
+
+/// Added to a [`State`]'s unit. Any unit is below 2^53.
+const MARK: u64 = 1 << 63;
+
+impl State {
+    /// Returns the mark, or zero if there is none. A mark counts only until the debt is gone.
+    #[inline(always)]
+    fn mark(&self, debt: u64) -> u64 {
+        if debt == 0 { 0 } else { self.unit & MARK }
+    }
 }
 
 impl Remembered for State {}
@@ -102,7 +114,7 @@ impl Gcra {
         let debt = if state.unit == self.unit {
             state.debt
         } else {
-            self.rescaled(state)
+            self.converted(state)
         };
         (
             debt.saturating_sub((at - state.at).saturating_mul(self.leak)),
@@ -110,12 +122,16 @@ impl Gcra {
         )
     }
 
-    /// Converts a debt from another quota to the same number of tokens in this one's units, rounded
-    /// up.
+    /// Returns the debt of a state that has a mark or another quota's unit. Converts the latter to
+    /// the same number of tokens in this quota's units, rounded up.
     #[cold]
-    fn rescaled(&self, state: &State) -> u64 {
+    fn converted(&self, state: &State) -> u64 {
+        let unit = state.unit & !MARK;
+        if unit == self.unit {
+            return state.debt;
+        }
         let product = u128::from(state.debt) * u128::from(self.unit);
-        let debt = product.div_ceil(u128::from(state.unit.max(1)));
+        let debt = product.div_ceil(u128::from(unit.max(1)));
         u64::try_from(debt).map_or(MAX_EXACT, |debt| debt.min(MAX_EXACT))
     }
 
@@ -145,6 +161,11 @@ impl Gcra {
 }
 
 impl Gcra {
+    /// Returns whether some reserved call may not have started yet.
+    fn has_pending(&self, state: &State, debt: u64) -> bool {
+        debt > self.full || state.mark(debt) > 0
+    }
+
     /// Returns the status for `debt`, with the clock `back` microseconds behind the state's
     /// instant.
     #[inline(always)]
@@ -196,13 +217,17 @@ impl Machine for Gcra {
         *state = State {
             debt: debt + cost * self.unit,
             at,
-            unit: self.unit,
+            unit: self.unit | state.mark(debt),
         };
         at
     }
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let (debt, now) = self.leaked(state, now);
+        if self.has_pending(state, debt) {
+            // The calls that start later were delayed just enough to leave room for this one.
+            return;
+        }
         // What has leaked since the call is free already, so it is not given back again.
         let leaked = now.saturating_sub(at).saturating_mul(self.leak);
         let returned = amount.saturating_mul(self.unit).saturating_sub(leaked);
@@ -217,6 +242,62 @@ impl Machine for Gcra {
         };
     }
 
+    /// With a longer delay, the debt could exceed [`MAX_EXACT`]: it is at most `K` when the call
+    /// starts, and leaks until then.
+    #[inline]
+    fn longest_delay(&self) -> Option<u64> {
+        Some((MAX_EXACT - self.full) / self.leak)
+    }
+
+    fn reserve(&self, state: &mut State, now: u64, delay: u64, cost: u64) -> Reserved {
+        let (debt, at) = self.leaked(state, now);
+        // If the clock stepped back, the call may not start before the state's instant.
+        let lead = delay.saturating_sub(at - now);
+        let mark = state.mark(debt);
+        let reserved = Reserved {
+            start: (at + lead).min(MAX_EXACT),
+            at,
+            before: debt,
+            unit: self.unit,
+            marked: mark > 0,
+        };
+        // The debt of the call is due from its start: what other limits make it wait adds nothing.
+        let debt = debt.max(lead * self.leak) + cost * self.unit;
+        // Until a call starts, the debt must exceed K, or there must be a mark.
+        let is_visible = lead == 0 || debt - (lead - 1) * self.leak > self.full;
+        *state = State {
+            debt,
+            at,
+            unit: self.unit | if is_visible { mark } else { MARK },
+        };
+        reserved
+    }
+
+    fn cancel(&self, state: &mut State, now: u64, reserved: &Reserved, amount: u64) {
+        let (debt, now) = self.leaked(state, now);
+        if now >= reserved.start {
+            self.refund(state, now, reserved.start, amount);
+            return;
+        }
+        // Until the call starts, it can be given back only if it is the last: if the debt is what
+        // the reservation left, less what has leaked since.
+        if reserved.unit != self.unit || now < reserved.at {
+            return;
+        }
+        let leaked = (now - reserved.at).saturating_mul(self.leak);
+        let lead = (reserved.start - reserved.at).saturating_mul(self.leak);
+        let after = reserved.before.max(lead).saturating_add(amount.saturating_mul(self.unit));
+        if after > MAX_EXACT || after.checked_sub(leaked) != Some(debt) {
+            return;
+        }
+        let debt = reserved.before.saturating_sub(leaked);
+        *state = State {
+            debt,
+            at: now,
+            unit: self.unit | if reserved.marked && debt > 0 { MARK } else { 0 },
+        };
+    }
+
     /// Does the same as the three steps, but computes the leaked debt once.
     #[inline(always)]
     fn consume(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
@@ -225,12 +306,9 @@ impl Machine for Gcra {
         let room = self.full - charge;
         let allowed = debt <= room;
         let (wait, debt) = if allowed {
+            let unit = self.unit | state.mark(debt);
             let debt = debt + charge;
-            *state = State {
-                debt,
-                at,
-                unit: self.unit,
-            };
+            *state = State { debt, at, unit };
             (Wait::ZERO, debt)
         } else {
             let wait = self.drain_us(debt - room) + (at - now);

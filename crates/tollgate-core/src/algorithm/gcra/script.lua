@@ -1,11 +1,13 @@
--- GCRA: the debt leaks at `leak` units per microsecond.
+-- GCRA: the debt leaks at `leak` units per microsecond. A fourth number marks a state: some reserved
+-- call may not have started yet, although the debt is at most `full`.
 
 --@ read
 local raw = call('GET', key) or ''
-local debt, at = 0, now
+local debt, at, marked = 0, now, false
 if raw ~= '' then
   local counted_in
   debt, at, counted_in = unpack('<ddd', raw)
+  marked = #raw > 24
   if counted_in ~= unit then
     -- The quota has changed: convert the debt to the new unit, rounded up. Computes debt * unit /
     -- counted_in one bit of the unit at a time, so that no product exceeds what a double holds
@@ -36,7 +38,7 @@ if raw ~= '' then
   end
   if at < now then
     debt = debt - (now - at) * leak
-    if debt < 0 then debt = 0 end
+    if debt <= 0 then debt, marked = 0, false end
     at = now
   end
 end
@@ -51,13 +53,45 @@ floor(max(full - debt, 0) / unit)
 
 --@ commit
 debt = debt + amount * unit
-call('SET', key, pack('<ddd', debt, at, unit), 'PX', ceil((ceil(debt / leak) + (at - now)) / 1000) + slack)
+local state = pack('<ddd', debt, at, unit)
+if marked then state = state .. pack('<d', 1) end
+call('SET', key, state, 'PX', ceil((ceil(debt / leak) + (at - now)) / 1000) + slack)
+
+--@ delay
+local own, room = 0, full - cost * unit
+if room < 0 then
+  own = 1 / 0
+elseif debt > room and cost > 0 then
+  own = ceil((debt - room) / leak) + (at - now)
+end
+
+--@ reserve
+local lead = delay - (at - now)
+if lead > 0 then
+  debt = max(debt, lead * leak)
+  -- Until a call starts, the debt must exceed `full`, or there must be a mark.
+  if debt + amount * unit - (lead - 1) * leak <= full then marked = true end
+end
+@commit
 
 --@ refund
-local returned = amount * unit - max(at - since, 0) * leak
-if debt > 0 and returned > 0 then
-  debt = max(debt - returned, 0)
+local rest = debt
+if taken and since > at then
+  -- The call starts later: it can be given back only if it is the last, so if the debt is what the
+  -- reservation left, less what has leaked since.
+  local after, leaked = max(before, (since - taken) * leak) + amount * unit, (at - taken) * leak
+  if at >= taken and after <= 9007199254740991 and debt == after - leaked then
+    rest = max(before - leaked, 0)
+    marked = was_marked == 1 and rest > 0
+  end
+elseif debt <= full and not marked then
+  rest = debt - max(amount * unit - max(at - since, 0) * leak, 0)
+end
+if rest < debt then
+  debt = max(rest, 0)
   local reset = 0
   if debt > 0 then reset = ceil(debt / leak) + (at - now) end
-  call('SET', key, pack('<ddd', debt, at, unit), 'PX', max(ceil(reset / 1000), 1) + slack)
+  local state = pack('<ddd', debt, at, unit)
+  if marked then state = state .. pack('<d', 1) end
+  call('SET', key, state, 'PX', max(ceil(reset / 1000), 1) + slack)
 end

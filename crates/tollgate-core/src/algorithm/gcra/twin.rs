@@ -1,7 +1,8 @@
 //! GCRA's script: its parameters, and how to read its states.
 
-use super::{Gcra, State};
-use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
+use super::{Gcra, MARK, State};
+use crate::algorithm::{self, CallContext, Listed, Paired, Reserved, Words, words};
+use crate::time::MAX_EXACT;
 
 impl Paired for Gcra {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -15,14 +16,29 @@ impl Paired for Gcra {
         Some(match *reply {
             [] => algorithm::State::default(),
             [debt, at, unit] if unit > 0 => Self::keep(State { debt, at, unit }),
+            [debt, at, unit, 1] if unit > 0 => Self::keep(State {
+                debt,
+                at,
+                unit: unit | MARK,
+            }),
             _ => return None,
         })
+    }
+
+    fn reserved(&self, reserved: &Reserved) -> [u64; 3] {
+        // A debt in another unit is not restored: no reservation leaves more than `MAX_EXACT`.
+        let before = if reserved.unit == self.unit {
+            reserved.before
+        } else {
+            MAX_EXACT + 1
+        };
+        [reserved.at, before, u64::from(reserved.marked)]
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
         let [raw] = values else { return None };
         match *words(raw)? {
-            [_debt, at, _unit] => Some(at),
+            [_debt, at, _unit] | [_debt, at, _unit, _] => Some(at),
             _ => None,
         }
     }
