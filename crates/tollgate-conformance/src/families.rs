@@ -79,6 +79,18 @@ pub fn composite() -> Vec<Limit> {
     ])
 }
 
+/// Limits that delay calls, alone and together: some space single calls, some admit a burst first,
+/// and some have starts that are not whole microseconds apart.
+#[must_use]
+pub fn reservation() -> Vec<Limit> {
+    family(&[
+        "gcra:4/1s,burst=1",
+        "gcra:5/1s",
+        "gcra:7/1300ms,burst=3",
+        "gcra:7/3us,burst=20",
+    ])
+}
+
 /// One limit of each algorithm, for promises that do not depend on it.
 #[must_use]
 pub fn store() -> Vec<Limit> {

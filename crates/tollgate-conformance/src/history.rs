@@ -33,6 +33,8 @@ pub(crate) enum Act {
     TakeUpTo,
     /// Gives back the receipt at this index, modulo the number of receipts not given back yet.
     Refund(usize),
+    /// Reserves a start at most this many microseconds away.
+    Reserve(u64),
     Reset,
 }
 
@@ -176,6 +178,35 @@ pub(crate) fn histories(
     vec(step, 0..=LONGEST)
 }
 
+/// Returns histories of reservations and other calls, each with one to all of `limits`, each limit
+/// for one of `keys` keys, and no pair twice. Some of the calls are given back if `kind` says so.
+pub(crate) fn reservations(
+    limits: &[Limit],
+    keys: usize,
+    kind: Acts,
+) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let windows: Vec<_> = limits
+        .iter()
+        .map(|limit| limit.algorithm().quota().window_us())
+        .collect();
+    let within = proptest::sample::select(windows).prop_flat_map(|window_us| {
+        prop_oneof![
+            1 => Just(0),
+            1 => Just(1),
+            2 => 0..=window_us,
+            4 => Just(10 * window_us),
+            1 => Just(u64::MAX),
+        ]
+    });
+    let reserve = within.prop_map(Act::Reserve);
+    let act = prop_oneof![3 => reserve, 2 => acts(kind)];
+    let calls = composites(limits, keys, kind);
+    (calls, vec(act, LONGEST)).prop_map(|(calls, acts)| {
+        let calls = calls.into_iter().zip(acts);
+        calls.map(|(step, act)| Step { act, ..step }).collect()
+    })
+}
+
 /// Returns histories that try to break the bound: they take everything around window boundaries,
 /// and refund much of it.
 pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<> {
@@ -237,7 +268,8 @@ pub(crate) fn composites(
         .flat_map(|limit| (0..keys).map(move |key| (limit, key)))
         .collect();
     let costs: Vec<_> = limits.iter().map(|limit| costs(limit).boxed()).collect();
-    let planned = proptest::sample::subsequence(places, 1..=5)
+    let most = places.len().min(5);
+    let planned = proptest::sample::subsequence(places, 1..=most)
         .prop_shuffle()
         .prop_flat_map(move |places| {
             let planned = places.into_iter().map(|(limit, key)| {

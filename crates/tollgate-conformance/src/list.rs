@@ -73,6 +73,18 @@ macro_rules! __promises {
             ]
         }
         $crate::__promises! {
+            @each [reservation]
+            [
+                cancelling_the_last_reservation_undoes_it,
+                concurrent_reservations_have_an_order,
+                refused_reservations_change_nothing,
+                reservations_agree_with_the_definition,
+                reservations_agree_with_the_machine,
+                reservations_agree_with_the_machine_at_its_own_clock,
+                starts_keep_the_bound_whatever_is_cancelled,
+            ]
+        }
+        $crate::__promises! {
             @each [store]
             [
                 counts_at_its_own_clock,

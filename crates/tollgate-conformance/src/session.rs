@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_core::{
     Check, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp, Verdict, Verdicts,
@@ -130,6 +131,9 @@ impl Session {
         let operation = match step.act {
             Act::Consume => Operation::Consume,
             Act::Peek => Operation::Peek,
+            Act::Reserve(within) => Operation::Reserve {
+                max_delay: Duration::from_micros(within),
+            },
             Act::TakeUpTo => Operation::TakeUpTo,
             Act::Refund(index) => {
                 if self.receipts.is_empty() {
@@ -322,8 +326,9 @@ pub(crate) fn told(decision: &Verdicts) -> String {
         .iter()
         .map(|verdict| {
             format!(
-                "{} consumed={} remaining={} retry_after={:?} reset_after={:?} decided_at={}",
+                "{} delay={} consumed={} remaining={} retry_after={:?} reset_after={:?} decided_at={}",
                 if verdict.is_allowed() { "yes" } else { "no" },
+                verdict.delay(),
                 verdict.consumed(),
                 verdict.remaining(),
                 verdict.retry_after().as_micros(),

@@ -5,11 +5,13 @@
 //! so far, and waits are found by search. It is slow, and meant to be obviously right.
 
 mod definitions;
+mod starts;
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Limit, Verdict};
 
 use definitions::{Definition, Event};
+pub(crate) use starts::{Asked, Starts};
 
 /// The expected answer of a limit to a call; times are in microseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,6 +9,7 @@ mod composite;
 mod concurrency;
 mod inert;
 mod own_clock;
+mod reservation;
 mod store;
 mod units;
 mod waits;
@@ -38,6 +39,12 @@ pub use concurrency::{
 pub use inert::{denied_calls_change_nothing, keys_are_independent, peek_changes_nothing};
 pub use own_clock::{
     counts_at_its_own_clock, gives_back_at_its_own_clock, is_all_or_nothing_at_its_own_clock,
+};
+pub use reservation::{
+    cancelling_the_last_reservation_undoes_it, concurrent_reservations_have_an_order,
+    refused_reservations_change_nothing, reservations_agree_with_the_definition,
+    reservations_agree_with_the_machine, reservations_agree_with_the_machine_at_its_own_clock,
+    starts_keep_the_bound_whatever_is_cancelled,
 };
 pub use store::{
     decides_at_the_given_instant, malformed_requests_change_nothing,

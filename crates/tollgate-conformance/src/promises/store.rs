@@ -41,6 +41,12 @@ pub async fn says_what_it_supports(harness: &impl Harness, _plan: &Plan) {
             supported += 1;
             ask(&store, Request::peek(check), at).await;
             ask(&store, Request::take_up_to(check), at).await;
+            let reserve = Request::reserve(check, Duration::from_secs(1));
+            let reserved = ask(&store, reserve, at).await;
+            assert!(
+                reserved.is_none() || limit.algorithm().can_reserve(),
+                "{limit}: no call of this algorithm can be delayed"
+            );
             let receipt = receipt.unwrap_or_else(|| panic!("{limit}: a fresh key was refused"));
             ask(&store, Request::refund(&receipt, check), at).await;
         }

@@ -2,6 +2,7 @@
 //! something; and what changes nothing has written nothing.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -341,6 +342,12 @@ fn said_by_machine(algorithm: &Algorithm, state: &State) -> Vec<u64> {
     let digits = shown.split(|c: char| !c.is_ascii_digit());
     let digits = digits.filter(|digits| !digits.is_empty());
     let mut numbers: Vec<u64> = digits.map(|digits| digits.parse().unwrap()).collect();
+    const MARK: u64 = 1 << 63;
+    if let (Algorithm::Gcra(_), &[debt, at, unit]) = (algorithm, &numbers[..])
+        && unit >= MARK
+    {
+        numbers = vec![debt, at, unit - MARK, 1];
+    }
     match (algorithm, &numbers[..]) {
         (Algorithm::SlidingLog(_), &[ref entries @ .., before, latest]) => {
             let entries = entries.chunks(2).map(|entry| (entry[0], entry[1] - before));
@@ -422,6 +429,9 @@ enum Act {
     TakeUpTo(Cost),
     /// Gives back one of the calls so far, perhaps once more.
     Refund(Index),
+    /// Reserves a start, at most this many tenths of the first limit's window away. Where a limit
+    /// has no reservations, this consumes.
+    Reserve(Cost, u64),
     Reset,
 }
 
@@ -431,13 +441,18 @@ fn act() -> impl Strategy<Value = Act> {
         2 => cost().prop_map(Act::Peek),
         3 => cost().prop_map(Act::TakeUpTo),
         8 => any::<Index>().prop_map(Act::Refund),
+        6 => (cost(), reach()).prop_map(|(cost, tenths)| Act::Reserve(cost, tenths)),
         1 => Just(Act::Reset),
     ]
 }
 
+fn reach() -> impl Strategy<Value = u64> {
+    prop_oneof![1 => Just(0), 2 => 1..10_u64, 4 => Just(40), 1 => Just(u64::MAX)]
+}
+
 /// One limit, a few, or more than a script is written for in one line.
-fn families() -> impl Strategy<Value = Vec<usize>> {
-    let family = || 0..FAMILIES.len();
+fn families(most: usize) -> impl Strategy<Value = Vec<usize>> {
+    let family = move || 0..most;
     prop_oneof![
         8 => prop::collection::vec(family(), 1),
         2 => prop::collection::vec(family(), 2..4),
@@ -447,6 +462,17 @@ fn families() -> impl Strategy<Value = Vec<usize>> {
 
 #[test]
 fn scripts_leave_the_states_of_the_machine() {
+    play(FAMILIES.len());
+}
+
+/// Histories of only those limits that have reservations.
+#[test]
+fn scripts_of_reservations_leave_the_states_of_the_machine() {
+    play(3);
+}
+
+/// Plays histories of limits of the first `most` families.
+fn play(most: usize) {
     let config = ProptestConfig {
         cases: 300,
         failure_persistence: None,
@@ -461,7 +487,7 @@ fn scripts_leave_the_states_of_the_machine() {
     let other = (0..4_usize, select(&[0, 1, -1_i64][..]));
     let other = prop_oneof![3 => Just(None), 2 => other.prop_map(Some)];
     let steps = prop::collection::vec((moves(), switched, other, act()), 1..24);
-    let histories = (families(), total, select(&INSTANTS[..]), 0..5_usize, steps);
+    let histories = (families(most), total, select(&INSTANTS[..]), 0..5_usize, steps);
     let pair = std::cell::RefCell::new(Pair::on(Flavor::System));
     TestRunner::new(config)
         .run(&histories, |(families, total, start, first, steps)| {
@@ -490,7 +516,10 @@ fn scripts_leave_the_states_of_the_machine() {
                 clock = u64::try_from(moved.clamp(0, MAX_EXACT.into())).unwrap();
                 let capacity = limits[0].algorithm().capacity();
                 let cost = match act {
-                    Act::Consume(cost) | Act::Peek(cost) | Act::TakeUpTo(cost) => match cost {
+                    Act::Consume(cost)
+                    | Act::Peek(cost)
+                    | Act::Reserve(cost, _)
+                    | Act::TakeUpTo(cost) => match cost {
                         Cost::Units(units) => units,
                         Cost::Tenths(tenths) => (capacity / 10 * tenths).max(1),
                         Cost::Left(more) => left + more,
@@ -510,6 +539,15 @@ fn scripts_leave_the_states_of_the_machine() {
                 let operation = match &act {
                     Act::Consume(_) => Operation::Consume,
                     Act::Peek(_) => Operation::Peek,
+                    Act::Reserve(_, tenths)
+                        if limits.iter().all(|limit| limit.algorithm().can_reserve()) =>
+                    {
+                        let window = limits[0].algorithm().quota().window_us() / 10 + 1;
+                        Operation::Reserve {
+                            max_delay: Duration::from_micros(tenths.saturating_mul(window)),
+                        }
+                    }
+                    Act::Reserve(..) => Operation::Consume,
                     Act::TakeUpTo(_) => Operation::TakeUpTo,
                     Act::Refund(_) if receipts.is_empty() => continue,
                     Act::Refund(index) => Operation::Refund(index.get(&receipts)),

@@ -11,6 +11,8 @@ struct Opinion {
     left: u64,
     /// How long the call is denied; zero if it is allowed.
     wait: Wait,
+    /// How long the call is delayed if it is allowed.
+    delay: Wait,
 }
 
 /// Returns the verdicts of a store whose limits each give their answer in `answers`. A limit
@@ -37,25 +39,27 @@ pub(super) fn verdicts(
     let least_left = opinions.iter().map(|opinion| opinion.left).min();
     // A limit that denies a `take_up_to` call has nothing left.
     let granted = most.min(least_left).unwrap_or_default();
-    let verdicts = opinions
-        .iter()
-        .zip(received.checks)
-        .map(|(opinion, check)| {
-            let consumed = match received.verb {
-                Verb::Check if is_allowed => check.cost(),
-                Verb::TakeUpTo => granted,
-                _ => 0,
-            };
-            let capacity = check.limit().algorithm().capacity();
-            let verdict = if opinion.wait.is_zero() {
-                Verdict::allow(capacity, opinion.left - consumed)
-            } else if opinion.wait.is_never() {
-                Verdict::deny(capacity, opinion.left, opinion.wait)
+    let verdicts = opinions.iter().zip(received.checks).map(|(opinion, check)| {
+        let consumed = match received.verb {
+            Verb::Check | Verb::Reserve if is_allowed => check.cost(),
+            Verb::TakeUpTo => granted,
+            _ => 0,
+        };
+        let capacity = check.limit().algorithm().capacity();
+        let verdict = if opinion.wait.is_zero() {
+            let verdict = Verdict::allow(capacity, opinion.left - consumed);
+            if received.verb == Verb::Reserve && is_allowed {
+                verdict.with_delay(opinion.delay)
             } else {
-                Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
-            };
-            verdict.with_consumed(consumed, received.at.unwrap_or(Timestamp::UNIX_EPOCH))
-        });
+                verdict
+            }
+        } else if opinion.wait.is_never() {
+            Verdict::deny(capacity, opinion.left, opinion.wait)
+        } else {
+            Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
+        };
+        verdict.with_consumed(consumed, received.at.unwrap_or(Timestamp::UNIX_EPOCH))
+    });
     Ok(verdicts.collect())
 }
 
@@ -68,12 +72,12 @@ fn opinion(
     let (capacity, cost) = (check.limit().algorithm().capacity(), check.cost());
     // What the call would consume if this were the only limit.
     let consumes = match received.verb {
-        Verb::Check => cost,
+        Verb::Check | Verb::Reserve => cost,
         Verb::TakeUpTo => cost.min(capacity),
         Verb::Peek | Verb::Refund | Verb::Reset => 0,
     };
     let is_possible = match received.verb {
-        Verb::Check | Verb::Peek => cost <= capacity,
+        Verb::Check | Verb::Peek | Verb::Reserve => cost <= capacity,
         Verb::TakeUpTo => cost == 0 || capacity > 0,
         Verb::Refund | Verb::Reset => true,
     };
@@ -82,9 +86,10 @@ fn opinion(
         let (verb, line) = (received.verb, received.line(index));
         panic!("no store answers `{answer}` to this {verb}:\n  {line}\n{why}")
     };
+    let mut delay = Wait::ZERO;
     let (left, wait) = match answer {
         None | Some(Answer::Deny(Wait::NEVER)) if !is_possible => (capacity, Wait::NEVER),
-        Some(Answer::Allow { .. } | Answer::Deny(_)) if !is_possible => refuse(format!(
+        Some(Answer::Allow { .. } | Answer::Delay(_) | Answer::Deny(_)) if !is_possible => refuse(format!(
             "a cost above the capacity, {capacity}, is always denied: expect a lower cost, or \
              answer with `.deny_forever()`"
         )),
@@ -108,6 +113,19 @@ fn opinion(
             refuse("a call that costs nothing is always allowed: expect a higher cost".to_owned())
         }
         Some(Answer::Deny(wait)) => (0, wait),
+        Some(Answer::Delay(_)) if cost == 0 => {
+            refuse("a call that costs nothing is never delayed: expect a higher cost".to_owned())
+        }
+        Some(Answer::Delay(by)) => {
+            if by.duration().is_none_or(|by| Some(by) > received.within) {
+                refuse(format!(
+                    "the call accepts a delay of at most {:?}: lower the delay, or deny it",
+                    received.within.unwrap_or_default()
+                ));
+            }
+            delay = by;
+            (consumes, Wait::ZERO)
+        }
         Some(Answer::Grant(granted)) => {
             let most = cost.min(capacity);
             if granted > most {
@@ -126,7 +144,7 @@ fn opinion(
         }
         None | Some(Answer::Succeed) => (capacity, Wait::ZERO),
     };
-    Ok(Opinion { left, wait })
+    Ok(Opinion { left, wait, delay })
 }
 
 /// How long a call is denied if it is granted nothing.

@@ -26,6 +26,7 @@ trait Answers<A: Clone + Send + 'static> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     Allow { remaining: Option<u64> },
+    Delay(Wait),
     Deny(Wait),
     Fail(ErrorKind),
     Grant(u64),
@@ -214,6 +215,7 @@ impl fmt::Display for Answer {
         match self {
             Self::Allow { remaining: None } => f.write_str("allow()"),
             Self::Allow { remaining: Some(n) } => write!(f, "allow_with_remaining({n})"),
+            Self::Delay(delay) => write!(f, "delay_by({delay})"),
             Self::Deny(Wait::NEVER) => f.write_str("deny_forever()"),
             Self::Deny(wait) => write!(f, "deny_for({wait})"),
             Self::Fail(kind) => write!(f, "fail({kind:?})"),

@@ -61,7 +61,8 @@ pub use schedule::ScheduleExpectation;
 /// not count as a call. Every store denies a cost above a limit's capacity forever, and so does the
 /// mock for a limit that no expectation names. Answers that no store can give make the call panic:
 /// to allow a cost above the capacity or deny it for a time, to leave more than the capacity, to
-/// grant more than the cost, or to allow a peek with less than its cost remaining.
+/// grant more than the cost, to allow a peek with less than its cost remaining, or to delay a
+/// reservation for longer than it accepts.
 ///
 /// # Examples
 ///
@@ -166,6 +167,30 @@ impl MockStore {
     /// that limit.
     pub fn expect_refund(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         self.expect(Verb::Refund, limit, key)
+    }
+
+    /// Expects a reservation with `limit` for `key`, alone or together with other limits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::algorithm::Gcra;
+    /// use tollgate_core::{Limit, Quota, RateLimiter};
+    /// use tollgate_mock::MockStore;
+    ///
+    /// let mut store = MockStore::new();
+    /// let half = Duration::from_millis(500);
+    /// store.expect_reserve("mail", "alice").delay_by(half);
+    ///
+    /// let mail = Limit::new("mail", Gcra::with_burst(Quota::per_second(2), 1)?)?;
+    /// let limiter = RateLimiter::new(store, [mail])?;
+    /// let decision = limiter.reserve("alice").within(2 * half).run().unwrap();
+    /// assert_eq!(decision.delay().duration(), Some(half));
+    /// # Ok::<(), tollgate_core::LimitError>(())
+    /// ```
+    pub fn expect_reserve(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
+        self.expect(Verb::Reserve, limit, key)
     }
 
     /// Expects a reset of `limit` for `key`.
@@ -301,6 +326,16 @@ impl Expectation<'_> {
         self.answer(Answer::Allow { remaining });
     }
 
+    /// Allows the reservation, which starts after `delay`, rounded up to microseconds, and leaves
+    /// nothing.
+    ///
+    /// A request with several limits starts when the slowest of them allows it.
+    pub fn delay_by(self, delay: Duration) {
+        let micros = delay.as_nanos().div_ceil(1_000);
+        let wait = u64::try_from(micros).map_or(Wait::NEVER, Wait::from_micros);
+        self.answer(Answer::Delay(wait));
+    }
+
     /// Denies the call for `retry_after`, rounded up to microseconds and at least one.
     pub fn deny_for(self, retry_after: Duration) {
         let micros = retry_after.as_nanos().div_ceil(1_000).max(1);
@@ -339,6 +374,7 @@ impl Expectation<'_> {
         let verb = self.call.verb;
         let fits = match answer {
             Answer::Allow { .. } => verb != Verb::Reset,
+            Answer::Delay(_) => verb == Verb::Reserve,
             Answer::Deny(_) => !matches!(verb, Verb::Refund | Verb::Reset),
             Answer::Fail(_) => true,
             Answer::Grant(_) => verb == Verb::TakeUpTo,
@@ -362,7 +398,7 @@ impl Store for MockStore {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        ReceivedCall::of(request).is_some()
+        request.is_defined() && ReceivedCall::of(request).is_some()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str;
+use std::time::Duration;
 
 use tollgate_core::{Check, Key, Operation, Receipt, Request, Timestamp};
 
@@ -12,6 +13,8 @@ pub(super) struct ReceivedCall<'r> {
     pub(super) checks: &'r [Check<'r>],
     pub(super) at: Option<Timestamp>,
     receipt: Option<&'r Receipt>,
+    /// The longest delay that a reservation accepts.
+    pub(super) within: Option<Duration>,
 }
 
 /// The operation of a call, named like the methods of `RateLimiter`.
@@ -20,6 +23,7 @@ pub(super) enum Verb {
     Check,
     Peek,
     Refund,
+    Reserve,
     Reset,
     TakeUpTo,
 }
@@ -31,6 +35,7 @@ impl<'r> ReceivedCall<'r> {
             Operation::Consume => (Verb::Check, None),
             Operation::Peek => (Verb::Peek, None),
             Operation::Refund(receipt) => (Verb::Refund, Some(receipt)),
+            Operation::Reserve { .. } => (Verb::Reserve, None),
             Operation::TakeUpTo => (Verb::TakeUpTo, None),
             _ => return None,
         };
@@ -39,6 +44,10 @@ impl<'r> ReceivedCall<'r> {
             checks: request.checks(),
             at: request.caller_time(),
             receipt,
+            within: match request.operation() {
+                Operation::Reserve { max_delay } => Some(max_delay),
+                _ => None,
+            },
         })
     }
 
@@ -48,6 +57,7 @@ impl<'r> ReceivedCall<'r> {
             checks,
             at: None,
             receipt: None,
+            within: None,
         }
     }
 
@@ -87,6 +97,9 @@ impl Verb {
                 "`allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"
             }
             Self::Refund => "`allow`, `allow_with_remaining` or `fail`",
+            Self::Reserve => {
+                "`allow`, `allow_with_remaining`, `delay_by`, `deny_for`, `deny_forever` or `fail`"
+            }
             Self::Reset => "`succeed` or `fail`",
             Self::TakeUpTo => {
                 "`grant`, `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"
@@ -101,6 +114,7 @@ impl fmt::Display for Verb {
             Self::Check => "check",
             Self::Peek => "peek",
             Self::Refund => "refund",
+            Self::Reserve => "reserve",
             Self::Reset => "reset",
             Self::TakeUpTo => "take_up_to",
         })

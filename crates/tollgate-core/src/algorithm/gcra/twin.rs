@@ -38,7 +38,7 @@ impl Paired for Gcra {
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
         let [raw] = values else { return None };
         match *words(raw)? {
-            [_debt, at, _unit] | [_debt, at, _unit, _] => Some(at),
+            [_debt, at, _unit] | [_debt, at, _unit, 1] => Some(at),
             _ => None,
         }
     }

@@ -1,0 +1,446 @@
+//! Promises about calls that are admitted now and start after a delay.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::strategy::Union;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tollgate_core::{Check, Limit, Operation, Receipt, Request, Timestamp, Verdicts};
+
+use super::composite::keys;
+use crate::bound::{Admitted, bound, most_within};
+use crate::clock::{at_or_now, takes, wall_clock};
+use crate::harness::{Harness, OwnedKey};
+use crate::history::{Act, Acts, Asked, Move, Start, Step, costs, moves, reservations, starts};
+use crate::machine::Machine;
+use crate::naive::{self, Starts};
+use crate::plan::Plan;
+use crate::session::{Outcome, Session, checks, told};
+
+/// The number of concurrent callers.
+const CALLERS: usize = 24;
+/// How often each race is run.
+const ROUNDS: usize = 4;
+/// Longer than any delay of a test.
+const LONG: Duration = Duration::from_secs(1_000_000);
+
+/// Every reservation gets the machine's answer: under one limit and several, with cancellations,
+/// resets, other calls between them, and a clock that steps back.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn reservations_agree_with_the_machine(harness: &impl Harness, plan: &Plan) {
+    let limits = plan.limits();
+    let history = (starts(&limits[0]), reservations(limits, 2, Acts::ALL));
+    plan.check(&history, async |(start, history)| {
+        let mut session = Session::open(harness, start.0).await;
+        session
+            .play_as_the_machines(limits, &keys(), &history)
+            .await
+    });
+}
+
+/// By the store's own clock too, every reservation gets the machine's answer at the instant that
+/// the decision reports.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn reservations_agree_with_the_machine_at_its_own_clock(
+    harness: &impl Harness,
+    plan: &Plan,
+) {
+    let limits = plan.limits();
+    plan.check(&reservations(limits, 2, Acts::ALL), async |history| {
+        let mut session = Session::open_by_its_own_clock(harness).await;
+        session
+            .play_as_the_machines(limits, &keys(), &history)
+            .await
+    });
+}
+
+/// Every reservation gets the least delay that the definition allows, or is denied for exactly as
+/// long as no delay is short enough.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn reservations_agree_with_the_definition(harness: &impl Harness, plan: &Plan) {
+    let limits = plan.limits();
+    let start = prop_oneof![Just(0), 0..=1_000_000_000_u64];
+    let history = (start, reservations(limits, 1, Acts::FORWARD));
+    plan.check(&history, async |(start, history)| {
+        let start = Start(Timestamp::saturating_from_micros(start));
+        follows(harness, limits, start, &history).await
+    });
+}
+
+async fn follows(
+    harness: &impl Harness,
+    limits: &[Limit],
+    start: Start,
+    history: &[Step],
+) -> Outcome {
+    let Some(mut naive) = Starts::of(limits) else {
+        return Ok(());
+    };
+    let mut session = Session::open(harness, start.0).await;
+    let keys = keys();
+    for step in history {
+        let Some(answers) = session.step(limits, &keys, step).await? else {
+            continue;
+        };
+        let now = session.now.as_micros();
+        let verdicts = &answers.store;
+        let asked: Vec<_> = step
+            .asked
+            .iter()
+            .zip(verdicts.as_slice())
+            .map(|(asked, verdict)| naive::Asked {
+                place: (asked.limit, asked.key),
+                cost: match step.act {
+                    Act::TakeUpTo => verdict.consumed(),
+                    _ => asked.cost,
+                },
+            })
+            .collect();
+        let most = match step.act {
+            Act::Reserve(within) => within,
+            _ => 0,
+        };
+        let delay = naive.delay(now, &asked);
+        if matches!(step.act, Act::Reserve(_) | Act::Consume) {
+            let defined = match delay.filter(|&delay| delay <= most) {
+                Some(delay) => (true, Some(delay), Some(0)),
+                None => (false, Some(0), naive.retry_after(now, most, &asked)),
+            };
+            let answer = (
+                verdicts.is_allowed(),
+                verdicts.delay().as_micros(),
+                verdicts.retry_after().as_micros(),
+            );
+            session.ensure(answer == defined, || {
+                format!("the definition says (allowed, delay, retry_after) = {defined:?}")
+            })?;
+        }
+        if verdicts.is_allowed() && !matches!(step.act, Act::Peek) {
+            naive.admit(now, delay.unwrap_or(0), &asked);
+        }
+    }
+    Ok(())
+}
+
+/// Whatever is cancelled or refunded, the starts that are kept stay within each limit's bound.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &impl Harness, plan: &Plan) {
+    let limits = plan.limits();
+    let history = reservations(limits, 1, Acts::FORWARD_REFUNDS);
+    plan.check(&(earlier_starts(&limits[0]), history), async |(start, history)| {
+        let mut session = Session::open(harness, start.0).await;
+        let keys = keys();
+        let mut kept: Vec<(Vec<Asked>, Receipt)> = Vec::new();
+        for step in &history {
+            session.travel(step.time);
+            let operation = match step.act {
+                Act::Refund(index) if !kept.is_empty() => {
+                    let (asked, receipt) = kept.remove(index % kept.len());
+                    let checks = checks(limits, &keys, &asked);
+                    let request = Request::new(Operation::Refund(&receipt), checks);
+                    let _ = session.decide(&request).await?;
+                    continue;
+                }
+                Act::Reserve(within) => Operation::Reserve {
+                    max_delay: Duration::from_micros(within),
+                },
+                _ => Operation::Consume,
+            };
+            let request = Request::new(operation, checks(limits, &keys, &step.asked));
+            let answer = session.decide(&request).await?;
+            if let Some(receipt) = answer.into_receipt() {
+                kept.push((step.asked.clone(), receipt));
+            }
+            within_bounds(&session, limits, &kept)?;
+        }
+        Ok(())
+    });
+}
+
+/// Fails if a span holds more starts than its limit may admit.
+fn within_bounds(session: &Session, limits: &[Limit], kept: &[(Vec<Asked>, Receipt)]) -> Outcome {
+    let mut admitted: BTreeMap<usize, Vec<Admitted>> = BTreeMap::new();
+    for (asked, receipt) in kept {
+        for (asked, consumed) in asked.iter().zip(receipt.consumed()) {
+            admitted.entry(asked.limit).or_default().push(Admitted {
+                at: consumed.at(),
+                amount: consumed.cost(),
+            });
+        }
+    }
+    for (index, starts) in admitted {
+        let limit = &limits[index];
+        // The span from each start to just after each later one.
+        for from in &starts {
+            for to in starts.iter().filter(|to| to.at >= from.at) {
+                let span = to.at.as_micros() - from.at.as_micros() + 1;
+                let (most, bound) = (most_within(&starts, span), bound(limit, span));
+                session.ensure(most <= bound, || {
+                    format!("{limit}: {most} start within {span} us, where at most {bound} may")
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A reservation beyond its longest delay changes nothing, and is accepted after exactly its
+/// `retry_after`.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn refused_reservations_change_nothing(harness: &impl Harness, plan: &Plan) {
+    let limits = plan.limits();
+    let costs: Vec<_> = limits
+        .iter()
+        .map(|limit| 1..=limit.algorithm().capacity().min(5))
+        .collect();
+    let history = reservations(limits, 1, Acts::ALL);
+    let values = (starts(&limits[0]), history, costs, 0..1_000_000_u64);
+    plan.check(&values, async |(start, history, costs, part)| {
+        let mut session = Session::open(harness, start.0).await;
+        let keys = keys();
+        session.play(limits, &keys, &history).await?;
+        let asked: Vec<_> = (0..limits.len())
+            .map(|limit| Asked {
+                limit,
+                key: 0,
+                cost: costs[limit],
+            })
+            .collect();
+        let longest = LONG.as_micros();
+        // Reserve until the next one has to wait.
+        let mut full = reserve(&mut session, limits, &keys, &asked, longest).await?;
+        for _ in 0..20 {
+            if !full.delay().is_zero() || full.is_denied() {
+                break;
+            }
+            full = reserve(&mut session, limits, &keys, &asked, longest).await?;
+        }
+        let Some(delay) = full.delay().as_micros().filter(|&delay| delay > 0) else {
+            return Ok(());
+        };
+        let within = u128::from(delay) * u128::from(part) / 1_000_000;
+        let before = peek(&mut session, limits, &keys, &asked).await?;
+        let denied = reserve(&mut session, limits, &keys, &asked, within).await?;
+        let after = peek(&mut session, limits, &keys, &asked).await?;
+        session.ensure(
+            denied.is_denied() && denied.delay().is_zero() && denied.consumed() == 0,
+            || format!("the delay is at least {delay} us, and {within} us were accepted"),
+        )?;
+        session.ensure(before == after, || {
+            "a refused reservation changed something".to_owned()
+        })?;
+        let Some(wait) = denied.retry_after().as_micros().filter(|&wait| wait > 0) else {
+            return Err(session.failure("neither allowed nor given a wait"));
+        };
+        session.wait(wait - 1)?;
+        let early = reserve(&mut session, limits, &keys, &asked, within).await?;
+        session.wait(1)?;
+        let late = reserve(&mut session, limits, &keys, &asked, within).await?;
+        session.ensure(early.is_denied() && late.is_allowed(), || {
+            format!("not accepted after exactly {wait} us")
+        })?;
+        let within = u64::try_from(within).unwrap();
+        session.ensure(late.delay().as_micros() == Some(within), || {
+            "the first that is accepted waits as long as it may".to_owned()
+        })
+    });
+}
+
+/// Reservations that are cancelled in the opposite order, before they start, leave what would be
+/// there without them.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, plan: &Plan) {
+    let limits = plan.limits();
+    let cost = |limit: &Limit| prop_oneof![Just(1), costs(limit)];
+    let all: Vec<_> = limits.iter().map(cost).collect();
+    let moves = Union::new(limits.iter().map(|limit| moves(limit, false).boxed()));
+    let reserved = proptest::collection::vec(all, 1..4);
+    let values = (
+        earlier_starts(&limits[0]),
+        reservations(limits, 1, Acts::FORWARD),
+        (reserved, moves),
+    );
+    plan.check(&values, async |(start, history, (reserved, later))| {
+        let mut session = Session::open(harness, start.0).await;
+        // The keys of one partition are asked at the same instants.
+        let [alice, bob] = keys();
+        for step in &history {
+            let mut step = step.clone();
+            if matches!(step.act, Act::Refund(_) | Act::Reset) {
+                continue;
+            }
+            for key in [&alice, &bob] {
+                let keys = std::slice::from_ref(key);
+                session.step(limits, keys, &step).await?;
+                step.time = Move::Stay;
+            }
+        }
+        let keys = [alice, bob];
+        let mut receipts = Vec::new();
+        for costs in &reserved {
+            let asked = all_at(0, costs, limits);
+            let answer = reserve(&mut session, limits, &keys, &asked, LONG.as_micros()).await?;
+            // What starts at once is refunded as any other call.
+            if answer.delay().is_zero() {
+                if answer.is_allowed() {
+                    let other = all_at(1, costs, limits);
+                    let _ = reserve(&mut session, limits, &keys, &other, LONG.as_micros()).await?;
+                }
+                continue;
+            }
+            receipts.extend(answer.into_receipt().map(|receipt| (asked, receipt)));
+        }
+        let earliest = receipts
+            .iter()
+            .flat_map(|(_, receipt)| receipt.consumed())
+            .filter(|consumed| consumed.cost() > 0)
+            .map(|consumed| consumed.at())
+            .min();
+        let now = session.now.as_micros();
+        let until = earliest.map_or(now, |start| start.as_micros());
+        if let Move::Forward(micros) = later
+            && now.saturating_add(micros) < until
+        {
+            session.travel(later);
+        }
+        while let Some((asked, receipt)) = receipts.pop() {
+            let checks = checks(limits, &keys, &asked);
+            let request = Request::new(Operation::Refund(&receipt), checks);
+            let _ = session.decide(&request).await?;
+        }
+        for costs in &reserved {
+            for within in [0, LONG.as_micros()] {
+                let mut both = Vec::new();
+                for key in 0..2 {
+                    let asked = all_at(key, costs, limits);
+                    both.push(reserve(&mut session, limits, &keys, &asked, within).await?);
+                }
+                session.ensure(both[0] == both[1], || {
+                    "what was cancelled has left something".to_owned()
+                })?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Concurrent reservations get the starts of some sequential order, spaced as the limit demands.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn concurrent_reservations_have_an_order(harness: &impl Harness, plan: &Plan) {
+    for limit in plan.limits() {
+        for _ in 0..ROUNDS {
+            race(harness, limit).await;
+        }
+    }
+}
+
+async fn race(harness: &impl Harness, limit: &Limit) {
+    let store = harness.store().await;
+    let key = OwnedKey::fresh("alice");
+    let now = wall_clock();
+    let given = takes(&*store, limit, now).then_some(now);
+    let probe = at_or_now(Request::reserve(Check::new(limit, key.key(), 1), LONG), given);
+    if !store.supports(&probe) {
+        return;
+    }
+    let gate = Arc::new(Barrier::new(CALLERS));
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let (limit, store, key) = (limit.clone(), Arc::clone(&store), key.clone());
+        let gate = Arc::clone(&gate);
+        callers.spawn(async move {
+            gate.wait().await;
+            let check = Check::new(&limit, key.key(), 1);
+            let request = at_or_now(Request::reserve(check, LONG), given);
+            let answer = store.decide(request).await;
+            let answer = answer.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
+            let decided_at = answer.as_slice()[0].decided_at();
+            (given.unwrap_or(decided_at), answer)
+        });
+    }
+    let mut answers = callers.join_all().await;
+    // Each reservation leaves a longer way to an empty state than the one before.
+    let emptied = |(now, answer): &(Timestamp, Verdicts)| {
+        now.as_micros() + answer.reset_after().as_micros().unwrap()
+    };
+    answers.sort_by_key(|answer| (emptied(answer), answer.0));
+    let mut machine = Machine::default();
+    let mut last = 0;
+    for (now, answer) in &answers {
+        let request = Request::reserve(Check::new(limit, key.key(), 1), LONG);
+        let expected = machine.decide(&request, *now);
+        assert!(
+            expected == *answer,
+            "{limit}: one after another, none would have been told\n  {}",
+            told(answer)
+        );
+        let start = now.as_micros() + answer.delay().as_micros().unwrap();
+        assert!(start >= last, "{limit}: a start before an earlier one");
+        last = start;
+    }
+}
+
+/// Returns start instants that are far from the last one: a call that starts after that has none.
+fn earlier_starts(limit: &Limit) -> impl Strategy<Value = Start> + use<> {
+    let half = Timestamp::saturating_from_micros(Timestamp::MAX.as_micros() / 2);
+    starts(limit).prop_map(move |start| Start(start.0.min(half)))
+}
+
+/// Returns a check of every limit for the key at this index.
+fn all_at(key: usize, costs: &[u64], limits: &[Limit]) -> Vec<Asked> {
+    let limits = limits.iter().zip(costs).enumerate();
+    limits
+        .map(|(limit, (of, cost))| Asked {
+            limit,
+            key,
+            cost: (*cost).min(of.algorithm().capacity()),
+        })
+        .collect()
+}
+
+async fn reserve(
+    session: &mut Session,
+    limits: &[Limit],
+    keys: &[OwnedKey],
+    asked: &[Asked],
+    within_us: u128,
+) -> Outcome<Verdicts> {
+    let max_delay = Duration::from_micros(u64::try_from(within_us).unwrap_or(u64::MAX));
+    let operation = Operation::Reserve { max_delay };
+    let request = Request::new(operation, checks(limits, keys, asked));
+    session.decide(&request).await
+}
+
+async fn peek(
+    session: &mut Session,
+    limits: &[Limit],
+    keys: &[OwnedKey],
+    asked: &[Asked],
+) -> Outcome<Verdicts> {
+    let request = Request::new(Operation::Peek, checks(limits, keys, asked));
+    session.decide(&request).await
+}
