@@ -42,6 +42,22 @@ impl Subject for RateLimiter<MemoryStore> {
     }
 }
 
+/// Reserves starts, of which most are delayed.
+struct Reserves {
+    limiter: RateLimiter<MemoryStore>,
+    within: Duration,
+}
+
+impl Subject for Reserves {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let decision = self.limiter.reserve(key).within(self.within).run();
+        black_box(&decision)
+            .as_ref()
+            .is_ok_and(Decision::is_allowed)
+    }
+}
+
 impl Subject for DefaultKeyedRateLimiter<String> {
     #[inline]
     fn check(&self, key: &String) -> bool {
@@ -88,6 +104,14 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, LimitError> {
         let limiter = RateLimiter::new(store, [Limit::new(name, algorithm)?])?;
         subjects.push((name, Box::new(limiter)));
     }
+    let (quota, within) = match outcome {
+        // Calls come faster than one a second for each of a million keys.
+        Outcome::Allowed => (Quota::per_second(1), Duration::MAX),
+        Outcome::Denied => (quota, Duration::ZERO),
+    };
+    let store = MemoryStore::builder().max_keys(2_000_000).build();
+    let limiter = RateLimiter::new(store, [Limit::new("reserve", Gcra::with_burst(quota, 1)?)?])?;
+    subjects.push(("gcra-reserve", Box::new(Reserves { limiter, within })));
     Ok(subjects)
 }
 

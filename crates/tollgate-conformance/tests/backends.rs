@@ -115,8 +115,8 @@ impl Store for Machines {
         Ok(())
     }
 
-    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
-        true
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        request.is_defined()
     }
 }
 

@@ -38,6 +38,9 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 /// - A [`Receipt`](crate::Receipt) from before a reset MUST free nothing that was consumed after
 ///   it, if the state records the instants of calls (checked by
 ///   `receipts_from_before_a_reset_free_nothing`).
+/// - An [`Operation::Reserve`](crate::Operation::Reserve) MUST be supported exactly if it
+///   [is defined](Request::is_defined), if the store runs the algorithm at all (checked by
+///   `says_what_it_supports` and `reservations_agree_with_the_machine`).
 /// - A denied call MUST be a decision, not an error (checked by `agrees_with_the_machine`).
 #[async_trait]
 pub trait Store: Send + Sync {

@@ -145,8 +145,8 @@ impl Store for Scripted {
         self.reset_now(&checks)
     }
 
-    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
-        true
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        request.is_defined()
     }
 }
 

@@ -4,6 +4,7 @@
 mod drawing;
 mod leases;
 mod pattern;
+mod queue;
 mod schedule;
 
 use std::error::Error;
@@ -108,6 +109,7 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
     }
     pictures.push((format!("{FOLDER}/schedule.svg"), schedule::draw()?));
     pictures.push((format!("{FOLDER}/leases.svg"), leases::draw()?));
+    pictures.push((format!("{FOLDER}/{}.svg", queue::NAME), queue::draw()?));
     Ok(pictures)
 }
 

@@ -17,12 +17,13 @@ pub(crate) struct Sent {
     pub(crate) argument: Vec<u8>,
 }
 
-/// Returns what a store with `options` sends for a call of `cost` on `limits`, for each key in
+/// Returns what a store with `options` sends for a call of `cost` on `limits`, or a reservation `within` a delay, for each key in
 /// `names`.
 pub(crate) async fn sent(
     options: &Options,
     limits: &[Limit],
     cost: u64,
+    within: Option<Duration>,
     names: &[String],
 ) -> Result<Vec<Sent>, Problem> {
     let store = WireStore::new(Capture::default(), options.clone());
@@ -30,7 +31,11 @@ pub(crate) async fn sent(
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         // The call fails, because there is no server.
-        let _ = limiter.check(name.as_str()).cost(cost).await;
+        let _ = match within {
+            Some(within) => limiter.reserve(name.as_str()).cost(cost).within(within),
+            None => limiter.check(name.as_str()).cost(cost),
+        }
+        .await;
         let sent = limiter.store().engine().take();
         all.push(sent.ok_or("a store that sends nothing")?);
     }

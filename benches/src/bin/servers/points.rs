@@ -61,6 +61,8 @@ struct Case {
     outcome: Outcome,
     limits: Vec<Limit>,
     cost: u64,
+    /// The longest delay to accept, if calls are reserved.
+    within: Option<Duration>,
     keys: Arc<Keys>,
     /// The calls that each key makes before the measurement.
     filled: usize,
@@ -159,6 +161,7 @@ async fn decisions<C: Client>(
             &clients::options(),
             &case.limits,
             case.cost,
+            case.within,
             case.keys.names(),
         )
         .await?;
@@ -177,6 +180,7 @@ async fn decisions<C: Client>(
     let subject = Decides {
         limiter: RateLimiter::new(client.store()?, case.limits.iter().cloned())?,
         cost: case.cost,
+        within: case.within,
         keys: Arc::clone(&case.keys),
     };
     points.push(case.point::<C>(row(case.name, case.outcome), subject, plan));
@@ -218,6 +222,7 @@ fn allowed(plan: &Plan) -> Result<Vec<Case>, LimitError> {
             outcome: Outcome::Allowed,
             limits: limits(name, Outcome::Allowed, algorithms)?,
             cost: 1,
+            within: None,
             keys: Arc::new(Keys::new(KEYS)),
             filled: 0,
             settles: None,
@@ -246,12 +251,25 @@ fn allowed(plan: &Plan) -> Result<Vec<Case>, LimitError> {
         Quota::new(86_400_000_000, Duration::from_secs(86_400))?,
     ];
     let four = gcras(&four)?;
+    // Every key is called more often than this, so that nearly all starts are delayed.
+    let slow = [
+        Gcra::with_burst(Quota::per_minute(60), 1)?.into(),
+        Gcra::with_burst(Quota::per_minute(30), 2)?.into(),
+    ];
+    let reserved = |name, algorithms: &[Algorithm]| -> Result<Case, LimitError> {
+        Ok(Case {
+            within: Some(Duration::MAX),
+            ..case(name, algorithms)?
+        })
+    };
     let minutely = Quota::per_minute(1_000_000_000);
     let counted = Quota::per_minute(10_000_000);
     Ok(vec![
         case(ONE, &four[..1])?,
         case(TWO, &four[..2])?,
         case(FOUR, &four)?,
+        reserved("gcra reserved", &slow[..1])?,
+        reserved("two gcra reserved together", &slow)?,
         case("fixed window", &[FixedWindow::aligned(minutely).into()])?,
         case("sliding counter", &[SlidingCounter::new(counted)?.into()])?,
         buckets("10 sliding buckets", 10)?,
@@ -271,6 +289,7 @@ fn denied() -> Result<Vec<Case>, LimitError> {
             outcome: Outcome::Denied,
             limits: limits(name, Outcome::Denied, algorithms)?,
             cost: 1,
+            within: None,
             keys: Arc::new(Keys::new(KEYS)),
             filled: 1,
             settles: None,
@@ -383,6 +402,7 @@ async fn plain(points: &mut Vec<Point>, client: &RedisRs, plan: &Plan) -> Result
         }
         let subject = Decides {
             limiter,
+            within: None,
             cost: case.cost,
             keys,
         };

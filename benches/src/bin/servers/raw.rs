@@ -1,6 +1,7 @@
 //! The subjects: commands by hand, scripts by hand, and decisions through the library.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_core::{RateLimiter, Store};
 
@@ -85,13 +86,21 @@ impl<C: Client> Subject for ByHand<C> {
 pub(crate) struct Decides<S> {
     pub(crate) limiter: RateLimiter<S>,
     pub(crate) cost: u64,
+    /// The longest delay to accept, if calls are reserved.
+    pub(crate) within: Option<Duration>,
     pub(crate) keys: Arc<Keys>,
 }
 
 impl<S: Store + 'static> Subject for Decides<S> {
     async fn call(&self, turn: usize) -> Result<bool, Problem> {
         let name = self.keys.name(turn);
-        let decision = self.limiter.check(name).cost(self.cost).await?;
+        let decision = match self.within {
+            Some(within) => {
+                let call = self.limiter.reserve(name).cost(self.cost);
+                call.within(within).await?
+            }
+            None => self.limiter.check(name).cost(self.cost).await?,
+        };
         Ok(std::hint::black_box(&decision).is_allowed())
     }
 }

@@ -15,4 +15,5 @@ mod plain;
 mod published;
 mod redacted;
 mod redirections;
+mod reservations;
 mod tls;

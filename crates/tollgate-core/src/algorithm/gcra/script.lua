@@ -85,10 +85,10 @@ if taken and since > at then
     marked = was_marked == 1 and rest > 0
   end
 elseif debt <= full and not marked then
-  rest = debt - max(amount * unit - max(at - since, 0) * leak, 0)
+  rest = max(debt - max(amount * unit - max(at - since, 0) * leak, 0), 0)
 end
 if rest < debt then
-  debt = max(rest, 0)
+  debt = rest
   local reset = 0
   if debt > 0 then reset = ceil(debt / leak) + (at - now) end
   local state = pack('<ddd', debt, at, unit)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::{Machine, Status};
-use super::{Gcra, State};
+use super::super::{Machine, Reserved, Status};
+use super::{Gcra, MARK, State};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -259,4 +259,128 @@ fn a_bucket_that_cannot_be_exact_is_rejected() {
         Err(LimitError::NeverRefills { burst: 1 })
     );
     assert!(Gcra::new(nothing).is_ok());
+}
+
+fn reserved(machine: &Gcra, state: &mut State, now: u64, cost: u64) -> Reserved {
+    let delay = wait(machine, state, now, cost).unwrap();
+    machine.reserve(state, now, delay, cost)
+}
+
+#[test]
+fn reserved_starts_are_spaced_at_the_exact_rate() {
+    let machine = uneven(1);
+    let mut state = used(&machine, 10, 1);
+    // A token every 4/3 microseconds: 1.33, 2.67, 4 and 5.33 after the first, rounded up.
+    let mut starts = || reserved(&machine, &mut state, 10, 1).start;
+    assert_eq!([starts(), starts(), starts(), starts()], [12, 13, 14, 16]);
+}
+
+#[test]
+fn a_delay_that_another_limit_causes_counts_from_the_start() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
+    let mut state = State::default();
+    machine.reserve(&mut state, 0, 5_000_000, 1);
+    // At the start, one token is used and two are left.
+    assert_eq!(machine.status(&state, 5_000_000).remaining, 2);
+    assert_eq!(machine.status(&state, 4_000_000).remaining, 1);
+    assert_eq!(machine.status(&state, 3_000_000).remaining, 0);
+    // One microsecond before the start the debt is below the burst, so there is a mark until the
+    // debt is gone: nothing that was counted before is given back.
+    assert_eq!(state.unit, machine.unit | MARK);
+    machine.commit(&mut state, 4_000_000, 1);
+    assert_eq!(state.unit, machine.unit | MARK);
+    let held = state;
+    machine.refund(&mut state, 4_000_000, 4_000_000, 1);
+    assert_eq!(state, held);
+    machine.commit(&mut state, 7_000_000, 1);
+    assert_eq!(state.unit, machine.unit);
+    machine.refund(&mut state, 7_000_000, 7_000_000, 1);
+    assert_eq!(state.debt, 0);
+}
+
+#[test]
+fn a_debt_that_shows_a_pending_start_needs_no_mark() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
+    for delay in [1, 999_999, 1_000_000, 5_000_000] {
+        let mut state = State::default();
+        machine.reserve(&mut state, 7, delay, 1);
+        assert_eq!(state.unit, machine.unit, "{delay}");
+        let pending = |now| machine.leaked(&state, now).0 > machine.full;
+        assert!(pending(7 + delay - 1) && !pending(7 + delay), "{delay}");
+    }
+}
+
+#[test]
+fn the_longest_delay_keeps_every_debt_exact() {
+    for machine in [
+        uneven(3),
+        Gcra::with_burst(Quota::per_second(1), 9_007_199_254).unwrap(),
+        Gcra::new(Quota::new(1 << 52, Duration::from_micros(1)).unwrap()).unwrap(),
+    ] {
+        let longest = machine.longest_delay().unwrap();
+        assert!(machine.full + longest * machine.leak <= MAX_EXACT);
+        assert!(machine.full + (longest + 1) * machine.leak > MAX_EXACT);
+        let mut state = State::default();
+        machine.reserve(&mut state, 0, longest, machine.burst);
+        assert!(state.debt <= MAX_EXACT);
+        assert_eq!(machine.status(&state, longest).remaining, 0);
+    }
+}
+
+#[test]
+fn no_reservation_starts_before_the_latest_instant_of_its_state() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 2).unwrap();
+    let mut state = used(&machine, 100, 1);
+    let early = machine.reserve(&mut state, 40, 10, 1);
+    assert_eq!((early.start, early.at), (100, 100));
+    assert_eq!(state.debt, 2_000_000);
+    let late = reserved(&machine, &mut state, 40, 1);
+    assert_eq!((late.start, late.at), (1_000_100, 100));
+}
+
+#[test]
+fn only_the_last_reservation_is_given_back_before_it_starts() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
+    let mut state = used(&machine, 0, 1);
+    let second = reserved(&machine, &mut state, 0, 1);
+    let held = state;
+    let third = reserved(&machine, &mut state, 500_000, 1);
+    let full = state;
+    machine.cancel(&mut state, 600_000, &second, 1);
+    assert_eq!(state, full);
+    machine.cancel(&mut state, 600_000, &third, 1);
+    assert_eq!(machine.leaked(&state, 600_000), machine.leaked(&held, 600_000));
+    machine.cancel(&mut state, 700_000, &second, 1);
+    assert_eq!((state.debt, state.at), (300_000, 700_000));
+}
+
+#[test]
+fn a_reservation_that_has_started_is_refunded_as_a_call_of_that_instant() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
+    let mut state = used(&machine, 0, 1);
+    let second = reserved(&machine, &mut state, 0, 1);
+    assert_eq!(second.start, 1_000_000);
+    machine.cancel(&mut state, 1_400_000, &second, 1);
+    assert_eq!(state.debt, 0);
+    // Of what has leaked, nothing is returned again.
+    machine.commit(&mut state, 1_400_000, 1);
+    machine.cancel(&mut state, 1_900_000, &second, 1);
+    assert_eq!(state.debt, 400_000);
+}
+
+#[test]
+fn a_reservation_under_another_quota_is_not_given_back() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
+    let other = Gcra::with_burst(Quota::per_second(2), 1).unwrap();
+    let mut state = used(&machine, 0, 1);
+    let second = reserved(&machine, &mut state, 0, 1);
+    let held = state;
+    other.cancel(&mut state, 0, &second, 1);
+    assert_eq!(state, held);
+    // Nor at an instant before it was made, in a state that was reset.
+    let mut state = used(&machine, 0, 1);
+    let late = Reserved { at: 9, start: 20, ..second };
+    let held = state;
+    machine.cancel(&mut state, 0, &late, 1);
+    assert_eq!(state, held);
 }
