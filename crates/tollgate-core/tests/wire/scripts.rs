@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tollgate_core::algorithm::State;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{Check, Fingerprint, Operation, Request, Timestamp, Verdict, Verdicts};
 
@@ -68,6 +69,38 @@ fn arguments_have_not_changed() {
         let argument = asked(operation, &["gcra:10/1m"; 5], None).argument;
         assert_eq!(numbers(&argument)[..2], [code, -1.]);
     }
+    // A reservation under few limits is sent how long it may wait, at most as long as is exact.
+    let within = Operation::Reserve {
+        max_delay: Duration::from_nanos(7_999),
+    };
+    let reserve = asked(within, &["gcra:10/1m"], None).argument;
+    assert_eq!(numbers(&reserve), [-1., 0., 7., 1., 0., 1., 6e6, 6e7]);
+    let longest = Operation::Reserve {
+        max_delay: Duration::MAX,
+    };
+    let reserve = asked(longest, &["gcra:10/1m", "gcra:2/3us"], Some(77)).argument;
+    let exact = 4_503_599_627_370_492.;
+    assert_eq!(
+        numbers(&reserve),
+        [77., slack, exact, 1., 0., 1., 6e6, 6e7, 1., 0., 2., 3., 6.]
+    );
+    let many = asked(longest, &["gcra:2/3us"; 5], None).argument;
+    assert_eq!(numbers(&many)[..7], [6., -1., 0., 1., 0., 1., exact]);
+    // To cancel one, also what was counted before it.
+    let receipt = {
+        let limit = limit("gcra:10/1m,burst=1");
+        let check = Check::new(&limit, "0", 1);
+        let mut state = State::default();
+        let at = |micros| Timestamp::from_micros(micros).unwrap();
+        let _ = Request::consume(check).decide_on(&mut state, at(5));
+        let reserve = Request::reserve(check, Duration::MAX);
+        reserve.decide_on(&mut state, at(7)).into_receipt().unwrap()
+    };
+    let cancel = asked(Operation::Refund(&receipt), &["gcra:10/1m,burst=1"], None).argument;
+    assert_eq!(
+        numbers(&cancel),
+        [3., -1., 0., 1., 0., 1., 6_000_005., 1., 6e6, 6e6, 0., 7., 5_999_998., 0.]
+    );
     // Every limit has as many places for parameters.
     let take = asked(Operation::TakeUpTo, &["gcra:10/1m"], None).argument;
     assert_eq!(
@@ -92,8 +125,8 @@ fn scripts_have_not_changed() {
         ),
         (
             "gcra:1/1s",
-            "c901ada87e5360a0f48e2185bdd588b922623970",
-            "7778817861922d7ee8b4808cd1dbc14196f82505",
+            "5f925f4af690b61c5ae7dd93307eadb33e0b7597",
+            "d35a46a7fe08c3168fb0946adee501d6dca346dd",
         ),
         (
             "sliding-buckets:1/1s,buckets=2",
@@ -120,17 +153,23 @@ fn scripts_have_not_changed() {
     let two = ["gcra:1/1s", "sliding-log:1/1s"];
     assert_eq!(
         sha1(Operation::Consume, &two),
-        "b17ab9a49f138c105cc7269fc5d470d51133bd89"
+        "0cbcf9f1d9a24987328742bac991ea0065932b74"
     );
     assert_eq!(
         sha1(Operation::Peek, &two),
-        "5c18c36cad92fdb2881acdd3c8cb12ce93746170"
+        "5413a77ca3e892e20a2b6c5a0f206d208cae4a10"
     );
+    let within = Operation::Reserve {
+        max_delay: Duration::from_secs(1),
+    };
+    assert_eq!(sha1(within, &["gcra:1/1s"]), "213e60b7dfdf0de4a40df6edeaa93020376a8050");
+    assert_eq!(sha1(within, &["gcra:1/1s"; 2]), "9975a44f8db6cc9ad5243561f189f82a0e73846f");
+    assert_eq!(sha1(within, &["gcra:1/1s"; 5]), "0a0ee9fb80a4cc716a5d956e641e829f5d36e33a");
     let all = one.map(|(limit, ..)| limit);
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         assert_eq!(
             sha1(operation, &all),
-            "33de7f1efff4b3fe7671c49277441b907b9c6541"
+            "e08bd272e2df380feb50006ebbdc23ca0b796b25"
         );
     }
 }
@@ -197,6 +236,7 @@ fn up_to_four_limits_have_a_script_of_their_own() {
     for (operation, own) in [
         (Operation::Consume, 4),
         (Operation::Peek, 4),
+        (Operation::Reserve { max_delay: Duration::MAX }, 4),
         (Operation::TakeUpTo, 0),
     ] {
         let texts: BTreeSet<_> = (1..=5).map(|count| text(operation, count)).collect();

@@ -268,11 +268,14 @@ fn reserved(machine: &Gcra, state: &mut State, now: u64, cost: u64) -> Reserved 
 
 #[test]
 fn reserved_starts_are_spaced_at_the_exact_rate() {
-    let machine = uneven(1);
-    let mut state = used(&machine, 10, 1);
-    // A token every 4/3 microseconds: 1.33, 2.67, 4 and 5.33 after the first, rounded up.
-    let mut starts = || reserved(&machine, &mut state, 10, 1).start;
-    assert_eq!([starts(), starts(), starts(), starts()], [12, 13, 14, 16]);
+    let starts = |machine: &Gcra| {
+        let mut state = used(machine, 10, machine.burst);
+        [(); 4].map(|()| reserved(machine, &mut state, 10, 1).start)
+    };
+    // A token every 4/3 microseconds: after 1.33, 2.67, 4 and 5.33, rounded up.
+    assert_eq!(starts(&uneven(2)), [12, 13, 14, 16]);
+    // A burst of one keeps any two starts 4/3 microseconds apart: 2, in whole ones.
+    assert_eq!(starts(&uneven(1)), [12, 14, 16, 18]);
 }
 
 #[test]
