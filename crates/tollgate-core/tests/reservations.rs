@@ -71,10 +71,7 @@ impl<'l> World<'l> {
             .iter()
             .map(|&(index, cost)| Check::new(&limits[index], "k", cost));
         let request = Request::new(operation, checks.collect::<Vec<_>>());
-        let mut states: Vec<_> = asked
-            .iter()
-            .map(|&(i, _)| self.states[i].clone())
-            .collect();
+        let mut states: Vec<_> = asked.iter().map(|&(i, _)| self.states[i].clone()).collect();
         let verdicts = request.decide_on(&mut states[..], at(self.now));
         for (&(index, _), state) in asked.iter().zip(states) {
             self.states[index] = state;
@@ -155,8 +152,7 @@ impl<'l> World<'l> {
                     held += last.cost;
                     let flowed = (last.at - starts[first].at) * quota.amount();
                     assert!(
-                        held * quota.window_us()
-                            <= machine.burst() * quota.window_us() + flowed,
+                        held * quota.window_us() <= machine.burst() * quota.window_us() + flowed,
                         "{limit}: {held} from {} to {}: {starts:?}\n{history:?}",
                         starts[first].at,
                         last.at
@@ -243,7 +239,10 @@ fn every_small_history_keeps_the_bounds() {
     for limits in &pairs {
         let all: Vec<_> = (0..limits.len()).map(|index| (index, 1)).collect();
         let last = vec![(limits.len() - 1, 1)];
-        let most = vec![(limits.len() - 1, limits[limits.len() - 1].algorithm().capacity())];
+        let most = vec![(
+            limits.len() - 1,
+            limits[limits.len() - 1].algorithm().capacity(),
+        )];
         let steps = [
             Step::Check(last.clone()),
             Step::Reserve(all, 100),

@@ -125,8 +125,15 @@ mod tests {
         let starts = calls.iter().filter_map(|(ms, delay)| Some(ms + (*delay)?));
         let starts: Vec<_> = starts.collect();
         assert!(starts.windows(2).all(|pair| pair[1] >= pair[0] + 250));
-        assert!(calls.iter().all(|(_, delay)| delay.is_none_or(|d| d <= WITHIN_MS)));
+        assert!(
+            calls
+                .iter()
+                .all(|(_, delay)| delay.is_none_or(|d| d <= WITHIN_MS))
+        );
         assert!(calls.iter().any(|(_, delay)| delay.is_none()));
-        assert_eq!(draw().unwrap().matches("<circle").count(), starts.len() + calls.len());
+        assert_eq!(
+            draw().unwrap().matches("<circle").count(),
+            starts.len() + calls.len()
+        );
     }
 }

@@ -11,7 +11,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Limit, Verdict};
 
 use definitions::{Definition, Event};
-pub(crate) use starts::{Asked, Starts};
+pub(crate) use starts::{Cost, Starts};
 
 /// The expected answer of a limit to a call; times are in microseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,7 +9,7 @@ use tollgate_core::algorithm::Algorithm;
 
 /// A limit and a key, as indexes, and the cost of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Cost {
     pub(crate) place: (usize, usize),
     pub(crate) cost: u64,
 }
@@ -50,8 +50,8 @@ impl Starts {
     }
 
     /// Returns the least delay with which a call fits at `now`, or `None` if it never fits.
-    pub(crate) fn delay(&self, now: u64, asked: &[Asked]) -> Option<u64> {
-        let exceeds = |asked: &Asked| i128::from(asked.cost) > self.limits[asked.place.0].burst;
+    pub(crate) fn delay(&self, now: u64, asked: &[Cost]) -> Option<u64> {
+        let exceeds = |asked: &Cost| i128::from(asked.cost) > self.limits[asked.place.0].burst;
         if asked.iter().any(exceeds) {
             return None;
         }
@@ -59,16 +59,16 @@ impl Starts {
     }
 
     /// Returns the least wait after which a call fits within `most`, or `None` if it never does.
-    pub(crate) fn retry_after(&self, now: u64, most: u64, asked: &[Asked]) -> Option<u64> {
+    pub(crate) fn retry_after(&self, now: u64, most: u64, asked: &[Cost]) -> Option<u64> {
         self.delay(now, asked)?;
         least(|wait| {
-            let fits = |one: &Asked| self.fits(now + wait, most, one);
+            let fits = |one: &Cost| self.fits(now + wait, most, one);
             asked.iter().all(fits)
         })
     }
 
     /// Admits a call that starts `delay` after `now`.
-    pub(crate) fn admit(&mut self, now: u64, delay: u64, asked: &[Asked]) {
+    pub(crate) fn admit(&mut self, now: u64, delay: u64, asked: &[Cost]) {
         let start = i128::from(now) + i128::from(delay);
         let costs = asked.iter().filter(|asked| asked.cost > 0);
         self.admitted
@@ -76,7 +76,7 @@ impl Starts {
     }
 
     /// Returns whether a call that starts `delay` after `now` keeps every run within the bound.
-    fn fits(&self, now: u64, delay: u64, asked: &Asked) -> bool {
+    fn fits(&self, now: u64, delay: u64, asked: &Cost) -> bool {
         let start = i128::from(now) + i128::from(delay);
         let Bucket {
             burst,
@@ -86,10 +86,15 @@ impl Starts {
         let mut run = i128::from(asked.cost);
         let here = |one: &&((usize, usize), i128, i128)| one.0 == asked.place;
         asked.cost == 0
-            || self.admitted.iter().rev().filter(here).all(|(_, from, cost)| {
-                run += cost;
-                run * window <= burst * window + (start - from) * amount
-            })
+            || self
+                .admitted
+                .iter()
+                .rev()
+                .filter(here)
+                .all(|(_, from, cost)| {
+                    run += cost;
+                    run * window <= burst * window + (start - from) * amount
+                })
     }
 }
 

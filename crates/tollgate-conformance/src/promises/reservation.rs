@@ -14,7 +14,9 @@ use super::composite::keys;
 use crate::bound::{Admitted, bound, most_within};
 use crate::clock::{at_or_now, takes, wall_clock};
 use crate::harness::{Harness, OwnedKey};
-use crate::history::{Act, Acts, Asked, Move, Start, Step, costs, moves, reservations, starts};
+use crate::history::{
+    Act, Acts, Move, PlannedCheck, Start, Step, costs, moves, reservations, starts,
+};
 use crate::machine::Machine;
 use crate::naive::{self, Starts};
 use crate::plan::Plan;
@@ -96,15 +98,15 @@ async fn follows(
         };
         let now = session.now.as_micros();
         let verdicts = &answers.store;
-        let asked: Vec<_> = step
-            .asked
+        let planned: Vec<_> = step
+            .planned
             .iter()
             .zip(verdicts.as_slice())
-            .map(|(asked, verdict)| naive::Asked {
-                place: (asked.limit, asked.key),
+            .map(|(planned, verdict)| naive::Cost {
+                place: (planned.limit, planned.key),
                 cost: match step.act {
                     Act::TakeUpTo => verdict.consumed(),
-                    _ => asked.cost,
+                    _ => planned.cost,
                 },
             })
             .collect();
@@ -112,11 +114,11 @@ async fn follows(
             Act::Reserve(within) => within,
             _ => 0,
         };
-        let delay = naive.delay(now, &asked);
+        let delay = naive.delay(now, &planned);
         if matches!(step.act, Act::Reserve(_) | Act::Consume) {
             let defined = match delay.filter(|&delay| delay <= most) {
                 Some(delay) => (true, Some(delay), Some(0)),
-                None => (false, Some(0), naive.retry_after(now, most, &asked)),
+                None => (false, Some(0), naive.retry_after(now, most, &planned)),
             };
             let answer = (
                 verdicts.is_allowed(),
@@ -128,7 +130,7 @@ async fn follows(
             })?;
         }
         if verdicts.is_allowed() && !matches!(step.act, Act::Peek) {
-            naive.admit(now, delay.unwrap_or(0), &asked);
+            naive.admit(now, delay.unwrap_or(0), &planned);
         }
     }
     Ok(())
@@ -142,42 +144,49 @@ async fn follows(
 pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &impl Harness, plan: &Plan) {
     let limits = plan.limits();
     let history = reservations(limits, 1, Acts::FORWARD_REFUNDS);
-    plan.check(&(earlier_starts(&limits[0]), history), async |(start, history)| {
-        let mut session = Session::open(harness, start.0).await;
-        let keys = keys();
-        let mut kept: Vec<(Vec<Asked>, Receipt)> = Vec::new();
-        for step in &history {
-            session.travel(step.time);
-            let operation = match step.act {
-                Act::Refund(index) if !kept.is_empty() => {
-                    let (asked, receipt) = kept.remove(index % kept.len());
-                    let checks = checks(limits, &keys, &asked);
-                    let request = Request::new(Operation::Refund(&receipt), checks);
-                    let _ = session.decide(&request).await?;
-                    continue;
+    plan.check(
+        &(earlier_starts(&limits[0]), history),
+        async |(start, history)| {
+            let mut session = Session::open(harness, start.0).await;
+            let keys = keys();
+            let mut kept: Vec<(Vec<PlannedCheck>, Receipt)> = Vec::new();
+            for step in &history {
+                session.travel(step.time);
+                let operation = match step.act {
+                    Act::Refund(index) if !kept.is_empty() => {
+                        let (planned, receipt) = kept.remove(index % kept.len());
+                        let checks = checks(limits, &keys, &planned);
+                        let request = Request::new(Operation::Refund(&receipt), checks);
+                        let _ = session.call(&request).await?;
+                        continue;
+                    }
+                    Act::Reserve(within) => Operation::Reserve {
+                        max_delay: Duration::from_micros(within),
+                    },
+                    _ => Operation::Consume,
+                };
+                let request = Request::new(operation, checks(limits, &keys, &step.planned));
+                let answer = session.call(&request).await?;
+                if let Some(receipt) = answer.into_receipt() {
+                    kept.push((step.planned.clone(), receipt));
                 }
-                Act::Reserve(within) => Operation::Reserve {
-                    max_delay: Duration::from_micros(within),
-                },
-                _ => Operation::Consume,
-            };
-            let request = Request::new(operation, checks(limits, &keys, &step.asked));
-            let answer = session.decide(&request).await?;
-            if let Some(receipt) = answer.into_receipt() {
-                kept.push((step.asked.clone(), receipt));
+                within_bounds(&session, limits, &kept)?;
             }
-            within_bounds(&session, limits, &kept)?;
-        }
-        Ok(())
-    });
+            Ok(())
+        },
+    );
 }
 
 /// Fails if a span holds more starts than its limit may admit.
-fn within_bounds(session: &Session, limits: &[Limit], kept: &[(Vec<Asked>, Receipt)]) -> Outcome {
+fn within_bounds(
+    session: &Session,
+    limits: &[Limit],
+    kept: &[(Vec<PlannedCheck>, Receipt)],
+) -> Outcome {
     let mut admitted: BTreeMap<usize, Vec<Admitted>> = BTreeMap::new();
-    for (asked, receipt) in kept {
-        for (asked, consumed) in asked.iter().zip(receipt.consumed()) {
-            admitted.entry(asked.limit).or_default().push(Admitted {
+    for (planned, receipt) in kept {
+        for (planned, consumed) in planned.iter().zip(receipt.consumed()) {
+            admitted.entry(planned.limit).or_default().push(Admitted {
                 at: consumed.at(),
                 amount: consumed.cost(),
             });
@@ -217,8 +226,8 @@ pub async fn refused_reservations_change_nothing(harness: &impl Harness, plan: &
         let mut session = Session::open(harness, start.0).await;
         let keys = keys();
         session.play(limits, &keys, &history).await?;
-        let asked: Vec<_> = (0..limits.len())
-            .map(|limit| Asked {
+        let planned: Vec<_> = (0..limits.len())
+            .map(|limit| PlannedCheck {
                 limit,
                 key: 0,
                 cost: costs[limit],
@@ -226,20 +235,20 @@ pub async fn refused_reservations_change_nothing(harness: &impl Harness, plan: &
             .collect();
         let longest = LONG.as_micros();
         // Reserve until the next one has to wait.
-        let mut full = reserve(&mut session, limits, &keys, &asked, longest).await?;
+        let mut full = reserve(&mut session, limits, &keys, &planned, longest).await?;
         for _ in 0..20 {
             if !full.delay().is_zero() || full.is_denied() {
                 break;
             }
-            full = reserve(&mut session, limits, &keys, &asked, longest).await?;
+            full = reserve(&mut session, limits, &keys, &planned, longest).await?;
         }
         let Some(delay) = full.delay().as_micros().filter(|&delay| delay > 0) else {
             return Ok(());
         };
         let within = u128::from(delay) * u128::from(part) / 1_000_000;
-        let before = peek(&mut session, limits, &keys, &asked).await?;
-        let denied = reserve(&mut session, limits, &keys, &asked, within).await?;
-        let after = peek(&mut session, limits, &keys, &asked).await?;
+        let before = peek(&mut session, limits, &keys, &planned).await?;
+        let denied = reserve(&mut session, limits, &keys, &planned, within).await?;
+        let after = peek(&mut session, limits, &keys, &planned).await?;
         session.ensure(
             denied.is_denied() && denied.delay().is_zero() && denied.consumed() == 0,
             || format!("the delay is at least {delay} us, and {within} us were accepted"),
@@ -251,9 +260,9 @@ pub async fn refused_reservations_change_nothing(harness: &impl Harness, plan: &
             return Err(session.failure("neither allowed nor given a wait"));
         };
         session.wait(wait - 1)?;
-        let early = reserve(&mut session, limits, &keys, &asked, within).await?;
+        let early = reserve(&mut session, limits, &keys, &planned, within).await?;
         session.wait(1)?;
-        let late = reserve(&mut session, limits, &keys, &asked, within).await?;
+        let late = reserve(&mut session, limits, &keys, &planned, within).await?;
         session.ensure(early.is_denied() && late.is_allowed(), || {
             format!("not accepted after exactly {wait} us")
         })?;
@@ -283,7 +292,7 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, p
     );
     plan.check(&values, async |(start, history, (reserved, later))| {
         let mut session = Session::open(harness, start.0).await;
-        // The keys of one partition are asked at the same instants.
+        // The keys of one partition are planned at the same instants.
         let [alice, bob] = keys();
         for step in &history {
             let mut step = step.clone();
@@ -299,8 +308,8 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, p
         let keys = [alice, bob];
         let mut receipts = Vec::new();
         for costs in &reserved {
-            let asked = all_at(0, costs, limits);
-            let answer = reserve(&mut session, limits, &keys, &asked, LONG.as_micros()).await?;
+            let planned = all_at(0, costs, limits);
+            let answer = reserve(&mut session, limits, &keys, &planned, LONG.as_micros()).await?;
             // What starts at once is refunded as any other call.
             if answer.delay().is_zero() {
                 if answer.is_allowed() {
@@ -309,7 +318,7 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, p
                 }
                 continue;
             }
-            receipts.extend(answer.into_receipt().map(|receipt| (asked, receipt)));
+            receipts.extend(answer.into_receipt().map(|receipt| (planned, receipt)));
         }
         let earliest = receipts
             .iter()
@@ -324,17 +333,17 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, p
         {
             session.travel(later);
         }
-        while let Some((asked, receipt)) = receipts.pop() {
-            let checks = checks(limits, &keys, &asked);
+        while let Some((planned, receipt)) = receipts.pop() {
+            let checks = checks(limits, &keys, &planned);
             let request = Request::new(Operation::Refund(&receipt), checks);
-            let _ = session.decide(&request).await?;
+            let _ = session.call(&request).await?;
         }
         for costs in &reserved {
             for within in [0, LONG.as_micros()] {
                 let mut both = Vec::new();
                 for key in 0..2 {
-                    let asked = all_at(key, costs, limits);
-                    both.push(reserve(&mut session, limits, &keys, &asked, within).await?);
+                    let planned = all_at(key, costs, limits);
+                    both.push(reserve(&mut session, limits, &keys, &planned, within).await?);
                 }
                 session.ensure(both[0] == both[1], || {
                     "what was cancelled has left something".to_owned()
@@ -363,7 +372,10 @@ async fn race(harness: &impl Harness, limit: &Limit) {
     let key = OwnedKey::fresh("alice");
     let now = wall_clock();
     let given = takes(&*store, limit, now).then_some(now);
-    let probe = at_or_now(Request::reserve(Check::new(limit, key.key(), 1), LONG), given);
+    let probe = at_or_now(
+        Request::reserve(Check::new(limit, key.key(), 1), LONG),
+        given,
+    );
     if !store.supports(&probe) {
         return;
     }
@@ -392,7 +404,7 @@ async fn race(harness: &impl Harness, limit: &Limit) {
     let mut last = 0;
     for (now, answer) in &answers {
         let request = Request::reserve(Check::new(limit, key.key(), 1), LONG);
-        let expected = machine.decide(&request, *now);
+        let expected = machine.answer(&request, *now);
         assert!(
             expected == *answer,
             "{limit}: one after another, none would have been told\n  {}",
@@ -411,10 +423,10 @@ fn earlier_starts(limit: &Limit) -> impl Strategy<Value = Start> + use<> {
 }
 
 /// Returns a check of every limit for the key at this index.
-fn all_at(key: usize, costs: &[u64], limits: &[Limit]) -> Vec<Asked> {
+fn all_at(key: usize, costs: &[u64], limits: &[Limit]) -> Vec<PlannedCheck> {
     let limits = limits.iter().zip(costs).enumerate();
     limits
-        .map(|(limit, (of, cost))| Asked {
+        .map(|(limit, (of, cost))| PlannedCheck {
             limit,
             key,
             cost: (*cost).min(of.algorithm().capacity()),
@@ -426,21 +438,21 @@ async fn reserve(
     session: &mut Session,
     limits: &[Limit],
     keys: &[OwnedKey],
-    asked: &[Asked],
+    planned: &[PlannedCheck],
     within_us: u128,
 ) -> Outcome<Verdicts> {
     let max_delay = Duration::from_micros(u64::try_from(within_us).unwrap_or(u64::MAX));
     let operation = Operation::Reserve { max_delay };
-    let request = Request::new(operation, checks(limits, keys, asked));
-    session.decide(&request).await
+    let request = Request::new(operation, checks(limits, keys, planned));
+    session.call(&request).await
 }
 
 async fn peek(
     session: &mut Session,
     limits: &[Limit],
     keys: &[OwnedKey],
-    asked: &[Asked],
+    planned: &[PlannedCheck],
 ) -> Outcome<Verdicts> {
-    let request = Request::new(Operation::Peek, checks(limits, keys, asked));
-    session.decide(&request).await
+    let request = Request::new(Operation::Peek, checks(limits, keys, planned));
+    session.call(&request).await
 }

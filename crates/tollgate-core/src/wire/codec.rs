@@ -188,9 +188,8 @@ fn cost(request: &Request<'_>, check: &Check<'_>, allowed: bool) -> u64 {
     match request.operation() {
         Operation::Refund(_) => 0,
         Operation::TakeUpTo if !allowed => 1,
-        Operation::Consume
-        | Operation::Peek
-        | Operation::Reserve { .. }
-        | Operation::TakeUpTo => check.cost(),
+        Operation::Consume | Operation::Peek | Operation::Reserve { .. } | Operation::TakeUpTo => {
+            check.cost()
+        }
     }
 }

@@ -257,7 +257,10 @@ mod tests {
     #[test]
     fn assembled_scripts_have_no_gaps() {
         let twins: Vec<_> = TWINS.iter().collect();
-        let later: Vec<_> = TWINS.iter().filter(|t| !t.section("delay").is_empty()).collect();
+        let later: Vec<_> = TWINS
+            .iter()
+            .filter(|t| !t.section("delay").is_empty())
+            .collect();
         let texts = [
             few(&twins, Act::Consume),
             few(&twins, Act::Peek),

@@ -99,7 +99,9 @@ fn arguments_have_not_changed() {
     let cancel = asked(Operation::Refund(&receipt), &["gcra:10/1m,burst=1"], None).argument;
     assert_eq!(
         numbers(&cancel),
-        [3., -1., 0., 1., 0., 1., 6_000_005., 1., 6e6, 6e6, 0., 7., 5_999_998., 0.]
+        [
+            3., -1., 0., 1., 0., 1., 6_000_005., 1., 6e6, 6e6, 0., 7., 5_999_998., 0.
+        ]
     );
     // Every limit has as many places for parameters.
     let take = asked(Operation::TakeUpTo, &["gcra:10/1m"], None).argument;
@@ -162,9 +164,18 @@ fn scripts_have_not_changed() {
     let within = Operation::Reserve {
         max_delay: Duration::from_secs(1),
     };
-    assert_eq!(sha1(within, &["gcra:1/1s"]), "213e60b7dfdf0de4a40df6edeaa93020376a8050");
-    assert_eq!(sha1(within, &["gcra:1/1s"; 2]), "9975a44f8db6cc9ad5243561f189f82a0e73846f");
-    assert_eq!(sha1(within, &["gcra:1/1s"; 5]), "0a0ee9fb80a4cc716a5d956e641e829f5d36e33a");
+    assert_eq!(
+        sha1(within, &["gcra:1/1s"]),
+        "213e60b7dfdf0de4a40df6edeaa93020376a8050"
+    );
+    assert_eq!(
+        sha1(within, &["gcra:1/1s"; 2]),
+        "9975a44f8db6cc9ad5243561f189f82a0e73846f"
+    );
+    assert_eq!(
+        sha1(within, &["gcra:1/1s"; 5]),
+        "0a0ee9fb80a4cc716a5d956e641e829f5d36e33a"
+    );
     let all = one.map(|(limit, ..)| limit);
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         assert_eq!(
@@ -236,7 +247,12 @@ fn up_to_four_limits_have_a_script_of_their_own() {
     for (operation, own) in [
         (Operation::Consume, 4),
         (Operation::Peek, 4),
-        (Operation::Reserve { max_delay: Duration::MAX }, 4),
+        (
+            Operation::Reserve {
+                max_delay: Duration::MAX,
+            },
+            4,
+        ),
         (Operation::TakeUpTo, 0),
     ] {
         let texts: BTreeSet<_> = (1..=5).map(|count| text(operation, count)).collect();

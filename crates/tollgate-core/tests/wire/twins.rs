@@ -487,7 +487,13 @@ fn play(most: usize) {
     let other = (0..4_usize, select(&[0, 1, -1_i64][..]));
     let other = prop_oneof![3 => Just(None), 2 => other.prop_map(Some)];
     let steps = prop::collection::vec((moves(), switched, other, act()), 1..24);
-    let histories = (families(most), total, select(&INSTANTS[..]), 0..5_usize, steps);
+    let histories = (
+        families(most),
+        total,
+        select(&INSTANTS[..]),
+        0..5_usize,
+        steps,
+    );
     let pair = std::cell::RefCell::new(Pair::on(Flavor::System));
     TestRunner::new(config)
         .run(&histories, |(families, total, start, first, steps)| {

@@ -39,27 +39,30 @@ pub(super) fn verdicts(
     let least_left = opinions.iter().map(|opinion| opinion.left).min();
     // A limit that denies a `take_up_to` call has nothing left.
     let granted = most.min(least_left).unwrap_or_default();
-    let verdicts = opinions.iter().zip(received.checks).map(|(opinion, check)| {
-        let consumed = match received.verb {
-            Verb::Check | Verb::Reserve if is_allowed => check.cost(),
-            Verb::TakeUpTo => granted,
-            _ => 0,
-        };
-        let capacity = check.limit().algorithm().capacity();
-        let verdict = if opinion.wait.is_zero() {
-            let verdict = Verdict::allow(capacity, opinion.left - consumed);
-            if received.verb == Verb::Reserve && is_allowed {
-                verdict.with_delay(opinion.delay)
+    let verdicts = opinions
+        .iter()
+        .zip(received.checks)
+        .map(|(opinion, check)| {
+            let consumed = match received.verb {
+                Verb::Check | Verb::Reserve if is_allowed => check.cost(),
+                Verb::TakeUpTo => granted,
+                _ => 0,
+            };
+            let capacity = check.limit().algorithm().capacity();
+            let verdict = if opinion.wait.is_zero() {
+                let verdict = Verdict::allow(capacity, opinion.left - consumed);
+                if received.verb == Verb::Reserve && is_allowed {
+                    verdict.with_delay(opinion.delay)
+                } else {
+                    verdict
+                }
+            } else if opinion.wait.is_never() {
+                Verdict::deny(capacity, opinion.left, opinion.wait)
             } else {
-                verdict
-            }
-        } else if opinion.wait.is_never() {
-            Verdict::deny(capacity, opinion.left, opinion.wait)
-        } else {
-            Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
-        };
-        verdict.with_consumed(consumed, received.at.unwrap_or(Timestamp::UNIX_EPOCH))
-    });
+                Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
+            };
+            verdict.with_consumed(consumed, received.at.unwrap_or(Timestamp::UNIX_EPOCH))
+        });
     Ok(verdicts.collect())
 }
 
@@ -89,10 +92,12 @@ fn opinion(
     let mut delay = Wait::ZERO;
     let (left, wait) = match answer {
         None | Some(Answer::Deny(Wait::NEVER)) if !is_possible => (capacity, Wait::NEVER),
-        Some(Answer::Allow { .. } | Answer::Delay(_) | Answer::Deny(_)) if !is_possible => refuse(format!(
-            "a cost above the capacity, {capacity}, is always denied: expect a lower cost, or \
+        Some(Answer::Allow { .. } | Answer::Delay(_) | Answer::Deny(_)) if !is_possible => {
+            refuse(format!(
+                "a cost above the capacity, {capacity}, is always denied: expect a lower cost, or \
              answer with `.deny_forever()`"
-        )),
+            ))
+        }
         Some(Answer::Allow { remaining }) => {
             let most = capacity - consumes;
             if remaining.is_some_and(|remaining| remaining > most) {

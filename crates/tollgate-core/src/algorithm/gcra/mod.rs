@@ -286,7 +286,10 @@ impl Machine for Gcra {
         }
         let leaked = (now - reserved.at).saturating_mul(self.leak);
         let lead = (reserved.start - reserved.at).saturating_mul(self.leak);
-        let after = reserved.before.max(lead).saturating_add(amount.saturating_mul(self.unit));
+        let after = reserved
+            .before
+            .max(lead)
+            .saturating_add(amount.saturating_mul(self.unit));
         if after > MAX_EXACT || after.checked_sub(leaked) != Some(debt) {
             return;
         }

@@ -352,7 +352,10 @@ fn only_the_last_reservation_is_given_back_before_it_starts() {
     machine.cancel(&mut state, 600_000, &second, 1);
     assert_eq!(state, full);
     machine.cancel(&mut state, 600_000, &third, 1);
-    assert_eq!(machine.leaked(&state, 600_000), machine.leaked(&held, 600_000));
+    assert_eq!(
+        machine.leaked(&state, 600_000),
+        machine.leaked(&held, 600_000)
+    );
     machine.cancel(&mut state, 700_000, &second, 1);
     assert_eq!((state.debt, state.at), (300_000, 700_000));
 }
@@ -382,7 +385,11 @@ fn a_reservation_under_another_quota_is_not_given_back() {
     assert_eq!(state, held);
     // Nor at an instant before it was made, in a state that was reset.
     let mut state = used(&machine, 0, 1);
-    let late = Reserved { at: 9, start: 20, ..second };
+    let late = Reserved {
+        at: 9,
+        start: 20,
+        ..second
+    };
     let held = state;
     machine.cancel(&mut state, 0, &late, 1);
     assert_eq!(state, held);
