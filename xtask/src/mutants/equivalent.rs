@@ -95,10 +95,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a rest as large as the unit it was counted in is carried on instead of a quotient that is one more, and rounded up to the same in the end";
             "if at < now then" => "if at <= now then"
                 because "nothing leaks in no time";
-            "if debt < 0 then debt = 0 end" => "if debt <= 0 then debt = 0 end"
-                because "zero is set to zero";
-            "if debt < 0 then debt = 0 end" => "if debt < 1 then debt = 0 end"
-                because "a debt is an integer, and zero is set to zero";
         }
         "refund" {
             "local reset = 0" => "local reset = 1"
@@ -525,10 +521,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/wire/many.lua" {
         "" {
-            "local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 2, 3, 4, 5" => "local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 1, 3, 4, 5"
-                because "a machine only asks whether it is to give back or to check";
-            "local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 2, 3, 4, 5" => "local CONSUME, PEEK, REFUND, TAKE, CHECK = 1, 2, 3, 4, 6"
-                because "a machine only asks whether it is to give back or to check";
+            "local CONSUME, PEEK, REFUND, TAKE, CHECK, RESERVE = 1, 2, 3, 4, 5, 6" => "local CONSUME, PEEK, REFUND, TAKE, CHECK, RESERVE = 1, 1, 3, 4, 5, 6"
+                because "a machine only asks whether it is to give back, to check or to reserve";
             "for i = 2, #KEYS do look(i, CHECK) end" => "for i = 1, #KEYS do look(i, CHECK) end"
                 because "the first limit fails by itself before anything is written";
         }

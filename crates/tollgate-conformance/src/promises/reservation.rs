@@ -361,6 +361,11 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, p
 /// When the promise is broken.
 pub async fn concurrent_reservations_have_an_order(harness: &impl Harness, plan: &Plan) {
     for limit in plan.limits() {
+        let quota = limit.algorithm().quota();
+        if quota.amount() > quota.window_us() {
+            // A unit leaks within a microsecond, so two answers need not show which came first.
+            continue;
+        }
         for _ in 0..ROUNDS {
             race(harness, limit).await;
         }

@@ -12,12 +12,12 @@ const FEW: &str = include_str!("few.lua");
 const SCOPE: &str = include_str!("scope.lua");
 /// The part of [`FEW`] that records a call for one limit.
 const RECORD: &str = include_str!("record.lua");
-/// The same as [`FEW`], [`SCOPE`] and [`RECORD`], for [`Operation::Reserve`].
-const RESERVE: [&str; 3] = [
-    include_str!("reserve.lua"),
-    include_str!("reserve_scope.lua"),
-    include_str!("reserve_record.lua"),
-];
+/// The same as [`FEW`], for [`Operation::Reserve`].
+const RESERVE: &str = include_str!("reserve.lua");
+/// The part of [`RESERVE`] for each limit after the first.
+const RESERVE_SCOPE: &str = include_str!("reserve_scope.lua");
+/// The part of [`RESERVE`] that records a call for one limit.
+const RESERVE_RECORD: &str = include_str!("reserve_record.lua");
 /// The script for more limits, and for refunds and [`Operation::TakeUpTo`].
 const MANY: &str = include_str!("many.lua");
 /// The function of one algorithm in [`MANY`].
@@ -152,7 +152,7 @@ fn few(twins: &[&Twin], act: Act) -> String {
     let [first, scope, record] = match act {
         Act::Consume => [FEW, SCOPE, RECORD],
         Act::Peek => [FEW, SCOPE, ""],
-        Act::Reserve => RESERVE,
+        Act::Reserve => [RESERVE, RESERVE_SCOPE, RESERVE_RECORD],
     };
     // Each scope contains the next, so build them from last to first.
     let mut scopes = String::new();
