@@ -362,3 +362,29 @@ fn a_limit_counts_from_the_start_that_another_limit_causes() {
     world.step(&Step::Reserve(vec![(1, 1)], 1_000));
     assert_eq!(world.admitted.last().unwrap().starts[0].at, 210);
 }
+
+/// A refused reservation would be accepted after exactly its `retry_after`, with its longest delay.
+#[test]
+fn a_refused_reservation_says_when_it_would_be_accepted() {
+    let limits = [limit(1, 10, 1), limit(2, 7, 2)];
+    let both = vec![(0, 1), (1, 1)];
+    for within in 0..25 {
+        let mut world = World::new(&limits);
+        for _ in 0..4 {
+            world.step(&Step::Reserve(both.clone(), 100));
+        }
+        let max_delay = Duration::from_micros(within);
+        let operation = Operation::Reserve { max_delay };
+        let denied = world.decide(operation, &both);
+        assert!(denied.is_denied() && denied.delay().is_zero());
+        let wait = denied.retry_after().as_micros().unwrap();
+        assert_eq!(wait, 40 - within);
+        world.now += wait - 1;
+        assert!(world.decide(operation, &both).is_denied());
+        world.now += 1;
+        assert_eq!(
+            world.decide(operation, &both).delay().as_micros(),
+            Some(within)
+        );
+    }
+}

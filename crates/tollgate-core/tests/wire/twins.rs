@@ -571,6 +571,60 @@ fn play(most: usize) {
         .unwrap();
 }
 
+/// A slow limit delays calls of a fast one, which is marked; then some are given back, in any order
+/// and at any time: before they start, between the starts, and after all of them.
+#[test]
+fn cancelled_reservations_leave_the_states_of_the_machine() {
+    const ORDERS: [&[usize]; 7] = [
+        &[3, 2, 1, 0],
+        &[2, 1, 3],
+        &[1, 2],
+        &[0, 3],
+        &[3, 1, 2],
+        &[2, 3, 0],
+        &[4, 2, 1],
+    ];
+    const TIMES: [u64; 8] = [
+        0, 1, 300_000, 999_999, 1_000_000, 1_500_000, 2_000_000, 2_700_000,
+    ];
+    let mut pair = Pair::on(Flavor::System);
+    let limits = ["gcra:1/1s,burst=1", "gcra:10/1s"].map(limit);
+    let within = Operation::Reserve {
+        max_delay: Duration::from_secs(10),
+    };
+    for order in ORDERS {
+        for time in TIMES {
+            for between in [0, 1, 600_000] {
+                let key = pair.begin();
+                let slow = Check::new(&limits[0], &key, 1);
+                let fast = |cost| Check::new(&limits[1], &key, cost);
+                let mut receipts = Vec::new();
+                for (operation, checks, at) in [
+                    (Operation::Consume, vec![slow, fast(3)], START),
+                    (within, vec![slow, fast(1)], START),
+                    (within, vec![fast(2), slow], START + 1),
+                    (within, vec![slow, fast(1)], START + 100_000),
+                    (Operation::Consume, vec![fast(1)], START + 1_600_000),
+                ] {
+                    if at <= START + 100_000 || order.contains(&4) {
+                        let (_, receipt) = pair.decide(operation, &checks, at);
+                        receipts.push((receipt, checks));
+                    }
+                }
+                let mut at = START + 100_000 + time;
+                for &index in order {
+                    let (receipt, checks) = &receipts[index];
+                    if let Some(receipt) = receipt {
+                        pair.decide(Operation::Refund(receipt), checks, at);
+                    }
+                    at += between;
+                }
+                pair.decide(within, &[slow, fast(1)], at);
+            }
+        }
+    }
+}
+
 const EACH: [&str; 7] = [
     "gcra:10/1s",
     "gcra:3/1ms,burst=10",
