@@ -596,8 +596,9 @@ fn cancelled_reservations_leave_the_states_of_the_machine() {
         for time in TIMES {
             for between in [0, 1, 600_000] {
                 let key = pair.begin();
-                let slow = Check::new(&limits[0], &key, 1);
-                let fast = |cost| Check::new(&limits[1], &key, cost);
+                let names = ["slow", "fast"].map(|name| format!("{key}-{name}"));
+                let slow = Check::new(&limits[0], &names[0], 1);
+                let fast = |cost| Check::new(&limits[1], &names[1], cost);
                 let mut receipts = Vec::new();
                 for (operation, checks, at) in [
                     (Operation::Consume, vec![slow, fast(3)], START),
