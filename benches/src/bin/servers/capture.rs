@@ -130,7 +130,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
-        let sent = runtime.block_on(sent(&Options::new(), &[limit], 1, &names));
+        let sent = runtime.block_on(sent(&Options::new(), &[limit], 1, None, &names));
         let [first, second] = <[Sent; 2]>::try_from(sent.unwrap()).unwrap();
         assert_ne!(first.keys, second.keys);
         assert_eq!(first.sha1, second.sha1);

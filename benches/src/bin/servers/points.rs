@@ -387,6 +387,7 @@ async fn plain(points: &mut Vec<Point>, client: &RedisRs, plan: &Plan) -> Result
             name: PLAIN,
             outcome,
             limits: limits(PLAIN, outcome, &[window.into()])?,
+            within: None,
             cost: 1,
             keys: Arc::new(Keys::new(KEYS)),
             filled: 0,
