@@ -42,7 +42,7 @@ impl Subject for RateLimiter<MemoryStore> {
     }
 }
 
-/// Reserves starts, of which most are delayed.
+/// Reserves starts, most of them delayed.
 struct Reserves {
     limiter: RateLimiter<MemoryStore>,
     within: Duration,
