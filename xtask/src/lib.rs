@@ -105,6 +105,9 @@ mod documents {
     #[doc = include_str!("../../docs/architecture.md")]
     struct Architecture;
 
+    #[doc = include_str!("../../docs/delayed-starts.md")]
+    struct DelayedStarts;
+
     #[doc = include_str!("../../docs/leases.md")]
     struct Leases;
 

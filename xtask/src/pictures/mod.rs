@@ -1,5 +1,5 @@
 //! `cargo xtask pictures`: draws what each algorithm decides about the same calls, a
-//! schedule, and leases.
+//! schedule, leases, and reservations.
 
 mod drawing;
 mod leases;

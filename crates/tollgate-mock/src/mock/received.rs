@@ -114,7 +114,7 @@ impl fmt::Display for Verb {
             Self::Check => "check",
             Self::Peek => "peek",
             Self::Refund => "refund",
-            Self::Reserve => "reserve",
+            Self::Reserve => "reservation",
             Self::Reset => "reset",
             Self::TakeUpTo => "take_up_to",
         })
