@@ -1,5 +1,7 @@
 //! The mock answers reservations as a test sets it up, and refuses what no store would answer.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
