@@ -9,6 +9,9 @@ use crate::time::MAX_EXACT;
 /// The largest weight that can be held at once.
 pub const MAX_LEASES: u64 = 10_000;
 
+/// What an identity has in the place of a limit's algorithm.
+pub(crate) const SHAPE: &str = "leases";
+
 /// The longest time to live: an instant and a time to live still fit into 2^53 microseconds.
 const LONGEST_US: u64 = MAX_EXACT / 8;
 
@@ -43,7 +46,7 @@ impl LeaseTerms {
         let whole = ttl.subsec_nanos().is_multiple_of(1_000);
         match u64::try_from(ttl.as_micros()) {
             Ok(ttl_us) if whole && (1_000..=LONGEST_US).contains(&ttl_us) => Ok(Self {
-                identity: format!("{name}:leases").into(),
+                identity: format!("{name}:{SHAPE}").into(),
                 name: name.into(),
                 amount,
                 ttl_us,
