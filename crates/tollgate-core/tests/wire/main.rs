@@ -16,6 +16,7 @@ mod decoder;
 mod engine;
 mod futures;
 mod keys;
+mod lease_replies;
 mod lifetime;
 mod loading;
 mod memory;
