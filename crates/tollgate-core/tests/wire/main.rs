@@ -17,6 +17,7 @@ mod engine;
 mod futures;
 mod keys;
 mod lease_replies;
+mod lease_servers;
 mod lifetime;
 mod loading;
 mod memory;
