@@ -244,9 +244,7 @@ fn check(operation: usize, answer: &LeaseAnswer) {
         LeaseAnswer::Acquired(Acquisition::Denied(denied)) => {
             operation <= TOO_MUCH && !denied.ends_within().is_zero()
         }
-        LeaseAnswer::Renewed(lease) => {
-            operation == RENEW && lease.as_ref().is_none_or(is_possible)
-        }
+        LeaseAnswer::Renewed(lease) => operation == RENEW && lease.as_ref().is_none_or(is_possible),
         LeaseAnswer::Released(_) => operation == RELEASE,
         LeaseAnswer::Occupied(_) => operation == PEEK,
         _ => false,
