@@ -98,7 +98,10 @@ fn read(
     let is_bare = first == 0 && none_second && none_third;
     // A lease of this weight, or of any, that was held already or ends a time to live from now.
     let lease = |id: &[u8], weight: Option<u64>, is_held: bool| {
-        let (held, end) = (integer(second)?, Timestamp::from_micros(integer(third)?).ok()?);
+        let (held, end) = (
+            integer(second)?,
+            Timestamp::from_micros(integer(third)?).ok()?,
+        );
         let is_lasting = match is_held {
             true => end > now,
             false => end >= now.saturating_add(terms.ttl()),
