@@ -20,7 +20,7 @@ use crate::shard::Shard;
 use crate::tables::Tables;
 
 /// The default bound on keys: 75 to 300 MB, without the counts of sliding buckets and sliding logs,
-/// and without the events of schedules.
+/// and without events of schedules and leases.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
 /// Shards per processor: enough that threads rarely contend and that growing one shard is short.
@@ -71,6 +71,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// | sliding buckets of `k` buckets | 300 + 48 + 8 (`k` + 1) |
 /// | sliding log of an amount `N` | 300 + 48 + 16 max(`N`, 4) |
 /// | schedule of `E` events with ids of `L` bytes | 300 + 64 max(`E`, 4) + `E` `L` |
+/// | `E` leases with ids of `L` bytes | 300 + 80 max(`E`, 2) + `E` `L` |
 ///
 /// The 300 bytes are the hash table's share: 65 per bucket, and while keys come and go, a table
 /// that has just grown can be less than a quarter full. In a store that only fills up, the share is
@@ -81,6 +82,12 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// [`MAX_EVENTS`](tollgate_core::MAX_EVENTS), which is 10,000, and an id has at most 200 bytes: a key
 /// takes up to 2.6 MB. With the quotas `1/1m`, `5/1h` and `10/1d` it holds up to 3,700 events in a
 /// year, which take 350 KB with ids of 32 bytes.
+///
+/// For leases, `E` is the largest number that the key has held at once. The amount of a
+/// [`ConcurrencyLimiter`](tollgate_core::ConcurrencyLimiter) bounds it, which is at most
+/// [`MAX_LEASES`](tollgate_core::MAX_LEASES), also 10,000: a key takes up to 2.8 MB. Once
+/// its leases are released, a key expires as soon as the clock is past their tokens: at once, unless
+/// many were acquired in one microsecond, or the clock stepped back.
 /// [`bytes`](Self::bytes) returns what is in use.
 ///
 /// # Chosen keys
@@ -173,10 +180,10 @@ impl fmt::Debug for DebugClock {
 }
 
 impl MemoryStoreBuilder {
-    /// Sets the most keys to hold; a key under two limits, schedules or leases counts twice. The default is
-    /// one million.
+    /// Sets the most keys to hold; a key under two limits, schedules or leases counts twice. The
+    /// default is one million.
     ///
-    /// A key takes at most 300 bytes, and more for sliding buckets, logs and schedules: see
+    /// A key takes at most 300 bytes, and more for sliding buckets, logs, schedules and leases: see
     /// [Memory](MemoryStore#memory).
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Key, Request, ScheduleAnswer, ScheduleRequest,
-    ScheduleStore, Store, StoreError, SyncScheduleStore, SyncStore, Terms, Verdict, Verdicts,
+    Check, Checks, ErrorKind, Fingerprint, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms,
+    Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, Store, StoreError, SyncLeaseStore,
+    SyncScheduleStore, SyncStore, Terms, Verdict, Verdicts,
 };
 
 /// What goes wrong with one call.
@@ -38,7 +39,8 @@ pub enum Fault {
 /// the store can detect it.
 ///
 /// Calls to a [`Schedule`](tollgate_core::Schedule) use up faults, too. A search of a calendar's
-/// days may ask the store several times, and each time is a call.
+/// days may ask the store several times, and each time is a call. So do calls to a
+/// [`ConcurrencyLimiter`](tollgate_core::ConcurrencyLimiter).
 ///
 /// # Examples
 ///
@@ -230,6 +232,39 @@ impl<S: SyncScheduleStore> SyncScheduleStore for FaultyStore<S> {
 
     fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
         self.pass_on_now(|| self.store.reset_schedule_now(terms, key))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: LeaseStore> LeaseStore for FaultyStore<S> {
+    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+        if request.validate().is_err() {
+            return self.store.lease(request).await;
+        }
+        self.pass_on(self.store.lease(request)).await
+    }
+
+    async fn reset_leases<'a>(
+        &self,
+        terms: &'a LeaseTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.pass_on(self.store.reset_leases(terms, key)).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: SyncLeaseStore> SyncLeaseStore for FaultyStore<S> {
+    fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+        if request.validate().is_err() {
+            return self.store.lease_now(request);
+        }
+        self.pass_on_now(|| self.store.lease_now(request))
+    }
+
+    fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
+        self.pass_on_now(|| self.store.reset_leases_now(terms, key))
     }
 }
 

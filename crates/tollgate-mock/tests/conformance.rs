@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_conformance::{Harness, ScheduleHarness, conformance, schedule_conformance};
-use tollgate_core::{ScheduleStore, Store};
+use tollgate_conformance::{
+    Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
+};
+use tollgate_core::{LeaseStore, ScheduleStore, Store};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 
@@ -37,5 +39,17 @@ impl ScheduleHarness for Late {
     }
 }
 
+impl LeaseHarness for Late {
+    async fn store(&self) -> Arc<dyn LeaseStore> {
+        let store: Box<dyn LeaseStore> = Box::new(MemoryStore::new());
+        late(store)
+    }
+
+    fn histories(&self) -> u32 {
+        8
+    }
+}
+
 conformance!(Late);
 schedule_conformance!(Late);
+lease_conformance!(Late);

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, Checks, ErrorKind, Limit, Placement, Quota, RateLimiter, Request, Schedule, Store,
-    StoreError, SyncStore, Timestamp, Verdicts,
+    Acquisition, Check, Checks, ConcurrencyLimiter, ErrorKind, LeaseAnswer, LeaseOperation,
+    LeaseRequest, Limit, Placement, Quota, RateLimiter, Request, Schedule, Store, StoreError,
+    SyncLeaseStore, SyncStore, Timestamp, Verdicts,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -321,5 +322,88 @@ async fn malformed_calls_of_schedules_use_up_no_fault() {
         assert_eq!(error.kind(), ErrorKind::Malformed);
     }
     let lost = schedule.add("k", "a", NOON).at(NOON).run().unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Unknown);
+}
+
+fn places<I>(faults: I) -> ConcurrencyLimiter<FaultyStore<MemoryStore>>
+where
+    I: IntoIterator<Item = Fault>,
+    I::IntoIter: Send + 'static,
+{
+    let store = FaultyStore::new(MemoryStore::new(), faults);
+    ConcurrencyLimiter::new(store, "places", 2, Duration::from_secs(30)).unwrap()
+}
+
+/// Returns how much the inner store holds for `k`, bypassing the faults.
+fn held(places: &ConcurrencyLimiter<FaultyStore<MemoryStore>>) -> u64 {
+    let peek = LeaseRequest::new(places.terms(), "k", LeaseOperation::Peek);
+    match places.store().inner().lease_now(&peek.at(NOON)).unwrap() {
+        LeaseAnswer::Occupied(occupancy) => occupancy.held(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_fault_leases_as_it_says() {
+    let places = places([
+        Fault::Fail(ErrorKind::Unavailable),
+        Fault::LoseReply,
+        Fault::Delay(Duration::from_millis(100)),
+        Fault::LoseReply,
+        Fault::LoseReply,
+        Fault::Fail(ErrorKind::Full),
+    ]);
+    let acquire = || places.acquire("k", "a").at(NOON).run();
+    assert_eq!(acquire().unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(held(&places), 0);
+    assert_eq!(acquire().unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(held(&places), 1);
+    // A caller who asks again with the same id gets the lease.
+    let start = Instant::now();
+    let Acquisition::Granted { lease, is_new } = acquire().unwrap() else {
+        panic!("denied");
+    };
+    assert!(!is_new && start.elapsed() >= Duration::from_millis(100));
+    let later = NOON.saturating_add(Duration::from_secs(20));
+    let renewed = places.renew("k", &lease).at(later).run();
+    assert_eq!(renewed.unwrap_err().kind(), ErrorKind::Unknown);
+    let released = places.release("k", &lease).at(later).run();
+    assert_eq!(released.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(held(&places), 0);
+    let peeked = places.peek("k").at(later).run();
+    assert_eq!(peeked.unwrap_err().kind(), ErrorKind::Full);
+    // There are no more faults.
+    assert!(!places.release("k", &lease).at(later).run().unwrap());
+}
+
+#[tokio::test]
+async fn faults_of_leases_come_with_and_without_waiting() {
+    let faults = [Fault::Fail(ErrorKind::Full), Fault::LoseReply];
+    let places = places(faults.into_iter().cycle());
+    let kind = |error: StoreError| error.kind();
+    let acquire = || places.acquire("k", "a").at(NOON);
+    assert_eq!(acquire().await.map_err(kind), Err(ErrorKind::Full));
+    assert_eq!(held(&places), 0);
+    assert_eq!(acquire().run().map_err(kind), Err(ErrorKind::Unknown));
+    assert_eq!(held(&places), 1);
+    let reset = places.reset("k").await;
+    assert_eq!(reset.map_err(kind), Err(ErrorKind::Full));
+    assert_eq!(held(&places), 1);
+    let store = places.store();
+    let reset = store.reset_leases_now(places.terms(), "k".into());
+    assert_eq!(reset.map_err(kind), Err(ErrorKind::Unknown));
+    assert_eq!(held(&places), 0);
+}
+
+#[tokio::test]
+async fn malformed_calls_of_leases_use_up_no_fault() {
+    let places = places([Fault::LoseReply]);
+    for _ in 0..2 {
+        let error = places.acquire("k", "").at(NOON).run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        let error = places.acquire("k", "a").weight(0).at(NOON).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Malformed);
+    }
+    let lost = places.acquire("k", "a").at(NOON).run().unwrap_err();
     assert_eq!(lost.kind(), ErrorKind::Unknown);
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
 use tollgate_core::{
-    Check, ErrorKind, Event, Key, Limit, Operation, Placement, PlannedEvent, Quota, RateLimiter,
-    Reason, Request, Schedule, Store, SyncStore, Timestamp, Verdict, Verdicts, Wait,
+    Acquisition, Check, ConcurrencyLimiter, ErrorKind, Event, Key, Lease, Limit, Operation,
+    Placement, PlannedEvent, Quota, RateLimiter, Reason, Request, Schedule, Store, SyncLeaseStore,
+    SyncStore, Timestamp, Verdict, Verdicts, Wait,
 };
 use tollgate_mock::MockStore;
 
@@ -629,4 +630,107 @@ fn one_of_several_events_is_expected_by_its_id_and_time() {
     let add = |times| schedule.add_all("k", events(times)).run().unwrap().permit();
     assert_eq!(add([NOON, LATER]), Ok(2));
     assert!(add([LATER, NOON]).is_err());
+}
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn uploads(store: MockStore) -> ConcurrencyLimiter<MockStore> {
+    ConcurrencyLimiter::new(store, "uploads", 3, TTL).unwrap()
+}
+
+fn lease(id: &str, token: u64, weight: u64) -> Lease {
+    Lease::new(id.as_bytes(), token, weight, NOON, NOON.saturating_add(TTL))
+}
+
+#[test]
+fn leases_get_the_answers_of_their_expectations() {
+    let mut store = MockStore::new();
+    store
+        .expect_acquire("uploads", "alice/x")
+        .id("a")
+        .times(1)
+        .granted(lease("a", 7, 2));
+    store
+        .expect_acquire("uploads", "alice/x")
+        .id("a")
+        .already_held(lease("a", 7, 2));
+    store
+        .expect_acquire("uploads", "alice/x")
+        .id("b")
+        .denied(2, Wait::from_micros(5));
+    store
+        .expect_acquire("uploads", "alice/x")
+        .granted_at(NOON, 8);
+    store
+        .expect_renew("uploads", "alice/x")
+        .id("a")
+        .renewed(lease("a", 7, 2));
+    store.expect_renew("uploads", "alice/x").lost();
+    store
+        .expect_release("uploads", "alice/x")
+        .times(1)
+        .released(true);
+    store.expect_release("uploads", "alice/x").released(false);
+    store.expect_peek_leases("uploads", "alice/x").occupied(2);
+    let uploads = uploads(store);
+    let key = Key::from("alice").with_rest("/x");
+    let acquire = |id: &'static str| uploads.acquire(key, id).weight(2).run().unwrap();
+    let granted = |lease, is_new| Acquisition::Granted { lease, is_new };
+    assert_eq!(acquire("a"), granted(lease("a", 7, 2), true));
+    assert_eq!(acquire("a"), granted(lease("a", 7, 2), false));
+    let denied = acquire("b").permit().unwrap_err();
+    assert_eq!((denied.held(), denied.amount()), (2, 3));
+    assert_eq!(denied.ends_within(), Wait::from_micros(5));
+    // Any id and weight, such as those of a guard.
+    assert_eq!(acquire("any"), granted(lease("any", 8, 2), true));
+    let renewed = |lease| uploads.renew(key, &lease).run().unwrap();
+    assert_eq!(renewed(lease("a", 7, 2)), Some(lease("a", 7, 2)));
+    assert_eq!(renewed(lease("b", 7, 2)), None);
+    assert!(uploads.release(key, &lease("a", 7, 2)).run().unwrap());
+    assert!(!uploads.release(key, &lease("a", 7, 2)).run().unwrap());
+    assert_eq!(uploads.peek(key).run().unwrap().remaining(), 1);
+}
+
+#[tokio::test]
+async fn calls_of_leases_fail_as_the_test_says_and_are_counted() {
+    let mut store = MockStore::new();
+    store
+        .expect_acquire("uploads", "k")
+        .times(2)
+        .fail(ErrorKind::Unknown);
+    store.expect_renew("uploads", "k").fail(ErrorKind::Full);
+    store
+        .expect_release("uploads", "k")
+        .fail(ErrorKind::Unavailable);
+    store
+        .expect_peek_leases("uploads", "k")
+        .fail(ErrorKind::Protocol);
+    store.expect_reset_leases("uploads", "k").times(1).succeed();
+    store
+        .expect_reset_leases("uploads", "k")
+        .fail(ErrorKind::Unavailable);
+    let uploads = uploads(store);
+    let held = lease("a", 7, 1);
+    let error = uploads.acquire("k", "a").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    // A call that is not valid is no call.
+    for malformed in [
+        uploads.acquire("k", "").run(),
+        uploads.acquire("k", "a").weight(0).run(),
+    ] {
+        assert_eq!(malformed.unwrap_err().kind(), ErrorKind::Malformed);
+    }
+    let error = uploads.acquire("k", "a").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    let error = uploads.renew("k", &held).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+    let error = uploads.release("k", &held).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let error = uploads.peek("k").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    uploads.reset("k").await.unwrap();
+    let reset = uploads
+        .store()
+        .reset_leases_now(uploads.terms(), "k".into());
+    assert_eq!(reset.unwrap_err().kind(), ErrorKind::Unavailable);
 }

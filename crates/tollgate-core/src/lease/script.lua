@@ -12,9 +12,9 @@ if now < 0 then
 end
 local key, id = KEYS[1], sub(argument, 57)
 local end_of, token_of, weight_of = 'e' .. id, 't' .. id, 'w' .. id
-local clock, last_token, weighted, ends, held_token, held_weight =
-  table_unpack(call('ZMSCORE', key, 'c', 'f', 'w', end_of, token_of, weight_of))
-local existed = clock
+local members = { 'c', 'f', 'w', end_of, token_of, weight_of }
+local before = call('ZMSCORE', key, table_unpack(members))
+local clock, last_token, weighted, ends, held_token, held_weight = table_unpack(before)
 local at = now
 if clock and -1 - clock > at then at = -1 - clock end
 last_token = last_token and -last_token or 0
@@ -28,24 +28,37 @@ local function answer(status, first, second, third)
 end
 
 -- Makes the key expire once nothing in it matters: its leases have ended, and any instant is
--- greater than the latest token.
+-- greater than the latest token, and not before the latest instant.
 local function expire(newest)
-  local rest = max(newest, last_token + 1) - now
+  local rest = max(newest, last_token + 1, at) - now
   return pcall('PEXPIRE', key, max(ceil(rest / 1000), 1) + slack)
 end
 
-local function newest_end()
-  local newest = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')
-  return newest[2] and tonumber(newest[2]) or 0
+-- Returns the latest end of all leases but this one, or 0. All reads come before the first write, so
+-- that a user who may not run one of them changes nothing.
+local function newest_of_others()
+  local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), 0
+  for i = 1, #last, 2 do
+    if last[i] ~= end_of then newest = max(newest, last[i + 1]) end
+  end
+  return newest
 end
 
--- Writes members and scores, the first of which is an end.
+-- Writes members and scores, the first of which is an end. The first write is one that a server out
+-- of memory refuses.
 local function record(entries)
-  local newest = max(newest_end(), entries[1])
+  local newest = max(newest_of_others(), entries[1])
   call('ZADD', key, table_unpack(entries))
   if expire(newest) ~= 1 then
-    -- The server's user may not run PEXPIRE. A new key would never expire, so it is removed.
-    if not existed then call('ZREMRANGEBYSCORE', key, '-inf', '+inf') end
+    -- The server's user may not run PEXPIRE. The lease would be forgotten too early, or the key
+    -- never, so everything is as before.
+    for i = 1, #members do
+      if before[i] then
+        call('ZADD', key, before[i], members[i])
+      else
+        call('ZREM', key, members[i])
+      end
+    end
     call('PEXPIRE', key, slack + 1)
   end
 end
@@ -57,8 +70,9 @@ if operation == RENEW or operation == RELEASE then
     record({ ends, end_of, -1 - at, 'c' })
     return answer(1, held_token, held_weight, ends)
   end
+  local newest = newest_of_others()
   call('ZREM', key, end_of, token_of, weight_of)
-  expire(newest_end())
+  expire(newest)
   return answer(1)
 end
 if operation == ACQUIRE and ends then return answer(2, held_token, held_weight, ends) end

@@ -24,12 +24,15 @@ struct Held {
 }
 
 impl LeaseState {
-    /// Returns whether no lease is held at `now`, and tokens given later would be greater anyway,
-    /// so that the state may be dropped.
+    /// Returns whether no lease is held at `now`, no lease was acquired or renewed after it, and
+    /// tokens given later would be greater anyway, so that the state may be dropped.
     #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
-        let now = now.as_micros().max(self.latest);
-        self.last_token < now && self.held.iter().all(|held| held.expires <= now)
+        // After a clock stepped back, later tokens may still be smaller.
+        let now = now.as_micros();
+        self.last_token < now
+            && self.latest <= now
+            && self.held.iter().all(|held| held.expires <= now)
     }
 
     /// Returns whether no lease was ever acquired.
@@ -186,5 +189,24 @@ mod tests {
         LeaseRequest::new(&terms, "key", release).decide_on(&mut state, at(5));
         // The latest token is 7.
         assert!(!state.is_fresh(at(7)) && state.is_fresh(at(8)));
+    }
+
+    #[test]
+    fn a_state_is_kept_while_a_clock_that_stepped_back_is_behind_its_tokens() {
+        let terms = LeaseTerms::new("places", 9, Duration::from_secs(1)).unwrap();
+        let at = |micros| Timestamp::from_micros(micros).unwrap();
+        let mut state = LeaseState::default();
+        let mut decide = |operation, now| {
+            let request = LeaseRequest::new(&terms, "key", operation);
+            let answer = request.decide_on(&mut state, at(now));
+            (answer, state.clone())
+        };
+        let (id, token) = (b"a", 60);
+        decide(LeaseOperation::Acquire { id, weight: 1 }, token);
+        decide(LeaseOperation::Renew { id, token }, 100);
+        let (released, state) = decide(LeaseOperation::Release { id, token }, 51);
+        assert_eq!(released, LeaseAnswer::Released(true));
+        assert!(!state.is_fresh(at(51)) && !state.is_fresh(at(60)));
+        assert!(!state.is_fresh(at(99)) && state.is_fresh(at(100)));
     }
 }

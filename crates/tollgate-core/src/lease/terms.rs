@@ -1,5 +1,6 @@
 //! `LeaseTerms`: how many leases a key may have at once, and how long each lasts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LimitError;
@@ -9,13 +10,21 @@ use crate::time::MAX_EXACT;
 /// The largest weight that can be held at once.
 pub const MAX_LEASES: u64 = 10_000;
 
+/// What an identity has in the place of a limit's algorithm.
+pub(crate) const SHAPE: &str = "leases";
+
 /// The longest time to live: an instant and a time to live still fit into 2^53 microseconds.
 const LONGEST_US: u64 = MAX_EXACT / 8;
 
 /// What a [`ConcurrencyLimiter`](crate::ConcurrencyLimiter) allows: its name, how much may be held
 /// at once, and how long a lease lasts without renewal.
+///
+/// Cloning is cheap.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LeaseTerms {
+pub struct LeaseTerms(Arc<Inner>);
+
+#[derive(Debug, Eq, PartialEq)]
+struct Inner {
     name: Box<str>,
     identity: Box<str>,
     amount: u64,
@@ -42,12 +51,14 @@ impl LeaseTerms {
         }
         let whole = ttl.subsec_nanos().is_multiple_of(1_000);
         match u64::try_from(ttl.as_micros()) {
-            Ok(ttl_us) if whole && (1_000..=LONGEST_US).contains(&ttl_us) => Ok(Self {
-                identity: format!("{name}:leases").into(),
-                name: name.into(),
-                amount,
-                ttl_us,
-            }),
+            Ok(ttl_us) if whole && (1_000..=LONGEST_US).contains(&ttl_us) => {
+                Ok(Self(Arc::new(Inner {
+                    identity: format!("{name}:{SHAPE}").into(),
+                    name: name.into(),
+                    amount,
+                    ttl_us,
+                })))
+            }
             _ => Err(LimitError::BadWindow { window: ttl }),
         }
     }
@@ -55,29 +66,29 @@ impl LeaseTerms {
     /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     /// Returns the string that identifies the leases. Terms with the same identity share their
     /// leases, whatever their amount.
     #[must_use]
     pub fn identity(&self) -> &str {
-        &self.identity
+        &self.0.identity
     }
 
     /// Returns how much may be held at once.
     #[must_use]
     pub fn amount(&self) -> u64 {
-        self.amount
+        self.0.amount
     }
 
     /// Returns how long a lease lasts without renewal.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        Duration::from_micros(self.ttl_us)
+        Duration::from_micros(self.0.ttl_us)
     }
 
     pub(crate) fn ttl_us(&self) -> u64 {
-        self.ttl_us
+        self.0.ttl_us
     }
 }

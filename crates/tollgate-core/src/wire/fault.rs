@@ -15,6 +15,8 @@ pub(super) enum Effect {
     Counts,
     /// It plans, moves or cancels events, which is safe to repeat: they have ids.
     Plans,
+    /// It acquires, renews or releases a lease, which is safe to repeat: it has an id.
+    Holds,
     /// It deletes states, which is safe to repeat.
     Forgets,
 }
@@ -169,6 +171,7 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
             ErrorKind::Unavailable,
             match effect {
                 Effect::Plans => "no connection to the server: nothing was planned or changed",
+                Effect::Holds => "no connection to the server: no lease was changed",
                 _ => "no connection to the server: nothing was counted",
             },
         )
@@ -201,6 +204,11 @@ fn lost(what: &str, effect: Effect) -> StoreError {
             ErrorKind::Unknown,
             "events may have been planned or changed: repeat the call with the same ids, which \
              changes nothing twice",
+        ),
+        Effect::Holds => (
+            ErrorKind::Unknown,
+            "a lease may have been acquired, renewed or released: repeat the call with the same \
+             id, which changes nothing twice",
         ),
         Effect::Forgets => (
             ErrorKind::Unknown,
@@ -312,6 +320,7 @@ mod tests {
             (Effect::Nothing, ErrorKind::Unavailable),
             (Effect::Counts, ErrorKind::Unknown),
             (Effect::Plans, ErrorKind::Unknown),
+            (Effect::Holds, ErrorKind::Unknown),
             (Effect::Forgets, ErrorKind::Unknown),
         ] {
             assert_eq!(error(Failure::lost("cut"), effect).kind(), kind);

@@ -9,7 +9,7 @@ use super::script::Script;
 use crate::algorithm::{double, integer};
 use crate::error::StoreError;
 use crate::lease::{
-    Acquisition, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, NoLease, Occupancy,
+    Acquisition, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, MAX_LEASES, NoLease, Occupancy,
 };
 use crate::time::{Timestamp, Wait};
 
@@ -22,6 +22,16 @@ pub(super) fn script() -> &'static Script {
 /// Returns whether the script may write anything for `request`.
 pub(super) fn writes(request: &LeaseRequest<'_>) -> bool {
     !matches!(request.operation(), LeaseOperation::Peek)
+}
+
+/// Returns the id of the lease in `request`.
+pub(super) fn id<'a>(request: &LeaseRequest<'a>) -> Option<&'a [u8]> {
+    match request.operation() {
+        LeaseOperation::Acquire { id, .. }
+        | LeaseOperation::Renew { id, .. }
+        | LeaseOperation::Release { id, .. } => Some(id),
+        LeaseOperation::Peek => None,
+    }
 }
 
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
@@ -82,34 +92,60 @@ fn read(
     if instant.is_some_and(|instant| instant != now) {
         return None;
     }
-    let first = integer(first)?;
-    let amount = request.terms().amount();
-    let lease = |id: &[u8]| {
-        let expires = Timestamp::from_micros(integer(third)?).ok()?;
-        Some(Lease::new(id, first, integer(second)?, now, expires))
+    let terms = request.terms();
+    let (first, amount) = (integer(first)?, terms.amount());
+    let [none_second, none_third] = [second, third].map(|word| word == 0_f64.to_le_bytes());
+    let is_bare = first == 0 && none_second && none_third;
+    // A lease of this weight, or of any, that was held already or ends a time to live from now.
+    let lease = |id: &[u8], weight: Option<u64>, is_held: bool| {
+        let (held, end) = (
+            integer(second)?,
+            Timestamp::from_micros(integer(third)?).ok()?,
+        );
+        let is_lasting = match is_held {
+            true => end > now,
+            false => end >= now.saturating_add(terms.ttl()),
+        };
+        let is_right = first > 0
+            && (1..=MAX_LEASES).contains(&held)
+            && weight.is_none_or(|weight| weight == held)
+            && is_lasting;
+        is_right.then(|| Lease::new(id, first, held, now, end))
     };
     Some(match (request.operation(), status) {
-        (LeaseOperation::Acquire { .. }, 0) => {
+        (LeaseOperation::Acquire { weight, .. }, 0) => {
+            let is_over = first <= MAX_LEASES && weight > amount.saturating_sub(first);
             let ends_within = if second == (-1_f64).to_le_bytes() {
                 Wait::NEVER
             } else {
-                Wait::from_micros(integer(second)?)
+                Wait::from_micros(integer(second).filter(|micros| *micros > 0)?)
             };
+            if !is_over || !none_third || ends_within.is_never() != (weight > amount) {
+                return None;
+            }
             let denied = NoLease::new(first, amount, ends_within);
             LeaseAnswer::Acquired(Acquisition::Denied(denied))
         }
-        (LeaseOperation::Acquire { id, .. }, 1 | 2) => {
+        (LeaseOperation::Acquire { id, weight }, 1) => {
+            let fits = |lease: &Lease| lease.weight() <= amount && first >= now.as_micros();
+            let lease = lease(id, Some(weight), false).filter(fits)?;
             LeaseAnswer::Acquired(Acquisition::Granted {
-                lease: lease(id)?,
-                is_new: status == 1,
+                lease,
+                is_new: true,
             })
         }
-        (LeaseOperation::Renew { .. }, 0) => LeaseAnswer::Renewed(None),
-        (LeaseOperation::Renew { id, token }, 1) => {
-            LeaseAnswer::Renewed(Some(lease(id).filter(|lease| lease.token() == token)?))
+        (LeaseOperation::Acquire { id, .. }, 2) => LeaseAnswer::Acquired(Acquisition::Granted {
+            lease: lease(id, None, true)?,
+            is_new: false,
+        }),
+        (LeaseOperation::Renew { .. }, 0) if is_bare => LeaseAnswer::Renewed(None),
+        (LeaseOperation::Renew { id, token }, 1) if first == token => {
+            LeaseAnswer::Renewed(Some(lease(id, None, false)?))
         }
-        (LeaseOperation::Release { .. }, 0 | 1) => LeaseAnswer::Released(status == 1),
-        (LeaseOperation::Peek, 1) => LeaseAnswer::Occupied(Occupancy::new(first, amount)),
+        (LeaseOperation::Release { .. }, 0 | 1) if is_bare => LeaseAnswer::Released(status == 1),
+        (LeaseOperation::Peek, 1) if first <= MAX_LEASES && none_second && none_third => {
+            LeaseAnswer::Occupied(Occupancy::new(first, amount))
+        }
         _ => return None,
     })
 }

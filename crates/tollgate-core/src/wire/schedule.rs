@@ -21,7 +21,8 @@ pub(super) fn script() -> &'static Script {
     SCRIPT.get_or_init(|| Script::of_text(include_str!("../schedule/script.lua")))
 }
 
-/// The member of a sorted set whose score tells the latest instant at which an event was planned.
+/// The member of a sorted set whose score tells the latest instant at which an event was planned, or
+/// a lease acquired or renewed.
 pub(super) const CLOCK: &[u8] = b"c";
 
 /// Returns the instant that the score of [`CLOCK`] tells: it is -1 less the instant.

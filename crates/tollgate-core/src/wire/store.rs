@@ -139,15 +139,16 @@ impl<E: Engine> WireStore<E> {
         let key = self
             .keyspace
             .one(identity, request.key(), instant.is_some());
+        let ids: Vec<_> = lease::id(request).into_iter().collect();
         let argument = lease::argument(request, instant, self.options.caller_slack);
         let call = Call {
             script: lease::script(),
             keys: &[key],
             argument: &argument,
-            ids: &[],
+            ids: &ids,
         };
         let effect = match lease::writes(request) {
-            true => Effect::Counts,
+            true => Effect::Holds,
             false => Effect::Nothing,
         };
         lease::answer(request, instant, &self.reply(&call, effect).await?)

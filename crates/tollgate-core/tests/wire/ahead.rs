@@ -211,6 +211,18 @@ fn every_algorithm_has_a_latest_instant() {
             UNREAD,
         ),
         ("schedule:v2", &[], UNREAD),
+        // And so do leases.
+        ("leases:v1", &[score(NOW + 1)], AHEAD),
+        ("leases:v1", &[score(NOW)], NOT_AHEAD),
+        ("leases:v1-caller", &[score(NOW + 1)], AHEAD),
+        ("leases:v1", &[bytes("-0.5")], UNREAD),
+        ("leases:v1", &[Reply::Nil], NOT_AHEAD),
+        (
+            "leases:v1",
+            &[Reply::Error("WRONGTYPE of another".to_owned())],
+            UNREAD,
+        ),
+        ("leases:v2", &[], UNREAD),
         ("gcra:v2", &[], UNREAD),
     ];
     for (key, values, expected) in table {

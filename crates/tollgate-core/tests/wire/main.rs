@@ -16,6 +16,8 @@ mod decoder;
 mod engine;
 mod futures;
 mod keys;
+mod lease_replies;
+mod lease_servers;
 mod lifetime;
 mod loading;
 mod memory;

@@ -68,7 +68,7 @@ fn ask(
 }
 
 /// Returns everything that a sorted set holds.
-fn held(raw: &Raw, key: &[u8]) -> Reply {
+pub(crate) fn held(raw: &Raw, key: &[u8]) -> Reply {
     raw.command(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])
 }
 
@@ -132,13 +132,13 @@ fn keys_of_schedules_are_what_they_were() {
 }
 
 /// A user's stores and one that may do everything, with the same keys.
-struct Users {
-    all: WireStore<Raw>,
-    user: WireStore<Raw>,
+pub(crate) struct Users {
+    pub(crate) all: WireStore<Raw>,
+    pub(crate) user: WireStore<Raw>,
 }
 
 /// Makes a user who may run `commands` on keys of a fresh prefix.
-fn users(mut connect: impl FnMut() -> Raw, commands: &[&str]) -> Users {
+pub(crate) fn users(mut connect: impl FnMut() -> Raw, commands: &[&str]) -> Users {
     let (user, prefix) = (fresh("user"), fresh("acl"));
     let options = Options::new().with_prefix(&prefix).unwrap();
     let keys = format!("~{prefix}:*");
@@ -436,9 +436,9 @@ fn refused_events_searches_and_lists_write_nothing() {
 }
 
 /// An engine on a real server, whose next reply is lost if `loses`.
-struct Losing {
-    raw: Raw,
-    loses: AtomicBool,
+pub(crate) struct Losing {
+    pub(crate) raw: Raw,
+    pub(crate) loses: AtomicBool,
 }
 
 impl Losing {
@@ -596,7 +596,7 @@ fn keys_of_other_programs_are_an_error_and_stay() {
 }
 
 /// An engine whose server repeats what it was sent.
-struct Echoing;
+pub(crate) struct Echoing;
 
 impl Engine for Echoing {
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {

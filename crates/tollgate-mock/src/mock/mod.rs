@@ -2,9 +2,11 @@
 
 mod decision;
 mod expected;
+mod lease;
 mod message;
 mod received;
 mod schedule;
+mod single;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,6 +22,7 @@ use tollgate_core::{
 
 pub use expected::TimesRange;
 use expected::{Answer, Call, Expected, Listed, Standing};
+pub use lease::LeaseExpectation;
 use received::{ReceivedCall, Verb};
 pub use schedule::ScheduleExpectation;
 
@@ -54,6 +57,11 @@ pub use schedule::ScheduleExpectation;
 /// A call to a [`Schedule`](tollgate_core::Schedule) has expectations of its own, by the name of the
 /// schedule: [`expect_add`](Self::expect_add) and the methods after it return a
 /// [`ScheduleExpectation`].
+///
+/// # Leases
+///
+/// So does a call to a [`ConcurrencyLimiter`](tollgate_core::ConcurrencyLimiter):
+/// [`expect_acquire`](Self::expect_acquire) and the methods after it return a [`LeaseExpectation`].
 ///
 /// # What every store refuses
 ///
@@ -122,6 +130,7 @@ pub struct MockStore {
 struct Expectations {
     of_limits: Vec<Expected>,
     of_schedules: Vec<schedule::Expected>,
+    of_leases: Vec<lease::Expected>,
 }
 
 impl Expectations {
@@ -129,7 +138,8 @@ impl Expectations {
     fn listed(&self) -> Vec<&dyn Listed> {
         let of_limits = self.of_limits.iter().map(|expected| expected as _);
         let of_schedules = self.of_schedules.iter().map(|expected| expected as _);
-        of_limits.chain(of_schedules).collect()
+        let of_leases = self.of_leases.iter().map(|expected| expected as _);
+        of_limits.chain(of_schedules).chain(of_leases).collect()
     }
 }
 
@@ -406,10 +416,7 @@ impl SyncStore for MockStore {
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         let fingerprint = Fingerprint::of(request);
-        let Some(received) = ReceivedCall::of(request) else {
-            let message = "the mock does not know this operation: wrap another store";
-            return Err(StoreError::new(ErrorKind::Unsupported, message));
-        };
+        let received = ReceivedCall::of(request).ok_or_else(single::unsupported)?;
         let verdicts = decision::verdicts(&received, &self.ask(&received))?;
         Ok(Verdicts::new(fingerprint, verdicts))
     }

@@ -12,6 +12,7 @@ use super::MockStore;
 use super::expected::{self, TimesRange};
 use super::message;
 use super::received::{described, joined, literal};
+use super::single::{self, Standing};
 
 /// A complete expectation of a call to a schedule.
 pub(super) type Expected = expected::Expected<Call, Answer>;
@@ -100,14 +101,6 @@ struct ReceivedCall<'r> {
     time: Option<Timestamp>,
     until: Option<Timestamp>,
     at: Option<Timestamp>,
-}
-
-/// How the expectations match a call.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Standing {
-    NotNamed,
-    OtherEvent,
-    UsedUp,
 }
 
 impl MockStore {
@@ -205,22 +198,17 @@ impl MockStore {
     /// If the call is unexpected; it is then not counted.
     fn ask_of(&self, received: &ReceivedCall<'_>) -> Answer {
         let mut expectations = self.lock();
-        let mut standing = Standing::NotNamed;
-        for expected in &mut expectations.of_schedules {
-            if !expected.call.is_of(received) {
-                continue;
-            }
-            if !expected.call.matches(received) {
-                if standing == Standing::NotNamed {
-                    standing = Standing::OtherEvent;
-                }
-            } else if expected.is_used_up() {
-                standing = Standing::UsedUp;
-            } else {
-                return expected.answer();
-            }
-        }
-        let line = format!("{}: {standing}", received.line());
+        let answer = single::answer(
+            &mut expectations.of_schedules,
+            |call| call.is_of(received),
+            |call| call.matches(received),
+        );
+        let standing = match answer {
+            Ok(answer) => return answer,
+            Err(standing) => standing,
+        };
+        let told = standing.told("this schedule", "event or time");
+        let line = format!("{}: {told}", received.line());
         let text = message::unexpected_call(
             &received.verb,
             received.at,
@@ -456,7 +444,7 @@ impl<'r> ReceivedCall<'r> {
         let key = literal(&joined(self.key));
         let mut call = format!("store.expect_{verb}(\"{schedule}\", {key})");
         let what = match standing {
-            Standing::OtherEvent => {
+            Standing::Other => {
                 let first = self.events.first();
                 if let Some(id) = self.id.or_else(|| first.map(Event::id)) {
                     call += &format!(".id({})", literal(id));
@@ -614,13 +602,9 @@ fn replied(
             }
             ScheduleAnswer::Events(events.clone())
         }
-        Answer::Fail(kind) => return Err(failed(*kind)),
+        Answer::Fail(kind) => return Err(single::failed(*kind)),
         Answer::Succeed => ScheduleAnswer::Cancelled(true),
     })
-}
-
-fn failed(kind: ErrorKind) -> StoreError {
-    StoreError::new(kind, format!("the test says to fail: {kind:?}"))
 }
 
 fn names(terms: &Terms) -> String {
@@ -661,10 +645,7 @@ impl ScheduleStore for MockStore {
 impl SyncScheduleStore for MockStore {
     fn schedule_now(&self, request: &ScheduleRequest<'_>) -> Result<ScheduleAnswer, StoreError> {
         request.validate()?;
-        let Some(received) = ReceivedCall::of(request) else {
-            let message = "the mock does not know this operation: wrap another store";
-            return Err(StoreError::new(ErrorKind::Unsupported, message));
-        };
+        let received = ReceivedCall::of(request).ok_or_else(single::unsupported)?;
         let answer = self.ask_of(&received);
         replied(request, &received, &answer)
     }
@@ -681,7 +662,7 @@ impl SyncScheduleStore for MockStore {
             at: None,
         };
         match self.ask_of(&received) {
-            Answer::Fail(kind) => Err(failed(kind)),
+            Answer::Fail(kind) => Err(single::failed(kind)),
             _ => Ok(()),
         }
     }
@@ -738,16 +719,6 @@ impl fmt::Display for Answer {
             Self::RefusedBy(quota, next) => write!(f, "refused_by({quota:?}, {})", option(next)),
             Self::Succeed => f.write_str("succeed()"),
         }
-    }
-}
-
-impl fmt::Display for Standing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotNamed => "no expectation names this schedule and key",
-            Self::OtherEvent => "expected for another event or time only",
-            Self::UsedUp => "every expectation that fits has had all its calls",
-        })
     }
 }
 

@@ -15,9 +15,9 @@ const UNLINKED: usize = 25;
 
 /// Which states to clear.
 ///
-/// By default, all states of a store's prefix: of every limit, schedule and key, by the server's
-/// clock or a caller's, with or without scripts. Keys of other programs and of other prefixes are never
-/// included.
+/// By default, all states of a store's prefix: of every limit, schedule and key, and all leases, by
+/// the server's clock or a caller's, with or without scripts. Keys of other programs and of other
+/// prefixes are never included.
 ///
 /// # Examples
 ///
@@ -44,8 +44,9 @@ impl Clear {
         Self::default()
     }
 
-    /// Selects only states of the limit called `name`, whatever its algorithm and quota, and events
-    /// of the schedule called `name`; call this again to add limits and schedules.
+    /// Selects only states of the limit called `name`, whatever its algorithm and quota, events of
+    /// the schedule called `name`, and leases of the concurrency limiter called `name`; call this
+    /// again to add others.
     #[must_use]
     pub fn with_limit(mut self, name: impl Into<String>) -> Self {
         self.limits.push(name.into());

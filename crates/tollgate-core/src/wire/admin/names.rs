@@ -1,17 +1,19 @@
-//! Parses the names of keys: the limit or schedule, the algorithm, and how the state is stored.
+//! Parses the names of keys: the limit, the schedule or the leases, the algorithm, and how the state
+//! is stored.
 
 use smallvec::SmallVec;
 
 use super::Command;
 use super::command;
 use crate::algorithm::{TWINS, Words};
+use crate::lease::SHAPE as LEASES;
 use crate::schedule::SHAPE as SCHEDULE;
 use crate::wire::keyspace::{CALLER, PLAIN, VERSION};
 
 /// The parsed name of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Name<'a> {
-    /// The name of the limit, or of the schedule.
+    /// The name of the limit, of the schedule, or of the leases.
     pub(super) limit: &'a str,
     pub(super) held: Held,
 }
@@ -27,6 +29,8 @@ pub(super) enum Held {
     CounterFor(u64),
     /// The events of a schedule.
     Schedule,
+    /// Leases.
+    Leases,
     /// In the encoding of another release.
     Otherwise,
 }
@@ -79,6 +83,7 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     };
     let read = match shape {
         SCHEDULE => Held::Schedule,
+        LEASES => Held::Leases,
         shape => Held::ByScript(Shape::parse(shape)?),
     };
     let held = match version.strip_prefix(VERSION) {
@@ -174,6 +179,9 @@ mod tests {
             ("shop:a:schedule:v1:{k}:r", "a", Held::Schedule),
             ("shop:a:schedule:v1-caller:{k}", "a", Held::Schedule),
             ("shop:a:schedule:v2:{k}", "a", Held::Otherwise),
+            ("shop:a:leases:v1:{k}:r", "a", Held::Leases),
+            ("shop:a:leases:v1-caller:{k}", "a", Held::Leases),
+            ("shop:a:leases:v2:{k}", "a", Held::Otherwise),
             ("shop:a:gcra:v7-caller:{k}", "a", Held::Otherwise),
             ("shop:a:gcra:v1-other-5:{k}", "a", Held::Otherwise),
             ("shop:a:gcra:v10:{k}", "a", Held::Otherwise),
@@ -202,6 +210,8 @@ mod tests {
             "shop:a:gcra:v1-plain-5:{k}",
             "shop:a:schedule:v1-plain-5:{k}",
             "shop:a:schedule-5:v1:{k}",
+            "shop:a:leases:v1-plain-5:{k}",
+            "shop:a:leases-5:v1:{k}",
             // Of the prefix `shop:eu`, the second with a limit called `gcra`.
             "shop:eu:a:gcra:v1:{k}",
             "shop:eu:gcra:gcra:v1:{k}",

@@ -111,7 +111,7 @@ fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
     match name(prefix, key).map(|name| name.held) {
         Some(Held::ByScript(shape)) => shape.reads(key),
         Some(Held::CounterFor(_)) => vec![command([b"PTTL", key])],
-        Some(Held::Schedule) => vec![command([b"ZSCORE", key, schedule::CLOCK])],
+        Some(Held::Schedule | Held::Leases) => vec![command([b"ZSCORE", key, schedule::CLOCK])],
         Some(Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
     }
 }
@@ -131,7 +131,7 @@ fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
             values.and_then(|values| shape.latest(&values))
         }
         Some(Held::CounterOf(start)) => Some(start),
-        Some(Held::Schedule) => match replies {
+        Some(Held::Schedule | Held::Leases) => match replies {
             [Reply::Nil] => return Ahead::Gone,
             [reply] => reply.text().and_then(|score| schedule::latest(&score)),
             _ => None,

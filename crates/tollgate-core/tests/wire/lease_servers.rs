@@ -1,0 +1,725 @@
+//! Leases on real servers: their keys, what users may do, memory, lost replies and lost scripts.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+
+use tollgate_core::wire::{Clear, Clock, Engine, Options, Severity, WireStore};
+use tollgate_core::{
+    Acquisition, ConcurrencyLimiter, ErrorKind, Key, Lease, LeaseAnswer, LeaseOperation,
+    LeaseRequest, LeaseTerms, Occupancy, StoreError, Timestamp,
+};
+use tollgate_testkit::{Flavor, Reply, Server};
+
+use crate::engine::{Canned, Raw, fresh, info, now, store, store_on};
+use crate::schedule_servers::{Echoing, Losing, Users, held, users};
+
+const NOW: u64 = 1_780_000_000_000_000;
+const SECOND: u64 = 1_000_000;
+const AMOUNT: u64 = 3;
+/// The time to live, in seconds.
+const TTL: u64 = 30;
+/// What a key is kept longer for at a caller's instant, in milliseconds.
+const SLACK: u64 = 600_000;
+
+/// The commands that the documentation lists for leases, and for a reset.
+const LISTED: [&str; 11] = [
+    "+evalsha",
+    "+script|load",
+    "+time",
+    "+pexpire",
+    "+zadd",
+    "+zcount",
+    "+zmscore",
+    "+zrange",
+    "+zrangebyscore",
+    "+zrem",
+    TO_RESET,
+];
+const TO_RESET: &str = "+unlink";
+
+fn stamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+fn terms() -> LeaseTerms {
+    LeaseTerms::new("places", AMOUNT, Duration::from_secs(TTL)).unwrap()
+}
+
+fn acquire(id: &'static str, weight: u64) -> LeaseOperation<'static> {
+    let id = id.as_bytes();
+    LeaseOperation::Acquire { id, weight }
+}
+
+/// Decides `operation` on the leases of `k`, so many seconds later.
+fn ask(
+    store: &WireStore<impl Engine>,
+    operation: LeaseOperation<'_>,
+    later: u64,
+) -> Result<LeaseAnswer, StoreError> {
+    let terms = terms();
+    let request = LeaseRequest::new(&terms, "k", operation);
+    now(store.lease(&request.at(stamp(NOW + later * SECOND))))
+}
+
+fn granted(answer: LeaseAnswer) -> (Lease, bool) {
+    match answer {
+        LeaseAnswer::Acquired(Acquisition::Granted { lease, is_new }) => (lease, is_new),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys_of_leases_are_what_they_were() {
+    let terms = terms();
+    let keys_of = |options: Options, key: Key<'_>, at: Option<Timestamp>| {
+        let store = WireStore::new(Canned::default(), options);
+        let request = LeaseRequest::new(&terms, key, LeaseOperation::Peek);
+        let request = match at {
+            Some(at) => request.at(at),
+            None => request,
+        };
+        now(store.lease(&request)).unwrap_err();
+        let keys = store.engine().asked().keys;
+        let text = keys.into_iter().map(|key| String::from_utf8(key).unwrap());
+        text.collect::<Vec<_>>().join(" ")
+    };
+    let alice = Key::from("alice");
+    for (options, key, at, expected) in [
+        (
+            Options::new(),
+            alice,
+            None,
+            "tollgate:places:leases:v1:{alice}",
+        ),
+        (
+            Options::new(),
+            alice.with_rest("/mail"),
+            None,
+            "tollgate:places:leases:v1:{alice}:/mail",
+        ),
+        (
+            Options::new().with_prefix("shop:eu").unwrap(),
+            Key::from("").with_rest("a:{b}"),
+            Some(stamp(NOW)),
+            "shop:eu:places:leases:v1-caller:{%}:a%3a%7bb%7d",
+        ),
+        (
+            Options::new().with_clock(Clock::Caller),
+            alice,
+            None,
+            "tollgate:places:leases:v1-caller:{alice}",
+        ),
+        (
+            Options::new().with_hashed_keys([7; 16]),
+            alice,
+            None,
+            "tollgate:places:leases:v1:{#3e979ab9e62a09276973b5ca1532759a}",
+        ),
+    ] {
+        assert_eq!(keys_of(options, key, at), expected);
+    }
+    let store = WireStore::new(Canned::default(), Options::new());
+    now(store.reset_leases(&terms, alice)).unwrap();
+    let both = ["", "-caller"].map(|clock| {
+        let key = format!("tollgate:places:leases:v1{clock}:{{alice}}");
+        key.into_bytes()
+    });
+    assert_eq!(store.engine().asked().forgotten, both);
+}
+
+/// What a lease was acquired at: an instant that is also its token.
+const HELD_SINCE: u64 = 20;
+const TOKEN: u64 = NOW + HELD_SINCE * SECOND;
+/// When the operations take place: the first leases have ended, and one is held.
+const LATER: u64 = 40;
+
+/// Operations that together run every command, on what [`prepare`] leaves.
+fn operations() -> Vec<LeaseOperation<'static>> {
+    let (id, token) = (b"held", TOKEN);
+    vec![
+        acquire("new", 1),
+        acquire("heavy", 2),
+        acquire("all", AMOUNT),
+        acquire("more", AMOUNT + 1),
+        acquire("held", 1),
+        acquire("old", 1),
+        LeaseOperation::Renew { id, token },
+        LeaseOperation::Release { id, token },
+        LeaseOperation::Renew {
+            id,
+            token: token - 1,
+        },
+        LeaseOperation::Release {
+            id: b"none",
+            token: 1,
+        },
+        LeaseOperation::Peek,
+    ]
+}
+
+/// Leases that a key has before an operation: the id, when it was acquired, and the weight.
+type Prepared = &'static [(&'static str, u64, u64)];
+
+/// Nothing, leases that have ended and one that is held, and with other weights.
+const PREPARED: [Prepared; 3] = [
+    &[],
+    &[("old", 1, 1), ("older", 0, 1), ("held", HELD_SINCE, 1)],
+    &[("old", 1, 1), ("held", HELD_SINCE, 2)],
+];
+
+fn prepare(store: &WireStore<Raw>, leases: Prepared) {
+    now(store.reset_leases(&terms(), "k".into())).unwrap();
+    for (id, second, weight) in leases {
+        let answer = ask(store, acquire(id, *weight), *second).unwrap();
+        assert!(granted(answer).1);
+    }
+}
+
+/// Returns everything that the keys of a store hold.
+fn everything(store: &WireStore<Raw>) -> Vec<(Vec<u8>, Reply)> {
+    let raw = store.engine();
+    let keys = raw.keys(store.options()).into_iter();
+    keys.map(|key| (key.clone(), held(raw, &key))).collect()
+}
+
+/// Checks that a key expires, and not before its last lease has ended.
+fn assert_lives(users: &Users, what: &str) {
+    let raw = users.all.engine();
+    let keys = raw.keys(users.all.options());
+    let Some(key) = keys.first() else {
+        let answer = ask(&users.all, LeaseOperation::Peek, LATER).unwrap();
+        let nothing = LeaseAnswer::Occupied(Occupancy::new(0, AMOUNT));
+        assert_eq!(answer, nothing, "{what}");
+        return;
+    };
+    let left = raw.pttl(key);
+    assert!(left > 0, "{what}: no TTL");
+    let last = raw.command(&[b"ZRANGE", key, b"-1", b"-1", b"WITHSCORES"]);
+    let Reply::Bulk(end) = &last.items()[1] else {
+        panic!("{last:?}");
+    };
+    let end: f64 = String::from_utf8_lossy(end).parse().unwrap();
+    #[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
+    let rest = (end - (NOW + LATER * SECOND) as f64) / 1_000.;
+    // A test may take a minute.
+    #[allow(clippy::cast_precision_loss, reason = "it is short")]
+    let (left, least) = (left as f64, rest + SLACK as f64 - 60_000.);
+    assert!(left >= least, "{what}: {left} of {least} ms");
+}
+
+#[test]
+fn listed_commands_are_enough_for_leases() {
+    let listed = include_str!("../../../../docs/operations.md");
+    let row = listed
+        .lines()
+        .find(|line| line.starts_with("| leases |"))
+        .expect("no row");
+    let own = LISTED
+        .iter()
+        .filter(|c| c.starts_with("+z") || **c == "+pexpire");
+    for command in own.clone() {
+        assert!(row.contains(command), "{command} is not in: {row}");
+    }
+    assert_eq!(row.matches('+').count(), own.count(), "{row}");
+    for flavor in Flavor::chosen() {
+        let users = users(|| Raw::to(flavor), &LISTED);
+        for prepared in PREPARED {
+            for operation in operations() {
+                prepare(&users.all, prepared);
+                let answer = ask(&users.user, operation, LATER);
+                answer.unwrap_or_else(|error| panic!("{operation:?} on {flavor}: {error}"));
+                assert_lives(&users, "all that is listed");
+            }
+        }
+        // By the server's clock.
+        let ttl = Duration::from_secs(TTL);
+        let places = ConcurrencyLimiter::new(&users.user, "places", AMOUNT, ttl).unwrap();
+        let lease = now(places.acquire("k", "a").into_future()).unwrap();
+        let lease = lease.permit().unwrap();
+        let renewed = now(places.renew("k", &lease).into_future()).unwrap();
+        assert!(renewed.is_some());
+        assert!(now(places.release("k", &lease).into_future()).unwrap());
+        now(places.reset("k")).unwrap();
+    }
+}
+
+/// Without any one of the listed commands some operation fails, and none leaves a key that does not
+/// expire, or that expires before its leases end.
+#[test]
+fn without_a_listed_command_leases_fail_and_nothing_is_half_written() {
+    // Scripts are flushed, which may not be done to a server that is shared.
+    let server = Server::start(Flavor::System);
+    for missing in LISTED {
+        let others: Vec<_> = LISTED.into_iter().filter(|one| *one != missing).collect();
+        let users = users(|| Raw::over(server.connection(), None), &others);
+        let mut failed = 0;
+        for prepared in PREPARED {
+            for operation in operations() {
+                prepare(&users.all, prepared);
+                let before = everything(&users.all);
+                if missing == "+script|load" {
+                    server.command(&["SCRIPT", "FLUSH"]);
+                }
+                let what = format!("without {missing}: {operation:?} on {prepared:?}");
+                if let Err(error) = ask(&users.user, operation, LATER) {
+                    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{what}: {error}");
+                    assert!(error.to_string().contains("grant"), "{what}: {error}");
+                    failed += 1;
+                    if missing == "+zrem" {
+                        // The lease is held, whole, and only what is over is there, too.
+                        if let LeaseOperation::Acquire { id, weight } = operation {
+                            let again = ask(&users.user, operation, LATER).unwrap();
+                            let (lease, is_new) = granted(again);
+                            assert_eq!((lease.id(), lease.weight()), (id, weight), "{what}");
+                            assert!(!is_new, "{what}");
+                        }
+                    } else {
+                        assert_eq!(everything(&users.all), before, "{what}");
+                    }
+                }
+                assert_lives(&users, &what);
+            }
+        }
+        // Requests at callers' instants do not read the server's clock.
+        let ttl = Duration::from_secs(TTL);
+        let places = ConcurrencyLimiter::new(&users.user, "places", AMOUNT, ttl).unwrap();
+        let by_clock = now(places.peek("k").into_future());
+        let reset = now(places.reset("k"));
+        let failed = match missing {
+            "+time" => by_clock.is_err(),
+            TO_RESET => reset.is_err(),
+            _ => failed > 0,
+        };
+        assert!(failed, "{missing} is not needed");
+    }
+}
+
+/// A user who may not run PEXPIRE acquires and renews nothing, and may ask again: what was not
+/// granted is not held. A release needs no later TTL.
+#[test]
+fn user_without_pexpire_holds_nothing() {
+    let others: Vec<_> = LISTED
+        .into_iter()
+        .filter(|one| *one != "+pexpire")
+        .collect();
+    for flavor in Flavor::chosen() {
+        let users = users(|| Raw::to(flavor), &others);
+        let raw = users.all.engine();
+        for prepared in PREPARED {
+            for operation in operations() {
+                prepare(&users.all, prepared);
+                let decided = ask(&users.all, operation, LATER).unwrap();
+                let writes = match &decided {
+                    LeaseAnswer::Acquired(Acquisition::Granted { is_new, .. }) => *is_new,
+                    LeaseAnswer::Renewed(lease) => lease.is_some(),
+                    _ => false,
+                };
+                prepare(&users.all, prepared);
+                let before = everything(&users.all);
+                let what = format!("{operation:?} on {prepared:?}, {flavor}");
+                for _ in 0..2 {
+                    let answer = ask(&users.user, operation, LATER);
+                    if writes {
+                        let error = answer.expect_err(&what);
+                        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{what}");
+                        assert_eq!(everything(&users.all), before, "{what}");
+                    } else if decided != LeaseAnswer::Released(true) {
+                        assert_eq!(answer.unwrap(), decided, "{what}");
+                        assert_eq!(everything(&users.all), before, "{what}");
+                    }
+                }
+                let keys = raw.keys(users.all.options());
+                assert!(keys.iter().all(|key| raw.pttl(key) > 0), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn at_maxmemory_nothing_is_acquired_and_releases_work() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        let changes = || info(&server, "persistence", "rdb_changes_since_last_save");
+        let (mut refused, mut released) = (0, 0);
+        for prepared in PREPARED {
+            for operation in operations() {
+                let what = format!("{operation:?} on {prepared:?}, {flavor}");
+                server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+                prepare(&store, prepared);
+                let old = changes();
+                let decided = ask(&store, operation, LATER).unwrap();
+                let writes = changes() > old;
+                let after = everything(&store);
+                prepare(&store, prepared);
+                let before = everything(&store);
+                server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+                let answer = ask(&store, operation, LATER);
+                // What is released needs no memory.
+                if writes && decided != LeaseAnswer::Released(true) {
+                    let error = answer.expect_err(&what);
+                    assert_eq!(error.kind(), ErrorKind::Full, "{what}: {error}");
+                    assert_eq!(everything(&store), before, "{what}");
+                    refused += 1;
+                } else {
+                    assert_eq!(answer.unwrap(), decided, "{what}");
+                    assert_eq!(everything(&store), after, "{what}");
+                    released += u32::from(writes);
+                }
+            }
+        }
+        assert!(refused > 8 && released == 2, "{refused} {released}");
+    }
+}
+
+#[test]
+fn denials_peeks_and_what_is_not_held_write_nothing() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        let changes = || info(&server, "persistence", "rdb_changes_since_last_save");
+        for prepared in PREPARED {
+            prepare(&store, prepared);
+            if !prepared.is_empty() {
+                ask(&store, acquire("second", 1), LATER).unwrap();
+            }
+            let (before, old) = (everything(&store), changes());
+            let (id, token) = (b"held", TOKEN);
+            for operation in [
+                LeaseOperation::Peek,
+                acquire("more", AMOUNT + 1),
+                acquire("most", u64::MAX),
+                LeaseOperation::Renew {
+                    id,
+                    token: token + 1,
+                },
+                LeaseOperation::Release {
+                    id,
+                    token: token - 1,
+                },
+                // They have ended.
+                LeaseOperation::Renew {
+                    id: b"old",
+                    token: NOW + SECOND,
+                },
+                LeaseOperation::Release {
+                    id: b"old",
+                    token: NOW + SECOND,
+                },
+                LeaseOperation::Release { id: b"c", token: 1 },
+            ] {
+                ask(&store, operation, LATER).unwrap();
+                assert_eq!(changes(), old, "{operation:?} on {prepared:?}, {flavor}");
+            }
+            if !prepared.is_empty() {
+                for operation in [acquire("all", AMOUNT), acquire("held", 1)] {
+                    ask(&store, operation, LATER).unwrap();
+                    assert_eq!(changes(), old, "{operation:?} on {prepared:?}, {flavor}");
+                }
+            }
+            assert_eq!(everything(&store), before, "{prepared:?}, {flavor}");
+            // And what has ended is not counted by an instant that is earlier.
+            ask(&store, LeaseOperation::Peek, 0).unwrap();
+            assert_eq!(changes(), old);
+        }
+    }
+}
+
+/// A key expires when its last lease ends: at most a millisecond later, and what a caller's clock
+/// may lag behind.
+#[test]
+fn keys_expire_when_the_last_lease_has_ended() {
+    let micros = |at: u64| stamp(NOW + at);
+    let second = Duration::from_secs(1);
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let raw = store.engine();
+        let short = LeaseTerms::new("places", 9, Duration::from_micros(10_001_500)).unwrap();
+        let long = LeaseTerms::new("places", 9, 60 * second).unwrap();
+        let (a, b) = (b"a", b"b");
+        // The operation, when, and the milliseconds that the key then lives.
+        for (terms, operation, at, lives) in [
+            (&short, acquire("a", 1), 0, 10_002),
+            (&long, acquire("b", 2), 500, 60_000),
+            // A lease that ends sooner does not shorten the life of the key.
+            (&short, acquire("c", 1), 1_500, 59_999),
+            (
+                &short,
+                LeaseOperation::Renew { id: a, token: NOW },
+                2_501,
+                59_998,
+            ),
+            (
+                &long,
+                LeaseOperation::Renew { id: a, token: NOW },
+                500_000,
+                60_000,
+            ),
+            // A clock that stepped back: the end is that of the later instant.
+            (&long, acquire("d", 1), 499_999, 60_001),
+            (
+                &long,
+                LeaseOperation::Release {
+                    id: b,
+                    token: NOW + 500,
+                },
+                500_000,
+                60_000,
+            ),
+        ] {
+            let request = LeaseRequest::new(terms, "k", operation).at(micros(at));
+            let begun = Instant::now();
+            now(store.lease(&request)).unwrap();
+            let keys = raw.keys(store.options());
+            let left = u64::try_from(raw.pttl(&keys[0])).unwrap();
+            let passed = u64::try_from(begun.elapsed().as_millis()).unwrap() + 2;
+            let most = lives + SLACK;
+            let what = format!("{operation:?} on {flavor}");
+            assert!(
+                (most - passed..=most).contains(&left),
+                "{left} of {most}: {what}"
+            );
+        }
+        // Once nothing is held, only the tokens matter.
+        now(store.reset_leases(&long, "k".into())).unwrap();
+        for (operation, at, lives) in [
+            (acquire("a", 1), 0, 60_000),
+            (acquire("b", 1), 0, 60_000),
+            (LeaseOperation::Release { id: a, token: NOW }, 0, 60_000),
+            (
+                LeaseOperation::Renew {
+                    id: b,
+                    token: NOW + 1,
+                },
+                20_000,
+                60_000,
+            ),
+            // Behind the renewal, by a clock that stepped back.
+            (
+                LeaseOperation::Release {
+                    id: b,
+                    token: NOW + 1,
+                },
+                10_000,
+                10,
+            ),
+        ] {
+            let request = LeaseRequest::new(&long, "k", operation).at(micros(at));
+            let begun = Instant::now();
+            now(store.lease(&request)).unwrap();
+            let keys = raw.keys(store.options());
+            let left = u64::try_from(raw.pttl(&keys[0])).unwrap();
+            let passed = u64::try_from(begun.elapsed().as_millis()).unwrap() + 2;
+            let most = lives + SLACK;
+            let what = format!("{operation:?} on {flavor}");
+            assert!(
+                (most - passed..=most).contains(&left),
+                "{left} of {most}: {what}"
+            );
+        }
+        // By the server's clock, a key without leases is gone at once.
+        let brief = LeaseTerms::new("brief", 9, second).unwrap();
+        let request = LeaseRequest::new(&brief, "k", acquire("a", 1));
+        let (lease, _) = granted(now(store.lease(&request)).unwrap());
+        let release = LeaseOperation::Release {
+            id: b"a",
+            token: lease.token(),
+        };
+        let released = now(store.lease(&LeaseRequest::new(&brief, "k", release))).unwrap();
+        assert_eq!(released, LeaseAnswer::Released(true));
+        std::thread::sleep(Duration::from_millis(10));
+        assert_eq!(raw.keys(store.options()).len(), 1, "{flavor}");
+    }
+}
+
+/// A caller who repeats a call whose reply was lost, with the same id, gets the same lease.
+#[test]
+fn after_a_lost_reply_the_same_id_has_the_same_lease() {
+    for flavor in Flavor::chosen() {
+        let engine = Losing {
+            raw: Raw::to(flavor),
+            loses: AtomicBool::new(false),
+        };
+        let options = Options::new().with_prefix(&fresh("lost")).unwrap();
+        let store = WireStore::new(engine, options);
+        let lose = |operation, later| {
+            store.engine().loses.store(true, Relaxed);
+            ask(&store, operation, later).unwrap_err()
+        };
+        let unknown = |error: StoreError| {
+            assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+            let message = error.to_string();
+            assert!(message.contains("with the same id"), "{message}");
+            assert!(!message.contains("do not send it again"), "{message}");
+        };
+        let (id, token) = (b"a", NOW);
+        unknown(lose(acquire("a", 2), 0));
+        let (lease, is_new) = granted(ask(&store, acquire("a", 2), 5).unwrap());
+        assert!(!is_new);
+        let end = stamp(NOW + TTL * SECOND);
+        let expected = Lease::new(*id, token, 2, stamp(NOW + 5 * SECOND), end);
+        assert_eq!(lease, expected);
+        let peeked = ask(&store, LeaseOperation::Peek, 5).unwrap();
+        assert_eq!(peeked, LeaseAnswer::Occupied(Occupancy::new(2, AMOUNT)));
+        unknown(lose(LeaseOperation::Renew { id, token }, 10));
+        let renewed = ask(&store, LeaseOperation::Renew { id, token }, 10).unwrap();
+        let end = stamp(NOW + (10 + TTL) * SECOND);
+        let expected = Lease::new(*id, token, 2, stamp(NOW + 10 * SECOND), end);
+        assert_eq!(renewed, LeaseAnswer::Renewed(Some(expected)));
+        unknown(lose(LeaseOperation::Release { id, token }, 10));
+        let again = ask(&store, LeaseOperation::Release { id, token }, 10).unwrap();
+        assert_eq!(again, LeaseAnswer::Released(false));
+        // A peek changes nothing, so that its loss is no question.
+        let error = lose(LeaseOperation::Peek, 10);
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.is_retryable());
+        store.engine().loses.store(true, Relaxed);
+        let error = now(store.reset_leases(&terms(), "k".into())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+        now(store.reset_leases(&terms(), "k".into())).unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_lost_its_scripts_acquires_once() {
+    let server = Server::start(Flavor::System);
+    let store = store_on(&server);
+    let (id, token) = (b"a", NOW);
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert!(granted(ask(&store, acquire("a", 2), 0).unwrap()).1);
+    server.command(&["SCRIPT", "FLUSH"]);
+    let peeked = ask(&store, LeaseOperation::Peek, 0).unwrap();
+    assert_eq!(peeked, LeaseAnswer::Occupied(Occupancy::new(2, AMOUNT)));
+    server.command(&["SCRIPT", "FLUSH"]);
+    let released = ask(&store, LeaseOperation::Release { id, token }, 0).unwrap();
+    assert_eq!(released, LeaseAnswer::Released(true));
+    assert_eq!(crate::engine::calls(&server, "script|load"), 3);
+}
+
+#[test]
+fn keys_of_other_programs_are_an_error_and_stay() {
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let raw = store.engine();
+        let key = format!("{}:places:leases:v1-caller:{{k}}", store.options().prefix());
+        raw.command(&[b"SET", key.as_bytes(), b"of another", b"PX", b"60000"]);
+        for operation in operations() {
+            let error = ask(&store, operation, 0).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{operation:?}");
+            let message = error.to_string();
+            assert!(message.contains("another program"), "{message}");
+            assert!(!message.contains("{k}"), "{message}");
+        }
+        let value = raw.command(&[b"GET", key.as_bytes()]);
+        assert_eq!(value, Reply::Bulk(b"of another".to_vec()));
+    }
+}
+
+#[test]
+fn errors_and_debug_output_show_no_id() {
+    let store = WireStore::new(Echoing, Options::new());
+    let terms = terms();
+    let (id, token) = (b"secret-id", 7);
+    for operation in [
+        acquire("secret-id", 1),
+        LeaseOperation::Renew { id, token },
+        LeaseOperation::Release { id, token },
+    ] {
+        let request = LeaseRequest::new(&terms, "k", operation);
+        let error = now(store.lease(&request)).unwrap_err();
+        let bytes = format!("{id:?}");
+        for shown in [
+            error.to_string(),
+            format!("{error:?}"),
+            format!("{request:?}"),
+            format!("{:?}", std::error::Error::source(&error)),
+        ] {
+            assert!(!shown.contains("secret-id"), "{shown}");
+            assert!(!shown.contains(&bytes), "{shown}");
+        }
+    }
+    let ttl = Duration::from_secs(TTL);
+    let places = ConcurrencyLimiter::new(&store, "places", AMOUNT, ttl).unwrap();
+    let call = format!("{:?}", places.acquire("k", "secret-id"));
+    assert!(call.contains("9 bytes"), "{call}");
+}
+
+/// As many leases as there can be, with the longest ids and other weights, end at once.
+#[test]
+fn the_most_leases_are_held_and_dropped_in_one_call() {
+    let terms = LeaseTerms::new("places", 10_000, Duration::from_secs(TTL)).unwrap();
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let ask = |id: &str, weight: u64, later: u64| {
+            let operation = LeaseOperation::Acquire {
+                id: id.as_bytes(),
+                weight,
+            };
+            let request = LeaseRequest::new(&terms, "k", operation);
+            now(store.lease(&request.at(stamp(NOW + later * SECOND)))).unwrap()
+        };
+        for id in 0..5_000 {
+            assert!(granted(ask(&format!("{id:0>200}"), 1, 0)).1, "{flavor}");
+        }
+        // From now on, the weight of each is looked for.
+        assert!(granted(ask("heavy", 5_000, 0)).1);
+        let LeaseAnswer::Acquired(Acquisition::Denied(denied)) = ask("late", 2, 1) else {
+            panic!("granted");
+        };
+        assert_eq!(denied.held(), 10_000);
+        assert_eq!(denied.ends_within().as_micros(), Some((TTL - 1) * SECOND));
+        assert!(granted(ask("last", 1, TTL)).1);
+        let keys = store.engine().keys(store.options());
+        // The end, the token and the weight of one lease, and three marks.
+        let members = store.engine().command(&[b"ZCARD", &keys[0]]);
+        assert_eq!(members, Reply::Integer(6), "{flavor}");
+    }
+}
+
+/// Leases are found and cleared: by prefix, by name, and those that were acquired while a clock was
+/// ahead.
+#[test]
+fn operators_find_and_clear_leases() {
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let real = Timestamp::try_from(SystemTime::now()).unwrap();
+        let hold = |name: &str, key: &str, ahead: u64| {
+            let terms = LeaseTerms::new(name, 2, Duration::from_secs(3_600)).unwrap();
+            let at = real.saturating_add(Duration::from_secs(ahead));
+            let request = LeaseRequest::new(&terms, key, acquire("a", 1)).at(at);
+            assert!(granted(now(store.lease(&request)).unwrap()).1);
+        };
+        let limit = crate::engine::limit("gcra:3/1h");
+        let clear = |what: Clear| {
+            let cleared = now(store.clear(&what, &mut |_| ())).unwrap();
+            assert_eq!(cleared.skipped, 0);
+            (cleared.found, cleared.cleared)
+        };
+        let ahead = || {
+            let diagnosis = now(store.diagnose());
+            let mut findings = diagnosis.findings().iter();
+            let finding = findings.find(|finding| finding.check == "states ahead");
+            let finding = finding.unwrap();
+            (finding.severity, finding.found.clone())
+        };
+        let fill = || {
+            hold("places", "a", 0);
+            hold("places", "b", 3_600);
+            hold("other", "a", 0);
+            drop(crate::engine::consume(&store, &limit, "k", 1).unwrap());
+        };
+        fill();
+        let (severity, found) = ahead();
+        assert_eq!(severity, Severity::Serious, "{found}");
+        assert!(found.starts_with("1 of 4 states"), "{found}");
+        let second = Duration::from_secs(1);
+        assert_eq!(clear(Clear::new().dry_run()), (4, 0));
+        assert_eq!(clear(Clear::new().ahead_by(second)), (1, 1), "{flavor}");
+        assert_eq!(ahead().1, "none of 3 states");
+        assert_eq!(clear(Clear::new().with_limit("places")), (1, 1));
+        assert_eq!(clear(Clear::new()), (2, 2));
+        fill();
+        assert_eq!(clear(Clear::new()), (4, 4));
+        assert_eq!(store.engine().keys(store.options()).len(), 0);
+    }
+}
