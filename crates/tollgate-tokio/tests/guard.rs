@@ -1,5 +1,7 @@
 //! A guard renews its lease, releases it, and reports its loss before anyone else can hold it.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;

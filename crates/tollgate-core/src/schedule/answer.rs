@@ -20,6 +20,7 @@ use crate::time::Timestamp;
 ///             println!("{refusal}");
 ///             refusal.next_free()
 ///         }
+///         _ => None,
 ///     }
 /// }
 /// ```
