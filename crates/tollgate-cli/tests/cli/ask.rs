@@ -294,7 +294,7 @@ fn invalid_command_lines_are_errors() {
         ),
         (
             ["--limit", "a b=gcra:5/1m", "--key", "a"],
-            &["not a limit's name"],
+            &["not a name"],
         ),
         (
             ["--limit", "a=gcra:5", "--key", "a"],
@@ -302,7 +302,7 @@ fn invalid_command_lines_are_errors() {
         ),
         (
             ["--limit", "=gcra:5/1m", "--key", "a"],
-            &["not a limit's name"],
+            &["not a name"],
         ),
     ] {
         for command in ["check", "peek", "reset"] {

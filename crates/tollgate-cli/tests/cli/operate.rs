@@ -220,7 +220,7 @@ fn options_of_other_commands_are_refused() {
         ([&["reset", "--dry-run"], &limit[..]].concat(), "--all"),
         (
             [&["reset", "--all"], &limit[..]].concat(),
-            "not a limit's name",
+            "not a name",
         ),
         (vec!["reset", "--all", "--prefix", "a*"], "not a prefix"),
         (vec!["doctor", "--prefix", "a*"], "not a prefix"),

@@ -30,15 +30,20 @@ impl Harness for Reference {
 
 /// Parts of the names of cases that need chosen instants, or time to pass.
 #[allow(dead_code, reason = "some of what includes this file compares with it")]
-const OF_INSTANTS: [&str; 8] = [
+const OF_INSTANTS: [&str; 13] = [
     "a_changed_limit_applies_at_once",
     "a_clock_that_steps_back_admits_no_more",
     "a_late_refund_gives_nothing",
     "an_idle_key_equals_a_new_key",
+    "cancelling_the_last_reservation_undoes_it",
     "composite",
     "reaches_its_bound",
+    "refused_reservations_change_nothing",
+    "reservations_agree_with_the_definition",
+    "reservations_agree_with_the_machine",
     "reset_after_is_exact",
     "retry_after_is_exact",
+    "starts_keep_the_bound_whatever_is_cancelled",
 ];
 
 #[allow(dead_code, reason = "what includes this file need not use all of it")]
