@@ -414,12 +414,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     "crates/tollgate-core/src/wire/admin/probe.rs" {
         "probe" {
             "1" => "2"
-                because "a key does not depend on the cost of a check";
-            "1" => "0"
-                because "a key does not depend on the cost of a check";
-            "1" => "2" # 2
                 because "a script does not depend on the cost of a check";
-            "1" => "0" # 2
+            "1" => "0"
                 because "a script does not depend on the cost of a check";
         }
         "commands" {
@@ -429,10 +425,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "own_key" {
             "0" => "1"
                 because "any key in the right slot will do";
-            "1" => "2"
-                because "a key does not depend on the cost of a check";
-            "1" => "0"
-                because "a key does not depend on the cost of a check";
         }
     }
     "crates/tollgate-core/src/wire/codec.rs" {
@@ -499,7 +491,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-redis/src/cluster/importers.rs" {
         "Importers::connecting" {
-            "used - place.used >= UNUSED" => "used - place.used > UNUSED"
+            "used - entry.used >= UNUSED" => "used - entry.used > UNUSED"
                 because "a nanosecond more of a minute is tuning";
         }
     }
