@@ -292,18 +292,12 @@ fn invalid_command_lines_are_errors() {
             ["--limit", "gcra:5/1m,burst=2", "--key", "a"],
             &["name", "login="],
         ),
-        (
-            ["--limit", "a b=gcra:5/1m", "--key", "a"],
-            &["not a name"],
-        ),
+        (["--limit", "a b=gcra:5/1m", "--key", "a"], &["not a name"]),
         (
             ["--limit", "a=gcra:5", "--key", "a"],
             &["--limit a=gcra:5", "expected `/` and a window"],
         ),
-        (
-            ["--limit", "=gcra:5/1m", "--key", "a"],
-            &["not a name"],
-        ),
+        (["--limit", "=gcra:5/1m", "--key", "a"], &["not a name"]),
     ] {
         for command in ["check", "peek", "reset"] {
             fails(&desk.ask(&[&[command], &arguments[..]].concat()), hints);

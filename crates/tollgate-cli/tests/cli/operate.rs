@@ -218,10 +218,7 @@ fn options_of_other_commands_are_refused() {
             "'--dry-run' cannot be used with '--key",
         ),
         ([&["reset", "--dry-run"], &limit[..]].concat(), "--all"),
-        (
-            [&["reset", "--all"], &limit[..]].concat(),
-            "not a name",
-        ),
+        ([&["reset", "--all"], &limit[..]].concat(), "not a name"),
         (vec!["reset", "--all", "--prefix", "a*"], "not a prefix"),
         (vec!["doctor", "--prefix", "a*"], "not a prefix"),
     ] {
