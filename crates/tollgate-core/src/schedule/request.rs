@@ -399,3 +399,59 @@ impl ScheduleQuota {
 fn malformed<T>(message: impl Into<String>) -> Result<T, StoreError> {
     Err(StoreError::new(ErrorKind::Malformed, message))
 }
+
+#[cfg(all(test, feature = "calendar"))]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+    use crate::schedule::{ScheduleAnswer, ScheduleState};
+
+    /// A request brings the days that its answer needs, so that no second round trip is needed.
+    #[test]
+    fn a_request_brings_the_days_that_it_needs() {
+        let terms = Terms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
+        let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+        let day = Duration::from_secs(86_400);
+        let later = |days: u32| now.saturating_add(days * day);
+        let mut state = ScheduleState::default();
+        let mut decide = |operation, wants_latest| {
+            let request = ScheduleRequest::new(&terms, "alice", operation);
+            let request = if wants_latest {
+                request.with_latest()
+            } else {
+                request
+            };
+            request.decide_on(&mut state, now)
+        };
+        let ids = ["a", "b", "c"];
+        let events = [3, 1, 2].map(later);
+        let events = ids
+            .iter()
+            .zip(events)
+            .map(|(id, time)| Event::new(id, time));
+        let answer = decide(ScheduleOperation::Add(events.collect()), false);
+        assert_eq!(answer, ScheduleAnswer::Added(3));
+        let add = ScheduleOperation::Add(vec![Event::new("d", later(2))]);
+        let ScheduleAnswer::Refused { refusal, .. } = decide(add, true) else {
+            panic!("two events on a day");
+        };
+        assert!(refusal.next_free() > Some(later(3)));
+        assert!(refusal.latest_free() < Some(later(1)) && refusal.latest_free().is_some());
+        let (until, weight) = (later(3), 1);
+        let answer = decide(ScheduleOperation::LatestFree { until, weight }, false);
+        assert_eq!(answer, ScheduleAnswer::Found(refusal.latest_free()));
+        let from = later(1);
+        let answer = decide(ScheduleOperation::NextFree { from, weight }, false);
+        assert_eq!(answer, ScheduleAnswer::Found(refusal.next_free()));
+        let reserve = ScheduleOperation::ReserveNext(Event::new("e", later(1)));
+        assert!(matches!(
+            decide(reserve, false),
+            ScheduleAnswer::Planned { .. }
+        ));
+        let moved = ScheduleOperation::Reschedule(Event::new("a", later(9)));
+        assert!(matches!(
+            decide(moved, false),
+            ScheduleAnswer::Planned { .. }
+        ));
+    }
+}
