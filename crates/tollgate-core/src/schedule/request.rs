@@ -453,5 +453,6 @@ mod tests {
             decide(moved, false),
             ScheduleAnswer::Planned { .. }
         ));
+        assert_eq!(state.len(), 4);
     }
 }
