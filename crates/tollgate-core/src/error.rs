@@ -145,6 +145,14 @@ impl StoreError {
         }
     }
 
+    /// Returns the error of a store that answers a call as no store may.
+    pub(crate) fn another_answer() -> Self {
+        Self::new(
+            ErrorKind::Protocol,
+            "the store's answer is not one to this call: it has a bug",
+        )
+    }
+
     /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {

@@ -106,7 +106,7 @@ impl Limit {
     }
 }
 
-/// Checks the name of a limit or of a schedule.
+/// Checks the name of a limit, of a schedule or of leases.
 pub(crate) fn check_name(name: &str) -> Result<(), LimitError> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(legal) {

@@ -235,7 +235,7 @@ pub(crate) struct PlanOptions {
     pub(crate) horizon: Option<String>,
 
     /// Where to plan: memory, or a server as redis://HOST:PORT/DB or
-    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in subject of redis for the fred client, and
+    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in place of redis for the fred client, and
     /// rediss or freds for TLS
     ///
     /// The plan is the same everywhere. A server plans under keys of this run only, which are

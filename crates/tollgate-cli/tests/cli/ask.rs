@@ -1,72 +1,12 @@
 //! `check`, `peek` and `reset` on a live server: what they print, and the exit status.
 
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
-use tollgate_testkit::{Flavor, Reply, shared};
+use tollgate_testkit::Reply;
 
+use crate::desk::Desk;
 use crate::program::{fails, stderr, stdout, tollgate};
-use crate::servers::{keys, prefix};
-
-/// A server, and a key prefix on it that no other test uses.
-struct Desk {
-    server: shared::SharedServer,
-    scheme: &'static str,
-    prefix: String,
-}
-
-impl Desk {
-    fn new(scheme: &'static str) -> Self {
-        Self {
-            server: shared::standalone(Flavor::System),
-            scheme,
-            prefix: prefix(),
-        }
-    }
-
-    fn ask(&self, arguments: &[&str]) -> Output {
-        self.ask_with(arguments, &[])
-    }
-
-    fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-        self.ask_through(self.scheme, arguments, variables)
-    }
-
-    fn ask_through(&self, scheme: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-        let store = format!("{scheme}://{}", self.server.address());
-        tollgate()
-            .args(arguments)
-            .args(["--store", &store, "--prefix", &self.prefix])
-            .envs(variables.iter().copied())
-            .output()
-            .unwrap()
-    }
-
-    fn says(&self, status: i32, arguments: &[&str]) -> Value {
-        let output = self.ask(&[arguments, &["--json"]].concat());
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        assert_eq!(stderr(&output), "");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    fn keys(&self) -> Vec<String> {
-        let mut keys = keys(&self.server.address(), &self.prefix);
-        keys.sort_unstable();
-        keys
-    }
-
-    fn key(&self, name: &str) -> String {
-        format!("{}:{name}", self.prefix)
-    }
-}
-
-impl Drop for Desk {
-    fn drop(&mut self) {
-        for key in keys(&self.server.address(), &self.prefix) {
-            self.server.command(&["DEL", &key]);
-        }
-    }
-}
 
 const LOGIN: [&str; 4] = ["--limit", "login=gcra:2/1d", "--key", "alice"];
 

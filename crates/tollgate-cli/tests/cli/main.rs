@@ -4,6 +4,7 @@
 
 mod ask;
 mod demo;
+mod desk;
 mod failures;
 mod formats;
 mod naive;

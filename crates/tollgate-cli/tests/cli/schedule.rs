@@ -1,71 +1,10 @@
 //! `schedule add`, `cancel`, `list`, `move`, `next` and `reserve` on a live server.
 
-use std::process::Output;
-
 use serde_json::{Value, json};
-use tollgate_testkit::{Flavor, Server, shared};
+use tollgate_testkit::{Flavor, Server};
 
+use crate::desk::Desk;
 use crate::program::{fails, stderr, stdout, tollgate};
-use crate::servers::{keys, prefix};
-
-/// A server, and a key prefix on it that no other test uses.
-struct Desk {
-    server: shared::SharedServer,
-    scheme: &'static str,
-    prefix: String,
-}
-
-impl Desk {
-    fn new(scheme: &'static str) -> Self {
-        Self {
-            server: shared::standalone(Flavor::System),
-            scheme,
-            prefix: prefix(),
-        }
-    }
-
-    /// Runs `tollgate schedule`, for alice's reminders.
-    fn ask(&self, arguments: &[&str]) -> Output {
-        self.ask_with(arguments, &[])
-    }
-
-    fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-        let store = format!("{}://{}", self.scheme, self.server.address());
-        tollgate()
-            .arg("schedule")
-            .args(arguments)
-            .args(["--schedule", "reminders", "--key", "alice"])
-            .args(["--store", &store, "--prefix", &self.prefix])
-            .envs(variables.iter().copied())
-            .output()
-            .unwrap()
-    }
-
-    fn says(&self, status: i32, arguments: &[&str]) -> Value {
-        let output = self.ask(&[arguments, &["--json"]].concat());
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        assert_eq!(stderr(&output), "");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    fn keys(&self) -> Vec<String> {
-        let mut keys = keys(&self.server.address(), &self.prefix);
-        keys.sort_unstable();
-        keys
-    }
-
-    fn key(&self, name: &str) -> String {
-        format!("{}:{name}", self.prefix)
-    }
-}
-
-impl Drop for Desk {
-    fn drop(&mut self) {
-        for key in keys(&self.server.address(), &self.prefix) {
-            self.server.command(&["DEL", &key]);
-        }
-    }
-}
 
 const QUOTAS: [&str; 6] = [
     "--quota",
@@ -101,7 +40,7 @@ fn days_to_date(days: u64) -> String {
 #[test]
 fn events_are_added_listed_moved_and_cancelled() {
     for scheme in ["redis", "fred"] {
-        let desk = Desk::new(scheme);
+        let desk = Desk::of_reminders(scheme);
         let ask = |status, arguments: &[&str]| desk.says(status, &[arguments, &QUOTAS].concat());
         let add = |status, id, time| ask(status, &["add", "--id", id, "--time", &day(time)]);
         let added = add(0, "a", "08:00:00");
@@ -181,7 +120,7 @@ fn events_are_added_listed_moved_and_cancelled() {
 
 #[test]
 fn past_and_far_times_are_refused() {
-    let desk = Desk::new("redis");
+    let desk = Desk::of_reminders("redis");
     let ask = |status, time: &str, more: &[&str]| {
         let add = ["add", "--id", "a", "--time", time, "--quota", "10/1d"];
         desk.says(status, &[&add, more].concat())["refused"].clone()
@@ -211,7 +150,7 @@ fn past_and_far_times_are_refused() {
 
 #[test]
 fn calendar_quotas_count_local_days() {
-    let desk = Desk::new("fred");
+    let desk = Desk::of_reminders("fred");
     let zone = ["--per-day", "1", "--time-zone", "Pacific/Kiritimati"];
     let ask = |status, time: &str, id| {
         let add = ["add", "--id", id, "--time", time];
@@ -232,7 +171,7 @@ fn calendar_quotas_count_local_days() {
 
 #[test]
 fn answers_are_for_people_too() {
-    let desk = Desk::new("redis");
+    let desk = Desk::of_reminders("redis");
     let ask = |arguments: &[&str]| stdout(&desk.ask(&[arguments, &QUOTAS].concat()));
     let (eight, half) = (day("08:00:00"), day("08:00:30"));
     let add = |id, time| ask(&["add", "--id", id, "--time", time]);
@@ -274,7 +213,7 @@ fn answers_are_for_people_too() {
 
 #[test]
 fn keys_are_hashed_and_clocks_are_apart() {
-    let desk = Desk::new("redis");
+    let desk = Desk::of_reminders("redis");
     let secret = ("TOLLGATE_KEY_SECRET", "000102030405060708090a0b0c0d0e0f");
     let time = day("08:00:00");
     let add = [&["add", "--id", "a", "--time", &time], &QUOTAS[..]].concat();
@@ -300,7 +239,7 @@ fn keys_are_hashed_and_clocks_are_apart() {
 
 #[test]
 fn weights_count() {
-    let desk = Desk::new("redis");
+    let desk = Desk::of_reminders("redis");
     let ask =
         |status, command: &[&str]| desk.says(status, &[command, &["--quota", "3/1h"]].concat());
     let time = day("08:00:00");
@@ -318,7 +257,7 @@ fn weights_count() {
 
 #[test]
 fn command_lines_that_cannot_be() {
-    let desk = Desk::new("redis");
+    let desk = Desk::of_reminders("redis");
     let quota = ["--quota", "5/1h"];
     let time = ["--time", "2026-03-01T08:00:00Z"];
     let long = "x".repeat(201);

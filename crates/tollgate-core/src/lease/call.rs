@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::error::{ErrorKind, StoreError};
+use crate::error::StoreError;
 use crate::lease::ConcurrencyLimiter;
 use crate::lease::answer::{Acquisition, Lease, LeaseAnswer, Occupancy};
 use crate::lease::request::{LeaseOperation, LeaseRequest};
@@ -74,7 +74,7 @@ impl<S: SyncLeaseStore, A: FromLeaseAnswer> LeaseCall<'_, '_, S, A> {
     /// Returns the store's errors.
     pub fn run(self) -> Result<A, StoreError> {
         let answer = self.limiter.store().lease_now(&self.request)?;
-        A::of(answer).ok_or_else(another_answer)
+        A::of(answer).ok_or_else(StoreError::another_answer)
     }
 }
 
@@ -84,15 +84,8 @@ impl<'l: 'k, 'k, S: LeaseStore, A: FromLeaseAnswer + 'k> IntoFuture for LeaseCal
 
     fn into_future(self) -> Self::IntoFuture {
         let answer = self.limiter.store().lease(self.request);
-        Box::pin(async move { A::of(answer.await?).ok_or_else(another_answer) })
+        Box::pin(async move { A::of(answer.await?).ok_or_else(StoreError::another_answer) })
     }
-}
-
-fn another_answer() -> StoreError {
-    StoreError::new(
-        ErrorKind::Protocol,
-        "the store's answer is not one to this call: it has a bug",
-    )
 }
 
 impl<S, A> fmt::Debug for LeaseCall<'_, '_, S, A> {

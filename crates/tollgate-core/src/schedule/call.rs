@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::error::{ErrorKind, StoreError};
+use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::Schedule;
 use crate::schedule::answer::{BatchPlacement, Placement, PlannedEvent, ScheduleAnswer};
@@ -122,10 +122,10 @@ impl<S: SyncScheduleStore, A: Answer> ScheduleCall<'_, '_, S, A> {
         for _ in 0..MOST_WIDENINGS {
             match store.schedule_now(&request)? {
                 ScheduleAnswer::Uncovered(at) => request.widen(at),
-                answer => return A::of(answer, &request).ok_or_else(another_answer),
+                answer => return A::of(answer, &request).ok_or_else(StoreError::another_answer),
             }
         }
-        Err(another_answer())
+        Err(StoreError::another_answer())
     }
 }
 
@@ -140,19 +140,14 @@ impl<'s: 'k, 'k, S: ScheduleStore, A: Answer + 'k> IntoFuture for ScheduleCall<'
             for _ in 0..MOST_WIDENINGS {
                 match store.schedule(&request).await? {
                     ScheduleAnswer::Uncovered(at) => request.widen(at),
-                    answer => return A::of(answer, &request).ok_or_else(another_answer),
+                    answer => {
+                        return A::of(answer, &request).ok_or_else(StoreError::another_answer);
+                    }
                 }
             }
-            Err(another_answer())
+            Err(StoreError::another_answer())
         })
     }
-}
-
-fn another_answer() -> StoreError {
-    StoreError::new(
-        ErrorKind::Protocol,
-        "the store's answer is not one to this call: it has a bug",
-    )
 }
 
 impl<S, A> fmt::Debug for ScheduleCall<'_, '_, S, A> {

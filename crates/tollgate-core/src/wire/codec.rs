@@ -94,12 +94,12 @@ fn push_member(text: &mut Vec<u8>, request: &Request<'_>, index: usize, check: &
 }
 
 /// Appends an integer, at most 2^53.
-fn push(text: &mut Vec<u8>, number: u64) {
+pub(super) fn push(text: &mut Vec<u8>, number: u64) {
     text.extend_from_slice(&double(number));
 }
 
 /// Appends a caller's instant, or -1 for the server's clock.
-fn push_instant(text: &mut Vec<u8>, instant: Option<Timestamp>) {
+pub(super) fn push_instant(text: &mut Vec<u8>, instant: Option<Timestamp>) {
     match instant {
         Some(instant) => push(text, instant.as_micros()),
         None => text.extend_from_slice(&(-1_f64).to_le_bytes()),

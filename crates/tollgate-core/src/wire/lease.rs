@@ -4,9 +4,10 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::codec;
+use super::codec::{not_understood, push, push_instant, slack};
+use super::fault::Effect;
 use super::script::Script;
-use crate::algorithm::{double, integer};
+use crate::algorithm::integer;
 use crate::error::StoreError;
 use crate::lease::{
     Acquisition, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, MAX_LEASES, NoLease, Occupancy,
@@ -19,9 +20,14 @@ pub(super) fn script() -> &'static Script {
     SCRIPT.get_or_init(|| Script::of_text(include_str!("../lease/script.lua")))
 }
 
-/// Returns whether the script may write anything for `request`.
-pub(super) fn writes(request: &LeaseRequest<'_>) -> bool {
-    !matches!(request.operation(), LeaseOperation::Peek)
+/// Returns what the script does for `request`.
+pub(super) fn effect(request: &LeaseRequest<'_>) -> Effect {
+    match request.operation() {
+        LeaseOperation::Peek => Effect::Nothing,
+        LeaseOperation::Acquire { .. }
+        | LeaseOperation::Renew { .. }
+        | LeaseOperation::Release { .. } => Effect::Holds,
+    }
 }
 
 /// Returns the id of the lease in `request`.
@@ -48,15 +54,12 @@ pub(super) fn argument(
         LeaseOperation::Peek => (4, &[][..], 1, 0),
     };
     let terms = request.terms();
-    let slack = instant.map_or(0, |_| codec::slack(caller_slack));
+    let slack = instant.map_or(0, |_| slack(caller_slack));
     let mut text = Vec::with_capacity(56 + id.len());
-    text.extend_from_slice(&double(code));
-    match instant {
-        Some(instant) => text.extend_from_slice(&double(instant.as_micros())),
-        None => text.extend_from_slice(&(-1_f64).to_le_bytes()),
-    }
+    push(&mut text, code);
+    push_instant(&mut text, instant);
     for number in [slack, terms.ttl_us(), terms.amount(), weight, token] {
-        text.extend_from_slice(&double(number));
+        push(&mut text, number);
     }
     text.extend_from_slice(id);
     text
@@ -73,7 +76,7 @@ pub(super) fn answer(
     instant: Option<Timestamp>,
     reply: &[u8],
 ) -> Result<LeaseAnswer, StoreError> {
-    read(request, instant, reply).ok_or_else(codec::not_understood)
+    read(request, instant, reply).ok_or_else(not_understood)
 }
 
 fn read(

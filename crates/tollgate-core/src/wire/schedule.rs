@@ -6,8 +6,10 @@ use std::slice;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::codec::{not_understood, push, push_instant, slack};
+use super::fault::Effect;
 use super::script::Script;
-use crate::algorithm::{double, integer};
+use crate::algorithm::integer;
 use crate::error::StoreError;
 use crate::schedule::{
     Event, LONGEST_EVENT_ID, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation,
@@ -31,14 +33,17 @@ pub(super) fn latest(score: &str) -> Option<u64> {
     integer((-1. - score).to_le_bytes())
 }
 
-/// Returns whether the script may write anything for `request`.
-pub(super) fn writes(request: &ScheduleRequest<'_>) -> bool {
-    !matches!(
-        request.operation(),
+/// Returns what the script does for `request`.
+pub(super) fn effect(request: &ScheduleRequest<'_>) -> Effect {
+    match request.operation() {
         ScheduleOperation::NextFree { .. }
-            | ScheduleOperation::LatestFree { .. }
-            | ScheduleOperation::List { .. }
-    )
+        | ScheduleOperation::LatestFree { .. }
+        | ScheduleOperation::List { .. } => Effect::Nothing,
+        ScheduleOperation::Add(_)
+        | ScheduleOperation::Reschedule(_)
+        | ScheduleOperation::ReserveNext(_)
+        | ScheduleOperation::Cancel(_) => Effect::Plans,
+    }
 }
 
 /// Returns the ids of the events in `request`.
@@ -78,34 +83,32 @@ pub(super) fn argument(
         ScheduleOperation::List { from, until } => (7, vec![point(*from), point(*until)]),
     };
     let mut text = Vec::with_capacity(256);
-    let mut push = |number: u64| text.extend_from_slice(&double(number));
-    push(code);
-    match instant {
-        Some(instant) => push(instant.as_micros()),
-        None => text.extend_from_slice(&(-1_f64).to_le_bytes()),
+    push(&mut text, code);
+    push_instant(&mut text, instant);
+    for number in [
+        instant.map_or(0, |_| slack(caller_slack)),
+        terms.tolerance_us(),
+        terms.horizon_us(),
+        terms.retention_us(),
+        u64::from(request.wants_latest()),
+        terms.quotas().len() as u64,
+        events.len() as u64,
+    ] {
+        push(&mut text, number);
     }
-    let mut push = |number: u64| text.extend_from_slice(&double(number));
-    push(instant.map_or(0, |_| super::codec::slack(caller_slack)));
-    push(terms.tolerance_us());
-    push(terms.horizon_us());
-    push(terms.retention_us());
-    push(u64::from(request.wants_latest()));
-    push(terms.quotas().len() as u64);
-    push(events.len() as u64);
     for (quota, periods) in request.quotas() {
-        push(quota.amount());
-        push(quota.window_us().unwrap_or(0));
-        push(periods.len() as u64);
+        push(&mut text, quota.amount());
+        push(&mut text, quota.window_us().unwrap_or(0));
+        push(&mut text, periods.len() as u64);
         for period in periods {
-            push(period.start().as_micros());
-            push(period.end().as_micros());
+            push(&mut text, period.start().as_micros());
+            push(&mut text, period.end().as_micros());
         }
     }
     for event in events {
-        let mut push = |number: u64| text.extend_from_slice(&double(number));
-        push(event.time().as_micros());
-        push(event.weight());
-        push(event.id().len() as u64);
+        push(&mut text, event.time().as_micros());
+        push(&mut text, event.weight());
+        push(&mut text, event.id().len() as u64);
         text.extend_from_slice(event.id());
     }
     text
@@ -124,7 +127,7 @@ pub(super) fn answer(
     Reply::read(reply)
         .filter(|reply| instant.is_none_or(|instant| instant == reply.now))
         .and_then(|reply| reply.answer(request))
-        .ok_or_else(super::codec::not_understood)
+        .ok_or_else(not_understood)
 }
 
 /// What a reply begins with: done, or why not.

@@ -110,11 +110,8 @@ impl<E: Engine> WireStore<E> {
             argument: &argument,
             ids: &schedule::ids(request),
         };
-        let effect = match schedule::writes(request) {
-            true => Effect::Plans,
-            false => Effect::Nothing,
-        };
-        schedule::answer(request, instant, &self.reply(&call, effect).await?)
+        let reply = self.reply(&call, schedule::effect(request)).await?;
+        schedule::answer(request, instant, &reply)
     }
 
     /// Deletes the events of `key`, like [`ScheduleStore::reset_schedule`].
@@ -139,19 +136,16 @@ impl<E: Engine> WireStore<E> {
         let key = self
             .keyspace
             .one(identity, request.key(), instant.is_some());
-        let ids: Vec<_> = lease::id(request).into_iter().collect();
+        let id = lease::id(request);
         let argument = lease::argument(request, instant, self.options.caller_slack);
         let call = Call {
             script: lease::script(),
             keys: &[key],
             argument: &argument,
-            ids: &ids,
+            ids: id.as_slice(),
         };
-        let effect = match lease::writes(request) {
-            true => Effect::Holds,
-            false => Effect::Nothing,
-        };
-        lease::answer(request, instant, &self.reply(&call, effect).await?)
+        let reply = self.reply(&call, lease::effect(request)).await?;
+        lease::answer(request, instant, &reply)
     }
 
     /// Deletes the leases of `key`, like [`LeaseStore::reset_leases`].
