@@ -196,19 +196,19 @@ impl Window {
         while time <= last
             && let Some(first) = view.time(self.first)
         {
+            if first - self.length >= time {
+                break;
+            }
             let leaves = first + self.length;
             if leaves > time {
-                // The fewest entries from `first` on that leave no room.
-                while self.sum <= spare && self.end < view.entries.len() {
+                // The fewest entries from `first` on, all within one window, that leave no room.
+                while self.sum <= spare && view.time(self.end).is_some_and(|time| time < leaves) {
                     self.sum += view.weight(self.end);
                     self.end += 1;
                 }
-                if self.sum <= spare {
-                    break;
-                }
                 // They leave none at times within a window of all of them.
-                let newest = view.time(self.end - 1).unwrap_or(first);
-                if newest - first < self.length {
+                if self.sum > spare {
+                    let newest = view.time(self.end - 1).unwrap_or(first);
                     if newest - self.length >= time {
                         break;
                     }

@@ -34,7 +34,12 @@ pub struct Options {
     pub(super) deadline: Duration,
     pub(super) caller_slack: Duration,
     pub(super) hashing: Option<Hashing>,
+    /// The most events of one key that are held as a string.
+    pub(super) small_schedule: u32,
 }
+
+/// With more events than this, a check of a string takes a server longer than one of a sorted set.
+const SMALL_SCHEDULE: u32 = 128;
 
 /// Which parts of keys are replaced with a keyed hash.
 #[derive(Clone, Eq, PartialEq)]
@@ -68,7 +73,16 @@ impl Options {
             deadline: Duration::from_millis(500),
             caller_slack: Duration::from_secs(600),
             hashing: None,
+            small_schedule: SMALL_SCHEDULE,
         }
+    }
+
+    /// Sets how many events of one key are held as a string, for tests of both forms.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_small_schedule(mut self, events: u32) -> Self {
+        self.small_schedule = events;
+        self
     }
 
     /// Sets the prefix of every key, so that several programs can share a server.

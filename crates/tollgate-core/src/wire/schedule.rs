@@ -4,10 +4,10 @@
 use std::ops::Range;
 use std::slice;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use super::codec::{not_understood, push, push_instant, slack};
 use super::fault::Effect;
+use super::options::Options;
 use super::script::Script;
 use crate::algorithm::integer;
 use crate::error::StoreError;
@@ -23,14 +23,19 @@ pub(super) fn script() -> &'static Script {
     SCRIPT.get_or_init(|| Script::of_text(include_str!("../schedule/script.lua")))
 }
 
-/// The member of a sorted set whose score tells the latest instant at which an event was planned, or
-/// a lease acquired or renewed.
+/// The member of a sorted set whose score tells the latest instant at which a lease was acquired or
+/// renewed.
 pub(super) const CLOCK: &[u8] = b"c";
 
 /// Returns the instant that the score of [`CLOCK`] tells: it is -1 less the instant.
 pub(super) fn latest(score: &str) -> Option<u64> {
     let score: f64 = score.parse().ok()?;
     integer((-1. - score).to_le_bytes())
+}
+
+/// Returns the latest instant in a state, with which it begins.
+pub(super) fn latest_of(state: &[u8]) -> Option<u64> {
+    integer(*state.first_chunk()?)
 }
 
 /// Returns what the script does for `request`.
@@ -65,7 +70,7 @@ pub(super) fn ids<'a>(request: &ScheduleRequest<'a>) -> Vec<&'a [u8]> {
 pub(super) fn argument(
     request: &ScheduleRequest<'_>,
     instant: Option<Timestamp>,
-    caller_slack: Duration,
+    options: &Options,
 ) -> Vec<u8> {
     let terms = request.terms();
     let point = |time| Event::new(b"", time);
@@ -86,11 +91,12 @@ pub(super) fn argument(
     push(&mut text, code);
     push_instant(&mut text, instant);
     for number in [
-        instant.map_or(0, |_| slack(caller_slack)),
+        instant.map_or(0, |_| slack(options.caller_slack)),
         terms.tolerance_us(),
         terms.horizon_us(),
         terms.retention_us(),
         u64::from(request.wants_latest()),
+        u64::from(options.small_schedule),
         terms.quotas().len() as u64,
         events.len() as u64,
     ] {
@@ -100,6 +106,8 @@ pub(super) fn argument(
         push(&mut text, quota.amount());
         push(&mut text, quota.window_us().unwrap_or(0));
         push(&mut text, periods.len() as u64);
+    }
+    for (_, periods) in request.quotas() {
         for period in periods {
             push(&mut text, period.start().as_micros());
             push(&mut text, period.end().as_micros());
@@ -108,7 +116,8 @@ pub(super) fn argument(
     for event in events {
         push(&mut text, event.time().as_micros());
         push(&mut text, event.weight());
-        push(&mut text, event.id().len() as u64);
+        // The request is valid, so an id has at most 200 bytes.
+        text.push(u8::try_from(event.id().len()).unwrap_or(u8::MAX));
         text.extend_from_slice(event.id());
     }
     text
@@ -296,7 +305,7 @@ impl<'r> Reply<'r> {
     }
 }
 
-/// Decodes a list, whose events are sorted by time and id.
+/// Decodes a list, whose events are sorted by time, and sorts them by id, too.
 fn events(mut text: &[u8], range: Range<Timestamp>) -> Option<Vec<PlannedEvent>> {
     let mut events: Vec<PlannedEvent> = Vec::new();
     while !text.is_empty() {
@@ -307,9 +316,7 @@ fn events(mut text: &[u8], range: Range<Timestamp>) -> Option<Vec<PlannedEvent>>
         let (id, rest) = rest.split_at_checked(length)?;
         let time = Timestamp::from_micros(integer(*time)?).ok()?;
         let event = PlannedEvent::new(id, time, integer(*weight)?);
-        let is_sorted = events
-            .last()
-            .is_none_or(|last| (last.time(), last.id()) < (event.time(), event.id()));
+        let is_sorted = events.last().is_none_or(|last| last.time() <= time);
         let is_valid = (1..=LONGEST_EVENT_ID).contains(&length) && event.weight() > 0;
         if !is_sorted || !is_valid || !range.contains(&time) {
             return None;
@@ -317,7 +324,10 @@ fn events(mut text: &[u8], range: Range<Timestamp>) -> Option<Vec<PlannedEvent>>
         events.push(event);
         text = rest;
     }
-    Some(events)
+    let order = |event: &PlannedEvent| (event.time(), event.id().to_vec());
+    events.sort_by_cached_key(order);
+    let is_twice = |pair: &[PlannedEvent]| order(&pair[0]) == order(&pair[1]);
+    (!events.windows(2).any(is_twice)).then_some(events)
 }
 
 fn flag(number: u64) -> Option<bool> {

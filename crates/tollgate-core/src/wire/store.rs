@@ -103,7 +103,7 @@ impl<E: Engine> WireStore<E> {
         let key = self
             .keyspace
             .one(identity, request.key(), instant.is_some());
-        let argument = schedule::argument(request, instant, self.options.caller_slack);
+        let argument = schedule::argument(request, instant, &self.options);
         let call = Call {
             script: schedule::script(),
             keys: &[key],

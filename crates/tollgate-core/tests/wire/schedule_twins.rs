@@ -180,13 +180,88 @@ fn number(reply: &Reply) -> u64 {
     text.parse().unwrap()
 }
 
+/// Takes a number off a state.
+fn take(state: &mut &[u8]) -> u64 {
+    let (word, rest) = state.split_first_chunk().unwrap();
+    *state = rest;
+    let number = f64::from_le_bytes(*word);
+    assert!((0. ..9_007_199_254_740_992.).contains(&number) && number.fract() == 0.);
+    number as u64
+}
+
+/// Returns the events in a state, and the latest instant.
+fn decode(mut state: &[u8]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
+    if state.is_empty() {
+        return (Vec::new(), 0);
+    }
+    let latest = take(&mut state);
+    let (&[a, b, c, d, width, weighted], mut state) = state.split_first_chunk().unwrap();
+    let held = u32::from_le_bytes([a, b, c, d]) as usize;
+    let times: Vec<u64> = (0..held).map(|_| take(&mut state)).collect();
+    let weights: Vec<u64> = match weighted {
+        0 => vec![1; held],
+        1 => (0..held).map(|_| take(&mut state)).collect(),
+        other => panic!("{other} is no flag"),
+    };
+    assert_eq!(state.len(), held * (1 + usize::from(width)));
+    assert!(times.is_sorted());
+    let ids = state.chunks(1 + usize::from(width)).map(|id| {
+        let (id, zeros) = id[1..].split_at(usize::from(id[0]));
+        assert!(zeros.iter().all(|&zero| zero == 0));
+        id.to_vec()
+    });
+    let events = ids.zip(times).zip(weights);
+    let mut events: Vec<_> = events
+        .map(|((id, time), weight)| (id, time, weight))
+        .collect();
+    events.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+    (events, latest)
+}
+
+/// Returns the events in a sorted set, and the latest instant.
+fn decode_set(members: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
+    let text = |reply: &Reply| match reply {
+        Reply::Bulk(text) => text.clone(),
+        other => panic!("{other:?} is no member"),
+    };
+    let pairs = members.chunks(2);
+    let members: Vec<_> = pairs
+        .map(|pair| (text(&pair[0]), number(&pair[1])))
+        .collect();
+    let weighted = members.iter().any(|(member, _)| member == b"w");
+    let (mut events, mut latest) = (Vec::new(), 0);
+    for (member, score) in &members {
+        match (member[0], &member[1..]) {
+            (b'e', id) => {
+                let own = [b"w", id].concat();
+                let mut weights = members.iter().filter(|(member, _)| *member == own);
+                let weight = weights.next().map_or(1, |(_, weight)| *weight);
+                assert!(weight == 1 || weighted, "a weight without its mark");
+                events.push((id.to_vec(), *score, weight));
+            }
+            (b'c', []) => latest = score - 1,
+            (b'w', []) => {}
+            (b'w', id) => {
+                let event = [b"e", id].concat();
+                let is_held = members.iter().any(|(member, _)| *member == event);
+                assert!(is_held, "a weight without its event");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    events.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+    (events, latest)
+}
+
 /// Returns what a server holds for `k`, and its time in milliseconds.
 fn look(store: &WireStore<Raw>) -> (Held, u64) {
     const LOOK: &[u8] = b"
-        local members = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-        local scores = {}
-        for i = 2, #members, 2 do
-          members[i] = string.format('%.0f', math.abs(members[i]))
+        local state = redis.pcall('GET', KEYS[1]) or ''
+        if type(state) == 'table' then
+          state = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+          for i = 2, #state, 2 do
+            state[i] = string.format('%.0f', math.abs(state[i]))
+          end
         end
         local expires = redis.pcall('PEXPIRETIME', KEYS[1])
         if type(expires) == 'table' then
@@ -208,7 +283,7 @@ fn look(store: &WireStore<Raw>) -> (Held, u64) {
         local written = 'rdb_changes_since_last_save:(%d+)'
         local changes = string.match(redis.call('INFO', 'persistence'), written)
         local time = redis.call('TIME')
-        return { members, string.format('%.0f', expires), changes, time[1], time[2] }";
+        return { state, string.format('%.0f', expires), changes, time[1], time[2] }";
     let key = format!(
         "{}:plans:schedule:v1-caller:{{k}}",
         store.options().prefix()
@@ -216,49 +291,25 @@ fn look(store: &WireStore<Raw>) -> (Held, u64) {
     let reply = store
         .engine()
         .command(&[b"EVAL", LOOK, b"1", key.as_bytes()]);
-    let [members, ends, changes, seconds, micros] = reply.items() else {
+    let [state, ends, changes, seconds, micros] = reply.items() else {
         panic!("{reply:?}");
     };
-    let mut held = Held {
-        changes: number(changes),
-        ..Held::default()
+    let (events, latest) = match state {
+        Reply::Bulk(state) => decode(state),
+        members => decode_set(members.items()),
     };
-    let text = |reply: &Reply| match reply {
-        Reply::Bulk(text) => text.clone(),
-        other => panic!("{other:?} is no member"),
-    };
-    let members: Vec<_> = members
-        .items()
-        .chunks(2)
-        .map(|pair| (text(&pair[0]), number(&pair[1])))
-        .collect();
-    let weighted = members.iter().any(|(member, _)| member == b"w");
-    for (member, score) in &members {
-        match (member[0], &member[1..]) {
-            (b'e', id) => {
-                let own = [b"w", id].concat();
-                let mut weights = members.iter().filter(|(member, _)| *member == own);
-                let weight = weights.next().map_or(1, |(_, weight)| *weight);
-                assert!(weight == 1 || weighted, "a weight without its mark");
-                held.events.push((id.to_vec(), *score, weight));
-            }
-            (b'c', []) => held.latest = score - 1,
-            (b'w', []) => {}
-            (b'w', id) => {
-                let event = [b"e", id].concat();
-                let is_held = members.iter().any(|(member, _)| *member == event);
-                assert!(is_held, "a weight without its event");
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    held.events.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
-    held.ends = match ends {
+    let ends = match ends {
         Reply::Bulk(text) if text == b"-2" => 0,
         ends => number(ends),
     };
-    let is_there = !members.is_empty();
-    assert_eq!(is_there, held.ends > 0, "a key that never expires");
+    let is_held = *state != Reply::Bulk(Vec::new());
+    assert_eq!(is_held, ends > 0, "a key that never expires");
+    let held = Held {
+        events,
+        latest,
+        ends,
+        changes: number(changes),
+    };
     (held, number(seconds) * 1_000 + number(micros) / 1_000)
 }
 
@@ -397,17 +448,24 @@ fn gone(terms: &Terms, now: u64) -> Option<u64> {
 #[test]
 fn histories_leave_what_the_machine_says() {
     let config = ProptestConfig {
-        cases: 400,
+        cases: 600,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
     // Servers of this test's own, because it counts what they write.
-    let stores: Vec<_> = Flavor::chosen()
+    let servers: Vec<_> = Flavor::chosen()
         .into_iter()
-        .map(|flavor| {
-            let server = Server::start(flavor);
-            let raw = Raw::over(server.connection(), None);
-            (flavor, WireStore::new(raw, Options::new()), server)
+        .map(|flavor| (flavor, Server::start(flavor)))
+        .collect();
+    let stores: Vec<_> = servers
+        .iter()
+        .flat_map(|(flavor, server)| {
+            // Always a sorted set, a string that becomes one, and always a string.
+            [0, 3, 128].map(|small| {
+                let raw = Raw::over(server.connection(), None);
+                let options = Options::new().with_small_schedule(small);
+                (*flavor, WireStore::new(raw, options), server)
+            })
         })
         .collect();
     let families = families();

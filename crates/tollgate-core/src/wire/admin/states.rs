@@ -111,7 +111,11 @@ fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
     match name(prefix, key).map(|name| name.held) {
         Some(Held::ByScript(shape)) => shape.reads(key),
         Some(Held::CounterFor(_)) => vec![command([b"PTTL", key])],
-        Some(Held::Schedule | Held::Leases) => vec![command([b"ZSCORE", key, schedule::CLOCK])],
+        Some(Held::Schedule) => vec![
+            command([b"GET", key]),
+            command([b"ZSCORE", key, schedule::CLOCK]),
+        ],
+        Some(Held::Leases) => vec![command([b"ZSCORE", key, schedule::CLOCK])],
         Some(Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
     }
 }
@@ -131,7 +135,13 @@ fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
             values.and_then(|values| shape.latest(&values))
         }
         Some(Held::CounterOf(start)) => Some(start),
-        Some(Held::Schedule | Held::Leases) => match replies {
+        Some(Held::Schedule) => match replies {
+            [Reply::Nil, _] => return Ahead::Gone,
+            [Reply::Bytes(state), _] => schedule::latest_of(state),
+            [_, score] => score.text().and_then(|score| schedule::latest(&score)),
+            _ => None,
+        },
+        Some(Held::Leases) => match replies {
             [Reply::Nil] => return Ahead::Gone,
             [reply] => reply.text().and_then(|score| schedule::latest(&score)),
             _ => None,
