@@ -17,10 +17,13 @@ use crate::schedule::{
 };
 use crate::time::Timestamp;
 
+/// The script of all schedules.
+const SCRIPT: &str = include_str!("../schedule/script.lua");
+
 /// Returns the script of all schedules.
 pub(super) fn script() -> &'static Script {
-    static SCRIPT: OnceLock<Script> = OnceLock::new();
-    SCRIPT.get_or_init(|| Script::of_text(include_str!("../schedule/script.lua")))
+    static PREPARED: OnceLock<Script> = OnceLock::new();
+    PREPARED.get_or_init(|| Script::of_text(SCRIPT))
 }
 
 /// The member of a sorted set whose score tells the latest instant at which a lease was acquired or
