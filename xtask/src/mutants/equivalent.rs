@@ -87,6 +87,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/algorithm/gcra/script.lua" {
         "read" {
+            "marked = #raw > 24" => "marked = #raw > 25"
+                because "a state has 24 bytes, or 32 with a mark";
             "if counted_in ~= unit then" => "if true then"
                 because "a debt in the same unit is rescaled to itself, which only takes longer";
             "if rest >= counted_in - rest then" => "if rest > counted_in - rest then"
@@ -96,7 +98,13 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "if at < now then" => "if at <= now then"
                 because "nothing leaks in no time";
         }
+        "delay" {
+            "own = 1 / 0" => "own = 2 / 0"
+                because "both are infinite";
+        }
         "refund" {
+            "if at >= taken and after <= 9007199254740991 and debt == after - leaked then" => "if at >= taken and after <= 9007199254740992 and debt == after - leaked then"
+                because "a debt above 2^53 - 1 is cut off, so it is not what such a call left";
             "local reset = 0" => "local reset = 1"
                 because "a key lives for a millisecond at least, which one microsecond is rounded up to";
         }
@@ -121,6 +129,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "one bucket further back does not count any more, either";
             "local reset = 0" => "local reset = 1"
                 because "a key lives for a millisecond at least, which one microsecond is rounded up to";
+            "if newest > bucket - ring then reset = (newest * width - now) + ring * width end" => "if newest >= bucket - ring then reset = (newest * width - now) + ring * width end"
+                because "the end of a bucket that counts no more has passed, and a key lives for a millisecond at least";
+            "if newest > bucket - ring then reset = (newest * width - now) + ring * width end" => "if true then reset = (newest * width - now) + ring * width end"
+                because "the end of a bucket that counts no more has passed, and a key lives for a millisecond at least";
         }
     }
     "crates/tollgate-core/src/algorithm/sliding_counter/script.lua" {
@@ -185,6 +197,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: the search finds the oldest entry, too";
         }
         "commit" {
+            "gone, ends = -1, 1 + slack" => "gone, ends = -1, 0 + slack"
+                because "a log of nothing but an instant is gone a millisecond earlier, by a server's clock that has reached it";
             "if units > amount_per_window then units = amount_per_window end" => "if units >= amount_per_window then units = amount_per_window end"
                 because "it is set to what it is";
             "elseif excess > 0 then" => "elseif excess >= 0 then"
@@ -195,6 +209,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "to trim nothing changes nothing";
         }
         "refund" {
+            "call('PEXPIRE', key, max(ceil(reset / 1000), 1) + slack)" => "call('PEXPIRE', key, max(ceil(reset / 1000), 0) + slack)"
+                because "a log of nothing but an instant is gone a millisecond earlier, by a server's clock that has reached it";
             "local reset = 0" => "local reset = 1"
                 because "a key lives for a millisecond at least, which one microsecond is rounded up to";
             "call('LPUSH', key, front[1])" => "call('LPUSH', key, front[2])"

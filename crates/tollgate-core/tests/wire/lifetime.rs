@@ -189,3 +189,57 @@ fn by_the_callers_clock_a_state_lives_longer_by_the_slack() {
         }
     }
 }
+
+/// Where a state ends within a millisecond, its key lives until the end of that millisecond.
+#[test]
+fn a_ttl_is_rounded_up_to_the_millisecond() {
+    const SLACK: u64 = 600_000;
+    for text in [
+        "gcra:3/4500us",
+        "gcra:7/4700us,burst=3",
+        "fixed-window:3/1500us",
+        "fixed-window:3/1500us,anchored",
+        "sliding-counter:3/1500us",
+        "sliding-buckets:3/1500us,buckets=3",
+        "sliding-log:3/1500us",
+    ] {
+        let (store, limit) = (store(Flavor::System), limit(text));
+        let raw = store.engine();
+        // By step, how often the end of the key was that of the millisecond of the call, and how
+        // often another. A server may read the clock that keys expire by earlier than a call began.
+        let mut ends = [[0, 0]; 3];
+        for tried in 0..60 {
+            let start = 1_780_000_000_000_000 + tried * 1_000_037;
+            let check = |cost| Check::new(&limit, "k", cost);
+            let mut receipt = None;
+            for step in 0..3 {
+                let at = Timestamp::from_micros(start + 211 * step).unwrap();
+                let request = match (step, &receipt) {
+                    (0, _) => Request::consume(check(2)),
+                    (2, Some(receipt)) => Request::refund(receipt, check(0)),
+                    _ => Request::consume(check(1)),
+                };
+                let step = usize::try_from(step).unwrap();
+                let sent = server_time(raw) / 1_000;
+                let decision = now(store.execute(&request.at(at))).unwrap();
+                let key = raw.keys(store.options()).pop();
+                let held = key.and_then(|key| expires(raw, &key));
+                let is_within = sent == server_time(raw) / 1_000;
+                let reset = decision.reset_after().as_micros().unwrap();
+                let lives = reset.div_ceil(1_000).max(1) + SLACK;
+                if let Some(held) = held.filter(|_| is_within) {
+                    ends[step][usize::from(held != sent + lives)] += 1;
+                }
+                receipt = decision.into_receipt();
+            }
+            now(store.reset(&[check(0)])).unwrap();
+        }
+        for (step, [right, wrong]) in ends.into_iter().enumerate() {
+            assert!(
+                right > 4 * wrong,
+                "{text}, step {step}: {right} of {}",
+                right + wrong
+            );
+        }
+    }
+}

@@ -626,6 +626,74 @@ fn cancelled_reservations_leave_the_states_of_the_machine() {
     }
 }
 
+/// Limits that leak within microseconds, so that debts vanish, marks end and starts are reached at
+/// the very instants of calls, also by a clock that has stepped back.
+#[test]
+fn reservations_at_every_microsecond_leave_the_states_of_the_machine() {
+    const LIMITS: [[&str; 2]; 4] = [
+        ["gcra:1/3us,burst=1", "gcra:5/4us,burst=3"],
+        ["gcra:1/2us,burst=2", "gcra:3/2us,burst=4"],
+        ["gcra:1/5us,burst=1", "gcra:1/1us,burst=6"],
+        ["gcra:2/3us,burst=2", "gcra:2/1us,burst=2"],
+    ];
+    let mut pair = Pair::on(Flavor::System);
+    let limits = LIMITS.map(|pair| pair.map(limit));
+    // The same pseudorandom histories each time.
+    let mut seed = 7_u64;
+    let mut below = |bound: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % bound
+    };
+    for history in 0..900 {
+        let [slow, fast] = &limits[history % limits.len()];
+        let key = pair.begin();
+        let names = ["slow", "fast"].map(|name| format!("{key}-{name}"));
+        let (mut at, mut receipts) = (START, Vec::new());
+        for _ in 0..5 {
+            at = at + below(5) - 1;
+            let checks = [
+                Check::new(slow, &names[0], below(2)),
+                Check::new(fast, &names[1], below(4)),
+            ];
+            let within = Operation::Reserve {
+                max_delay: Duration::from_micros(below(12)),
+            };
+            let receipt = match below(6) {
+                0 => {
+                    pair.decide(Operation::Consume, &checks[1..], at);
+                    None
+                }
+                1 => pair.decide(Operation::Consume, &checks, at).1,
+                2 if !receipts.is_empty() => {
+                    let index = usize::try_from(below(receipts.len() as u64)).unwrap();
+                    let receipt = receipts.swap_remove(index);
+                    pair.decide(Operation::Refund(&receipt), &checks, at);
+                    None
+                }
+                _ => pair.decide(within, &checks, at).1,
+            };
+            receipts.extend(receipt);
+        }
+    }
+}
+
+/// A reservation that raises the debt to the most that a state holds can be cancelled.
+#[test]
+fn a_reservation_up_to_the_largest_debt_can_be_cancelled() {
+    let mut pair = Pair::on(Flavor::System);
+    let limit = limit(&format!("gcra:1/1us,burst={}", MAX_EXACT - 1));
+    let key = pair.begin();
+    let check = |cost| Check::new(&limit, &key, cost);
+    pair.decide(Operation::Consume, &[check(MAX_EXACT - 1)], START);
+    let within = Operation::Reserve {
+        max_delay: Duration::from_secs(1),
+    };
+    let (_, receipt) = pair.decide(within, &[check(1)], START);
+    pair.decide(Operation::Refund(&receipt.unwrap()), &[check(0)], START);
+    let (_, again) = pair.decide(within, &[check(1)], START);
+    assert!(again.is_some());
+}
+
 const EACH: [&str; 7] = [
     "gcra:10/1s",
     "gcra:3/1ms,burst=10",
