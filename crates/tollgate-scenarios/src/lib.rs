@@ -11,6 +11,7 @@ pub mod diagnose;
 pub mod extremes;
 pub mod faults;
 pub mod garbled;
+pub mod leases;
 pub mod lost;
 pub mod published;
 pub mod redacted;

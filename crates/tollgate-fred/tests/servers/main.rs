@@ -8,6 +8,7 @@ mod diagnose;
 mod extremes;
 mod faults;
 mod garbled;
+mod leases;
 mod outage;
 mod redacted;
 mod refusals;

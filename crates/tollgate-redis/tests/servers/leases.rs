@@ -1,204 +1,46 @@
-//! Leases while servers and holders die or stand still: never more than the amount is held, except
-//! for what a server lost.
+//! Leases while servers and holders die or stand still.
 
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use tollgate_core::ConcurrencyLimiter;
-use tollgate_redis::{Options, RedisStore, ServerConnection};
-use tollgate_testkit::{Flavor, SentinelGroup, Server};
-use tollgate_tokio::LeaseGuard;
+use tollgate_core::LeaseStore;
+use tollgate_redis::RedisStore;
+use tollgate_scenarios::leases as shared;
+use tollgate_testkit::SentinelGroup;
 
-const TTL: Duration = Duration::from_secs(2);
-
-type Limiter = ConcurrencyLimiter<RedisStore<ServerConnection>>;
-
-async fn limiter(server: &Server, amount: u64) -> Limiter {
-    let options = Options::default().with_deadline(Duration::from_millis(200));
-    let store = RedisStore::builder()
-        .options(options)
-        .connect(server.url())
-        .await;
-    ConcurrencyLimiter::new(store.unwrap(), "places", amount, TTL).unwrap()
+async fn connect(url: String) -> Arc<dyn LeaseStore> {
+    let builder = RedisStore::builder().options(shared::options());
+    Arc::new(builder.connect(url).await.unwrap())
 }
 
-async fn hold(limiter: &Limiter) -> LeaseGuard {
-    LeaseGuard::acquire(limiter, "alice")
-        .await
-        .unwrap()
-        .expect("a free place")
-}
-
-/// Acquires a place as soon as there is one, and returns when that was.
-async fn next_place(limiter: &Limiter) -> (LeaseGuard, Instant) {
-    let begun = Instant::now();
-    loop {
-        if let Ok(Ok(guard)) = LeaseGuard::acquire(limiter, "alice").await {
-            return (guard, Instant::now());
-        }
-        assert!(begun.elapsed() < 10 * TTL, "no place was free in time");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+async fn connect_sentinels(group: &SentinelGroup) -> Arc<dyn LeaseStore> {
+    let builder = RedisStore::builder().options(shared::options());
+    let sentinels = group.sentinel_addresses();
+    let urls: Vec<_> = sentinels.iter().map(|of| format!("redis://{of}")).collect();
+    let store = builder.connect_sentinel(urls, group.primary_name()).await;
+    Arc::new(store.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_learn_of_a_hanging_server_before_others_get_their_places() {
-    let server = Server::start(Flavor::System);
-    let limiter = limiter(&server, 2).await;
-    let holders = [hold(&limiter).await, hold(&limiter).await];
-    tokio::time::sleep(TTL / 2).await;
-    server.pause();
-    for holder in &holders {
-        holder.lost().await;
-    }
-    let told = Instant::now();
-    server.resume();
-    let (first, since) = next_place(&limiter).await;
-    assert!(since >= told);
-    let (second, _) = next_place(&limiter).await;
-    // Nobody else gets one, and each has a greater token than all before.
-    assert!(
-        LeaseGuard::acquire(&limiter, "alice")
-            .await
-            .unwrap()
-            .is_err()
-    );
-    for holder in &holders {
-        assert!(!holder.is_held());
-        assert!(holder.token() < first.token().min(second.token()));
-    }
+    shared::holders_learn_of_a_hanging_server_before_others_get_their_places(connect).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_stands_still_keeps_no_place() {
-    let server = Server::start(Flavor::System);
-    let limiter = limiter(&server, 1).await;
-    let (tell, told) = mpsc::channel();
-    let (wake, woken) = mpsc::channel::<()>();
-    let url = server.url();
-    // The holder has a runtime of its own, which runs nothing while its thread waits.
-    let holder = thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(async {
-            let store = RedisStore::connect(url).await.unwrap();
-            let limiter = ConcurrencyLimiter::new(store, "places", 1, TTL).unwrap();
-            let guard = LeaseGuard::acquire(&limiter, "alice")
-                .await
-                .unwrap()
-                .unwrap();
-            tell.send(guard.token()).unwrap();
-            woken.recv().unwrap();
-            // It has not run since, so no task has told it.
-            guard.is_held()
-        })
-    });
-    let token = told.recv().unwrap();
-    let (other, _) = next_place(&limiter).await;
-    assert!(other.token() > token);
-    wake.send(()).unwrap();
-    assert!(
-        !holder.join().unwrap(),
-        "it believed in a lease that has ended"
-    );
-    // It released nothing that is not its own.
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(other.is_held());
-    assert_eq!(limiter.peek("alice").await.unwrap().held(), 1);
+    shared::a_holder_that_stands_still_keeps_no_place(connect).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_forgets_leases_grants_at_most_as_many_more() {
-    let server = Server::start(Flavor::System);
-    let limiter = limiter(&server, 3).await;
-    let old = [hold(&limiter).await, hold(&limiter).await];
-    server.kill();
-    server.restart();
-    // Nothing was on disk: all three places are free again, for new holders.
-    let mut new = Vec::new();
-    for _ in 0..3 {
-        new.push(next_place(&limiter).await.0);
-    }
-    assert!(
-        LeaseGuard::acquire(&limiter, "alice")
-            .await
-            .unwrap()
-            .is_err()
-    );
-    let newest = new.iter().map(LeaseGuard::token).min();
-    assert!(old.iter().all(|holder| Some(holder.token()) < newest));
-    // The old ones learn of it at their next renewal, and end no lease of the new ones.
-    for holder in old {
-        holder.lost().await;
-        assert!(!holder.release().await.unwrap());
-    }
-    assert_eq!(limiter.peek("alice").await.unwrap().held(), 3);
-    assert!(new.iter().all(LeaseGuard::is_held));
+    shared::a_server_that_forgets_leases_grants_at_most_as_many_more(connect).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_survive_a_server_that_has_them_on_disk() {
-    let server = Server::options(Flavor::System)
-        .args(["--appendonly", "yes", "--appendfsync", "always"])
-        .start();
-    let limiter = limiter(&server, 1).await;
-    let holder = hold(&limiter).await;
-    for _ in 0..3 {
-        server.kill();
-        server.restart();
-        tokio::time::sleep(TTL).await;
-        assert!(holder.is_held());
-        assert!(!matches!(
-            LeaseGuard::acquire(&limiter, "alice").await,
-            Ok(Ok(_))
-        ));
-    }
+    shared::leases_survive_a_server_that_has_them_on_disk(connect).await;
 }
 
-/// As many more as the replica had not heard of can be held, and only until their holders learn of
-/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_promoted_replica_grants_again_what_it_had_not_heard_of() {
-    let group = tokio::task::block_in_place(|| SentinelGroup::start(Flavor::System));
-    let urls: Vec<_> = group
-        .sentinel_addresses()
-        .iter()
-        .map(|of| format!("redis://{of}"))
-        .collect();
-    let options = Options::default().with_deadline(Duration::from_millis(200));
-    let store = RedisStore::builder()
-        .options(options)
-        .connect_sentinel(urls, group.primary_name())
-        .await;
-    let ttl = Duration::from_secs(60);
-    let limiter = ConcurrencyLimiter::new(store.unwrap(), "places", 3, ttl).unwrap();
-    let acquire = async |id: &str| limiter.acquire("alice", id).await;
-    assert!(acquire("replicated").await.unwrap().is_granted());
-    let primary = group.primary();
-    tokio::task::block_in_place(|| {
-        // `WAIT` waits for what its own connection wrote, and so for everything before that.
-        let mut connection = primary.connection();
-        connection.command(&["SET", "{alice}", "1"]).unwrap();
-        let reply = connection.command(&["WAIT", "1", "4000"]).unwrap();
-        assert!(reply.integer() >= Some(1), "{reply:?}");
-        primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]);
-        primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
-    });
-    let lost = acquire("lost").await.unwrap().permit().unwrap();
-    primary.kill();
-    let begun = Instant::now();
-    while limiter.peek("alice").await.is_err() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "no replica was promoted"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(limiter.peek("alice").await.unwrap().held(), 1);
-    assert!(limiter.renew("alice", &lost).await.unwrap().is_none());
-    assert!(acquire("second").await.unwrap().is_granted());
-    assert!(acquire("third").await.unwrap().is_granted());
-    assert!(!acquire("fourth").await.unwrap().is_granted());
+    shared::a_promoted_replica_grants_again_what_it_had_not_heard_of(connect_sentinels).await;
 }
