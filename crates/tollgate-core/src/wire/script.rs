@@ -29,10 +29,11 @@ const MACHINE_RESERVE: &str = include_str!("machine_reserve.lua");
 const MOST_OF_FEW: u32 = 4;
 
 /// The functions of Lua and Redis that scripts call, with their local names.
-const NAMES: [(&str, &str); 12] = [
+const NAMES: [(&str, &str); 13] = [
     ("call", "redis.call"),
     ("ceil", "math.ceil"),
     ("concat", "table.concat"),
+    ("find", "string.find"),
     ("floor", "math.floor"),
     ("max", "math.max"),
     ("min", "math.min"),

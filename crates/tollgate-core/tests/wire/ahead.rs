@@ -18,6 +18,14 @@ fn state(numbers: &[u64]) -> Reply {
     bytes(words.collect::<Vec<_>>())
 }
 
+/// Returns what a server holds for so many leases after these numbers.
+fn leases(numbers: &[u64], records: usize) -> Reply {
+    match state(numbers) {
+        Reply::Bytes(header) => bytes([header, vec![7; 34 * records]].concat()),
+        other => other,
+    }
+}
+
 /// Returns the score from which a schedule's latest instant is read.
 fn score(latest: u64) -> Reply {
     bytes(format!("-{}", latest + 1))
@@ -211,11 +219,18 @@ fn every_algorithm_has_a_latest_instant() {
             UNREAD,
         ),
         ("schedule:v2", &[], UNREAD),
-        // And so do leases.
-        ("leases:v1", &[score(NOW + 1)], AHEAD),
-        ("leases:v1", &[score(NOW)], NOT_AHEAD),
-        ("leases:v1-caller", &[score(NOW + 1)], AHEAD),
-        ("leases:v1", &[bytes("-0.5")], UNREAD),
+        // Leases: the latest instant, the latest token and the weight, and 34 bytes for each lease.
+        ("leases:v1", &[state(&[NOW + 1, NOW, 0])], AHEAD),
+        ("leases:v1", &[state(&[NOW, NOW + 1, 0])], NOT_AHEAD),
+        ("leases:v1-caller", &[leases(&[NOW + 1, NOW, 2], 2)], AHEAD),
+        ("leases:v1", &[leases(&[NOW, NOW, 2], 2)], NOT_AHEAD),
+        ("leases:v1", &[state(&[NOW + 1])], UNREAD),
+        ("leases:v1", &[state(&[NOW + 1, NOW])], UNREAD),
+        ("leases:v1", &[state(&[NOW + 1, NOW, 0, 0])], UNREAD),
+        ("leases:v1", &[bytes([0xff; 24])], UNREAD),
+        ("leases:v1", &[bytes([0; 7])], UNREAD),
+        ("leases:v1", &[bytes("")], UNREAD),
+        ("leases:v1", &[Reply::Integer(1)], UNREAD),
         ("leases:v1", &[Reply::Nil], NOT_AHEAD),
         (
             "leases:v1",
