@@ -500,6 +500,85 @@ fn keys_expire_when_the_last_lease_has_ended() {
     }
 }
 
+/// Returns the milliseconds that the script of an operation sets as the life of a key that holds
+/// `state`, exactly: a server tells them only in relation to its clock.
+fn life(raw: &Raw, operation: LeaseOperation<'_>, state: &[u8]) -> Option<i64> {
+    let canned = WireStore::new(Canned::default(), Options::new());
+    ask(&canned, operation, 0).unwrap_err();
+    let asked = canned.engine().asked();
+    let noting = "function(...) if ... == 'SET' then life = select(5, ...) end \
+                  return redis.call(...) end";
+    let script = asked.text.replace("redis.call", noting);
+    let script = format!("local life local function run() {script} end run() return life");
+    let key = fresh("life");
+    raw.command(&[b"SET", key.as_bytes(), state]);
+    let (script, key) = (script.as_bytes(), key.as_bytes());
+    let reply = raw.command(&[b"EVAL", script, b"1", key, &asked.argument]);
+    assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
+    reply.integer()
+}
+
+/// That is until all leases have ended, and until an instant that is greater than the latest token
+/// and not before the latest instant.
+#[test]
+fn keys_live_as_long_as_they_matter_to_the_millisecond() {
+    let (id, token) = (b"a", 77);
+    let release = LeaseOperation::Release { id, token };
+    let renew = LeaseOperation::Renew { id, token };
+    let (acquire, ttl) = (acquire("b", 1), TTL * SECOND);
+    // The operation, and by how many microseconds the latest instant, the latest token and the end of
+    // another lease are ahead.
+    for (operation, latest, last_token, end, lives) in [
+        (release, 0, 0, 1, 1),
+        (release, 0, 999, 1, 1),
+        (release, 0, 1_000, 1, 2),
+        (release, 0, 59_999, 1, 60),
+        (release, 5_000, 999, 1, 5),
+        (release, 5_001, 999, 1, 6),
+        (release, 0, 999, 7_000, 7),
+        (release, 0, 999, 7_001, 8),
+        (renew, 0, 0, 1, TTL * 1_000),
+        (renew, 1, 0, 1, TTL * 1_000 + 1),
+        (renew, 0, ttl - 1, 1, TTL * 1_000),
+        (renew, 0, ttl, 1, TTL * 1_000 + 1),
+        (acquire, 0, 0, 1, TTL * 1_000),
+        (acquire, 1, 0, 1, TTL * 1_000 + 1),
+        (acquire, 0, ttl - 2, 1, TTL * 1_000),
+        (acquire, 0, ttl - 1, 1, TTL * 1_000 + 1),
+        (acquire, 0, 0, ttl, TTL * 1_000),
+        (acquire, 0, 0, ttl + 1, TTL * 1_000 + 1),
+    ] {
+        let mut leases = [
+            (id_bytes(b"other"), NOW + end, 78, 1),
+            (id_bytes(id), NOW + 8_000, token, 1),
+        ];
+        leases.sort_by_key(|lease| lease.1);
+        let held = state(NOW + latest, NOW + last_token, &leases);
+        for flavor in Flavor::chosen() {
+            let found = life(&Raw::to(flavor), operation, &held);
+            let expected = i64::try_from(lives + SLACK).unwrap();
+            let what = format!("{operation:?} {latest} {last_token} {end}, {flavor}");
+            assert_eq!(found, Some(expected), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_lease_is_over_at_its_end() {
+    let (id, token) = (b"a", NOW);
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let ask = |operation, later| ask(&store, operation, later).unwrap();
+        assert!(granted(ask(acquire("a", 1), 0)).1);
+        assert!(!granted(ask(acquire("a", 1), TTL - 1)).1, "{flavor}");
+        let renewed = ask(LeaseOperation::Renew { id, token }, TTL);
+        assert_eq!(renewed, LeaseAnswer::Renewed(None), "{flavor}");
+        let released = ask(LeaseOperation::Release { id, token }, TTL);
+        assert_eq!(released, LeaseAnswer::Released(false), "{flavor}");
+        assert!(granted(ask(acquire("a", 1), TTL)).1, "{flavor}");
+    }
+}
+
 /// A caller who repeats a call whose reply was lost, with the same id, gets the same lease.
 #[test]
 fn after_a_lost_reply_the_same_id_has_the_same_lease() {
