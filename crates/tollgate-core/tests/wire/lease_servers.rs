@@ -740,12 +740,11 @@ fn arguments_and_states_are_what_they_were() {
 #[test]
 fn an_id_is_found_only_where_a_record_begins() {
     // Its last byte can be the first of a whole number.
-    let ids = (0..).map(|number: u32| number.to_string());
-    let id = ids
-        .into_iter()
-        .find(|id| id_bytes(id.as_bytes())[15] % 4 == 0);
-    let id: &'static str = id.unwrap().leak();
-    let bytes = id_bytes(id.as_bytes());
+    let mut ids = (0..).map(|number: u32| number.to_string());
+    let id = ids.find(|id| id_bytes(id.as_bytes())[15].is_multiple_of(4));
+    let id = id.unwrap().into_bytes();
+    let id = id.as_slice();
+    let bytes = id_bytes(id);
     let low = |number: u64, byte: u8| {
         #[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
         let mut word = (number as f64).to_le_bytes();
@@ -776,7 +775,7 @@ fn an_id_is_found_only_where_a_record_begins() {
             let words: [&[u8]; 3] = [b"SET", key.as_bytes(), &state];
             store.engine().command(&words);
         };
-        let (id, token) = (id.as_bytes(), token + 1);
+        let token = token + 1;
         let renew = LeaseOperation::Renew { id, token };
         let release = LeaseOperation::Release { id, token };
         let acquire = LeaseOperation::Acquire { id, weight: 1 };

@@ -20,7 +20,7 @@ use crate::lease_servers::{id_bytes, state};
 const SLACK: u64 = 600_000;
 const START: u64 = 1_780_000_000_000_000;
 /// By how much the clock moves, in microseconds: not by whole milliseconds.
-const UNIT: u64 = 300;
+const UNIT: i64 = 300;
 /// The last instant that there is.
 const MAX: u64 = (1 << 53) - 1;
 
@@ -218,7 +218,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, start: u64, steps: &[Step]) {
     for step in steps {
         let terms = &all[step.terms];
         clock = clock
-            .saturating_add_signed(step.moved * UNIT as i64)
+            .saturating_add_signed(step.moved * UNIT)
             .min(MAX - 100);
         let at = Timestamp::from_micros(clock).unwrap();
         let (id, operation) = match step.act {
