@@ -1,129 +1,94 @@
--- Leases: a sorted set. Of each lease, the member `e` and its id has the instant of its end as the
--- score, `t` and its id the token, `w` and its id the weight if there are weights other than 1,
--- which `w` alone says. `c` holds the latest instant at which a lease was acquired or renewed, and
--- `f` the latest token. All scores but the ends are negative, so that no range of instants contains
--- them: -1 - instant, and minus the number otherwise.
+-- Leases: a string. It begins with the latest instant at which a lease was acquired or renewed, the
+-- latest token, and the weight of all records. A record has 34 bytes: 16 that stand for the id of a
+-- lease, its end, its token and its weight. Records are in the order of their ends.
 local argument = ARGV[1]
 local operation, now, slack, ttl, amount, weight, token = unpack('<ddddddd', argument)
-local ACQUIRE, RENEW, RELEASE = 1, 2, 3
+local ACQUIRE, RELEASE, PEEK = 1, 3, 4
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 local key, id = KEYS[1], sub(argument, 57)
-local end_of, token_of, weight_of = 'e' .. id, 't' .. id, 'w' .. id
-local members = { 'c', 'f', 'w', end_of, token_of, weight_of }
-local before = call('ZMSCORE', key, table_unpack(members))
-local clock, last_token, weighted, ends, held_token, held_weight = table_unpack(before)
-local at = now
-if clock and -1 - clock > at then at = -1 - clock end
-last_token = last_token and -last_token or 0
-ends = ends and tonumber(ends)
-if ends and ends <= at then ends = nil end
-held_token = held_token and -held_token
-held_weight = weighted and held_weight and -held_weight or 1
-
-local function answer(status, first, second, third)
-  return pack('<bdddd', status, now, first or 0, second or 0, third or 0)
+-- A server out of memory refuses a SET that is the first command of a script that may write. So a
+-- release reads with such a command, which writes nothing without options.
+local raw = call(operation == RELEASE and 'GETEX' or 'GET', key) or rep('\0', 24)
+local clock, last_token, total = unpack('<ddd', raw)
+local count, first, last = (#raw - 24) / 34, 1 / 0, 0
+if count ~= floor(count) or not (total >= count and total <= 65535 * count) then
+  -- Another program's. The error is that of a string of less than three numbers.
+  error('data string too short')
 end
+if count > 0 then first, last = unpack('<d', raw, 41), unpack('<d', raw, #raw - 17) end
+local at = max(now, clock)
 
--- Makes the key expire once nothing in it matters: its leases have ended, and any instant is
--- greater than the latest token, and not before the latest instant.
-local function expire(newest)
-  local rest = max(newest, last_token + 1, at) - now
-  return pcall('PEXPIRE', key, max(ceil(rest / 1000), 1) + slack)
-end
-
--- Returns the latest end of all leases but this one, or 0. All reads come before the first write, so
--- that a user who may not run one of them changes nothing.
-local function newest_of_others()
-  local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), 0
-  for i = 1, #last, 2 do
-    if last[i] ~= end_of then newest = max(newest, last[i + 1]) end
+-- Returns how many records end by `instant`.
+local function ended(instant)
+  local low, high = 0, count
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if unpack('<d', raw, 41 + 34 * middle) <= instant then low = middle + 1 else high = middle end
   end
-  return newest
+  return low
 end
 
--- Writes members and scores, the first of which is an end. The first write is one that a server out
--- of memory refuses.
-local function record(entries)
-  local newest = max(newest_of_others(), entries[1])
-  call('ZADD', key, table_unpack(entries))
-  if expire(newest) ~= 1 then
-    -- The server's user may not run PEXPIRE. The lease would be forgotten too early, or the key
-    -- never, so everything is as before.
-    for i = 1, #members do
-      if before[i] then
-        call('ZADD', key, before[i], members[i])
-      else
-        call('ZREM', key, members[i])
-      end
-    end
-    call('PEXPIRE', key, slack + 1)
+-- The lease with this id, if it is held. The same bytes may also begin inside of a record.
+local place, ends, held_token, held_weight = 24
+if operation ~= PEEK then
+  repeat
+    place = find(raw, id, place + 1, true)
+  until not place or (place - 25) % 34 == 0
+  if place then
+    ends, held_token, held_weight = unpack('<ddI2', raw, place + 16)
+    if ends <= at then ends = nil end
   end
 end
 
-if operation == RENEW or operation == RELEASE then
-  if not ends or held_token ~= token then return answer(0) end
-  if operation == RENEW then
-    ends = max(ends, min(at + ttl, 9007199254740991))
-    record({ ends, end_of, -1 - at, 'c' })
-    return answer(1, held_token, held_weight, ends)
-  end
-  local newest = newest_of_others()
-  call('ZREM', key, end_of, token_of, weight_of)
-  expire(newest)
-  return answer(1)
-end
-if operation == ACQUIRE and ends then return answer(2, held_token, held_weight, ends) end
-
--- What is held, and the ends and weights of the leases if there are weights.
-local used, live, weights = 0, nil, nil
-if weighted then
-  live, weights = call('ZRANGEBYSCORE', key, at + 1, '+inf', 'WITHSCORES'), {}
-  local names = {}
-  for i = 1, #live, 2 do names[#names + 1] = 'w' .. sub(live[i], 2) end
-  for i = 1, #names, 1000 do
-    local stop = min(i + 999, #names)
-    local part = call('ZMSCORE', key, table_unpack(names, i, stop))
-    for j = i, stop do
-      local heavy = part[j - i + 1]
-      weights[j] = heavy and -heavy or 1
-      used = used + weights[j]
+-- The records before the one of this lease, and the first byte of those after it.
+local before, after
+if operation == ACQUIRE or operation == PEEK then
+  if ends then return pack('<bdddd', 2, now, held_token, held_weight, ends) end
+  local over, used = 0, total
+  if first <= at then
+    over = ended(at)
+    if total == count then
+      used = count - over
+    else
+      for i = 1, over do used = used - unpack('<I2', raw, 23 + 34 * i) end
     end
   end
+  if operation == PEEK then return pack('<bdddd', 1, now, used, 0, 0) end
+  if used + weight > amount then
+    if weight > amount then return pack('<bdddd', 0, now, used, -1, 0) end
+    local left, from, leaves, _, its_weight = used, 41 + 34 * over
+    repeat
+      leaves, _, its_weight = unpack('<ddI2', raw, from)
+      left, from = left - its_weight, from + 34
+    until left + weight <= amount
+    return pack('<bdddd', 0, now, used, leaves - now, 0)
+  end
+  -- Instants are greater than all tokens of keys that have expired.
+  last_token = max(last_token + 1, at)
+  held_token, held_weight, total = last_token, weight, used + weight
+  before, after = '', 25 + 34 * over
 else
-  used = call('ZCOUNT', key, at + 1, '+inf')
-end
-if operation ~= ACQUIRE then return answer(1, used) end
-
-if used + weight > amount then
-  if weight > amount then return answer(0, used, -1) end
-  if not weighted then
-    local needed = used + weight - amount
-    local one = call('ZRANGEBYSCORE', key, at + 1, '+inf', 'WITHSCORES', 'LIMIT', needed - 1, 1)
-    return answer(0, used, one[2] - now)
-  end
-  local rest = used
-  for i = 1, #weights do
-    rest = rest - weights[i]
-    if rest + weight <= amount then return answer(0, used, live[2 * i] - now) end
-  end
+  if not ends or held_token ~= token then return pack('<bdddd', 0, now, 0, 0, 0) end
+  before, after = sub(raw, 25, place - 1), place + 34
 end
 
--- Instants are greater than all tokens of keys that have expired.
-last_token = max(last_token + 1, at)
-ends = min(at + ttl, 9007199254740991)
-local over = call('ZRANGEBYSCORE', key, 0, at)
-local entries = { ends, end_of, -last_token, token_of, -1 - at, 'c', -last_token, 'f' }
-if weighted or weight ~= 1 then
-  for _, value in ipairs({ -weight, weight_of, -1, 'w' }) do entries[#entries + 1] = value end
+local record, to = '', #raw + 1
+if operation == RELEASE then
+  total = total - held_weight
+else
+  clock, ends = at, max(ends or 0, min(at + ttl, 9007199254740991))
+  record = pack('<c16ddI2', id, ends, held_token, held_weight)
+  if ends < last then to = 25 + 34 * ended(ends) end
 end
-record(entries)
-for i = 1, #over do
-  if over[i] ~= end_of then
-    local name = sub(over[i], 2)
-    call('ZREM', key, over[i], 't' .. name, 'w' .. name)
-  end
-end
-return answer(1, last_token, weight, ends)
+raw = pack('<ddd', clock, last_token, total) .. before .. sub(raw, after, to - 1) .. record
+  .. sub(raw, to)
+-- The key expires once nothing in it matters: its leases have ended, and any instant is greater than
+-- the latest token, and not before the latest instant.
+local newest = #raw > 24 and unpack('<d', raw, #raw - 17) or 0
+local lasts = ceil((max(newest, last_token + 1, at) - now) / 1000)
+call('SET', key, raw, 'PX', max(lasts, 1) + slack)
+if operation == RELEASE then return pack('<bdddd', 1, now, 0, 0, 0) end
+return pack('<bdddd', 1, now, held_token, held_weight, ends)

@@ -23,7 +23,9 @@ local key = KEYS[1]
 -- The index of the first event, and how many there are.
 local lowest, held = 0, 0
 local is_set, clock, width, weighted = false, 0, 0, 0
-local raw = pcall('GET', key) or ''
+-- A server out of memory refuses a SET that is the first command of a script that may write. So what
+-- cancels reads with such a command, which writes nothing without options.
+local raw = pcall(operation == CANCEL and 'GETEX' or 'GET', key) or ''
 if raw.err then
   if not find(raw.err, 'WRONGTYPE', 1, true) then return raw end
   is_set = true
@@ -324,7 +326,7 @@ end
 
 -- The answer.
 local status, index, bound, free, before = DONE, nil, nil, nil, nil
-local changed, is_deleted = 0, false
+local changed = 0
 -- What the set receives: scores and members, and whether these are its first weights.
 local entries, is_first_weight
 
@@ -379,13 +381,6 @@ for e = 1, count do
     end
     -- Takes the event out. Its old time does not stand in its own way.
     if not is_set then
-      if operation == CANCEL then
-        -- A server out of memory refuses SET, unless the script has written before. Without other
-        -- events, this write deletes the key.
-        local ttl = 0
-        if held > 1 then ttl = lifetime((unpack('<d', times, times_at + 8 * (held - 1)))) end
-        is_deleted = pcall('PEXPIRE', key, ttl) == 1 and held == 1
-      end
       local after, size = found + 1, 1 + width
       times = sub(times, times_at, times_at + 8 * found - 1)
         .. sub(times, times_at + 8 * after, times_at + 8 * held - 1)
@@ -504,12 +499,14 @@ elseif status == DONE then
   index = changed
 end
 
-if status ~= DONE or changed == 0 or is_deleted then
-  -- Nothing is left to be written.
+if status ~= DONE or changed == 0 then
+  -- Nothing is to be written.
+elseif not is_set and held == 0 then
+  -- It expired long ago: this deletes the key.
+  call('GETEX', key, 'PXAT', 1)
 elseif not is_set then
   if operation ~= CANCEL then clock = at end
-  local ttl = 1
-  if held > 0 then ttl = lifetime((unpack('<d', times, times_at + 8 * (held - 1)))) end
+  local ttl = lifetime((unpack('<d', times, times_at + 8 * (held - 1))))
   local state = pack('<dI4BB', clock, held, width, weighted) .. times .. weights .. ids
   call('SET', key, state, 'PX', ttl)
   -- Becomes a set, if the server's user may run the commands for that. ZADD writes nothing here.

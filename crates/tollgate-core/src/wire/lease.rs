@@ -4,6 +4,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use super::codec::{not_understood, push, push_instant, slack};
 use super::fault::Effect;
 use super::script::Script;
@@ -13,6 +15,13 @@ use crate::lease::{
     Acquisition, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, MAX_LEASES, NoLease, Occupancy,
 };
 use crate::time::{Timestamp, Wait};
+
+/// How many bytes of the SHA-256 of an id stand for it: so few that records are short and of one
+/// length, and so many that nobody finds two ids with the same.
+const ID: usize = 16;
+/// The bytes before the first record of a state, and those of a record.
+const HEADER: usize = 24;
+const RECORD: usize = 34;
 
 /// Returns the script of all leases.
 pub(super) fn script() -> &'static Script {
@@ -55,14 +64,23 @@ pub(super) fn argument(
     };
     let terms = request.terms();
     let slack = instant.map_or(0, |_| slack(caller_slack));
-    let mut text = Vec::with_capacity(56 + id.len());
+    let mut text = Vec::with_capacity(56 + ID);
     push(&mut text, code);
     push_instant(&mut text, instant);
     for number in [slack, terms.ttl_us(), terms.amount(), weight, token] {
         push(&mut text, number);
     }
-    text.extend_from_slice(id);
+    if !id.is_empty() {
+        text.extend_from_slice(&Sha256::digest(id)[..ID]);
+    }
     text
+}
+
+/// Returns the latest instant in what a key holds, or `None` if the script writes no such state.
+pub(super) fn latest(state: &[u8]) -> Option<u64> {
+    let (clock, _) = state.split_first_chunk()?;
+    let records = state.len().checked_sub(HEADER)?;
+    integer(*clock).filter(|_| records.is_multiple_of(RECORD))
 }
 
 /// Returns the answer in the script's `reply` to `request`.

@@ -18,9 +18,22 @@ fn state(numbers: &[u64]) -> Reply {
     bytes(words.collect::<Vec<_>>())
 }
 
+/// Returns what a server holds for so many leases after these numbers.
+fn leases(numbers: &[u64], records: usize) -> Reply {
+    match state(numbers) {
+        Reply::Bytes(header) => bytes([header, vec![7; 34 * records]].concat()),
+        other => other,
+    }
+}
+
 /// Returns the score from which a schedule's latest instant is read.
 fn score(latest: u64) -> Reply {
     bytes(format!("-{}", latest + 1))
+}
+
+/// Returns the error of a server where a key holds a value of another type.
+fn another() -> Reply {
+    Reply::Error("WRONGTYPE of another".to_owned())
 }
 
 /// Returns an element of a list: an instant, and so many bytes of a running total.
@@ -38,7 +51,7 @@ fn clear(key: &str, values: &[Reply], least: Duration) -> (u64, u64) {
     let store = Fake::store(move |words| match words[0].as_str() {
         "SCAN" => Reply::List(vec![bytes("0"), list(&[&key])]),
         "GET" | "PTTL" => values[0].clone(),
-        "ZSCORE" if words[2] == "c" => values[0].clone(),
+        "ZSCORE" if words[2] == "c" => values[1].clone(),
         "LINDEX" if words[2] == "0" => values[0].clone(),
         "LINDEX" => values[1].clone(),
         "TIME" => time(0),
@@ -192,36 +205,49 @@ fn every_algorithm_has_a_latest_instant() {
             &[],
             NOT_AHEAD,
         ),
-        // A schedule holds the latest instant as a score below zero, which tells servers apart.
-        ("schedule:v1", &[score(NOW + 1)], AHEAD),
-        ("schedule:v1", &[score(NOW)], NOT_AHEAD),
-        ("schedule:v1-caller", &[score(NOW + 1)], AHEAD),
-        ("schedule:v1", &[bytes("-9.007199254740992e+15")], AHEAD),
-        ("schedule:v1", &[bytes("-1")], NOT_AHEAD),
-        ("schedule:v1", &[bytes("-0.5")], UNREAD),
-        ("schedule:v1", &[bytes("5")], UNREAD),
-        ("schedule:v1", &[bytes("-inf")], UNREAD),
-        ("schedule:v1", &[bytes("nan")], UNREAD),
-        ("schedule:v1", &[bytes("")], UNREAD),
-        ("schedule:v1", &[Reply::Nil], NOT_AHEAD),
-        ("schedule:v1", &[Reply::Integer(1)], UNREAD),
+        // A schedule of few events begins with the latest instant.
+        ("schedule:v1", &[state(&[NOW + 1]), another()], AHEAD),
+        ("schedule:v1", &[state(&[NOW]), another()], NOT_AHEAD),
+        (
+            "schedule:v1-caller",
+            &[state(&[NOW + 1, 2]), another()],
+            AHEAD,
+        ),
+        ("schedule:v1", &[bytes([0xff; 24]), another()], UNREAD),
+        ("schedule:v1", &[bytes([0; 7]), another()], UNREAD),
+        ("schedule:v1", &[Reply::Nil, Reply::Nil], NOT_AHEAD),
+        // One of many holds it as a score below zero.
+        ("schedule:v1", &[another(), score(NOW + 1)], AHEAD),
+        ("schedule:v1", &[another(), score(NOW)], NOT_AHEAD),
+        ("schedule:v1-caller", &[another(), score(NOW + 1)], AHEAD),
         (
             "schedule:v1",
-            &[Reply::Error("WRONGTYPE of another".to_owned())],
-            UNREAD,
+            &[another(), bytes("-9.007199254740992e+15")],
+            AHEAD,
         ),
+        ("schedule:v1", &[another(), bytes("-1")], NOT_AHEAD),
+        ("schedule:v1", &[another(), bytes("-0.5")], UNREAD),
+        ("schedule:v1", &[another(), bytes("5")], UNREAD),
+        ("schedule:v1", &[another(), bytes("-inf")], UNREAD),
+        ("schedule:v1", &[another(), bytes("nan")], UNREAD),
+        ("schedule:v1", &[another(), bytes("")], UNREAD),
+        ("schedule:v1", &[another(), Reply::Integer(1)], UNREAD),
+        ("schedule:v1", &[another(), another()], UNREAD),
         ("schedule:v2", &[], UNREAD),
-        // And so do leases.
-        ("leases:v1", &[score(NOW + 1)], AHEAD),
-        ("leases:v1", &[score(NOW)], NOT_AHEAD),
-        ("leases:v1-caller", &[score(NOW + 1)], AHEAD),
-        ("leases:v1", &[bytes("-0.5")], UNREAD),
+        // Leases: the latest instant, the latest token and the weight, and 34 bytes for each lease.
+        ("leases:v1", &[state(&[NOW + 1, NOW, 0])], AHEAD),
+        ("leases:v1", &[state(&[NOW, NOW + 1, 0])], NOT_AHEAD),
+        ("leases:v1-caller", &[leases(&[NOW + 1, NOW, 2], 2)], AHEAD),
+        ("leases:v1", &[leases(&[NOW, NOW, 2], 2)], NOT_AHEAD),
+        ("leases:v1", &[state(&[NOW + 1])], UNREAD),
+        ("leases:v1", &[state(&[NOW + 1, NOW])], UNREAD),
+        ("leases:v1", &[state(&[NOW + 1, NOW, 0, 0])], UNREAD),
+        ("leases:v1", &[bytes([0xff; 24])], UNREAD),
+        ("leases:v1", &[bytes([0; 7])], UNREAD),
+        ("leases:v1", &[bytes("")], UNREAD),
+        ("leases:v1", &[Reply::Integer(1)], UNREAD),
         ("leases:v1", &[Reply::Nil], NOT_AHEAD),
-        (
-            "leases:v1",
-            &[Reply::Error("WRONGTYPE of another".to_owned())],
-            UNREAD,
-        ),
+        ("leases:v1", &[another()], UNREAD),
         ("leases:v2", &[], UNREAD),
         ("gcra:v2", &[], UNREAD),
     ];

@@ -18,6 +18,7 @@ mod futures;
 mod keys;
 mod lease_replies;
 mod lease_servers;
+mod lease_twins;
 mod lifetime;
 mod loading;
 mod memory;

@@ -20,11 +20,12 @@ const NOW: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000_000;
 
 /// The commands that the documentation lists for schedules of few events, and for a reset.
-const LISTED: [&str; 6] = [
+const LISTED: [&str; 7] = [
     "+evalsha",
     "+script|load",
     "+time",
     "+get",
+    "+getex",
     "+set",
     TO_RESET,
 ];
@@ -253,7 +254,10 @@ fn listed_commands_are_enough_for_schedules() {
     let text = include_str!("../../../../docs/operations.md");
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
     for (row, commands) in [
-        (row("| schedules, leases |"), &["+get", "+set"][..]),
+        (
+            row("| schedules, leases |"),
+            &["+get", "+getex", "+set"][..],
+        ),
         (
             row("| schedules of more than 128 events"),
             &LISTED_FOR_MANY[..],

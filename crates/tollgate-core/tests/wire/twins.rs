@@ -677,6 +677,26 @@ fn reservations_at_every_microsecond_leave_the_states_of_the_machine() {
     }
 }
 
+/// Under a quota of fewer tokens, a call of many costs more than a state holds.
+#[test]
+fn a_refund_under_another_quota_gives_back_no_more_than_the_largest_debt() {
+    let mut pair = Pair::on(Flavor::System);
+    let many = limit("gcra:3/7us,burst=1000000000000000");
+    let few = limit("gcra:9007/1h");
+    for later in [0, 1, MAX_EXACT / 9_007, MAX_EXACT / 9_007 + 1, MAX_EXACT] {
+        let key = pair.begin();
+        let cost = 100_000_000_000_000;
+        let (_, receipt) = pair.decide(Operation::Consume, &[Check::new(&many, &key, cost)], 0);
+        pair.decide(Operation::Consume, &[Check::new(&few, &key, 1)], later);
+        let refund = receipt.unwrap();
+        pair.decide(
+            Operation::Refund(&refund),
+            &[Check::new(&few, &key, 0)],
+            later,
+        );
+    }
+}
+
 /// A reservation that raises the debt to the most that a state holds can be cancelled.
 #[test]
 fn a_reservation_up_to_the_largest_debt_can_be_cancelled() {

@@ -228,9 +228,11 @@ impl Machine for Gcra {
             // The calls that start later were delayed just enough to leave room for this one.
             return;
         }
-        // What has leaked since the call is free already, so it is not given back again.
+        // What has leaked since the call is free already, so it is not given back again. No call adds
+        // more than the largest debt, not even one under another quota.
         let leaked = now.saturating_sub(at).saturating_mul(self.leak);
-        let returned = amount.saturating_mul(self.unit).saturating_sub(leaked);
+        let charge = amount.saturating_mul(self.unit).min(MAX_EXACT);
+        let returned = charge.saturating_sub(leaked);
         if debt == 0 || returned == 0 {
             // Nothing is given back, so the clock is not recorded either.
             return;

@@ -85,7 +85,9 @@ if taken and since > at then
     marked = was_marked == 1 and rest > 0
   end
 elseif debt <= full and not marked then
-  rest = max(debt - max(amount * unit - max(at - since, 0) * leak, 0), 0)
+  -- No call adds more than the largest debt, not even one under another quota.
+  local charge = min(amount * unit, 9007199254740991)
+  rest = max(debt - max(charge - max(at - since, 0) * leak, 0), 0)
 end
 if rest < debt then
   debt = rest

@@ -7,7 +7,7 @@ use super::{Command, Node};
 use super::{Nodes, Reply, Sender, accepted, command, refusal};
 use crate::error::{ErrorKind, StoreError};
 use crate::wire::fault::Effect;
-use crate::wire::schedule;
+use crate::wire::{lease, schedule};
 
 /// The `COUNT` of a `SCAN`, which takes a server a fraction of a millisecond.
 pub(super) const SCANNED: u64 = 100;
@@ -111,11 +111,12 @@ fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
     match name(prefix, key).map(|name| name.held) {
         Some(Held::ByScript(shape)) => shape.reads(key),
         Some(Held::CounterFor(_)) => vec![command([b"PTTL", key])],
+        Some(Held::Leases) => vec![command([b"GET", key])],
+        // A string or a sorted set.
         Some(Held::Schedule) => vec![
             command([b"GET", key]),
             command([b"ZSCORE", key, schedule::CLOCK]),
         ],
-        Some(Held::Leases) => vec![command([b"ZSCORE", key, schedule::CLOCK])],
         Some(Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
     }
 }
@@ -135,15 +136,15 @@ fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
             values.and_then(|values| shape.latest(&values))
         }
         Some(Held::CounterOf(start)) => Some(start),
+        Some(Held::Leases) => match replies {
+            [Reply::Nil] => return Ahead::Gone,
+            [Reply::Bytes(state)] => lease::latest(state),
+            _ => None,
+        },
         Some(Held::Schedule) => match replies {
             [Reply::Nil, _] => return Ahead::Gone,
             [Reply::Bytes(state), _] => schedule::latest_of(state),
             [_, score] => score.text().and_then(|score| schedule::latest(&score)),
-            _ => None,
-        },
-        Some(Held::Leases) => match replies {
-            [Reply::Nil] => return Ahead::Gone,
-            [reply] => reply.text().and_then(|score| schedule::latest(&score)),
             _ => None,
         },
         Some(Held::CounterFor(window_us)) => match replies {
