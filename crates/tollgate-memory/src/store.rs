@@ -85,7 +85,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 ///
 /// For leases, `E` is the largest number that the key has held at once. The amount of a
 /// [`ConcurrencyLimiter`](tollgate_core::ConcurrencyLimiter) bounds it, which is at most
-/// [`MAX_LEASES`](tollgate_core::MAX_LEASES), also 10,000: a key takes up to 2.8 MB. Once
+/// [`MAX_LEASES`](tollgate_core::MAX_LEASES), which is 1,000: a key takes up to 280 KB. Once
 /// its leases are released, a key expires as soon as the clock is past their tokens: at once, unless
 /// many were acquired in one microsecond, or the clock stepped back.
 /// [`bytes`](Self::bytes) returns what is in use.

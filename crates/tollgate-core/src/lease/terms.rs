@@ -8,7 +8,7 @@ use crate::limit::check_name;
 use crate::time::MAX_EXACT;
 
 /// The largest weight that can be held at once.
-pub const MAX_LEASES: u64 = 10_000;
+pub const MAX_LEASES: u64 = 1_000;
 
 /// What an identity has in the place of a limit's algorithm.
 pub(crate) const SHAPE: &str = "leases";

@@ -800,7 +800,7 @@ fn an_id_is_found_only_where_a_record_begins() {
 /// [`Flavor::chosen()`].
 #[test]
 fn leases_take_no_more_memory_than_is_documented() {
-    let terms = LeaseTerms::new("uploads", 10_000, Duration::from_secs(TTL)).unwrap();
+    let terms = LeaseTerms::new("uploads", 1_000, Duration::from_secs(TTL)).unwrap();
     for (flavor, documented) in Flavor::chosen().into_iter().zip(BYTES) {
         // Of its own, for names of just that length.
         let server = Server::start(flavor);
@@ -866,7 +866,7 @@ fn errors_and_debug_output_show_no_id() {
 /// As many leases as there can be, with the longest ids and other weights, end at once.
 #[test]
 fn the_most_leases_are_held_and_dropped_in_one_call() {
-    let terms = LeaseTerms::new("places", 10_000, Duration::from_secs(TTL)).unwrap();
+    let terms = LeaseTerms::new("places", 1_000, Duration::from_secs(TTL)).unwrap();
     for flavor in Flavor::chosen() {
         let store = store(flavor);
         let ask = |id: &str, weight: u64, later: u64| {
@@ -877,14 +877,14 @@ fn the_most_leases_are_held_and_dropped_in_one_call() {
             let request = LeaseRequest::new(&terms, "k", operation);
             now(store.lease(&request.at(stamp(NOW + later * SECOND)))).unwrap()
         };
-        for id in 0..5_000 {
+        for id in 0..500 {
             assert!(granted(ask(&format!("{id:0>200}"), 1, 0)).1, "{flavor}");
         }
-        assert!(granted(ask("heavy", 5_000, 0)).1);
+        assert!(granted(ask("heavy", 500, 0)).1);
         let LeaseAnswer::Acquired(Acquisition::Denied(denied)) = ask("late", 2, 1) else {
             panic!("granted");
         };
-        assert_eq!(denied.held(), 10_000);
+        assert_eq!(denied.held(), 1_000);
         assert_eq!(denied.ends_within().as_micros(), Some((TTL - 1) * SECOND));
         assert!(granted(ask("last", 1, TTL)).1);
         let keys = store.engine().keys(store.options());
