@@ -941,3 +941,23 @@ fn operators_find_and_clear_leases() {
         assert_eq!(store.engine().keys(store.options()).len(), 0);
     }
 }
+
+/// The doctor says that a user may not acquire leases, and leaves nothing.
+#[test]
+fn doctor_tries_a_lease() {
+    for (denied, severity) in [(None, Severity::Ok), (Some("-getex"), Severity::Note)] {
+        let commands: Vec<_> = std::iter::once("+@all").chain(denied).collect();
+        let users = users(|| Raw::to(Flavor::System), &commands);
+        let diagnosis = now(users.user.diagnose());
+        let mut findings = diagnosis.findings().iter();
+        let finding = findings.find(|finding| finding.check == "leases").unwrap();
+        assert_eq!(finding.severity, severity, "{finding:?}");
+        if denied.is_some() {
+            assert!(finding.advice.contains("grant"), "{finding:?}");
+        }
+        let raw = users.all.engine();
+        for key in raw.keys(users.all.options()) {
+            assert!(raw.pttl(&key) > 0);
+        }
+    }
+}

@@ -1,12 +1,14 @@
 //! Tries commands and decisions on a server, with keys of its own.
 
 use std::slice;
+use std::time::Duration;
 
 use super::diagnose::{Finding, Severity};
 use super::{Command, Master, Nodes, Reply, Sender, command, refusal};
 use crate::algorithm::Algorithm;
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::lease::{Acquisition, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseTerms};
 use crate::limit::Limit;
 use crate::request::{Check, Request};
 use crate::schedule::{Event, ScheduleOperation, ScheduleRequest, Terms};
@@ -207,6 +209,13 @@ pub(super) async fn probe<E: Nodes>(
         None => Ok(()),
     };
     let schedules = schedules(sender, master, &on, &tried, planned).await?;
+    let leases = match LeaseTerms::new(LIMIT, 1, Duration::from_secs(10)) {
+        Ok(terms) => {
+            keys.extend(keyspace.both(terms.identity(), Key::from(&key)));
+            leases(store, &terms, &key).await
+        }
+        Err(_) => Ok(()),
+    };
 
     let unlink: Vec<Command> = keys.iter().map(|key| command([b"UNLINK", key])).collect();
     let replies = sender.send(&master.node, &unlink, Effect::Forgets).await?;
@@ -216,7 +225,35 @@ pub(super) async fn probe<E: Nodes>(
     let mut findings = tried.findings(store.options().prefix());
     findings.push(decided(&failed));
     findings.push(schedules);
+    findings.push(match leases {
+        Ok(()) => Finding::ok("leases", "a lease was acquired and released"),
+        Err(error) => Finding::new(
+            Severity::Note,
+            "leases",
+            "leases cannot be acquired and released",
+            error.to_string(),
+        ),
+    });
     Ok(findings)
+}
+
+/// Acquires a lease for `key`, and releases it.
+async fn leases<E: Nodes>(
+    store: &WireStore<E>,
+    terms: &LeaseTerms,
+    key: &str,
+) -> Result<(), StoreError> {
+    let id = b"probe";
+    let acquire = LeaseOperation::Acquire { id, weight: 1 };
+    let answer = store.lease(&LeaseRequest::new(terms, key, acquire)).await?;
+    if let LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) = answer {
+        let release = LeaseOperation::Release {
+            id,
+            token: lease.token(),
+        };
+        store.lease(&LeaseRequest::new(terms, key, release)).await?;
+    }
+    Ok(())
 }
 
 /// Tries the commands that only schedules need on the key `on`, which holds a string, and returns
