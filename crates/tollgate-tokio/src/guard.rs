@@ -239,7 +239,6 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
                         return Ok(Ok(hold(limiter, self.key, lease, asked)));
                     }
                     Ok(Acquisition::Denied(denied)) => return Ok(Err(denied)),
-                    Ok(_) => return Err(unknown_answer()),
                     Err(error)
                         if error.kind() == ErrorKind::Unknown && repetitions.next().is_some() => {}
                     Err(error) => return Err(error),
@@ -247,13 +246,6 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
             }
         })
     }
-}
-
-fn unknown_answer() -> StoreError {
-    StoreError::new(
-        ErrorKind::Protocol,
-        "the store's answer is of a kind that this version does not know: update tollgate-tokio",
-    )
 }
 
 /// Returns an id that no other acquisition uses: 128 random bits in hexadecimal digits.
