@@ -285,8 +285,9 @@ fn limits_are_serialized_as_strings() {
         limits: Vec<Limit>,
         quota: Quota,
         algorithm: Algorithm,
+        schedule: Vec<ScheduleQuota>,
     }
-    let json = r#"{"limits":["a=gcra:10/1m","b=sliding-log:5/1h"],"quota":"3/1s","algorithm":"sliding-counter:20/1h"}"#;
+    let json = r#"{"limits":["a=gcra:10/1m","b=sliding-log:5/1h"],"quota":"3/1s","algorithm":"sliding-counter:20/1h","schedule":["hourly=5/1h","10/day@Europe/Berlin"]}"#;
     let settings: Settings = serde_json::from_str(json).unwrap();
     assert_eq!(settings.limits[1].name(), "b");
     assert_eq!(settings.quota, Quota::per_second(3));
@@ -306,6 +307,10 @@ fn limits_are_serialized_as_strings() {
             r#""gcra:10/1m""#,
         ),
         (serde_json::from_str::<Quota>("5").err(), r#""10/1m""#),
+        (
+            serde_json::from_str::<ScheduleQuota>("5").err(),
+            r#""hourly=5/1h""#,
+        ),
     ] {
         let error = error.unwrap().to_string();
         let expected = format!("expected a string such as {example} at");

@@ -180,6 +180,12 @@ impl Connection {
         }
         Ok(Self(tokio::spawn(keep(client.clone(), task))))
     }
+
+    /// Returns whether the task has ended: with its runtime, or after someone called the client's
+    /// `quit`.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_finished()
+    }
 }
 
 impl Drop for Connection {
