@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tollgate_core::{
     Check, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp, Verdict, Verdicts,
+    inside,
 };
 
 use crate::clock::takes;
@@ -153,8 +154,10 @@ impl Session {
         };
         let request = Request::new(operation, checks(limits, keys, &step.planned));
         let answers = unless_moot(self.ask(&request).await)?;
-        let decision = answers.as_ref().map(|answers| answers.store.clone());
-        if let Some(receipt) = decision.and_then(Verdicts::into_receipt) {
+        let receipt = answers
+            .as_ref()
+            .map(|answers| inside::receipt(&answers.store));
+        if let Some(receipt) = receipt.flatten() {
             self.receipts.push((step.planned.clone(), receipt));
         }
         Ok(answers)

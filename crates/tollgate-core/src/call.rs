@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -276,9 +277,10 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
         Request::of_parts(Operation::Refund(&self.receipt), checks, self.at)
     }
 
-    fn finish(self, verdicts: Result<Verdicts, StoreError>) -> Result<Decision<'l>, RefundError> {
+    fn finish(self, verdicts: Result<Verdicts, StoreError>) -> Result<Refunded<'l>, RefundError> {
         verdicts
             .and_then(|verdicts| Decision::new(self.limiter.limits(), verdicts))
+            .map(Refunded)
             .map_err(|error| RefundError::new(error, self.receipt))
     }
 }
@@ -289,14 +291,14 @@ impl<'l, S: SyncStore> Refund<'l, '_, S> {
     /// # Errors
     ///
     /// Returns the store's error, with the receipt if nothing was given back.
-    pub fn run(self) -> Result<Decision<'l>, RefundError> {
+    pub fn run(self) -> Result<Refunded<'l>, RefundError> {
         let verdicts = self.limiter.store().decide_now(&self.request());
         self.finish(verdicts)
     }
 }
 
 impl<'l: 'k, 'k, S: Store> IntoFuture for Refund<'l, 'k, S> {
-    type Output = Result<Decision<'l>, RefundError>;
+    type Output = Result<Refunded<'l>, RefundError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -315,6 +317,33 @@ impl<S> fmt::Debug for Refund<'_, '_, S> {
             .field("receipt", &self.receipt)
             .field("at", &self.at)
             .finish()
+    }
+}
+
+/// What a refund leaves: the decision of a call that costs nothing. It need not be read.
+///
+/// # Examples
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// # use std::error::Error;
+/// # use tollgate_core::{RateLimiter, Receipt, SyncStore};
+/// # fn example(limiter: &RateLimiter<impl SyncStore>, receipts: [Receipt; 2]) -> Result<(), Box<dyn Error>> {
+/// # let [first, second] = receipts;
+/// limiter.refund("alice", first).run()?;
+/// let left = limiter.refund("alice", second).run()?.remaining();
+/// assert_eq!(limiter.peek("alice").run()?.remaining(), left);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Eq, PartialEq)]
+pub struct Refunded<'l>(Decision<'l>);
+
+impl<'l> Deref for Refunded<'l> {
+    type Target = Decision<'l>;
+
+    fn deref(&self) -> &Decision<'l> {
+        &self.0
     }
 }
 

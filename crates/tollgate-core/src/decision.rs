@@ -176,7 +176,6 @@ impl Verdict {
 /// assert_eq!(verdicts.reset_after().as_secs_ceil(), Some(60));
 /// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
-#[derive(Clone)]
 #[must_use = "verdicts limit nothing unless the program reads them: call `is_allowed` or `is_denied`"]
 pub struct Verdicts {
     pub(crate) allowed: bool,
@@ -333,6 +332,11 @@ impl Verdicts {
     /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
+        self.receipt()
+    }
+
+    /// Returns the receipt and leaves the verdicts: only one of the two may be given to callers.
+    pub(crate) fn receipt(&self) -> Option<Receipt> {
         let starts = self.reserved.as_deref();
         let start = |index: usize| {
             let reserved = starts.and_then(|starts| starts.get(index));
@@ -353,7 +357,7 @@ impl Verdicts {
             .then_some(Receipt {
                 consumed,
                 fingerprint: self.fingerprint,
-                reserved: self.reserved,
+                reserved: self.reserved.clone(),
             })
     }
 }
@@ -383,7 +387,7 @@ impl fmt::Debug for Verdicts {
 /// It borrows the limits from the limiter instead of copying them.
 /// [`into_receipt`](Self::into_receipt) and [`permit`](Self::permit) return values that borrow
 /// nothing.
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Eq, PartialEq)]
 #[must_use = "a decision limits nothing unless the program reads it: call `is_allowed`, `is_denied` or `permit`"]
 pub struct Decision<'l> {
     limits: &'l [Limit],
@@ -615,6 +619,29 @@ impl fmt::Display for Denied {
 impl std::error::Error for Denied {}
 
 /// Proof of what a call consumed, which can be refunded once.
+///
+/// A refund takes the receipt. There is no second one: a receipt cannot be cloned, and neither can
+/// the [`Decision`] or the [`Verdicts`] that it is made from.
+///
+/// ```compile_fail,E0599
+/// # use tollgate_core::{RateLimiter, StoreError, SyncStore};
+/// # fn twice(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+/// let decision = limiter.check("alice").run()?;
+/// let first = decision.clone().into_receipt();
+/// let second = decision.into_receipt();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use tollgate_core::{RateLimiter, StoreError, SyncStore};
+/// # fn twice(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+/// let verdicts = limiter.check("alice").run()?.into_verdicts();
+/// let first = verdicts.clone().into_receipt();
+/// let second = verdicts.into_receipt();
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// A receipt belongs to the limits, the keys and the clock (the store's or the caller's) of the
 /// request that consumed. Refunding it with any others fails with [`ErrorKind::Malformed`] and

@@ -9,10 +9,12 @@ use std::time::Duration;
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// An amount is larger than the algorithm can count exactly.
-    #[error(
-        "amount {amount} is too large: this algorithm counts exactly up to {most}; choose a smaller amount, or count in a larger unit"
-    )]
+    /// An amount is too large: of a quota or a burst, larger than the algorithm can count exactly;
+    /// of a schedule's quota or of leases, larger than [`MAX_SCHEDULE_AMOUNT`] or [`MAX_LEASES`].
+    ///
+    /// [`MAX_LEASES`]: crate::MAX_LEASES
+    /// [`MAX_SCHEDULE_AMOUNT`]: crate::MAX_SCHEDULE_AMOUNT
+    #[error("an amount of {amount} is too large: choose at most {most}, or count in a larger unit")]
     AmountTooLarge {
         /// The amount that was requested.
         amount: u64,
@@ -37,7 +39,10 @@ pub enum LimitError {
     },
     /// A name is empty, is longer than 64 bytes, or contains characters other than ASCII letters,
     /// digits, `-`, `_` and `.`.
-    #[error("{name:?} is not a name: use 1 to 64 ASCII letters, digits, '-', '_' or '.'")]
+    #[error(
+        "{} is not a name: use 1 to 64 ASCII letters, digits, '-', '_' or '.'",
+        quoted(name)
+    )]
     BadName {
         /// The name that was rejected.
         name: String,
@@ -52,16 +57,40 @@ pub enum LimitError {
         /// The longest that is accepted with these quotas and this horizon.
         most: Duration,
     },
-    /// A window is zero, not whole microseconds, or longer than 2^53 - 1 microseconds.
-    #[error("{window:?} is not a window: use whole microseconds, at least one and fewer than 2^53")]
+    /// The time to live of leases is not whole microseconds, or is too short or too long.
+    #[error(
+        "leases of {ttl:?} are not possible: choose whole microseconds, from {least:?} to {most:?}"
+    )]
+    BadTtl {
+        /// The time to live that was rejected.
+        ttl: Duration,
+        /// The shortest that is accepted.
+        least: Duration,
+        /// The longest that is accepted.
+        most: Duration,
+    },
+    /// A text has the right form, but a value in it is not possible.
+    #[error("{}: {error}", wrong_at(text, *at))]
+    BadValue {
+        /// The text that was rejected.
+        text: String,
+        /// The byte offset of the value.
+        at: usize,
+        /// What is wrong with the value.
+        error: Box<LimitError>,
+    },
+    /// A window is zero, not whole microseconds, or too long.
+    #[error(
+        "a window of {window:?} is not possible: use whole microseconds, from 1 us to {most:?}"
+    )]
     BadWindow {
         /// The window that was rejected.
         window: Duration,
+        /// The longest that is accepted.
+        most: Duration,
     },
-    /// Two limits of one limiter would share their state.
-    #[error(
-        "two limits are called {name:?} and would share their state: give each a name of its own"
-    )]
+    /// Two limits of one limiter have the same name.
+    #[error("two limits of one limiter are called {name:?}: give each a name of its own")]
     DuplicateLimit {
         /// The name they share.
         name: String,
@@ -73,8 +102,11 @@ pub enum LimitError {
         burst: u64,
     },
     /// A limiter has no limit.
-    #[error("a limiter needs at least one limit")]
+    #[error("a limiter needs at least one limit, such as `login=gcra:10/1m`")]
     NoLimits,
+    /// A schedule has no quota.
+    #[error("a schedule needs at least one quota, such as `5/1h`")]
+    NoQuotas,
     /// A text cannot be read as a limit, an algorithm or a quota.
     #[error("{}", misread(text, *at, expected))]
     Syntax {
@@ -89,8 +121,18 @@ pub enum LimitError {
     #[error("an instant must lie between the Unix epoch and 2^53 - 1 microseconds after it")]
     TimeOutOfRange,
     /// A limiter has more limits than one request may have checks.
-    #[error("{count} limits in one limiter are too many: at most {most} are decided together")]
+    #[error(
+        "{count} limits in one limiter are too many: use at most {most}, which are decided together"
+    )]
     TooManyLimits {
+        /// The number that was requested.
+        count: usize,
+        /// The largest that is accepted.
+        most: usize,
+    },
+    /// A schedule has too many quotas.
+    #[error("{count} quotas in one schedule are too many: use at most {most}")]
+    TooManyQuotas {
         /// The number that was requested.
         count: usize,
         /// The largest that is accepted.
@@ -107,12 +149,29 @@ impl From<Infallible> for LimitError {
 
 /// Returns the message about a text that is wrong at the byte `at`.
 fn misread(text: &str, at: usize, expected: &str) -> String {
-    let (read, rest) = text.split_at_checked(at).unwrap_or((text, ""));
-    if rest.is_empty() {
-        return format!("{text:?} ends too early: expected {expected}");
+    if at >= text.len() {
+        return format!("{} ends too early: expected {expected}", quoted(text));
     }
+    format!("{}: expected {expected}", wrong_at(text, at))
+}
+
+/// Says that `text` is wrong at the byte `at`, and what is there.
+fn wrong_at(text: &str, at: usize) -> String {
+    let (read, rest) = text.split_at_checked(at).unwrap_or((text, ""));
     let character = read.chars().count() + 1;
-    format!("{text:?} is wrong at character {character} ({rest:?}): expected {expected}")
+    let (text, rest) = (quoted(text), quoted(rest));
+    format!("{text} is wrong at character {character} ({rest})")
+}
+
+/// The most characters of a text that an error quotes.
+const LONGEST_QUOTE: usize = 100;
+
+/// Quotes `text`, or its beginning if it is long.
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_QUOTE) {
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+        None => format!("{text:?}"),
+    }
 }
 
 /// A failure to reach a decision. A denied call is a decision, never an error.

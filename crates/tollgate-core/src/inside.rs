@@ -1,8 +1,8 @@
-//! Fast paths for the stores of this workspace. Not part of the public API: they may change in any
-//! version.
+//! What the stores of this workspace, and their tests, need beside the public API. Not part of it:
+//! this may change in any version.
 
 use crate::algorithm::State;
-use crate::decision::{Verdict, Verdicts};
+use crate::decision::{Receipt, Verdict, Verdicts};
 use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
 use crate::request::Check;
@@ -42,6 +42,12 @@ pub fn identity_hash(limit: &Limit) -> u64 {
 #[must_use]
 pub fn is_same(limit: &Limit, other: &Limit) -> bool {
     limit.is_same(other)
+}
+
+/// Returns the receipt of `verdicts` and leaves them, for tests that compare them afterwards.
+#[must_use]
+pub fn receipt(verdicts: &Verdicts) -> Option<Receipt> {
+    verdicts.receipt()
 }
 
 /// Returns the verdicts on a request with one check.

@@ -25,7 +25,7 @@ mod time;
 #[cfg(feature = "wire")]
 pub mod wire;
 
-pub use call::{Call, Deciding, Refund, RefundError, Reserve, Reset};
+pub use call::{Call, Deciding, Refund, RefundError, Refunded, Reserve, Reset};
 pub use decision::{Consumed, Decision, Denied, Receipt, Verdict, Verdicts};
 pub use error::{ErrorKind, LimitError, StoreError};
 pub use evaluation::Evaluation;
@@ -33,18 +33,18 @@ pub use fingerprint::Fingerprint;
 pub use key::Key;
 pub use lease::{
     Acquisition, ConcurrencyLimiter, FromLeaseAnswer, LONGEST_LEASE_ID, Lease, LeaseAnswer,
-    LeaseCall, LeaseOperation, LeaseRequest, LeaseState, LeaseStore, LeaseTerms, MAX_LEASES,
-    NoLease, Occupancy, SyncLeaseStore,
+    LeaseCall, LeaseOperation, LeaseRequest, LeaseReset, LeaseState, LeaseStore, LeaseTerms,
+    MAX_LEASES, NoLease, Occupancy, SyncLeaseStore,
 };
 pub use limit::Limit;
 pub use limiter::RateLimiter;
 pub use quota::Quota;
 pub use request::{Check, Checks, MAX_CHECKS, Operation, Request};
 pub use schedule::{
-    Answer, BatchPlacement, Event, LONGEST_EVENT_ID, MAX_EVENTS, MAX_EVENTS_PER_CALL,
+    Answer, BatchPlacement, BatchRefusal, Event, LONGEST_EVENT_ID, MAX_EVENTS, MAX_EVENTS_PER_CALL,
     MAX_SCHEDULE_AMOUNT, Period, Placement, PlannedEvent, Reason, Refusable, Refusal, Schedule,
-    ScheduleAnswer, ScheduleCall, ScheduleOperation, ScheduleQuota, ScheduleRequest, ScheduleState,
-    ScheduleStore, SyncScheduleStore, Terms, Weighted,
+    ScheduleAnswer, ScheduleCall, ScheduleOperation, ScheduleQuota, ScheduleRequest, ScheduleReset,
+    ScheduleState, ScheduleStore, SyncScheduleStore, Terms, Weighted,
 };
 #[cfg(feature = "calendar")]
 pub use schedule::{CalendarQuota, CalendarUnit};

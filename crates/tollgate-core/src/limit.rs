@@ -133,7 +133,7 @@ impl FromStr for Limit {
             });
         };
         let algorithm = Algorithm::read(Reader::new(text, name.len() + 1))?;
-        Self::new(name, algorithm)
+        Self::new(name, algorithm).map_err(|error| Reader::new(text, 0).bad_value(0, error))
     }
 }
 
@@ -152,6 +152,22 @@ impl TryFrom<String> for Limit {
 
     fn try_from(text: String) -> Result<Self, LimitError> {
         text.parse()
+    }
+}
+
+/// Reads the limit as [`FromStr`] does.
+impl TryFrom<&String> for Limit {
+    type Error = LimitError;
+
+    fn try_from(text: &String) -> Result<Self, LimitError> {
+        text.parse()
+    }
+}
+
+/// Clones the limit, which is cheap.
+impl From<&Self> for Limit {
+    fn from(limit: &Self) -> Self {
+        limit.clone()
     }
 }
 

@@ -95,13 +95,14 @@ struct Shared<S> {
 }
 
 impl<S> RateLimiter<S> {
-    /// Returns a limiter that enforces `limits` on `store`; each is a [`Limit`] or its text.
+    /// Returns a limiter that enforces `limits` on `store`; each is a [`Limit`] or its text, or a
+    /// reference to one.
     ///
     /// # Errors
     ///
     /// - [`LimitError::NoLimits`] when `limits` is empty.
     /// - [`LimitError::TooManyLimits`] when there are more than [`MAX_CHECKS`].
-    /// - [`LimitError::DuplicateLimit`] when two limits would share their state.
+    /// - [`LimitError::DuplicateLimit`] when two limits have the same name.
     /// - The parse error when a limit's text is not valid.
     ///
     /// # Examples
@@ -133,7 +134,7 @@ impl<S> RateLimiter<S> {
             });
         }
         for (index, limit) in limits.iter().enumerate() {
-            let same = |other: &Limit| other.identity() == limit.identity();
+            let same = |other: &Limit| other.name() == limit.name();
             if limits[..index].iter().any(same) {
                 return Err(LimitError::DuplicateLimit {
                     name: limit.name().to_owned(),

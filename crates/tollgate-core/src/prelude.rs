@@ -1,5 +1,5 @@
-//! The types that most programs need. Every backend crate re-exports them, so that a program needs
-//! no other tollgate crate.
+//! The types that programs need, and all that these types take and return. Every backend crate
+//! re-exports them, so that a program needs no other tollgate crate.
 //!
 //! ```
 //! use tollgate_core::prelude::*;
@@ -12,22 +12,28 @@
 pub use crate::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
-pub use crate::call::RefundError;
-pub use crate::decision::{Decision, Denied, Receipt, Verdict, Verdicts};
+pub use crate::call::{Call, Deciding, Refund, RefundError, Refunded, Reserve, Reset};
+pub use crate::decision::{Consumed, Decision, Denied, Receipt, Verdict, Verdicts};
 pub use crate::error::{ErrorKind, LimitError, StoreError};
+pub use crate::evaluation::Evaluation;
+pub use crate::fingerprint::Fingerprint;
 pub use crate::key::Key;
 pub use crate::lease::{
-    Acquisition, ConcurrencyLimiter, Lease, LeaseStore, LeaseTerms, NoLease, SyncLeaseStore,
+    Acquisition, ConcurrencyLimiter, LONGEST_LEASE_ID, Lease, LeaseAnswer, LeaseCall,
+    LeaseOperation, LeaseRequest, LeaseReset, LeaseStore, LeaseTerms, MAX_LEASES, NoLease,
+    Occupancy, SyncLeaseStore,
 };
 pub use crate::limit::Limit;
 pub use crate::limiter::RateLimiter;
 pub use crate::quota::Quota;
-pub use crate::request::{Check, Request};
+pub use crate::request::{Check, Checks, MAX_CHECKS, Operation, Request};
 pub use crate::schedule::{
-    BatchPlacement, Event, Placement, PlannedEvent, Reason, Refusal, Schedule, ScheduleQuota,
+    BatchPlacement, BatchRefusal, Event, LONGEST_EVENT_ID, MAX_EVENTS, MAX_EVENTS_PER_CALL,
+    MAX_SCHEDULE_AMOUNT, Period, Placement, PlannedEvent, Reason, Refusal, Schedule,
+    ScheduleAnswer, ScheduleCall, ScheduleOperation, ScheduleQuota, ScheduleRequest, ScheduleReset,
     ScheduleStore, SyncScheduleStore, Terms,
 };
 #[cfg(feature = "calendar")]
 pub use crate::schedule::{CalendarQuota, CalendarUnit};
 pub use crate::store::{Store, SyncStore};
-pub use crate::time::{Timestamp, Wait};
+pub use crate::time::{MAX_EXACT, Timestamp, Wait};

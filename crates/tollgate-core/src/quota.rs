@@ -58,7 +58,10 @@ impl Quota {
             Ok(window_us) if whole && (1..=MAX_EXACT).contains(&window_us) => {
                 Ok(Self { amount, window_us })
             }
-            _ => Err(LimitError::BadWindow { window }),
+            _ => Err(LimitError::BadWindow {
+                window,
+                most: Duration::from_micros(MAX_EXACT),
+            }),
         }
     }
 
@@ -152,6 +155,7 @@ impl FromStr for Quota {
 impl Quota {
     /// Reads a quota, and leaves the text after it unread.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, LimitError> {
+        let amount_at = reader.at();
         let amount = reader.number("a whole number and `/WINDOW`, such as `20/1h`")?;
         if !reader.skip('/') {
             return Err(reader.expected(reader.at(), "`/` and a window, such as `/1h`"));
@@ -166,6 +170,9 @@ impl Quota {
             unit.ok_or_else(|| reader.expected(unit_at, "a unit: us, ms, s, m, h or d"))?;
         let micros = count.checked_mul(unit);
         let micros = micros.ok_or_else(|| reader.expected(start, window))?;
-        Self::new(amount, Duration::from_micros(micros))
+        Self::new(amount, Duration::from_micros(micros)).map_err(|error| {
+            let is_window = matches!(error, LimitError::BadWindow { .. });
+            reader.bad_value(if is_window { start } else { amount_at }, error)
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! The feature `serde`: limits, algorithms and quotas as strings, in any format.
+//! The feature `serde`: limits, algorithms, and quotas, also of schedules, as strings, in any format.
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -11,6 +11,7 @@ use crate::algorithm::Algorithm;
 use crate::error::LimitError;
 use crate::limit::Limit;
 use crate::quota::Quota;
+use crate::schedule::ScheduleQuota;
 
 /// Deserializes a string as a `T`.
 struct Text<T> {
@@ -84,5 +85,19 @@ impl Serialize for Quota {
 impl<'de> Deserialize<'de> for Quota {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read("\"10/1m\"", deserializer)
+    }
+}
+
+/// Serializes the text that `Display` writes.
+impl Serialize for ScheduleQuota {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write(self, serializer)
+    }
+}
+
+/// Deserializes the text that `FromStr` reads.
+impl<'de> Deserialize<'de> for ScheduleQuota {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read("\"hourly=5/1h\"", deserializer)
     }
 }

@@ -58,7 +58,25 @@ impl<'t> Reader<'t> {
             .unwrap_or(rest.len());
         let digits = &rest[..length];
         self.at += length;
-        digits.parse().map_err(|_| self.expected(start, expected))
+        digits.parse().map_err(|_| {
+            self.expected(
+                start,
+                if digits.is_empty() {
+                    expected
+                } else {
+                    "a smaller number: 9007199254740991, which is 2^53 - 1, at most"
+                },
+            )
+        })
+    }
+
+    /// Returns the error that the value at the byte `at` is not possible.
+    pub(crate) fn bad_value(&self, at: usize, error: LimitError) -> LimitError {
+        LimitError::BadValue {
+            text: self.text.to_owned(),
+            at,
+            error: Box::new(error),
+        }
     }
 
     /// Returns the error that `expected` is missing at the byte `at`.

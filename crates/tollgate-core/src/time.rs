@@ -34,6 +34,9 @@ impl Timestamp {
     pub const MAX: Self = Self(MAX_EXACT);
     /// The Unix epoch, the earliest instant that can be represented.
     pub const UNIX_EPOCH: Self = Self(0);
+    /// Where a period ends that holds [`MAX`](Self::MAX): the first instant after it.
+    #[cfg(feature = "calendar")]
+    pub(crate) const END: Self = Self(MAX_EXACT + 1);
 
     /// Returns the instant `micros` microseconds after the Unix epoch.
     ///

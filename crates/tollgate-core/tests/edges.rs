@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
-    Check, ErrorKind, Fingerprint, Key, Limit, LimitError, MAX_CHECKS, MAX_EXACT, Operation, Quota,
-    RateLimiter, Request, StoreError, Timestamp, Verdict, Verdicts, Wait, inside,
+    Check, ConcurrencyLimiter, ErrorKind, Fingerprint, Key, LeaseStore, Limit, LimitError,
+    MAX_CHECKS, MAX_EXACT, Operation, Quota, RateLimiter, Request, Schedule, ScheduleStore,
+    StoreError, Timestamp, Verdict, Verdicts, Wait, inside,
 };
 
 #[test]
@@ -240,7 +243,7 @@ fn text_that_is_no_quota_is_rejected() {
 }
 
 #[test]
-fn a_limiter_has_1_to_max_checks_limits_of_different_identity() {
+fn a_limiter_has_1_to_max_checks_limits_of_different_names() {
     let of = |name: &str| Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let many = |count: usize| (0..count).map(|index| of(&index.to_string()));
     let limiter = |limits: Vec<Limit>| RateLimiter::new((), limits).map(|made| made.limits().len());
@@ -277,13 +280,21 @@ fn a_limiter_takes_limits_as_text() {
     assert_eq!(limits.limits(), [burst, hourly]);
     let owned = RateLimiter::new((), vec!["burst=gcra:3/1m".to_owned()]).unwrap();
     assert_eq!(owned.limits(), &limits.limits()[..1]);
+    let texts = ["burst=gcra:3/1m".to_owned()];
+    let borrowed = RateLimiter::new((), &texts).unwrap();
+    assert_eq!(borrowed.limits(), owned.limits());
+    let borrowed = RateLimiter::new((), limits.limits()).unwrap();
+    assert_eq!(borrowed.limits(), limits.limits());
     let wrong = RateLimiter::new((), ["burst=gcra:3/1m", "hourly=fixed-window:20"]).map(|_| ());
     assert!(
         matches!(wrong, Err(LimitError::Syntax { text, at: 22, .. }) if text.starts_with("hourly"))
     );
-    let twice = RateLimiter::new((), ["a=gcra:3/1m", "a=gcra:4/1m"]).map(|_| ());
-    let name = "a".to_owned();
-    assert_eq!(twice, Err(LimitError::DuplicateLimit { name }));
+    // A decision tells its limits apart by their names.
+    for second in ["a=gcra:4/1m", "a=sliding-log:3/1m"] {
+        let twice = RateLimiter::new((), ["a=gcra:3/1m", second]).map(|_| ());
+        let name = "a".to_owned();
+        assert_eq!(twice, Err(LimitError::DuplicateLimit { name }));
+    }
 }
 
 #[test]
@@ -302,4 +313,23 @@ fn the_last_instant_is_the_last_exact_double() {
 fn a_wait_displays_as_a_duration_or_never() {
     assert_eq!(Wait::from_micros(1_500).to_string(), "1.5ms");
     assert_eq!(Wait::NEVER.to_string(), "never");
+}
+
+/// A program may derive `Debug` for what holds them.
+#[test]
+fn limiters_and_schedules_can_be_shown_whatever_their_store() {
+    fn shown(value: &impl fmt::Debug) -> String {
+        format!("{value:?}")
+    }
+    let second = Duration::from_secs(1);
+    let store: Option<Arc<dyn ScheduleStore>> = None;
+    let schedule = store.map(|store| Schedule::new(store, "plans", ["1/1m"]));
+    assert_eq!(shown(&schedule), "None");
+    let store: Option<Arc<dyn LeaseStore>> = None;
+    let places = store.map(|store| ConcurrencyLimiter::new(store, "uploads", 1, second));
+    assert_eq!(shown(&places), "None");
+    let schedule = Schedule::new((), "plans", ["1/1m"]).unwrap();
+    assert!(shown(&schedule).contains("plans"));
+    let places = ConcurrencyLimiter::new((), "uploads", 1, second).unwrap();
+    assert!(shown(&places).contains("uploads"));
 }

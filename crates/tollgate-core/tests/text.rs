@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::time::Duration;
+
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Limit, LimitError, Quota};
+use tollgate_core::{LeaseTerms, Limit, LimitError, MAX_EXACT, Quota, ScheduleQuota, Terms};
 
 const LIMITS: [&str; 8] = [
     "a=fixed-window:20/1h",
@@ -40,7 +42,7 @@ fn errors_point_at_the_character_that_is_wrong() {
         ("a=gcra:", 7, "a whole number"),
         ("a=gcra:ten/1m", 7, "a whole number"),
         ("a=gcra:+5/1m", 7, "a whole number"),
-        ("a=gcra:18446744073709551616/1m", 7, "a whole number"),
+        ("a=gcra:18446744073709551616/1m", 7, "a smaller number"),
         ("a=gcra:10", 9, "`/` and a window"),
         ("a=gcra:10,burst=3", 9, "`/` and a window"),
         ("a=gcra:10/", 10, "a window"),
@@ -53,6 +55,12 @@ fn errors_point_at_the_character_that_is_wrong() {
         ("a=gcra:10/1m,burst", 13, "the option `burst=NUMBER`"),
         ("a=gcra:10/1m,burst=", 19, "a number"),
         ("a=gcra:10/1m,burst=+3", 19, "a number"),
+        (
+            "a=gcra:10/1m,burst=99999999999999999999",
+            19,
+            "a smaller number",
+        ),
+        ("a=b=gcra:10/1m", 2, "an algorithm without a name"),
         (
             "a=gcra:10/1m,burst=3,burst=3",
             21,
@@ -106,20 +114,168 @@ fn errors_point_at_the_character_that_is_wrong() {
     );
 }
 
+/// Returns the text that is quoted, where it is wrong, and why.
+fn bad_value(error: LimitError) -> (String, usize, LimitError) {
+    match error {
+        LimitError::BadValue { text, at, error } => (text, at, *error),
+        error => panic!("{error:?}"),
+    }
+}
+
 #[test]
-fn well_formed_text_of_an_impossible_limit_gives_its_limit_error() {
-    let of = |text: &str| text.parse::<Limit>().unwrap_err();
-    assert!(matches!(of("a b=gcra:1/1s"), LimitError::BadName { .. }));
-    assert!(matches!(of("a=gcra:1/0s"), LimitError::BadWindow { .. }));
-    assert!(matches!(
-        of("a=sliding-buckets:1/1s,buckets=0"),
-        LimitError::BadBuckets { buckets: 0 }
-    ));
-    assert!(matches!(
-        of("a=gcra:0/1s,burst=1"),
-        LimitError::NeverRefills { burst: 1 }
-    ));
+fn values_that_are_not_possible_are_pointed_at() {
+    let most = Duration::from_micros(MAX_EXACT);
+    let window = |window| LimitError::BadWindow { window, most };
+    for (text, at, reason) in [
+        (
+            "a b=gcra:1/1s",
+            0,
+            LimitError::BadName {
+                name: "a b".to_owned(),
+            },
+        ),
+        (
+            "=gcra:1/1m",
+            0,
+            LimitError::BadName {
+                name: String::new(),
+            },
+        ),
+        ("login=gcra:5/0s", 13, window(Duration::ZERO)),
+        (
+            "a=sliding-buckets:1/1s,buckets=0",
+            31,
+            LimitError::BadBuckets { buckets: 0 },
+        ),
+        (
+            "a=gcra:0/1s,burst=1",
+            18,
+            LimitError::NeverRefills { burst: 1 },
+        ),
+        (
+            "a=sliding-log:500000/1m",
+            14,
+            LimitError::AmountTooLarge {
+                amount: 500_000,
+                most: 100_000,
+            },
+        ),
+        (
+            "a=gcra:1/1s,burst=9007199254740991",
+            18,
+            LimitError::AmountTooLarge {
+                amount: MAX_EXACT,
+                most: MAX_EXACT / 1_000_000,
+            },
+        ),
+        (
+            "a=fixed-window:9007199254740992/1m",
+            15,
+            LimitError::AmountTooLarge {
+                amount: MAX_EXACT + 1,
+                most: MAX_EXACT,
+            },
+        ),
+    ] {
+        let error = text.parse::<Limit>().unwrap_err();
+        let said = error.to_string();
+        assert!(said.starts_with(&format!("{text:?} is wrong at")), "{said}");
+        assert_eq!(bad_value(error), (text.to_owned(), at, reason));
+    }
+    let error = "login=gcra:5/0s".parse::<Limit>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""login=gcra:5/0s" is wrong at character 14 ("0s"): a window of 0ns is not possible: use whole microseconds, from 1 us to 9007199254.740991s"#
+    );
     assert!("20/1h,anchored".parse::<Quota>().is_err());
+}
+
+/// Schedules have quotas with bounds of their own.
+#[test]
+fn quotas_of_schedules_say_their_own_bounds() {
+    let of = |text: &str| bad_value(text.parse::<ScheduleQuota>().unwrap_err());
+    let (text, at, error) = of("long=1/40000d");
+    assert_eq!((text.as_str(), at), ("long=1/40000d", 7));
+    let said = error.to_string();
+    assert!(said.contains("from 1 us to 1125899906.842623s"), "{said}");
+    let (_, at, error) = of("x=1001/1h");
+    assert_eq!(at, 2);
+    let said = error.to_string();
+    assert_eq!(
+        said,
+        "an amount of 1001 is too large: choose at most 1000, or count in a larger unit"
+    );
+    let (_, at, error) = of("a b=5/1h");
+    assert_eq!(at, 0);
+    assert!(matches!(error, LimitError::BadName { .. }));
+    let (_, at, error) = of("1001/day@Europe/Berlin");
+    assert_eq!(at, 0);
+    assert!(matches!(error, LimitError::AmountTooLarge { .. }));
+
+    let said = Terms::new("plans", [""; 0]).unwrap_err().to_string();
+    assert_eq!(said, "a schedule needs at least one quota, such as `5/1h`");
+    let many = (1..=33).map(|hours| format!("1/{hours}h"));
+    let said = Terms::new("plans", many).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "33 quotas in one schedule are too many: use at most 32"
+    );
+}
+
+#[test]
+fn leases_say_their_own_bounds() {
+    let of = |amount, ttl| {
+        LeaseTerms::new("uploads", amount, ttl)
+            .unwrap_err()
+            .to_string()
+    };
+    for (ttl, said) in [
+        (
+            Duration::from_micros(500),
+            "leases of 500µs are not possible",
+        ),
+        (
+            Duration::from_secs(40 * 366 * 86_400),
+            "leases of 1264896000s are not possible",
+        ),
+    ] {
+        let error = of(1, ttl);
+        assert!(error.starts_with(said), "{error}");
+        assert!(
+            error.ends_with("choose whole microseconds, from 1ms to 1125899906.842623s"),
+            "{error}"
+        );
+    }
+    let error = of(10_001, Duration::from_secs(1));
+    assert!(!error.contains("algorithm"), "{error}");
+    assert!(error.contains("choose at most 10000"), "{error}");
+}
+
+#[test]
+fn a_name_before_an_algorithm_alone_is_pointed_at() {
+    let error = "login=gcra:5/1m".parse::<Algorithm>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""login=gcra:5/1m" is wrong at character 1 ("login=gcra:5/1m"): expected an algorithm without a name before it, such as `gcra:10/1m`"#
+    );
+}
+
+/// A text of a megabyte makes no error of a megabyte.
+#[test]
+fn errors_quote_long_texts_in_part() {
+    let long = "é".repeat(500_000);
+    let errors = [
+        long.parse::<Limit>().unwrap_err(),
+        format!("{long}=gcra:1/1m").parse::<Limit>().unwrap_err(),
+        format!("a=gcra:1/1m,{long}").parse::<Limit>().unwrap_err(),
+        format!("a=gcra:1/{long}").parse::<Limit>().unwrap_err(),
+        Limit::new(&long, "gcra:1/1m".parse::<Algorithm>().unwrap()).unwrap_err(),
+    ];
+    for error in errors {
+        let said = error.to_string();
+        assert!(said.len() < 900, "{said}");
+        assert!(said.contains("ééé\"..."), "{said}");
+    }
 }
 
 #[test]
@@ -129,8 +285,9 @@ fn limits_are_serialized_as_strings() {
         limits: Vec<Limit>,
         quota: Quota,
         algorithm: Algorithm,
+        schedule: Vec<ScheduleQuota>,
     }
-    let json = r#"{"limits":["a=gcra:10/1m","b=sliding-log:5/1h"],"quota":"3/1s","algorithm":"sliding-counter:20/1h"}"#;
+    let json = r#"{"limits":["a=gcra:10/1m","b=sliding-log:5/1h"],"quota":"3/1s","algorithm":"sliding-counter:20/1h","schedule":["hourly=5/1h","10/day@Europe/Berlin"]}"#;
     let settings: Settings = serde_json::from_str(json).unwrap();
     assert_eq!(settings.limits[1].name(), "b");
     assert_eq!(settings.quota, Quota::per_second(3));
@@ -150,6 +307,10 @@ fn limits_are_serialized_as_strings() {
             r#""gcra:10/1m""#,
         ),
         (serde_json::from_str::<Quota>("5").err(), r#""10/1m""#),
+        (
+            serde_json::from_str::<ScheduleQuota>("5").err(),
+            r#""hourly=5/1h""#,
+        ),
     ] {
         let error = error.unwrap().to_string();
         let expected = format!("expected a string such as {example} at");

@@ -29,7 +29,7 @@ impl FredStore<Client> {
     ///
     /// `url` is `redis://host:port`, `redis-cluster://host:port?node=host:port` or
     /// `redis-sentinel://host:port?sentinelServiceName=name`, as in fred, with `rediss` for TLS.
-    /// TLS trusts the certificate authorities that the system trusts. For others, and for a client
+    /// Another scheme, or a parameter that fred would ignore, is an error. TLS trusts the certificate authorities that the system trusts. For others, and for a client
     /// certificate, see [`settings::builder`]. Dropping the store, or this future, ends the
     /// connections.
     ///
@@ -179,6 +179,12 @@ impl Connection {
             Poll::Pending => connected.await?,
         }
         Ok(Self(tokio::spawn(keep(client.clone(), task))))
+    }
+
+    /// Returns whether the task has ended: with its runtime, or after someone called the client's
+    /// `quit`.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_finished()
     }
 }
 

@@ -23,8 +23,9 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Misconfigured`] if fred does not accept `url`, or if it asks for TLS and this
-/// program was built without: fred would connect in the clear, and send the password in it.
+/// [`ErrorKind::Misconfigured`] if fred does not accept `url`, or would not do what it says: if its
+/// scheme or a parameter is not one that fred knows, or if it asks for TLS and this program was
+/// built without. fred would ignore that, connect in the clear, and send the password in it.
 ///
 /// # Examples
 ///
@@ -82,18 +83,71 @@ fn with_config(url: &str, mut config: Config, options: &Options) -> Result<Build
     Ok(builder)
 }
 
-/// Fails if `url` asks for TLS and the client would not use it.
+/// Fails if fred would not do what `url` says: it ignores parameters that it does not know, takes
+/// any unknown scheme for `redis`, and without its features for TLS does without TLS.
 fn is_kept(url: &str, uses_tls: bool) -> Result<(), StoreError> {
-    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-    let server = scheme.split(['-', '+']).next().unwrap_or_default();
-    if uses_tls || !["rediss", "valkeys"].contains(&server.to_ascii_lowercase().as_str()) {
-        return Ok(());
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let scheme = scheme.to_ascii_lowercase();
+    let (server, kind) = scheme.split_at(scheme.find(['-', '+']).unwrap_or(scheme.len()));
+    let asks_for_tls = matches!(server, "rediss" | "valkeys");
+    let parameters: &[&str] = match (server, kind) {
+        ("redis" | "rediss" | "valkey" | "valkeys", "") | ("redis" | "valkey", "+unix") => &[],
+        ("redis" | "rediss" | "valkey" | "valkeys", "-cluster") => &["node"],
+        ("redis" | "rediss" | "valkey" | "valkeys", "-sentinel") => SENTINEL_PARAMETERS,
+        _ => {
+            return Err(misconfigured(
+                "fred does not know the scheme of the address: use redis, redis-cluster or \
+                 redis-sentinel, with rediss in place of redis for TLS",
+            ));
+        }
+    };
+    // What is not a parameter may be a part of a password, so the errors do not quote it.
+    let query = rest.split_once('?').map_or("", |(_, query)| query);
+    let named = |pair: &str| {
+        pair.split('=')
+            .next()
+            .is_some_and(|name| parameters.contains(&name))
+    };
+    if rest.contains('#') || !query.split('&').all(|pair| pair.is_empty() || named(pair)) {
+        return Err(misconfigured(match kind {
+            "-cluster" => {
+                "fred knows no parameter but `node` in the address of a cluster: leave out others, \
+                 and percent-encode `?` and `#` in passwords"
+            }
+            "-sentinel" => {
+                "fred knows no parameters but `node` and `sentinelServiceName` in the address of a \
+                 Sentinel, and `sentinelUsername` and `sentinelPassword` with the feature \
+                 `sentinel-auth`: leave out others, and percent-encode `?` and `#` in passwords"
+            }
+            _ => {
+                "fred knows no parameters in the address of a single server: leave them out, write \
+                 rediss:// for TLS, and percent-encode `?` and `#` in passwords"
+            }
+        }));
     }
-    Err(StoreError::new(
-        ErrorKind::Misconfigured,
-        "this program has no TLS: build it with one of the features `enable-rustls`, \
-         `enable-rustls-ring` and `enable-native-tls`",
-    ))
+    if asks_for_tls && !uses_tls {
+        return Err(misconfigured(
+            "this program has no TLS: build it with one of the features `enable-rustls`, \
+             `enable-rustls-ring` and `enable-native-tls`",
+        ));
+    }
+    Ok(())
+}
+
+/// The parameters of an address of Sentinels.
+const SENTINEL_PARAMETERS: &[&str] = if cfg!(feature = "sentinel-auth") {
+    &[
+        "node",
+        "sentinelServiceName",
+        "sentinelUsername",
+        "sentinelPassword",
+    ]
+} else {
+    &["node", "sentinelServiceName"]
+};
+
+fn misconfigured(message: &str) -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, message)
 }
 
 fn set_up(connection: &mut ConnectionConfig, deadline: Duration) {
@@ -167,8 +221,50 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{url}");
             is_kept(url, true).unwrap();
         }
-        for url in ["redis://rediss", "redis-cluster://h", "valkey://h", "h"] {
+        for url in [
+            "redis://rediss",
+            "redis-cluster://h",
+            "valkey://h",
+            "REDIS://h",
+        ] {
             is_kept(url, false).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_fred_would_ignore_is_an_error() {
+        for url in [
+            "tls://alice:s3cret@h:6379",
+            "https://alice:s3cret@h:6379",
+            "redis+tls://alice:s3cret@h:6379",
+            "redis-s://alice:s3cret@h:6379",
+            "redis-clusters://alice:s3cret@h:6379",
+            "rediss+cluster://alice:s3cret@h:6379",
+            "redisses://alice:s3cret@h:6379",
+            "ftp://alice:s3cret@h:6379",
+            "postgres://alice:s3cret@h:6379",
+            "cluster://alice:s3cret@h:6379",
+            " redis://alice:s3cret@h:6379",
+            "redi\tss://alice:s3cret@h:6379",
+            "redis://alice:s3cret@h:6379?tls=true",
+            "redis://h:6379?node=i:6379",
+            "redis-cluster://h:6379?node=i:6379&ssl=1",
+            "redis-cluster://h:6379?sentinelServiceName=name",
+            "redis-sentinel://h:6379?sentinelServiceName=name&protocol=3",
+            "redis://alice:6379#s3cret@h",
+            "redis://alice:6379?s3cret@h",
+        ] {
+            let error = builder(url, &Options::new()).map(drop).expect_err(url);
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{url}");
+            assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+        }
+        for url in [
+            "redis://alice:s3cret@h:6379/1",
+            "valkeys://alice:s3cret@h:6379/1",
+            "redis-cluster://h:6379?node=i:6379&node=j:6379",
+            "rediss-sentinel://h?node=i:1&sentinelServiceName=n&sentinelUsername=u&sentinelPassword=p",
+        ] {
+            builder(url, &Options::new()).unwrap();
         }
     }
 }

@@ -17,11 +17,19 @@ use crate::engine::FredEngine;
 ///
 /// Each call is one `EVALSHA`, written once, whatever the client's own settings are. A call whose
 /// outcome is unknown fails with [`ErrorKind::Unknown`], and is never sent again.
+///
+/// # The runtime
+///
+/// fred's tasks run on the Tokio runtime on which the client was connected, and end with it. A store
+/// that connected by itself ([`connect`](FredStore::connect), [`builder`](FredStore::builder)) then
+/// fails every call with [`ErrorKind::Misconfigured`]; one on a client of yours, with
+/// [`ErrorKind::Unavailable`]. So do not keep a store in a `static` that several `#[tokio::test]`s
+/// share, because each of them has a runtime of its own: connect one store in each.
 #[derive(Debug)]
 pub struct FredStore<C = Client> {
     store: WireStore<FredEngine<C>>,
     /// The connections that this store made, which end with it.
-    _connections: Vec<Connection>,
+    connections: Vec<Connection>,
 }
 
 impl<C: Clients> FredStore<C> {
@@ -68,8 +76,25 @@ impl<C: Clients> FredStore<C> {
         let engine = FredEngine::new(clients, options.deadline());
         Self {
             store: WireStore::new(engine, options),
-            _connections: connections,
+            connections,
         }
+    }
+
+    /// Says why a call was not sent, if nothing will be sent any more.
+    fn told<T>(&self, outcome: Result<T, StoreError>) -> Result<T, StoreError> {
+        outcome.map_err(|error| {
+            let is_over = || self.connections.iter().any(Connection::is_over);
+            if error.kind() == ErrorKind::Unavailable && is_over() {
+                return StoreError::new(
+                    ErrorKind::Misconfigured,
+                    "this store's connection has ended for good: the runtime on which it connected \
+                     has ended, or someone called `quit` on its client; connect a new store, in a \
+                     test one on each test's runtime",
+                )
+                .with_source(error);
+            }
+            error
+        })
     }
 
     /// Returns the store of core that this wraps.
@@ -92,11 +117,11 @@ impl<C: Clients> FredStore<C> {
 #[async_trait]
 impl<C: Clients> Store for FredStore<C> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.store.execute(&request).await
+        self.told(self.store.execute(&request).await)
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.store.reset(&checks).await
+        self.told(self.store.reset(&checks).await)
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
@@ -111,11 +136,11 @@ impl<C: Clients> ScheduleStore for FredStore<C> {
         &self,
         request: &ScheduleRequest<'a>,
     ) -> Result<ScheduleAnswer, StoreError> {
-        self.store.schedule(request).await
+        self.told(self.store.schedule(request).await)
     }
 
     async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
-        self.store.reset_schedule(terms, key).await
+        self.told(self.store.reset_schedule(terms, key).await)
     }
 }
 
@@ -123,7 +148,7 @@ impl<C: Clients> ScheduleStore for FredStore<C> {
 #[async_trait]
 impl<C: Clients> LeaseStore for FredStore<C> {
     async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
-        self.store.lease(&request).await
+        self.told(self.store.lease(&request).await)
     }
 
     async fn reset_leases<'a>(
@@ -131,7 +156,7 @@ impl<C: Clients> LeaseStore for FredStore<C> {
         terms: &'a LeaseTerms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
-        self.store.reset_leases(terms, key).await
+        self.told(self.store.reset_leases(terms, key).await)
     }
 }
 

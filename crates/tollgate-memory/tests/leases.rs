@@ -11,7 +11,7 @@ use std::time::Duration;
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
     Acquisition, Check, ConcurrencyLimiter, ErrorKind, Lease, Limit, MAX_LEASES, Quota, Request,
-    StoreError, SyncLeaseStore, SyncStore, Timestamp,
+    StoreError, SyncStore, Timestamp,
 };
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
@@ -214,7 +214,7 @@ fn sweeps_clear_and_reset_drop_what_they_say() {
     both(over);
     assert_eq!(consume(&store, "a"), Ok(true));
     // A reset ends the leases that either clock has for the key, and nothing else.
-    store.reset_leases_now(places.terms(), "a".into()).unwrap();
+    places.reset("a").run().unwrap();
     assert_eq!(store.len(), 3);
     assert_eq!(consume(&store, "a"), Ok(false));
     assert_eq!(places.peek("a").run().unwrap().held(), 0);
@@ -331,7 +331,7 @@ fn resets_come_with_waiting_too() {
     let (store, _clock) = store(2);
     hold(&store, "k", "a");
     let places = places(&store);
-    let mut reset = std::pin::pin!(places.reset("k"));
+    let mut reset = places.reset("k").into_future();
     let polled: Poll<Result<(), StoreError>> =
         reset.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(polled, Poll::Ready(Ok(()))));

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{Decision, ErrorKind, Key, Limit, Quota, RateLimiter, RefundError, Timestamp};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, RefundError, Refunded, Timestamp};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {
@@ -237,7 +237,7 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
             .is_allowed()
     );
     // Each error returns the receipt.
-    let refused = |refund: Result<Decision<'_>, RefundError>| {
+    let refused = |refund: Result<Refunded<'_>, RefundError>| {
         let error = refund.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert_eq!(

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, ErrorKind, Limit, MAX_EVENTS, Placement, Quota, Request, Schedule, StoreError,
+    Check, ErrorKind, Event, Limit, MAX_EVENTS, Placement, Quota, Request, Schedule, StoreError,
     SyncStore, Terms, Timestamp,
 };
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
@@ -186,7 +186,7 @@ fn sweeps_clear_and_reset_drop_what_they_say() {
     }
     assert_eq!(consume(&store, "a"), Ok(true));
     // A reset forgets what either clock has planned for the key, and nothing else.
-    done(schedule.reset("a"));
+    done(schedule.reset("a").into_future());
     assert_eq!(store.len(), 3);
     assert_eq!(consume(&store, "a"), Ok(false));
     assert_eq!(add(&store, "b", over), Ok(true));
@@ -330,4 +330,110 @@ fn threads_share_no_time_and_lose_no_event() {
         assert_eq!(all.run().unwrap().len(), THREADS * EACH / 4);
     }
     assert_eq!(store.len(), keys.len());
+}
+
+#[test]
+fn a_reset_needs_no_executor() {
+    let (store, clock) = store(3);
+    let schedule = plans(&store);
+    let now = clock.now();
+    let add = || schedule.add("k", "a", now);
+    assert!(add().run().unwrap().is_planned());
+    assert!(add().at(now).run().unwrap().is_planned());
+    assert_eq!(store.len(), 2);
+    schedule.reset("k").run().unwrap();
+    assert!(store.is_empty());
+    assert_eq!(
+        format!("{:?}", schedule.reset("secret")),
+        r#"ScheduleReset { schedule: "plans", key: Key(6 + 0 bytes) }"#
+    );
+}
+
+/// An event keeps its weight; a weight that would be ignored is an error.
+#[test]
+fn an_event_is_not_moved_with_another_weight() {
+    let (store, clock) = store(3);
+    let schedule = Schedule::new(&store, "plans", ["3/10s"]).unwrap();
+    let (now, later) = (clock.now(), clock.now().saturating_add(SECOND));
+    let heavy = schedule.add("k", "a", now).weight(2).run().unwrap();
+    assert!(heavy.is_planned());
+    let error = schedule.reschedule("k", "a", later).weight(2).run();
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    assert!(error.to_string().contains("keeps its weight"), "{error}");
+    let moved = schedule.reschedule("k", "a", later).run().unwrap();
+    assert_eq!(moved.permit(), Ok(later));
+    let listed = schedule.list("k", now, Timestamp::MAX).run().unwrap();
+    assert_eq!((listed[0].time(), listed[0].weight()), (later, 2));
+}
+
+#[cfg(feature = "calendar")]
+#[test]
+fn calendars_reach_to_the_end_of_time() {
+    let store = MemoryStore::new();
+    let end = Timestamp::MAX;
+    let before = |days: u64| {
+        let micros = end.as_micros() - days * 86_400_000_000;
+        Timestamp::from_micros(micros).unwrap()
+    };
+    for quota in ["2/day@Europe/Berlin", "2/week@Asia/Tokyo", "2/month@UTC"] {
+        let (schedule, key) = (Schedule::new(&store, "plans", [quota]).unwrap(), quota);
+        let planned = |placement: Result<Placement, StoreError>| placement.unwrap().permit();
+        let now = before(300);
+        let free = schedule.latest_free(key, end).at(now);
+        assert_eq!(free.run().unwrap(), Some(end));
+        let free = schedule.next_free(key, end).at(now);
+        assert_eq!(free.run().unwrap(), Some(end));
+        assert_eq!(planned(schedule.add(key, "a", end).at(now).run()), Ok(end));
+        let third = |weight| {
+            let add = schedule.add(key, "c", end).with_latest();
+            planned(add.weight(weight).at(now).run())
+        };
+        // The last day, week or month has room for one more.
+        let refusal = third(2).unwrap_err();
+        assert_eq!(refusal.next_free(), None);
+        let latest = refusal.latest_free();
+        assert!(latest < Some(end) && latest > Some(before(40)));
+        let reserved = schedule.reserve_next(key, end, "b").at(end).run();
+        assert_eq!(planned(reserved), Ok(end));
+        let free = schedule.next_free(key, end).at(end);
+        assert_eq!(free.run().unwrap(), None);
+    }
+}
+
+#[test]
+fn a_refusal_says_whether_there_is_ever_room() {
+    let (store, clock) = store(3);
+    let schedule = Schedule::new(&store, "plans", ["3/1s", "2/10s"]).unwrap();
+    let now = clock.now();
+    let refused = |placement: Result<Placement, StoreError>| placement.unwrap().permit();
+    for weight in [3, 4] {
+        for call in [
+            schedule.add("k", "a", now),
+            schedule.reserve_next("k", now, "a"),
+        ] {
+            let refusal = refused(call.weight(weight).run()).unwrap_err();
+            assert!(refusal.is_too_heavy());
+            assert_eq!(refusal.quota().unwrap().to_string(), "2/10s");
+            let said = refusal.to_string();
+            assert!(said.contains("never has room"), "{said}");
+            assert!(said.ends_with("a weight of at most 2"), "{said}");
+        }
+    }
+    assert_eq!(
+        refused(schedule.add("k", "a", now).weight(2).run()),
+        Ok(now)
+    );
+    let refusal = refused(schedule.add("k", "b", now).run()).unwrap_err();
+    assert!(!refusal.is_too_heavy());
+    assert!(refusal.to_string().contains("no room at this time"));
+    let events = [("c", 1), ("d", 3)];
+    let events = events
+        .iter()
+        .map(|(id, weight)| Event::new(*id, now.saturating_add(60 * SECOND)).with_weight(*weight));
+    let placement = schedule.add_all("k", events).run().unwrap();
+    assert!(!placement.is_planned());
+    let refusal = placement.permit().unwrap_err();
+    assert_eq!(refusal.index(), 1);
+    assert!(refusal.refusal().is_too_heavy());
 }

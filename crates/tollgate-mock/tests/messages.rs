@@ -188,7 +188,7 @@ fn unexpected_request_shows_each_limit_and_the_instant() {
         .at(Timestamp::from_micros(1_700_000_000_000_001).unwrap());
     assert_eq!(
         message(|| store.decide_now(&request)),
-        r#"unexpected check at the caller's instant, 1700000000000001 microseconds after 1970 began:
+        r#"unexpected check at the caller's instant 2023-11-14T22:13:20.000001Z:
   limit `burst=gcra:10/1m,burst=3` for key "10.0.0.1" at cost 2: expected
   limit `steady=fixed-window:20/1h` for key b"\x00\xfe" at cost 1: no expectation names this limit and key
   limit `login=gcra:5/1m` for key "10.0.0.1" with rest "/login" at cost 1: every expectation that fits has had all its calls
@@ -431,12 +431,12 @@ fn unexpected_event_is_named_beside_all_expectations() {
     assert!(schedule.add("alice", "a", NOON).run().unwrap().is_planned());
     assert_eq!(
         message(|| schedule.add("bob", "b", NOON).at(LATER).run()),
-        r#"unexpected add at the caller's instant, 1800000060000000 microseconds after 1970 began:
-  schedule `reminders` for key "bob", event "b" at 1800000000000000 us after 1970 began: no expectation names this schedule and key
+        r#"unexpected add at the caller's instant 2027-01-15T08:01:00Z:
+  schedule `reminders` for key "bob", event "b" at 2027-01-15T08:00:00Z: no expectation names this schedule and key
 expected calls:
   check of limit `attempts` for key "alice" at cost 2, any number of times: called 0 times
   add of schedule `reminders` for key "alice", event "a" at any time, at least 1 time: called 1 time
-  reserve_next of schedule `reminders` for key "alice", any event at 1800000000000000 us after 1970 began, any number of times: called 0 times
+  reserve_next of schedule `reminders` for key "alice", any event at 2027-01-15T08:00:00Z, any number of times: called 0 times
   cancel of schedule `reminders` for key "alice", event b"\xff", any number of times: called 0 times
   next_free of schedule `reminders` for key "alice" at any time, at most 2 times: called 0 times
   reset of schedule `reminders` for key "alice", never: called 0 times
@@ -465,7 +465,7 @@ fn another_event_or_a_call_too_many_says_so() {
     let text = message(|| schedule.add_all("alice", events).run());
     assert_eq!(
         line(&text),
-        r#"  schedule `reminders` for key "alice", event "b" of weight 2 at 1800000000000000 us after 1970 began, event "c" at 1800000060000000 us after 1970 began: expected for another event or time only"#
+        r#"  schedule `reminders` for key "alice", event "b" of weight 2 at 2027-01-15T08:00:00Z, event "c" at 2027-01-15T08:01:00Z: expected for another event or time only"#
     );
     assert_eq!(
         end(text),
@@ -480,7 +480,7 @@ fn another_event_or_a_call_too_many_says_so() {
     let text = message(|| schedule.list("alice", LATER, LATER).run());
     assert_eq!(
         line(&text),
-        r#"  schedule `reminders` for key "alice", from 1800000060000000 us after 1970 began until 1800000060000000 us after 1970 began: expected for another event or time only"#
+        r#"  schedule `reminders` for key "alice", from 2027-01-15T08:01:00Z until 2027-01-15T08:01:00Z: expected for another event or time only"#
     );
     assert_eq!(
         end(text),
@@ -540,7 +540,7 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
             add,
         ),
         (
-            "`past(1800000000000000 us after 1970 began)`",
+            "`past(2027-01-15T08:00:00Z)`",
             |store| store.expect_add("reminders", "k").past(NOON),
             add,
         ),
@@ -682,7 +682,7 @@ fn unexpected_call_of_leases_is_named_beside_all_expectations() {
     assert!(uploads.acquire("alice", "a").run().unwrap().is_granted());
     assert_eq!(
         message(|| uploads.acquire("bob", "b").weight(2).at(LATER).run()),
-        r#"unexpected acquire at the caller's instant, 1800000060000000 microseconds after 1970 began:
+        r#"unexpected acquire at the caller's instant 2027-01-15T08:01:00Z:
   leases `uploads` for key "bob", lease "b" of weight 2: no expectation names these leases and key
 expected calls:
   check of limit `attempts` for key "alice" at any cost, any number of times: called 0 times

@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -119,7 +121,7 @@ impl LeaseGuard {
         }
     }
 
-    /// Waits until the lease is lost.
+    /// Waits until the lease is lost, or is no longer [certainly held](Self::is_held).
     ///
     /// # Cancel safety
     ///
@@ -127,22 +129,43 @@ impl LeaseGuard {
     pub async fn lost(&self) {
         let mut standing = self.standing.clone();
         // An error means that the background task has ended with its runtime.
-        let _ = standing
-            .wait_for(|standing| matches!(standing, Standing::Lost))
-            .await;
+        let mut told = pin!(standing.wait_for(|standing| matches!(standing, Standing::Lost)));
+        poll_fn(|context| {
+            // The background task may not have run since the deadline.
+            if self.is_held() {
+                told.as_mut().poll(context).map(drop)
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
     }
 
     /// Runs `work` until it is done, or drops it once the lease is lost.
+    ///
+    /// `work` is polled only while the lease is [certainly held](Self::is_held). A poll cannot be
+    /// interrupted: work that blocks its thread goes on past the loss, and its result is dropped.
     ///
     /// # Errors
     ///
     /// [`LeaseLost`] if the lease was lost before `work` was done.
     pub async fn protect<T>(&self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
-        tokio::select! {
-            biased;
-            () = self.lost() => Err(LeaseLost),
-            done = work => Ok(done),
-        }
+        let mut lost = pin!(self.lost());
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if lost.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(LeaseLost));
+            }
+            let done = work.as_mut().poll(context);
+            done.map(|done| {
+                if self.is_held() {
+                    Ok(done)
+                } else {
+                    Err(LeaseLost)
+                }
+            })
+        })
+        .await
     }
 
     /// Releases the lease, and returns whether it was still held.
@@ -216,7 +239,6 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
                         return Ok(Ok(hold(limiter, self.key, lease, asked)));
                     }
                     Ok(Acquisition::Denied(denied)) => return Ok(Err(denied)),
-                    Ok(_) => return Err(unknown_answer()),
                     Err(error)
                         if error.kind() == ErrorKind::Unknown && repetitions.next().is_some() => {}
                     Err(error) => return Err(error),
@@ -224,13 +246,6 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
             }
         })
     }
-}
-
-fn unknown_answer() -> StoreError {
-    StoreError::new(
-        ErrorKind::Protocol,
-        "the store's answer is of a kind that this version does not know: update tollgate-tokio",
-    )
 }
 
 /// Returns an id that no other acquisition uses: 128 random bits in hexadecimal digits.

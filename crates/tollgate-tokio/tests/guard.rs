@@ -246,6 +246,64 @@ async fn protected_work_is_dropped_when_the_lease_is_lost() {
     assert!(guard.protect(std::future::ready(1)).await.is_err());
 }
 
+/// A limiter and a guard in real time, with a short time to live.
+async fn short() -> (ConcurrencyLimiter<MemoryStore>, LeaseGuard) {
+    let ttl = Duration::from_millis(60);
+    let limiter = ConcurrencyLimiter::new(MemoryStore::new(), "uploads", 1, ttl).unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+    (limiter, guard.unwrap())
+}
+
+/// Keeps the thread, so that the background task does not run, until the lease is over.
+fn block() {
+    std::thread::sleep(Duration::from_millis(120));
+}
+
+#[tokio::test]
+async fn protected_work_is_not_begun_once_the_time_is_over() {
+    let (_, guard) = short().await;
+    block();
+    let begun = AtomicBool::new(false);
+    let work = async { begun.store(true, Ordering::SeqCst) };
+    assert!(guard.protect(work).await.is_err());
+    assert!(!begun.into_inner(), "it ran without a lease");
+}
+
+#[tokio::test]
+async fn protected_work_that_blocks_beyond_the_lease_is_not_done() {
+    let (limiter, guard) = short().await;
+    let work = async {
+        block();
+        limiter.acquire("alice", "other").run().unwrap()
+    };
+    assert!(guard.protect(work).await.is_err());
+    assert!(
+        !limiter
+            .acquire("alice", "third")
+            .run()
+            .unwrap()
+            .is_granted()
+    );
+}
+
+#[tokio::test]
+async fn protected_work_is_not_woken_once_the_time_is_over() {
+    let (_, guard) = short().await;
+    let (wake, woken) = tokio::sync::oneshot::channel();
+    let ran = AtomicBool::new(false);
+    let work = async {
+        woken.await.unwrap();
+        ran.store(true, Ordering::SeqCst);
+    };
+    let blocking = async {
+        block();
+        wake.send(()).unwrap();
+    };
+    let (done, ()) = tokio::join!(guard.protect(work), blocking);
+    assert!(done.is_err());
+    assert!(!ran.into_inner(), "it ran without a lease");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_takes_no_second_place() {
     let store = Troubled::new();

@@ -131,7 +131,7 @@ async fn fill(
         let added = schedule
             .add_all(name.as_str(), events.chain([moved]))
             .await?;
-        added.permit().map_err(|(_, refusal)| refusal)?;
+        added.permit()?;
     }
     Ok(())
 }

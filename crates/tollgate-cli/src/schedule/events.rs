@@ -220,7 +220,6 @@ fn answer_placement(
     let (planned, is_new, refusal) = match placement {
         Placement::Planned { time, is_new } => (Some(time), is_new, None),
         Placement::Refused(refusal) => (None, false, Some(refusal)),
-        _ => return Err(Failure::Store(unknown_answer())),
     };
     let answer = Placed {
         of: About::new(command, subject),
@@ -249,16 +248,13 @@ fn answer_placement(
     Ok(status(planned.is_some()))
 }
 
-fn unknown_answer() -> StoreError {
-    StoreError::new(
-        tollgate_core::ErrorKind::Protocol,
-        "this program does not know the store's answer: they are not of one release",
-    )
-}
-
 /// Returns why an event was refused.
 pub(super) fn reason(refusal: &Refusal) -> String {
     match refusal.reason() {
+        Reason::Quota(quota) if refusal.is_too_heavy() => format!(
+            "the quota {quota} never has room for it: give a --weight of at most {}",
+            quota.amount()
+        ),
         Reason::Quota(quota) => format!("the quota {quota} has no room"),
         Reason::Past(earliest) => format!(
             "the time is past: the earliest possible is {}",

@@ -15,6 +15,8 @@ pub(super) enum NoTime {
     NotRfc3339,
     #[error("is before 1970 or after 2255")]
     OutOfRange,
+    #[error("is a leap second, which no clock of a server shows; take the next second")]
+    LeapSecond,
 }
 
 /// Reads an RFC 3339 time. Fractions of a microsecond are rounded up, so that no event takes place
@@ -29,11 +31,23 @@ pub(super) fn read(text: &str) -> Result<Timestamp, NoTime> {
             NoTime::NotRfc3339
         }
     })?;
+    if is_leap_second(text) {
+        return Err(NoTime::LeapSecond);
+    }
     u128::try_from(instant.as_nanosecond())
         .ok()
         .and_then(|nanos| u64::try_from(nanos.div_ceil(1_000)).ok())
         .and_then(|micros| Timestamp::from_micros(micros).ok())
         .ok_or(NoTime::OutOfRange)
+}
+
+/// Returns whether the second of this time is the sixtieth, which would be read as the one before.
+fn is_leap_second(text: &str) -> bool {
+    let time = text
+        .split_once(['T', 't', ' '])
+        .map_or("", |(_, time)| time);
+    let digits = time.bytes().filter(|&byte| byte != b':');
+    digits.skip(4).take(2).eq(*b"60")
 }
 
 /// Reads the time of an option.
@@ -76,6 +90,16 @@ mod tests {
         assert_eq!(micros(" 2026-03-01T09:00:00+01:00 "), Ok(eight));
         assert_eq!(micros("2026-03-01T08:00:00"), Err(NoTime::NoOffset));
         assert_eq!(micros("2026-03-01 08:00"), Err(NoTime::NoOffset));
+        for leap in [
+            "2026-03-01T08:00:60Z",
+            "2026-03-01t08:00:60.5+01:00",
+            "20260301T080060Z",
+        ] {
+            assert_eq!(micros(leap), Err(NoTime::LeapSecond), "{leap}");
+        }
+        for minute in ["2026-03-01T08:00:06Z", "2026-03-01T08:00:00.60Z"] {
+            assert!(micros(minute).is_ok(), "{minute}");
+        }
         for text in [
             "",
             "2026-03-01",

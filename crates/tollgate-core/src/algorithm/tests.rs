@@ -103,7 +103,7 @@ fn text_that_is_no_algorithm_is_rejected() {
             "{text}: {read:?}"
         );
     }
-    let none = "sliding-buckets:5/1m,buckets=0".parse::<Algorithm>();
+    let none = SlidingBuckets::new(Quota::per_minute(5), 0);
     assert_eq!(none, Err(LimitError::BadBuckets { buckets: 0 }));
 }
 

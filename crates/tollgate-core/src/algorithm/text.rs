@@ -89,10 +89,15 @@ impl Algorithm {
         let start = reader.at();
         let name = reader.word();
         let spelling = SPELLINGS.iter().find(|spelling| spelling.name == name);
-        let spelling = spelling.ok_or_else(|| reader.expected(start, &NAMES))?;
+        let spelling = spelling.ok_or_else(|| {
+            let is_named = reader.skip('=');
+            reader.expected(start, if is_named { UNNAMED } else { &NAMES })
+        })?;
         if !reader.skip(':') {
             return Err(reader.expected(reader.at(), "`:` and a quota, such as `:20/1h`"));
         }
+        // Where the number is that an algorithm may refuse: that of an option, or the amount.
+        let mut number_at = reader.at();
         let quota = Quota::read(&mut reader)?;
         let mut given: Vec<(&str, Option<u64>)> = Vec::new();
         while !reader.is_at_end() {
@@ -102,6 +107,7 @@ impl Algorithm {
             let start = reader.at();
             let option = reader.word();
             let number = if reader.skip('=') {
+                number_at = reader.at();
                 Some(reader.number("a number")?)
             } else {
                 None
@@ -112,9 +118,16 @@ impl Algorithm {
             }
             given.push((option, number));
         }
-        (spelling.read)(quota, &Options { given, reader })
+        let options = Options { given, reader };
+        (spelling.read)(quota, &options).map_err(|error| match error {
+            LimitError::Syntax { .. } => error,
+            error => options.reader.bad_value(number_at, error),
+        })
     }
 }
+
+/// What an error says was expected instead of a name before an algorithm.
+const UNNAMED: &str = "an algorithm without a name before it, such as `gcra:10/1m`";
 
 /// What an error says was expected instead of an unknown algorithm.
 static NAMES: LazyLock<String> = LazyLock::new(|| {

@@ -120,7 +120,10 @@ impl fmt::Debug for Lease {
 /// Whether a lease was acquired.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use = "a lease that was denied protects nothing"]
-#[non_exhaustive]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "there is no third answer, and a match need not expect one"
+)]
 pub enum Acquisition {
     /// The lease is held.
     Granted {
@@ -197,7 +200,7 @@ impl fmt::Display for NoLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} are held", self.held, self.amount)?;
         if self.ends_within.is_never() {
-            f.write_str(", and the lease alone is larger than that")
+            f.write_str(", and a lease of this weight never fits: choose a smaller weight")
         } else {
             write!(
                 f,

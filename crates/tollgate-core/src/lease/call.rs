@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::error::StoreError;
+use crate::key::Key;
 use crate::lease::ConcurrencyLimiter;
 use crate::lease::answer::{Acquisition, Lease, LeaseAnswer, Occupancy};
 use crate::lease::request::{LeaseOperation, LeaseRequest};
@@ -93,6 +94,55 @@ impl<S, A> fmt::Debug for LeaseCall<'_, '_, S, A> {
         f.debug_struct("LeaseCall")
             .field("request", &self.request)
             .finish_non_exhaustive()
+    }
+}
+
+/// A pending reset, made by [`ConcurrencyLimiter::reset`]. End it with `.await` or [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return the store's errors. After
+/// [`Unknown`](crate::ErrorKind::Unknown), reset again.
+#[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
+pub struct LeaseReset<'l, 'k, S> {
+    limiter: &'l ConcurrencyLimiter<S>,
+    key: Key<'k>,
+}
+
+impl<'l, 'k, S> LeaseReset<'l, 'k, S> {
+    pub(super) fn new(limiter: &'l ConcurrencyLimiter<S>, key: Key<'k>) -> Self {
+        Self { limiter, key }
+    }
+}
+
+impl<S: SyncLeaseStore> LeaseReset<'_, '_, S> {
+    /// Runs this reset without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's errors.
+    pub fn run(self) -> Result<(), StoreError> {
+        let terms = self.limiter.terms();
+        self.limiter.store().reset_leases_now(terms, self.key)
+    }
+}
+
+impl<'l: 'k, 'k, S: LeaseStore> IntoFuture for LeaseReset<'l, 'k, S> {
+    type Output = Result<(), StoreError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let terms = self.limiter.terms();
+        self.limiter.store().reset_leases(terms, self.key)
+    }
+}
+
+impl<S> fmt::Debug for LeaseReset<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseReset")
+            .field("limiter", &self.limiter.terms().name())
+            .field("key", &self.key)
+            .finish()
     }
 }
 

@@ -11,11 +11,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{LimitError, StoreError};
+use crate::error::LimitError;
 use crate::key::Key;
 
 pub use answer::{Acquisition, Lease, LeaseAnswer, NoLease, Occupancy};
-pub use call::{FromLeaseAnswer, LeaseCall};
+pub use call::{FromLeaseAnswer, LeaseCall, LeaseReset};
 pub use request::{LONGEST_LEASE_ID, LeaseOperation, LeaseRequest};
 pub use state::LeaseState;
 pub use store::{LeaseStore, SyncLeaseStore};
@@ -154,6 +154,22 @@ impl<S> ConcurrencyLimiter<S> {
         self.call(key.into(), LeaseOperation::Peek)
     }
 
+    /// Ends all leases of `key`. Their holders learn it when they renew or release them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tollgate_core::{ConcurrencyLimiter, StoreError, SyncLeaseStore};
+    /// # fn end(uploads: &ConcurrencyLimiter<impl SyncLeaseStore>) -> Result<(), StoreError> {
+    /// uploads.reset("alice").run()?;
+    /// assert_eq!(uploads.peek("alice").run()?.held(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reset<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> LeaseReset<'l, 'k, S> {
+        LeaseReset::new(self, key.into())
+    }
+
     fn call<'l, 'k, A>(
         &'l self,
         key: Key<'k>,
@@ -166,17 +182,6 @@ impl<S> ConcurrencyLimiter<S> {
     }
 }
 
-impl<S: LeaseStore> ConcurrencyLimiter<S> {
-    /// Ends all leases of `key`. Their holders learn it when they renew or release them.
-    ///
-    /// # Errors
-    ///
-    /// The store's errors.
-    pub async fn reset<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), StoreError> {
-        self.store().reset_leases(self.terms(), key.into()).await
-    }
-}
-
 impl<S> Clone for ConcurrencyLimiter<S> {
     fn clone(&self) -> Self {
         Self {
@@ -185,11 +190,11 @@ impl<S> Clone for ConcurrencyLimiter<S> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for ConcurrencyLimiter<S> {
+/// Shows the terms; a store, such as a `dyn LeaseStore`, need not implement `Debug`.
+impl<S> fmt::Debug for ConcurrencyLimiter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConcurrencyLimiter")
-            .field("store", self.store())
             .field("terms", self.terms())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,9 @@ pub const MAX_LEASES: u64 = 1_000;
 /// What an identity has in the place of a limit's algorithm.
 pub(crate) const SHAPE: &str = "leases";
 
+/// The shortest time to live.
+const SHORTEST_US: u64 = 1_000;
+
 /// The longest time to live: an instant and a time to live still fit into 2^53 microseconds.
 const LONGEST_US: u64 = MAX_EXACT / 8;
 
@@ -39,7 +42,7 @@ impl LeaseTerms {
     ///
     /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
     /// - [`LimitError::AmountTooLarge`] when `amount` exceeds [`MAX_LEASES`].
-    /// - [`LimitError::BadWindow`] when `ttl` is less than a millisecond, more than 35 years, or
+    /// - [`LimitError::BadTtl`] when `ttl` is less than a millisecond, more than 35 years, or
     ///   not whole microseconds.
     pub fn new(name: &str, amount: u64, ttl: Duration) -> Result<Self, LimitError> {
         check_name(name)?;
@@ -51,7 +54,7 @@ impl LeaseTerms {
         }
         let whole = ttl.subsec_nanos().is_multiple_of(1_000);
         match u64::try_from(ttl.as_micros()) {
-            Ok(ttl_us) if whole && (1_000..=LONGEST_US).contains(&ttl_us) => {
+            Ok(ttl_us) if whole && (SHORTEST_US..=LONGEST_US).contains(&ttl_us) => {
                 Ok(Self(Arc::new(Inner {
                     identity: format!("{name}:{SHAPE}").into(),
                     name: name.into(),
@@ -59,7 +62,11 @@ impl LeaseTerms {
                     ttl_us,
                 })))
             }
-            _ => Err(LimitError::BadWindow { window: ttl }),
+            _ => Err(LimitError::BadTtl {
+                ttl,
+                least: Duration::from_micros(SHORTEST_US),
+                most: Duration::from_micros(LONGEST_US),
+            }),
         }
     }
 

@@ -20,13 +20,15 @@ use crate::time::Timestamp;
 ///             println!("{refusal}");
 ///             refusal.next_free()
 ///         }
-///         _ => None,
 ///     }
 /// }
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use = "an event that was refused does not take place"]
-#[non_exhaustive]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "there is no third answer, and a match need not expect one"
+)]
 pub enum Placement {
     /// The event is planned.
     Planned {
@@ -60,9 +62,32 @@ impl Placement {
 }
 
 /// Whether several events were planned: all of them, or none.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::{BatchPlacement, BatchRefusal, Reason, Refusal};
+///
+/// fn plan(placement: BatchPlacement) -> Result<usize, BatchRefusal> {
+///     let added = placement.permit()?;
+///     Ok(added)
+/// }
+///
+/// let planned = BatchPlacement::Planned { added: 3 };
+/// assert!(planned.is_planned());
+/// assert_eq!(plan(planned).unwrap(), 3);
+///
+/// let refusal = Refusal::new(Reason::UnknownId);
+/// let error = plan(BatchPlacement::Refused { index: 1, refusal }).unwrap_err();
+/// assert_eq!(error.index(), 1);
+/// assert!(error.to_string().starts_with("the event at index 1: "));
+/// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use = "events that were refused do not take place"]
-#[non_exhaustive]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "there is no third answer, and a match need not expect one"
+)]
 pub enum BatchPlacement {
     /// All events are planned.
     Planned {
@@ -79,18 +104,53 @@ pub enum BatchPlacement {
 }
 
 impl BatchPlacement {
-    /// Returns how many events are new, or the index of the first that does not fit with the reason.
+    /// Returns how many events are new, or the refusal as an error.
     ///
     /// # Errors
     ///
     /// The refusal, if the events were refused.
-    pub fn permit(self) -> Result<usize, (usize, Refusal)> {
+    pub fn permit(self) -> Result<usize, BatchRefusal> {
         match self {
             Self::Planned { added } => Ok(added),
-            Self::Refused { index, refusal } => Err((index, refusal)),
+            Self::Refused { index, refusal } => Err(BatchRefusal { index, refusal }),
         }
     }
+
+    /// Returns whether the events are planned.
+    #[must_use]
+    pub fn is_planned(&self) -> bool {
+        matches!(self, Self::Planned { .. })
+    }
 }
+
+/// Why several events were refused: the first that does not fit, and its refusal.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BatchRefusal {
+    index: usize,
+    refusal: Refusal,
+}
+
+impl BatchRefusal {
+    /// Returns the index of the first event that does not fit, given the events before it.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns why it does not fit.
+    #[must_use]
+    pub fn refusal(&self) -> &Refusal {
+        &self.refusal
+    }
+}
+
+impl fmt::Display for BatchRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the event at index {}: {}", self.index, self.refusal)
+    }
+}
+
+impl Error for BatchRefusal {}
 
 /// Why an event was refused, and when it could take place instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -98,6 +158,7 @@ pub struct Refusal {
     pub(crate) reason: Reason,
     pub(crate) next_free: Option<Timestamp>,
     pub(crate) latest_free: Option<Timestamp>,
+    is_too_heavy: bool,
 }
 
 impl Refusal {
@@ -108,7 +169,20 @@ impl Refusal {
             reason,
             next_free: None,
             latest_free: None,
+            is_too_heavy: false,
         }
+    }
+
+    /// Says so if a quota never has room for an event of this weight.
+    pub(super) fn of_weight(mut self, weight: u64, quotas: &[ScheduleQuota]) -> Self {
+        let smallest = quotas.iter().min_by_key(|quota| quota.amount());
+        if let (Reason::Quota(quota), Some(smallest)) = (&mut self.reason, smallest)
+            && smallest.amount() < weight
+        {
+            *quota = smallest.clone();
+            self.is_too_heavy = true;
+        }
+        self
     }
 
     /// Sets the first free time.
@@ -138,6 +212,15 @@ impl Refusal {
             Reason::Quota(quota) => Some(quota),
             _ => None,
         }
+    }
+
+    /// Returns whether the event can never take place, because its weight exceeds the amount of the
+    /// [quota](Self::quota).
+    ///
+    /// For an event that was to be moved, whose weight the caller does not give, it is `false`.
+    #[must_use]
+    pub fn is_too_heavy(&self) -> bool {
+        self.is_too_heavy
     }
 
     /// Returns the first free time that is not before the time that was asked for, or `None` if
@@ -175,6 +258,11 @@ pub enum Reason {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
+            Reason::Quota(quota) if self.is_too_heavy => write!(
+                f,
+                "the quota {quota} never has room for this event: choose a weight of at most {}",
+                quota.amount()
+            )?,
             Reason::Quota(quota) => write!(f, "the quota {quota} has no room at this time")?,
             Reason::Past(earliest) => {
                 write!(

@@ -153,8 +153,7 @@ impl CalendarQuota {
             }
     }
 
-    /// Returns the periods from the one that holds `from` to the one that holds `until`. It stops
-    /// earlier where the calendar ends.
+    /// Returns the periods from the one that holds `from` to the one that holds `until`.
     #[must_use]
     pub fn periods(&self, from: Timestamp, until: Timestamp) -> Vec<Period> {
         let mut periods = Vec::new();
@@ -185,11 +184,12 @@ impl CalendarQuota {
         self.unit.first_day(date).ok()
     }
 
-    /// Returns the first instant of `date`; before the epoch, the epoch.
+    /// Returns the first instant of `date`; before the epoch, the epoch, and after the latest
+    /// instant, the end of it.
     fn start_of(&self, date: Date) -> Option<Timestamp> {
         let start = date.to_zoned(self.zone.clone()).ok()?.start_of_day().ok()?;
         let micros = u64::try_from(start.timestamp().as_microsecond()).unwrap_or(0);
-        Timestamp::from_micros(micros).ok()
+        Some(Timestamp::from_micros(micros).unwrap_or(Timestamp::END))
     }
 }
 

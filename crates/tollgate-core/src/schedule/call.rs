@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::Schedule;
-use crate::schedule::answer::{BatchPlacement, Placement, PlannedEvent, ScheduleAnswer};
+use crate::schedule::answer::{BatchPlacement, Placement, PlannedEvent, Refusal, ScheduleAnswer};
 use crate::schedule::request::{ScheduleOperation, ScheduleRequest};
 use crate::schedule::store::{ScheduleStore, SyncScheduleStore};
 use crate::store::Boxed;
@@ -82,7 +82,9 @@ impl<'s, 'k, S, A> ScheduleCall<'s, 'k, S, A> {
 impl<S, A: Weighted> ScheduleCall<'_, '_, S, A> {
     /// Sets the weight, 1 by default: how many events this one counts as.
     ///
-    /// A weight above the amount of a quota is always refused.
+    /// A weight above the amount of a quota is always refused. An event that is
+    /// [moved](Schedule::reschedule) keeps its weight: there, any other weight than 1 is an error,
+    /// [`Malformed`](crate::ErrorKind::Malformed).
     pub fn weight(mut self, of: u64) -> Self {
         match &mut self.operation {
             ScheduleOperation::Add(events) => {
@@ -161,6 +163,55 @@ impl<S, A> fmt::Debug for ScheduleCall<'_, '_, S, A> {
     }
 }
 
+/// A pending reset, made by [`Schedule::reset`]. End it with `.await` or [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return the store's errors. After
+/// [`Unknown`](crate::ErrorKind::Unknown), reset again.
+#[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
+pub struct ScheduleReset<'s, 'k, S> {
+    schedule: &'s Schedule<S>,
+    key: Key<'k>,
+}
+
+impl<'s, 'k, S> ScheduleReset<'s, 'k, S> {
+    pub(super) fn new(schedule: &'s Schedule<S>, key: Key<'k>) -> Self {
+        Self { schedule, key }
+    }
+}
+
+impl<S: SyncScheduleStore> ScheduleReset<'_, '_, S> {
+    /// Runs this reset without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's errors.
+    pub fn run(self) -> Result<(), StoreError> {
+        let terms = self.schedule.terms();
+        self.schedule.store().reset_schedule_now(terms, self.key)
+    }
+}
+
+impl<'s: 'k, 'k, S: ScheduleStore> IntoFuture for ScheduleReset<'s, 'k, S> {
+    type Output = Result<(), StoreError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let terms = self.schedule.terms();
+        self.schedule.store().reset_schedule(terms, self.key)
+    }
+}
+
+impl<S> fmt::Debug for ScheduleReset<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduleReset")
+            .field("schedule", &self.schedule.terms().name())
+            .field("key", &self.key)
+            .finish()
+    }
+}
+
 /// What a call to a schedule can answer.
 ///
 /// A [`Placement`], a [`BatchPlacement`], a time (`Option<Timestamp>`), whether there was an event
@@ -185,7 +236,9 @@ impl Answer for Placement {
                 is_new: added > 0,
             }),
             (ScheduleAnswer::Planned { time, is_new }, _) => Some(Self::Planned { time, is_new }),
-            (ScheduleAnswer::Refused { refusal, .. }, _) => Some(Self::Refused(refusal)),
+            (ScheduleAnswer::Refused { index, refusal }, _) => {
+                Some(Self::Refused(told(refusal, index, request)))
+            }
             _ => None,
         }
     }
@@ -195,12 +248,29 @@ impl Weighted for Placement {}
 impl Refusable for Placement {}
 
 impl Answer for BatchPlacement {
-    fn of(answer: ScheduleAnswer, _: &ScheduleRequest<'_>) -> Option<Self> {
+    fn of(answer: ScheduleAnswer, request: &ScheduleRequest<'_>) -> Option<Self> {
         match answer {
             ScheduleAnswer::Added(added) => Some(Self::Planned { added }),
-            ScheduleAnswer::Refused { index, refusal } => Some(Self::Refused { index, refusal }),
+            ScheduleAnswer::Refused { index, refusal } => {
+                let refusal = told(refusal, index, request);
+                Some(Self::Refused { index, refusal })
+            }
             _ => None,
         }
+    }
+}
+
+/// Returns the refusal of the event at `index`, which says so if the event can never take place.
+fn told(refusal: Refusal, index: usize, request: &ScheduleRequest<'_>) -> Refusal {
+    let event = match request.operation() {
+        ScheduleOperation::Add(events) => events.get(index),
+        ScheduleOperation::ReserveNext(event) => Some(event),
+        // An event that is moved keeps a weight that the request does not say.
+        _ => None,
+    };
+    match event {
+        Some(event) => refusal.of_weight(event.weight(), request.terms().quotas()),
+        None => refusal,
     }
 }
 

@@ -18,10 +18,12 @@ use crate::error::LimitError;
 use crate::key::Key;
 use crate::time::Timestamp;
 
-pub use answer::{BatchPlacement, Placement, PlannedEvent, Reason, Refusal, ScheduleAnswer};
+pub use answer::{
+    BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal, ScheduleAnswer,
+};
 #[cfg(feature = "calendar")]
 pub use calendar::{CalendarQuota, CalendarUnit};
-pub use call::{Answer, Refusable, ScheduleCall, Weighted};
+pub use call::{Answer, Refusable, ScheduleCall, ScheduleReset, Weighted};
 pub use events::ScheduleState;
 pub use quota::{MAX_SCHEDULE_AMOUNT, ScheduleQuota};
 pub use request::{
@@ -54,7 +56,6 @@ pub use terms::{MAX_EVENTS, Terms};
 /// match schedule.add("alice", "msg-17", noon).await? {
 ///     Placement::Planned { time, .. } => println!("planned at {time:?}"),
 ///     Placement::Refused(refusal) => println!("{refusal}"),
-///     _ => unreachable!(),
 /// }
 /// // Finds the first free time, and takes it, in one step.
 /// let sent_at = schedule.reserve_next("alice", noon, "msg-18").await?.permit();
@@ -169,7 +170,7 @@ impl<S> Schedule<S> {
     }
 
     /// Moves the event `id` to `time`, if every quota has room there once the event has left its
-    /// old time. If the new time is refused, the event stays where it is.
+    /// old time. If the new time is refused, the event stays where it is. It keeps its weight.
     pub fn reschedule<'s, 'k>(
         &'s self,
         key: impl Into<Key<'k>>,
@@ -238,23 +239,28 @@ impl<S> Schedule<S> {
         self.call(key.into(), ScheduleOperation::List { from, until })
     }
 
+    /// Forgets all events of `key`, those planned at the store's clock and at callers' instants.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tollgate_core::{Schedule, StoreError, SyncScheduleStore, Timestamp};
+    /// # fn forget(schedule: &Schedule<impl SyncScheduleStore>, noon: Timestamp) -> Result<(), StoreError> {
+    /// schedule.reset("alice").run()?;
+    /// assert!(schedule.list("alice", Timestamp::UNIX_EPOCH, Timestamp::MAX).run()?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reset<'s, 'k>(&'s self, key: impl Into<Key<'k>>) -> ScheduleReset<'s, 'k, S> {
+        ScheduleReset::new(self, key.into())
+    }
+
     fn call<'s, 'k, A>(
         &'s self,
         key: Key<'k>,
         operation: ScheduleOperation<'k>,
     ) -> ScheduleCall<'s, 'k, S, A> {
         ScheduleCall::new(self, key, operation)
-    }
-}
-
-impl<S: ScheduleStore> Schedule<S> {
-    /// Forgets all events of `key`.
-    ///
-    /// # Errors
-    ///
-    /// The store's errors.
-    pub async fn reset<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), crate::StoreError> {
-        self.store().reset_schedule(self.terms(), key.into()).await
     }
 }
 
@@ -266,11 +272,11 @@ impl<S> Clone for Schedule<S> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Schedule<S> {
+/// Shows the terms; a store, such as a `dyn ScheduleStore`, need not implement `Debug`.
+impl<S> fmt::Debug for Schedule<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Schedule")
-            .field("store", self.store())
             .field("terms", self.terms())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::LimitError;
 use crate::limit::check_name;
@@ -60,6 +61,7 @@ impl ScheduleQuota {
     ///
     /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
     /// - [`LimitError::AmountTooLarge`] when the amount exceeds [`MAX_SCHEDULE_AMOUNT`].
+    /// - [`LimitError::BadWindow`] when the window exceeds 35 years.
     pub fn new(name: &str, quota: Quota) -> Result<Self, LimitError> {
         check_name(name)?;
         Self::of(name, Kind::Sliding(quota))
@@ -89,6 +91,7 @@ impl ScheduleQuota {
         {
             return Err(LimitError::BadWindow {
                 window: quota.window(),
+                most: Duration::from_micros(LONGEST_WINDOW_US),
             });
         }
         Ok(Self {
@@ -201,16 +204,15 @@ impl FromStr for ScheduleQuota {
             Some((name, _)) => (name, name.len() + 1),
             None => ("", 0),
         };
+        let bad = |at, error| Reader::new(text, 0).bad_value(at, error);
         if start > 0 {
-            check_name(name)?;
+            check_name(name).map_err(|error| bad(0, error))?;
         }
         if let Some(at) = text.find('@') {
             #[cfg(feature = "calendar")]
             {
-                return Self::of(
-                    name,
-                    Kind::Calendar(super::CalendarQuota::read(text, start, at)?),
-                );
+                let quota = super::CalendarQuota::read(text, start, at)?;
+                return Self::of(name, Kind::Calendar(quota)).map_err(|error| bad(start, error));
             }
             #[cfg(not(feature = "calendar"))]
             return Err(LimitError::Syntax {
@@ -225,7 +227,11 @@ impl FromStr for ScheduleQuota {
             let at = reader.at();
             return Err(reader.expected(at, "the end of the quota, or `@` and a time zone"));
         }
-        Self::of(name, Kind::Sliding(quota))
+        Self::of(name, Kind::Sliding(quota)).map_err(|error| {
+            let window_at = text.find('/').map_or(start, |slash| slash + 1);
+            let is_window = matches!(error, LimitError::BadWindow { .. });
+            bad(if is_window { window_at } else { start }, error)
+        })
     }
 }
 
@@ -244,6 +250,22 @@ impl TryFrom<String> for ScheduleQuota {
 
     fn try_from(text: String) -> Result<Self, LimitError> {
         text.parse()
+    }
+}
+
+/// Reads the quota as [`FromStr`] does.
+impl TryFrom<&String> for ScheduleQuota {
+    type Error = LimitError;
+
+    fn try_from(text: &String) -> Result<Self, LimitError> {
+        text.parse()
+    }
+}
+
+/// Clones the quota, which is cheap.
+impl From<&Self> for ScheduleQuota {
+    fn from(quota: &Self) -> Self {
+        quota.clone()
     }
 }
 

@@ -93,7 +93,7 @@ impl fmt::Debug for Event<'_> {
 pub enum ScheduleOperation<'a> {
     /// Adds all of these events, or none.
     Add(Vec<Event<'a>>),
-    /// Moves the event with this id and weight to this time; the event's weight stays as it is.
+    /// Moves the event with this id to this time. The event keeps its weight, so this one is 1.
     Reschedule(Event<'a>),
     /// Removes the event with this id.
     Cancel(&'a [u8]),
@@ -171,7 +171,8 @@ impl Period {
         self.start
     }
 
-    /// Returns the first instant after the period.
+    /// Returns the first instant after the period. For a period that holds [`Timestamp::MAX`], that
+    /// is one microsecond after it.
     #[must_use]
     pub fn end(self) -> Timestamp {
         self.end
@@ -331,8 +332,8 @@ impl<'a> ScheduleRequest<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when no event is added or more than [`MAX_EVENTS_PER_CALL`], when
-    /// two events have one id, when an id is empty or longer than [`LONGEST_EVENT_ID`] bytes, or
-    /// when a weight is zero.
+    /// two events have one id, when an id is empty or longer than [`LONGEST_EVENT_ID`] bytes, when
+    /// a weight is zero, or when an event to move has a weight other than 1.
     pub fn validate(&self) -> Result<(), StoreError> {
         let id = |id: &[u8]| {
             if (1..=LONGEST_EVENT_ID).contains(&id.len()) {
@@ -366,7 +367,16 @@ impl<'a> ScheduleRequest<'a> {
                 }
                 Ok(())
             }
-            ScheduleOperation::Reschedule(event) => id(event.id),
+            ScheduleOperation::Reschedule(event) => {
+                id(event.id)?;
+                if event.weight != 1 {
+                    return malformed(
+                        "an event that is moved keeps its weight: leave the weight out, or cancel \
+                         the event and add it with another one",
+                    );
+                }
+                Ok(())
+            }
             ScheduleOperation::ReserveNext(event) => {
                 id(event.id)?;
                 weight(event.weight)

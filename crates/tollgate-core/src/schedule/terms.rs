@@ -53,7 +53,7 @@ impl Terms {
     /// # Errors
     ///
     /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
-    /// - [`LimitError::NoLimits`] when `quotas` is empty, [`LimitError::TooManyLimits`] when there
+    /// - [`LimitError::NoQuotas`] when `quotas` is empty, [`LimitError::TooManyQuotas`] when there
     ///   are more than 32.
     /// - The error of a quota that is not valid.
     pub fn new<Q>(name: &str, quotas: impl IntoIterator<Item = Q>) -> Result<Self, LimitError>
@@ -66,10 +66,10 @@ impl Terms {
             quotas.into_iter().map(TryInto::try_into).collect();
         let quotas = quotas?;
         if quotas.is_empty() {
-            return Err(LimitError::NoLimits);
+            return Err(LimitError::NoQuotas);
         }
         if quotas.len() > MAX_QUOTAS {
-            return Err(LimitError::TooManyLimits {
+            return Err(LimitError::TooManyQuotas {
                 count: quotas.len(),
                 most: MAX_QUOTAS,
             });

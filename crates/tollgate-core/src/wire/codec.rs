@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::fault::FOREIGN;
 use super::script::Form;
 use crate::algorithm::{CallContext, MOST_PARAMETERS, State, double, integer, words};
 use crate::decision::Verdicts;
@@ -111,13 +112,14 @@ pub(super) fn push_instant(text: &mut Vec<u8>, instant: Option<Timestamp>) {
 /// # Errors
 ///
 /// [`ErrorKind::Protocol`] if no script gives such a reply to `request`, or if the state machines
-/// decide otherwise than the script did on the same states.
+/// decide otherwise than the script did on the same states; [`ErrorKind::Misconfigured`] if no limit
+/// has written such states.
 pub(super) fn decision(
     request: &Request<'_>,
     instant: Option<Timestamp>,
     reply: &[u8],
 ) -> Result<Verdicts, StoreError> {
-    let told = Reply::read(request, reply).ok_or_else(not_understood)?;
+    let told = Reply::read(request, reply)?;
     if instant.is_some_and(|instant| instant != told.now) {
         return Err(not_understood());
     }
@@ -145,6 +147,10 @@ pub(super) fn not_understood() -> StoreError {
     )
 }
 
+fn foreign() -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, FOREIGN)
+}
+
 /// A script's reply: whether the request was allowed, when it was decided, and the states.
 struct Reply {
     allowed: bool,
@@ -153,7 +159,27 @@ struct Reply {
 }
 
 impl Reply {
-    fn read(request: &Request<'_>, reply: &[u8]) -> Option<Self> {
+    fn read(request: &Request<'_>, reply: &[u8]) -> Result<Self, StoreError> {
+        let parts = Self::parts(request.checks().len(), reply).ok_or_else(not_understood)?;
+        let (allowed, now, raw) = parts;
+        let states = request.checks().iter().zip(raw).map(|(check, raw)| {
+            let call = CallContext {
+                now: now.as_micros(),
+                cost: cost(request, check, allowed),
+            };
+            let algorithm = check.limit().algorithm();
+            algorithm.decode(&words(raw)?, call)
+        });
+        let states: Option<Vec<State>> = states.collect();
+        Ok(Self {
+            allowed,
+            now,
+            states: states.ok_or_else(foreign)?,
+        })
+    }
+
+    /// Returns whether the request was allowed, when it was decided, and so many states.
+    fn parts(count: usize, reply: &[u8]) -> Option<(bool, Timestamp, Vec<&[u8]>)> {
         let (&[allowed], rest) = reply.split_first_chunk()?;
         let (now, mut rest) = rest.split_first_chunk()?;
         let allowed = match allowed {
@@ -162,24 +188,15 @@ impl Reply {
             _ => return None,
         };
         let now = Timestamp::from_micros(integer(*now)?).ok()?;
-        let mut states = Vec::with_capacity(request.checks().len());
-        for check in request.checks() {
+        let mut states = Vec::with_capacity(count);
+        for _ in 0..count {
             let (length, after) = rest.split_first_chunk()?;
             let length = usize::from(u16::from_le_bytes(*length));
             let (raw, after) = after.split_at_checked(length)?;
-            let call = CallContext {
-                now: now.as_micros(),
-                cost: cost(request, check, allowed),
-            };
-            let algorithm = check.limit().algorithm();
-            states.push(algorithm.decode(&words(raw)?, call)?);
+            states.push(raw);
             rest = after;
         }
-        rest.is_empty().then_some(Self {
-            allowed,
-            now,
-            states,
-        })
+        rest.is_empty().then_some((allowed, now, states))
     }
 }
 

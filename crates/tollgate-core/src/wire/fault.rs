@@ -128,7 +128,7 @@ const MEANINGS: [Meaning; 20] = [
 ];
 
 /// Phrases of errors that have no code of their own.
-const PHRASES: [Meaning; 7] = [
+const PHRASES: [Meaning; 9] = [
     (
         "unknown command",
         ErrorKind::Unsupported,
@@ -142,11 +142,10 @@ const PHRASES: [Meaning; 7] = [
         ErrorKind::Unavailable,
         "the server accepts no more connections: raise its `maxclients`, or connect fewer",
     ),
-    (
-        "data string too short",
-        ErrorKind::Misconfigured,
-        "a key of this prefix holds a value that no limit has written: choose another prefix, or delete the key",
-    ),
+    ("data string too short", ErrorKind::Misconfigured, FOREIGN),
+    // A state that no limit has written gives TTLs that no limit gives.
+    ("value is not an integer", ErrorKind::Misconfigured, FOREIGN),
+    ("invalid expire time", ErrorKind::Misconfigured, FOREIGN),
     (
         "refund is too deep in the log",
         ErrorKind::Unsupported,
@@ -154,6 +153,8 @@ const PHRASES: [Meaning; 7] = [
          it, and rewriting them would block the server: nothing was given back; the call counts until it leaves the window",
     ),
 ];
+pub(super) const FOREIGN: &str = "a key of this prefix holds a value that no limit has written: \
+                                  choose another prefix, or delete the key";
 const MAY_NOT: &str = "the server's user may not do this: grant the commands and keys that the \
                        documentation lists";
 /// How a script's error begins before Redis 7.0; it ends with the error that the script ran into.
@@ -222,7 +223,8 @@ fn refused(line: &str) -> StoreError {
     let (_, kind, advice) = meaning_of(line).unwrap_or((
         "",
         ErrorKind::Protocol,
-        "the server replied with an unexpected error",
+        "the server replied with an error that this store does not know: look it up in the \
+         server's documentation, and see the server's log",
     ));
     StoreError::new(kind, format!("{advice} ({line})"))
 }

@@ -20,6 +20,8 @@ pub enum NoConnection {
     MissingPassword,
     /// No Sentinel accepted this client.
     NoSentinel,
+    /// The server has no database of the number in the address.
+    NoSuchDatabase,
     /// The user may not run a command that connecting needs.
     NotPermitted,
     /// The server did not answer the first command, or closed the connection.
@@ -53,7 +55,13 @@ impl NoConnection {
     /// ```
     #[must_use]
     pub fn told(text: &str, words: &[(&str, Self)]) -> Option<Self> {
-        const SERVERS: [(&str, NoConnection); 3] = [
+        const SERVERS: [(&str, NoConnection); 6] = [
+            ("DB index is out of range", NoConnection::NoSuchDatabase),
+            ("invalid DB index", NoConnection::NoSuchDatabase),
+            (
+                "SELECT is not allowed in cluster mode",
+                NoConnection::NoSuchDatabase,
+            ),
             ("NOAUTH", NoConnection::MissingPassword),
             ("WRONGPASS", NoConnection::WrongPassword),
             ("NOPERM", NoConnection::NotPermitted),
@@ -83,6 +91,10 @@ impl NoConnection {
                 Unavailable,
                 "no Sentinel accepted the connection: check that they are running, and check their addresses, passwords and TLS settings",
             ),
+            Self::NoSuchDatabase => (
+                Misconfigured,
+                "the server refuses the number of the database at the end of the address: give one below the server's `databases`, 16 by default, or none for a cluster",
+            ),
             Self::NotPermitted => (
                 Misconfigured,
                 "the server's user may not run a command that connecting needs: grant the commands that the documentation lists",
@@ -98,7 +110,7 @@ impl NoConnection {
             ),
             Self::UnusableSettings => (
                 Misconfigured,
-                "the server cannot be used with these settings: see the source of this error",
+                "the client cannot connect with these settings: correct what it names here",
             ),
             Self::UntrustedCertificate => (
                 Misconfigured,
@@ -115,6 +127,11 @@ impl NoConnection {
             ),
         };
         // A server that does not know `HELLO` or `AUTH` repeats the password in its error.
-        StoreError::new(kind, advice).with_source(redact::source(source.into(), &[]))
+        let source = redact::source(source.into(), &[]);
+        let message = match self {
+            Self::NoSuchDatabase | Self::UnusableSettings => format!("{advice} ({source})"),
+            _ => advice.to_owned(),
+        };
+        StoreError::new(kind, message).with_source(source)
     }
 }

@@ -113,6 +113,8 @@ impl Options {
     }
 
     /// Sets how long a decision may take, including loading scripts and following redirections.
+    ///
+    /// With a deadline of zero, every call fails with [`ErrorKind::Misconfigured`].
     #[must_use]
     pub const fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;

@@ -248,6 +248,12 @@ pub(super) async fn until<T: Send>(
     is_out: impl Fn() -> bool,
     work: impl Future<Output = Result<T, Failure>> + Send,
 ) -> Result<T, StoreError> {
+    if deadline.is_zero() {
+        return Err(StoreError::new(
+            ErrorKind::Misconfigured,
+            "the store's deadline is zero, which no call can meet: set one, such as 500 ms",
+        ));
+    }
     match engine.within(deadline, work).await {
         Some(outcome) => outcome.map_err(|failure| fault::error(failure, effect)),
         None if is_out() => Err(fault::too_late(deadline, effect)),

@@ -177,10 +177,10 @@ impl Engine for Canned {
 }
 
 /// Waits for what never waits: no engine of these tests does.
-pub(crate) fn now<F: Future>(future: F) -> F::Output {
+pub(crate) fn now<F: IntoFuture>(call: F) -> F::Output {
     use std::task::{Context, Poll, Waker};
     let mut context = Context::from_waker(Waker::noop());
-    match std::pin::pin!(future).poll(&mut context) {
+    match std::pin::pin!(call.into_future()).poll(&mut context) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("nothing here waits"),
     }

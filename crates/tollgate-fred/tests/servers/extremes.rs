@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate_fred::{Clock, ErrorKind, FredStore, Options, settings};
+use tollgate_fred::{
+    Clock, ConcurrencyLimiter, ErrorKind, FredStore, Options, RateLimiter, settings,
+};
 use tollgate_scenarios::extremes as shared;
 use tollgate_testkit::{Cluster, Flavor, Server};
 
@@ -76,4 +78,34 @@ async fn an_error_shows_how_to_write_an_address() {
             "{address}: {error}"
         );
     }
+}
+
+/// As if a `static` store were used in several tests, each with a runtime of its own.
+#[test]
+fn a_store_whose_runtime_has_ended_says_so() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    let server = Server::start(Flavor::System);
+    let url = server.url();
+    let store = runtime().block_on(FredStore::connect(&url)).unwrap();
+    let limiter = RateLimiter::new(store, ["a=gcra:3/1m"]).unwrap();
+    let places = Duration::from_secs(30);
+    let places = ConcurrencyLimiter::new(limiter.store(), "uploads", 1, places).unwrap();
+    runtime().block_on(async {
+        let errors = [
+            limiter.check("k").await.map(drop).unwrap_err(),
+            limiter.reset("k").await.unwrap_err(),
+            places
+                .acquire("k", "request-1")
+                .await
+                .map(drop)
+                .unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+            assert!(error.to_string().contains("connect a new store"), "{error}");
+        }
+    });
 }

@@ -177,6 +177,8 @@ async fn a_server_is_given_its_password() {
     for wrong in [":wrong@", "limiter:wrong@", "nobody:secret@"] {
         is_misconfigured(connect(&url(wrong)).await, REFUSED);
     }
+    let other_database = connect(&format!("{}/99", url(":secret@"))).await;
+    is_misconfigured(other_database, "DB index is out of range");
 }
 
 #[tokio::test]

@@ -35,8 +35,7 @@ pub(super) fn unexpected_call(
 ) -> String {
     let mut text = format!("unexpected {verb}");
     if let Some(at) = at {
-        let micros = at.as_micros();
-        text += &format!(" at the caller's instant, {micros} microseconds after 1970 began");
+        text += &format!(" at the caller's instant {at}");
     }
     text += ":";
     for line in lines {

@@ -430,10 +430,10 @@ impl<'r> ReceivedCall<'r> {
                 Verb::LatestFree => "until",
                 _ => "from",
             };
-            line += &format!(", {word} {}", micros(time));
+            line += &format!(", {word} {time}");
         }
         if let Some(until) = self.until {
-            line += &format!(" until {}", micros(until));
+            line += &format!(" until {until}");
         }
         line
     }
@@ -616,12 +616,8 @@ fn names(terms: &Terms) -> String {
     format!("it has {}", names.join(", "))
 }
 
-fn micros(time: Timestamp) -> String {
-    format!("{} us after 1970 began", time.as_micros())
-}
-
 fn shown(event: &Event<'_>) -> String {
-    let (id, at) = (literal(event.id()), micros(event.time()));
+    let (id, at) = (literal(event.id()), event.time());
     match event.weight() {
         1 => format!("{id} at {at}"),
         weight => format!("{id} of weight {weight} at {at}"),
@@ -689,7 +685,7 @@ impl fmt::Display for Call {
             None => {}
         }
         match self.time {
-            Some(time) => write!(f, " at {}", micros(time)),
+            Some(time) => write!(f, " at {time}"),
             None if verb.has_time() => f.write_str(" at any time"),
             None => Ok(()),
         }
@@ -700,7 +696,7 @@ impl fmt::Display for Call {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let option = |time: &Option<Timestamp>| match time {
-            Some(time) => format!("Some({})", micros(*time)),
+            Some(time) => format!("Some({time})"),
             None => "None".to_owned(),
         };
         match self {
@@ -710,10 +706,10 @@ impl fmt::Display for Answer {
             Self::Fail(kind) => write!(f, "fail({kind:?})"),
             Self::Found(time) => write!(f, "found({})", option(time)),
             Self::Planned => f.write_str("planned()"),
-            Self::PlannedAt(time) => write!(f, "planned_at({})", micros(*time)),
+            Self::PlannedAt(time) => write!(f, "planned_at({time})"),
             Self::Refused(refusal) => match refusal.reason() {
-                Reason::Past(time) => write!(f, "past({})", micros(*time)),
-                Reason::BeyondHorizon(time) => write!(f, "beyond_horizon({})", micros(*time)),
+                Reason::Past(time) => write!(f, "past({time})"),
+                Reason::BeyondHorizon(time) => write!(f, "beyond_horizon({time})"),
                 reason => write!(f, "refused({reason:?})"),
             },
             Self::RefusedBy(quota, next) => write!(f, "refused_by({quota:?}, {})", option(next)),

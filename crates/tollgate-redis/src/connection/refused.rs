@@ -14,7 +14,7 @@ const WORDS: [(&str, NoConnection); 9] = [
         "invalid peer certificate",
         NoConnection::UntrustedCertificate,
     ),
-    ("refused to switch database", NoConnection::UnusableSettings),
+    ("refused to switch database", NoConnection::NoSuchDatabase),
     ("received fatal alert", NoConnection::AlertedTls),
     ("received corrupt message", NoConnection::AlertedTls),
     ("timed out", NoConnection::NotGreeted),

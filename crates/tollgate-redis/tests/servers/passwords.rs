@@ -14,7 +14,7 @@ use shared::{
 };
 
 const FORBIDDEN: &str = "the server's user may not run a command that connecting needs";
-const UNUSABLE: &str = "the server cannot be used with these settings";
+const NO_DATABASE: &str = "the server refuses the number of the database";
 
 #[tokio::test]
 async fn a_server_is_given_its_password() {
@@ -36,7 +36,7 @@ async fn a_server_is_given_its_password() {
             .options(options())
             .connect(other_database)
             .await,
-        UNUSABLE,
+        NO_DATABASE,
     );
 }
 

@@ -8,6 +8,8 @@ local head, used, passed = bucket, 0, ring
 if raw ~= '' then
   if #raw ~= 8 * (ring + 2) then error('data string too short') end
   head, used = unpack('<dd', raw)
+  -- No state has such a head, and counting up from it may never end.
+  if not (head >= 0 and head <= 9007199254740991) then error('data string too short') end
   bucket = max(bucket, head)
   passed = min(bucket - head, ring)
   if passed == ring then used = 0 end

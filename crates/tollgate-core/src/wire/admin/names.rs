@@ -71,12 +71,15 @@ impl Shape {
 
 /// Parses `key`, if it belongs to a store with `prefix`.
 ///
-/// The second part after the prefix must be a known algorithm and the third a version. That
-/// excludes keys of other programs, and of longer prefixes such as `shop:eu`.
+/// The second part after the prefix must be a known algorithm, the third a version, and the fourth
+/// in braces. That excludes keys of other programs, and of longer prefixes such as `shop:eu`.
 pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     let rest = key.strip_prefix(prefix.as_bytes())?.strip_prefix(b":")?;
     // Everything before the user's part is ASCII.
     let brace = rest.iter().position(|&byte| byte == b'{')?;
+    if !is_of_user(&rest[brace..]) {
+        return None;
+    }
     let parts = std::str::from_utf8(&rest[..brace]).ok()?.split(':');
     let &[limit, shape, version, ""] = parts.collect::<SmallVec<[_; 4]>>().as_slice() else {
         return None;
@@ -96,6 +99,16 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
         }
     };
     Some(Name { limit, held })
+}
+
+/// Returns whether this is the user's part of a key: `{PARTITION}`, or `{PARTITION}:REST`. Neither
+/// is empty, and no partition holds a brace.
+fn is_of_user(part: &[u8]) -> bool {
+    let close = part.iter().position(|&byte| byte == b'}');
+    let rest = close
+        .filter(|&close| close > 1)
+        .map(|close| &part[close + 1..]);
+    rest.is_some_and(|rest| rest.is_empty() || (rest.len() > 1 && rest[0] == b':'))
 }
 
 /// Parses a scriptless counter; `variant` is `-AMOUNT`, `-WINDOW`, both or neither.
@@ -197,6 +210,10 @@ mod tests {
             "shop:",
             "shop:a:gcra:v1:k",
             "shop:a:gcra:v1",
+            "shop:a:gcra:v1:{k",
+            "shop:a:gcra:v1:{}",
+            "shop:a:gcra:v1:{k}x",
+            "shop:a:gcra:v1:{k}:",
             "shop:a:gcra:w1:{k}",
             "shop:a:gcra:v:{k}",
             "shop:a:gcra:v1:x:{k}",
