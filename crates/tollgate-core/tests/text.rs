@@ -248,7 +248,7 @@ fn leases_say_their_own_bounds() {
     }
     let error = of(10_001, Duration::from_secs(1));
     assert!(!error.contains("algorithm"), "{error}");
-    assert!(error.contains("choose at most 10000"), "{error}");
+    assert!(error.contains("choose at most 1000,"), "{error}");
 }
 
 #[test]

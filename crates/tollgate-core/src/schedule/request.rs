@@ -238,6 +238,11 @@ impl<'a> ScheduleRequest<'a> {
         if self.terms.has_calendar()
             && let Some((from, until)) = self.span()
         {
+            // Times further apart cannot all be planned, so the store asks for what it needs.
+            let until = match until.saturating_duration_since(from) > self.reach() {
+                true => from,
+                false => until,
+            };
             let looks_back =
                 self.wants_latest || matches!(self.operation, ScheduleOperation::LatestFree { .. });
             let from = if looks_back {
@@ -256,12 +261,23 @@ impl<'a> ScheduleRequest<'a> {
         let all = || self.periods.iter().flatten().flatten();
         let start = all().map(|period| period.start).min().unwrap_or(at);
         let end = all().map(|period| period.end).max().unwrap_or(at);
+        let reach = self.reach();
+        // Periods that are further from it are of times that cannot be planned.
+        let (start, end) = match at < before(start, reach) || at > end.saturating_add(reach) {
+            true => (at, at),
+            false => (start, end),
+        };
         let length = end.saturating_duration_since(start).max(FIRST_SPAN);
         self.periods = if at < start {
             self.periods_within(before(at, length), end)
         } else {
             self.periods_within(start, at.max(end).saturating_add(length))
         };
+    }
+
+    /// Returns how far apart two times are at most that can be planned now.
+    fn reach(&self) -> Duration {
+        self.terms.horizon().saturating_add(self.terms.tolerance())
     }
 
     fn periods_within(&self, from: Timestamp, until: Timestamp) -> Vec<Option<Vec<Period>>> {
@@ -415,6 +431,33 @@ fn malformed<T>(message: impl Into<String>) -> Result<T, StoreError> {
 mod tests {
     use super::*;
     use crate::schedule::{ScheduleAnswer, ScheduleState};
+
+    /// However far from now a time is that cannot be planned, few days are computed and sent.
+    #[test]
+    fn no_request_brings_more_days_than_can_be_planned() {
+        let terms = Terms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
+        let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+        let far = [Timestamp::UNIX_EPOCH, Timestamp::MAX];
+        let days = |request: &ScheduleRequest<'_>| -> usize {
+            request.quotas().map(|(_, periods)| periods.len()).sum()
+        };
+        for [first, second] in [
+            far,
+            [far[1], far[0]],
+            [far[0]; 2],
+            [far[1]; 2],
+            [far[1], now],
+        ] {
+            let events = vec![Event::new("a", first), Event::new("b", second)];
+            let add = ScheduleOperation::Add(events);
+            let mut request = ScheduleRequest::new(&terms, "alice", add).with_latest();
+            assert!(days(&request) < 100, "{}", days(&request));
+            request.widen(now);
+            assert!(days(&request) < 200, "{}", days(&request));
+            request.widen(now.saturating_add(Duration::from_secs(300 * 86_400)));
+            assert!(days(&request) < 600, "{}", days(&request));
+        }
+    }
 
     /// A request brings the days that its answer needs, so that no second round trip is needed.
     #[test]

@@ -463,7 +463,7 @@ fn histories_of_strings_that_become_sets_leave_what_the_machine_says() {
 /// Plays histories in which up to `small` events are a string.
 fn play(small: u32) {
     let config = ProptestConfig {
-        cases: 200,
+        cases: 400,
         failure_persistence: None,
         ..ProptestConfig::default()
     };

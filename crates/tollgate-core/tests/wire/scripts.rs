@@ -132,8 +132,8 @@ fn scripts_have_not_changed() {
         ),
         (
             "sliding-buckets:1/1s,buckets=2",
-            "470a3ea1768c1e3b0e01a838f31a924fbe55fe5e",
-            "0c7772eb8dec37aec480f72452c866a22f202ecd",
+            "93be3c58061a6c47f41aa70cae13c22b5a439db1",
+            "164d16006e96455aa091f005b5d180ec7a8eb5cb",
         ),
         (
             "sliding-counter:1/1s",
