@@ -77,7 +77,7 @@ pub enum LimitError {
         /// The byte offset of the value.
         at: usize,
         /// What is wrong with the value.
-        error: Box<LimitError>,
+        error: Box<Self>,
     },
     /// A window is zero, not whole microseconds, or too long.
     #[error(

@@ -488,7 +488,7 @@ fn another_event_or_a_call_too_many_says_so() {
     );
     let text = message(|| schedule.latest_free("alice", NOON).run());
     assert!(
-        line(&text).contains(r#"for key "alice", until 18"#),
+        line(&text).contains(r#"for key "alice", until 2027"#),
         "{text}"
     );
     let text = message(|| schedule.cancel("alice", "x").run());

@@ -244,7 +244,10 @@ fn invalid_command_lines_are_errors() {
         }
     }
     let twice = [&["check", "--limit", "login=gcra:3/1d"], &LOGIN[..]].concat();
-    fails(&desk.ask(&twice), &["two limits are called \"login\""]);
+    fails(
+        &desk.ask(&twice),
+        &["two limits of one limiter are called \"login\""],
+    );
     let store = desk.server.url();
     for prefix in ["", "a b", &"x".repeat(65)] {
         let asked = tollgate()

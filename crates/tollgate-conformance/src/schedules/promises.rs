@@ -845,6 +845,27 @@ pub async fn days_follow_the_time_zone(harness: &impl ScheduleHarness, _plan: &P
             "{day}"
         );
     }
+    has_a_last_day(store).await;
+}
+
+/// The last day reaches to the last instant.
+async fn has_a_last_day(store: Arc<dyn ScheduleStore>) {
+    let schedule = Schedule::new(store, "plans", ["2/day@Europe/Berlin"]).unwrap();
+    let (key, end) = (OwnedKey::fresh("alice"), Timestamp::MAX);
+    let now = stamp(end.as_micros() - 300 * DAY_US);
+    let free = schedule.latest_free(key.key(), end).at(now);
+    assert_eq!(free.await.unwrap(), Some(end));
+    let first = schedule.add(key.key(), "first", end).at(now);
+    assert!(first.await.unwrap().is_planned());
+    let second = schedule.reserve_next(key.key(), end, "second").at(now);
+    assert_eq!(second.await.unwrap().permit(), Ok(end));
+    let third = schedule.add(key.key(), "third", end).with_latest().at(now);
+    let refusal = third.await.unwrap().permit().unwrap_err();
+    assert_eq!(refusal.next_free(), None);
+    let latest = refusal.latest_free();
+    assert!(latest < Some(end) && latest > Some(stamp(end.as_micros() - DAY_US)));
+    let free = schedule.next_free(key.key(), end).at(now);
+    assert_eq!(free.await.unwrap(), None);
 }
 
 /// Of callers who reserve at once, none breaks a quota, no time is given twice where the quota is
