@@ -139,7 +139,7 @@ if periods_at then
   -- bounds of the period and the weight of its events.
   free_in_calendar = function(sign, q, time, last, spare, cursors)
     while time <= last do
-      local real = sign * time
+      local real = sign * time + 0
       -- The first period that ends after this time.
       local low, high = 0, quota[3 * q]
       while low < high do
@@ -281,7 +281,8 @@ local function search(sign, weight, from, last)
     alone = false
   until time == start or time > last
   if time > last then return nil, in_the_way end
-  return sign * time, in_the_way
+  -- Minus zero becomes zero.
+  return sign * time + 0, in_the_way
 end
 
 -- Statuses of an answer, which has up to four numbers beside, -1 where there is none.

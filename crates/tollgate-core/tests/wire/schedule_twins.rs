@@ -600,3 +600,28 @@ fn no_time_before_the_epoch_is_free() {
         assert_eq!(answer, ScheduleAnswer::Found(None));
     }
 }
+
+/// A search into the past finds the epoch itself.
+#[test]
+fn the_epoch_can_be_free() {
+    for flavor in Flavor::chosen() {
+        let store = crate::engine::store(flavor);
+        for quota in ["1/10us", "1/day@UTC"] {
+            let terms = Terms::new("plans", [quota]).unwrap();
+            let day = micros(24 * HOUR, 1);
+            let terms = terms.with_tolerance(day).unwrap();
+            let at = |micros| Timestamp::from_micros(micros).unwrap();
+            let (until, time) = match quota {
+                "1/10us" => (5, 10),
+                _ => (0, 24 * HOUR),
+            };
+            let latest = ScheduleOperation::LatestFree {
+                until: at(until),
+                weight: 1,
+            };
+            let add = ScheduleOperation::Add(vec![event("a", time)]);
+            let answer = both(&store, &terms, 15, [add, latest]);
+            assert_eq!(answer, ScheduleAnswer::Found(Some(at(0))), "{quota}");
+        }
+    }
+}
