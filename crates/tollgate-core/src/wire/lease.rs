@@ -23,10 +23,13 @@ const ID: usize = 16;
 const HEADER: usize = 24;
 const RECORD: usize = 34;
 
+/// The script of all leases.
+const SCRIPT: &str = include_str!("../lease/script.lua");
+
 /// Returns the script of all leases.
 pub(super) fn script() -> &'static Script {
-    static SCRIPT: OnceLock<Script> = OnceLock::new();
-    SCRIPT.get_or_init(|| Script::of_text(include_str!("../lease/script.lua")))
+    static PREPARED: OnceLock<Script> = OnceLock::new();
+    PREPARED.get_or_init(|| Script::of_text(SCRIPT))
 }
 
 /// Returns what the script does for `request`.
