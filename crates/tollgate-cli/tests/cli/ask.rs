@@ -161,7 +161,7 @@ fn a_key_of_another_kind_is_an_error() {
         ),
         (
             &["SET", &desk.key("login:gcra:v1:{alice}"), "x"],
-            "no limit has written",
+            "that tollgate has not written",
         ),
     ] {
         desk.server.command(&["DEL", words[1]]);

@@ -366,6 +366,9 @@ fn a_key_that_is_no_schedule_is_an_error() {
             ])
             .args(["--quota", "5/1h", "--store", &store])
             .output();
-        fails(&output.unwrap(), &["(misconfigured)", "WRONGTYPE"]);
+        fails(
+            &output.unwrap(),
+            &["(misconfigured)", "that tollgate has not written"],
+        );
     }
 }

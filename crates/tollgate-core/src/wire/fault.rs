@@ -153,7 +153,7 @@ const PHRASES: [Meaning; 9] = [
          it, and rewriting them would block the server: nothing was given back; the call counts until it leaves the window",
     ),
 ];
-pub(super) const FOREIGN: &str = "a key of this prefix holds a value that no limit has written: \
+pub(super) const FOREIGN: &str = "a key of this prefix holds a value that tollgate has not written: \
                                   choose another prefix, or delete the key";
 const MAY_NOT: &str = "the server's user may not do this: grant the commands and keys that the \
                        documentation lists";

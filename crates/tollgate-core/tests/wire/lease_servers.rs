@@ -678,7 +678,7 @@ fn keys_of_other_programs_are_an_error_and_stay() {
         foreign.extend([0x00, 0xff].map(|byte| vec![byte; 58]));
         for value in foreign {
             raw.command(&[b"SET", key, &value]);
-            all_fail("no limit has written", &value);
+            all_fail("that tollgate has not written", &value);
             assert_eq!(raw.command(&[b"GET", key]), Reply::Bulk(value));
         }
     }

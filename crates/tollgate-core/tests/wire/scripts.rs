@@ -180,7 +180,7 @@ fn scripts_have_not_changed() {
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         assert_eq!(
             sha1(operation, &all),
-            "b0b4b77ec223699182390ae378d072b386596e79"
+            "62a09268fdc24752e382002c2038c95767ed44e2"
         );
     }
 }
