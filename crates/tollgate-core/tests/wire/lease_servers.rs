@@ -961,3 +961,17 @@ fn doctor_tries_a_lease() {
         }
     }
 }
+
+/// A lease begins and ends by the server's clock, to the microsecond.
+#[test]
+fn leases_count_from_the_servers_time() {
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let terms = terms();
+        let before = crate::lifetime::server_time(store.engine());
+        let request = LeaseRequest::new(&terms, "k", acquire("a", 1));
+        let (lease, _) = granted(now(store.lease(&request)).unwrap());
+        let after = crate::lifetime::server_time(store.engine());
+        assert!((before..=after).contains(&lease.token()), "{flavor}");
+    }
+}

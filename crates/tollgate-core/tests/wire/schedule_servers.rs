@@ -896,3 +896,25 @@ fn doctor_names_commands_that_schedules_lack() {
         }
     }
 }
+
+/// The horizon begins at the server's time, to the microsecond.
+#[test]
+fn schedules_count_from_the_servers_time() {
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let terms = terms();
+        let horizon = u64::try_from(terms.horizon().as_micros()).unwrap();
+        let far = ScheduleOperation::Add(vec![Event::new("a", Timestamp::MAX)]);
+        let before = crate::lifetime::server_time(store.engine());
+        let answer = now(store.schedule(&ScheduleRequest::new(&terms, "k", far))).unwrap();
+        let after = crate::lifetime::server_time(store.engine());
+        let ScheduleAnswer::Refused { refusal, .. } = answer else {
+            panic!("{answer:?}");
+        };
+        let Reason::BeyondHorizon(latest) = refusal.reason() else {
+            panic!("{refusal:?}");
+        };
+        let at = latest.as_micros() - horizon;
+        assert!((before..=after).contains(&at), "{flavor}: {at}");
+    }
+}

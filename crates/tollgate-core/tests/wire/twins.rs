@@ -677,6 +677,28 @@ fn reservations_at_every_microsecond_leave_the_states_of_the_machine() {
     }
 }
 
+/// A mark ends with the debt, to the microsecond.
+#[test]
+fn a_debt_that_has_leaked_carries_no_mark() {
+    let mut pair = Pair::on(Flavor::System);
+    let [slow, fast] = ["gcra:1/5us,burst=1", "gcra:1/1us,burst=6"].map(limit);
+    let within = Operation::Reserve {
+        max_delay: Duration::from_secs(1),
+    };
+    for waited in 0..12 {
+        let key = pair.begin();
+        let names = ["slow", "fast"].map(|name| format!("{key}-{name}"));
+        let fast = Check::new(&fast, &names[1], 1);
+        let both = [Check::new(&slow, &names[0], 1), fast];
+        pair.decide(Operation::Consume, &both, START);
+        pair.decide(within, &both, START);
+        let (_, receipt) = pair.decide(Operation::Consume, &[fast], START + waited);
+        if let Some(receipt) = receipt {
+            pair.decide(Operation::Refund(&receipt), &[fast], START + waited);
+        }
+    }
+}
+
 /// Under a quota of fewer tokens, a call of many costs more than a state holds.
 #[test]
 fn a_refund_under_another_quota_gives_back_no_more_than_the_largest_debt() {
