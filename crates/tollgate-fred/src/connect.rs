@@ -29,9 +29,9 @@ impl FredStore<Client> {
     ///
     /// `url` is `redis://host:port`, `redis-cluster://host:port?node=host:port` or
     /// `redis-sentinel://host:port?sentinelServiceName=name`, as in fred, with `rediss` for TLS.
-    /// Another scheme, or a parameter that fred would ignore, is an error. TLS trusts the certificate authorities that the system trusts. For others, and for a client
-    /// certificate, see [`settings::builder`]. Dropping the store, or this future, ends the
-    /// connections.
+    /// Another scheme, or a parameter that fred would ignore, is an error. TLS trusts the
+    /// certificate authorities that the system trusts. For others, and for a client certificate,
+    /// see [`settings::builder`]. Dropping the store, or this future, ends the connections.
     ///
     /// # Errors
     ///

@@ -175,13 +175,13 @@ local function search(sign, weight, from, last)
     loaded, left = held, 0
   else
     -- First those within reach of the first time.
-    local index, unread, next_added, last_added = nil, nil, 1, added
+    local index, unread, next_added = nil, nil, 1
     if sign == 1 then
       index = first_after(from - reach)
       unread = lowest + held - index
     else
       index = first_after(from + reach - 1)
-      unread, next_added, last_added = index - lowest, added, 1
+      unread, next_added = index - lowest, added
     end
     event_times, event_weights, loaded, left = {}, {}, 0, unread + added
     -- Appends the added events up to `time`.
@@ -301,7 +301,7 @@ elseif operation == LIST then
   local low = max(unpack('<d', argument, place), gone + 1)
   local high = unpack('<d', argument, place + 17)
   local first, after = first_after(low - 1), first_after(high - 1)
-  local texts = { pack('<bddddd', 0, now, max(after - first, 0), -1, -1, -1) }
+  local texts = { pack('<bddddd', DONE, now, max(after - first, 0), -1, -1, -1) }
   for index = first, after - 1, 64 do
     local many = min(64, after - index)
     local found, heavy = read(index, many)
@@ -503,7 +503,7 @@ end
 if status ~= DONE or changed == 0 then
   -- Nothing is to be written.
 elseif not is_set and held == 0 then
-  -- It expired long ago: this deletes the key.
+  -- An expiry in the past deletes the key.
   call('GETEX', key, 'PXAT', 1)
 elseif not is_set then
   if operation ~= CANCEL then clock = at end

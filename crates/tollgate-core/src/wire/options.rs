@@ -39,7 +39,7 @@ pub struct Options {
 }
 
 /// With more events than this, a check of a string takes a server longer than one of a sorted set.
-const SMALL_SCHEDULE: u32 = 128;
+pub(super) const SMALL_SCHEDULE: u32 = 128;
 
 /// Which parts of keys are replaced with a keyed hash.
 #[derive(Clone, Eq, PartialEq)]

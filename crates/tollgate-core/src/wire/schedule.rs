@@ -26,8 +26,7 @@ pub(super) fn script() -> &'static Script {
     PREPARED.get_or_init(|| Script::of_text(SCRIPT))
 }
 
-/// The member of a sorted set whose score tells the latest instant at which a lease was acquired or
-/// renewed.
+/// The member of a sorted set whose score tells the latest instant at which an event was planned.
 pub(super) const CLOCK: &[u8] = b"c";
 
 /// Returns the instant that the score of [`CLOCK`] tells: it is -1 less the instant.
@@ -36,7 +35,7 @@ pub(super) fn latest(score: &str) -> Option<u64> {
     integer((-1. - score).to_le_bytes())
 }
 
-/// Returns the latest instant in a state, with which it begins.
+/// Returns the latest instant in a string of events, with which it begins.
 pub(super) fn latest_of(state: &[u8]) -> Option<u64> {
     integer(*state.first_chunk()?)
 }
@@ -327,10 +326,12 @@ fn events(mut text: &[u8], range: Range<Timestamp>) -> Option<Vec<PlannedEvent>>
         events.push(event);
         text = rest;
     }
-    let order = |event: &PlannedEvent| (event.time(), event.id().to_vec());
-    events.sort_by_cached_key(order);
-    let is_twice = |pair: &[PlannedEvent]| order(&pair[0]) == order(&pair[1]);
-    (!events.windows(2).any(is_twice)).then_some(events)
+    let order = |a: &PlannedEvent, b: &PlannedEvent| (a.time(), a.id()).cmp(&(b.time(), b.id()));
+    events.sort_by(order);
+    // No event is listed twice.
+    events
+        .is_sorted_by(|a, b| order(a, b).is_lt())
+        .then_some(events)
 }
 
 fn flag(number: u64) -> Option<bool> {

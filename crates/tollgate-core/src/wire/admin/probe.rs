@@ -15,6 +15,7 @@ use crate::schedule::{Event, ScheduleOperation, ScheduleRequest, Terms};
 use crate::time::Timestamp;
 use crate::wire::fault::Effect;
 use crate::wire::keyspace::Keyspace;
+use crate::wire::options::SMALL_SCHEDULE;
 use crate::wire::script::Script;
 use crate::wire::store::WireStore;
 
@@ -294,7 +295,7 @@ async fn schedules<E: Nodes>(
             Severity::Note,
             CHECK,
             format!(
-                "cannot run {}: schedules of more than 128 events for one key are slow, or fail",
+                "cannot run {}: schedules of more than {SMALL_SCHEDULE} events for one key are slow, or fail",
                 listed(&tried.missing)
             ),
             format!(
