@@ -24,6 +24,33 @@ fn limiter(store: Arc<dyn LeaseStore>, amount: u64) -> Limiter {
     ConcurrencyLimiter::new(store, "places", amount, TTL).unwrap()
 }
 
+/// Makes a test of each scenario. `connect` connects to the server at a URL, `connect_sentinels` to
+/// the primary of a [`SentinelGroup`]; both return an `Arc<dyn LeaseStore>`.
+#[macro_export]
+macro_rules! leases {
+    ($connect:ident, $connect_sentinels:ident) => {
+        $crate::leases!(
+            $connect:
+            holders_learn_of_a_hanging_server_before_others_get_their_places
+            a_holder_that_stands_still_keeps_no_place
+            a_server_that_forgets_leases_grants_at_most_as_many_more
+            leases_survive_a_server_that_has_them_on_disk
+        );
+        $crate::leases!(
+            $connect_sentinels:
+            a_promoted_replica_grants_again_what_it_had_not_heard_of
+        );
+    };
+    ($connect:ident: $($case:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                $crate::leases::$case($connect).await;
+            }
+        )*
+    };
+}
+
 async fn hold(limiter: &Limiter) -> LeaseGuard {
     LeaseGuard::acquire(limiter, "alice")
         .await
