@@ -288,3 +288,68 @@ impl Raw {
         self.command(&[b"PTTL", key]).integer().unwrap()
     }
 }
+
+/// What a server holds at a key: a string, or the members of a sorted set and their scores without
+/// signs.
+pub(crate) struct Look {
+    pub(crate) value: Reply,
+    /// The last millisecond in which the key can be read, or 0 if there is none.
+    pub(crate) ends: u64,
+    /// How often the server has written.
+    pub(crate) changes: u64,
+    /// The server's time in milliseconds.
+    pub(crate) millis: u64,
+}
+
+impl Raw {
+    /// Returns what the server holds at `key`, at one time.
+    pub(crate) fn look(&self, key: &[u8]) -> Look {
+        const LOOK: &[u8] = b"
+            local function text(number) return string.format('%.0f', number) end
+            local function milliseconds()
+              local time = redis.call('TIME')
+              return time[1] * 1000 + math.floor(time[2] / 1000)
+            end
+            local value = redis.pcall('GET', KEYS[1]) or ''
+            if type(value) == 'table' then
+              value = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+              for i = 2, #value, 2 do value[i] = text(math.abs(value[i])) end
+            end
+            local expires = redis.pcall('PEXPIRETIME', KEYS[1])
+            if type(expires) == 'table' then
+              -- A server that tells only how long a key has left: both within one millisecond.
+              local started
+              repeat
+                started = milliseconds()
+                expires = redis.call('PTTL', KEYS[1])
+              until started == milliseconds()
+              if expires >= 0 then expires = expires + started end
+            end
+            if expires == -2 then expires = 0 end
+            local written = 'rdb_changes_since_last_save:(%d+)'
+            local changes = string.match(redis.call('INFO', 'persistence'), written)
+            return { value, text(expires), changes, text(milliseconds()) }";
+        let reply = self.command(&[b"EVAL", LOOK, b"1", key]);
+        let [value, ends, changes, millis] = reply.items() else {
+            panic!("{reply:?}");
+        };
+        let ends = number(ends);
+        let is_held = *value != Reply::Bulk(Vec::new());
+        assert_eq!(is_held, ends > 0, "a key that never expires");
+        Look {
+            value: value.clone(),
+            ends,
+            changes: number(changes),
+            millis: number(millis),
+        }
+    }
+}
+
+/// Returns the number that a text is.
+pub(crate) fn number(reply: &Reply) -> u64 {
+    let text = match reply {
+        Reply::Bulk(text) => String::from_utf8(text.clone()).unwrap(),
+        other => panic!("{other:?} is no number"),
+    };
+    text.parse().unwrap()
+}

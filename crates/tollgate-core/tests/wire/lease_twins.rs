@@ -92,50 +92,20 @@ struct Held {
     changes: u64,
 }
 
-fn number(reply: &Reply) -> u64 {
-    let text = match reply {
-        Reply::Bulk(text) => String::from_utf8(text.clone()).unwrap(),
-        other => panic!("{other:?} is no number"),
-    };
-    text.parse().unwrap()
-}
-
 /// Returns what a server holds for `k`, and its time in milliseconds.
 fn look(store: &WireStore<Raw>) -> (Held, u64) {
-    const LOOK: &[u8] = b"
-        local function milliseconds()
-          local time = redis.call('TIME')
-          return time[1] * 1000 + math.floor(time[2] / 1000)
-        end
-        local state = redis.call('GET', KEYS[1])
-        local expires = redis.pcall('PEXPIRETIME', KEYS[1])
-        if type(expires) == 'table' then
-          -- A server that tells only how long a key has left: both within one millisecond.
-          local started
-          repeat
-            started = milliseconds()
-            expires = redis.call('PTTL', KEYS[1])
-          until started == milliseconds()
-          if expires >= 0 then expires = expires + started end
-        end
-        if not state then expires = 0 end
-        local written = 'rdb_changes_since_last_save:(%d+)'
-        local changes = string.match(redis.call('INFO', 'persistence'), written)
-        local function text(number) return string.format('%.0f', number) end
-        return { state or '', text(expires), changes, text(milliseconds()) }";
     let prefix = store.options().prefix();
     let key = format!("{prefix}:places:leases:v1-caller:{{k}}");
-    let words = [b"EVAL", LOOK, b"1", key.as_bytes()];
-    let reply = store.engine().command(&words);
-    let [Reply::Bulk(state), ends, changes, time] = reply.items() else {
-        panic!("{reply:?}");
+    let look = store.engine().look(key.as_bytes());
+    let Reply::Bulk(state) = look.value else {
+        panic!("{:?} is no state", look.value);
     };
     let held = Held {
-        state: state.clone(),
-        ends: number(ends),
-        changes: number(changes),
+        state,
+        ends: look.ends,
+        changes: look.changes,
     };
-    (held, number(time))
+    (held, look.millis)
 }
 
 /// The leases that a server must hold, as the machine's answers tell.

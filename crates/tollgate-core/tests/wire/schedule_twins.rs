@@ -12,7 +12,7 @@ use tollgate_core::{
 };
 use tollgate_testkit::{Flavor, Reply, Server};
 
-use crate::engine::{Raw, now};
+use crate::engine::{Raw, now, number};
 
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
@@ -172,14 +172,6 @@ struct Held {
     changes: u64,
 }
 
-fn number(reply: &Reply) -> u64 {
-    let text = match reply {
-        Reply::Bulk(text) => String::from_utf8(text.clone()).unwrap(),
-        other => panic!("{other:?} is no number"),
-    };
-    text.parse().unwrap()
-}
-
 /// Takes a number off a state.
 fn take(state: &mut &[u8]) -> u64 {
     let (word, rest) = state.split_first_chunk().unwrap();
@@ -254,62 +246,20 @@ fn decode_set(members: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
 
 /// Returns what a server holds for `k`, and its time in milliseconds.
 fn look(store: &WireStore<Raw>) -> (Held, u64) {
-    const LOOK: &[u8] = b"
-        local state = redis.pcall('GET', KEYS[1]) or ''
-        if type(state) == 'table' then
-          state = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-          for i = 2, #state, 2 do
-            state[i] = string.format('%.0f', math.abs(state[i]))
-          end
-        end
-        local expires = redis.pcall('PEXPIRETIME', KEYS[1])
-        if type(expires) == 'table' then
-          -- A server that tells only how long a key has left: both within one millisecond.
-          local function milliseconds()
-            local time = redis.call('TIME')
-            return time[1] * 1000 + math.floor(time[2] / 1000)
-          end
-          local started, ended
-          repeat
-            started = milliseconds()
-            expires = redis.call('PTTL', KEYS[1])
-            ended = milliseconds()
-          until started == ended
-          if expires >= 0 then
-            expires = expires + started
-          end
-        end
-        local written = 'rdb_changes_since_last_save:(%d+)'
-        local changes = string.match(redis.call('INFO', 'persistence'), written)
-        local time = redis.call('TIME')
-        return { state, string.format('%.0f', expires), changes, time[1], time[2] }";
-    let key = format!(
-        "{}:plans:schedule:v1-caller:{{k}}",
-        store.options().prefix()
-    );
-    let reply = store
-        .engine()
-        .command(&[b"EVAL", LOOK, b"1", key.as_bytes()]);
-    let [state, ends, changes, seconds, micros] = reply.items() else {
-        panic!("{reply:?}");
-    };
-    let (events, latest) = match state {
+    let prefix = store.options().prefix();
+    let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
+    let look = store.engine().look(key.as_bytes());
+    let (events, latest) = match &look.value {
         Reply::Bulk(state) => decode(state),
         members => decode_set(members.items()),
     };
-    let ends = match ends {
-        Reply::Bulk(text) if text == b"-2" => 0,
-        ends => number(ends),
-    };
-    let is_held = *state != Reply::Bulk(Vec::new());
-    assert_eq!(is_held, ends > 0, "a key that never expires");
     let held = Held {
         events,
         latest,
-        ends,
-        changes: number(changes),
+        ends: look.ends,
+        changes: look.changes,
     };
-    (held, number(seconds) * 1_000 + number(micros) / 1_000)
+    (held, look.millis)
 }
 
 /// Returns the events of the machine's state at an instant, which it shows to a list.
