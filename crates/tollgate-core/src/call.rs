@@ -86,6 +86,24 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
         self
     }
 
+    /// Returns the parts of this call.
+    pub(crate) fn into_parts(self) -> CallParts<'l, 'k, S> {
+        let Self {
+            limiter,
+            operation,
+            key,
+            cost,
+            at,
+        } = self;
+        CallParts {
+            limiter,
+            operation,
+            key,
+            cost,
+            at,
+        }
+    }
+
     /// Converts this call into a request, so that checks of other keys can be added.
     #[inline]
     #[must_use]
@@ -149,6 +167,25 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Call<'l, 'k, S> {
             verdicts: limiter.store().decide(self.into_request()),
         }
     }
+}
+
+/// The parts of a [`Call`], for crates that make calls of their own from it.
+#[derive(Debug)]
+#[allow(
+    clippy::exhaustive_structs,
+    reason = "only for the crates of this workspace"
+)]
+pub struct CallParts<'l, 'k, S> {
+    /// The limiter that the call was made with.
+    pub limiter: &'l RateLimiter<S>,
+    /// The operation.
+    pub operation: Operation<'k>,
+    /// The key.
+    pub key: Key<'k>,
+    /// The cost.
+    pub cost: u64,
+    /// The caller's instant, or `None` for the store's clock.
+    pub at: Option<Timestamp>,
 }
 
 impl<S> fmt::Debug for Call<'_, '_, S> {

@@ -1,15 +1,47 @@
 //! What the stores of this workspace, and their tests, need beside the public API. Not part of it:
 //! this may change in any version.
 
+use std::any::Any;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
 use crate::algorithm::State;
-use crate::decision::{Receipt, Verdict, Verdicts};
+use crate::call::Call;
+pub use crate::call::CallParts;
+use crate::decision::{Decision, Receipt, Verdict, Verdicts};
+use crate::error::StoreError;
 use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
+use crate::limiter::RateLimiter;
 use crate::request::Check;
 use crate::time::Timestamp;
 
 /// A fresh state, to borrow for a key that has none.
 pub const FRESH: &State = State::FRESH;
+
+/// Returns the parts of `call`.
+#[must_use]
+pub fn parts<'l, 'k, S>(call: Call<'l, 'k, S>) -> CallParts<'l, 'k, S> {
+    call.into_parts()
+}
+
+/// Returns the decision for a store's `verdicts` on `limits`.
+///
+/// # Errors
+///
+/// [`Protocol`](crate::ErrorKind::Protocol) unless there is one verdict for each limit.
+pub fn decision(limits: &[Limit], verdicts: Verdicts) -> Result<Decision<'_>, StoreError> {
+    Decision::new(limits, verdicts)
+}
+
+/// Returns what `make` returned the first time, for this limiter and all of its clones, or `None`
+/// if they hold a value of another type.
+pub fn companion<S, T>(limiter: &RateLimiter<S>, make: impl FnOnce() -> T) -> Option<&T>
+where
+    T: Any + Send + Sync + UnwindSafe + RefUnwindSafe,
+{
+    let companion: &dyn Any = &**limiter.companion().get_or_init(|| Box::new(make()));
+    companion.downcast_ref()
+}
 
 /// Consumes the cost of `check`, which must not be zero, from `state` if it fits.
 ///

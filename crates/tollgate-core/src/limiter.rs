@@ -1,7 +1,9 @@
 //! `RateLimiter`: one or more limits on a store.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -92,7 +94,11 @@ pub struct RateLimiter<S> {
 struct Shared<S> {
     limits: SmallVec<[Limit; 1]>,
     store: S,
+    companion: OnceLock<Box<Companion>>,
 }
+
+/// What another crate keeps for a limiter and all of its clones.
+pub(crate) type Companion = dyn Any + Send + Sync + UnwindSafe + RefUnwindSafe;
 
 impl<S> RateLimiter<S> {
     /// Returns a limiter that enforces `limits` on `store`; each is a [`Limit`] or its text, or a
@@ -142,7 +148,11 @@ impl<S> RateLimiter<S> {
             }
         }
         Ok(Self {
-            shared: Arc::new(Shared { limits, store }),
+            shared: Arc::new(Shared {
+                limits,
+                store,
+                companion: OnceLock::new(),
+            }),
         })
     }
 
@@ -158,6 +168,11 @@ impl<S> RateLimiter<S> {
     #[must_use]
     pub fn store(&self) -> &S {
         &self.shared.store
+    }
+
+    /// Returns the place for what another crate keeps for this limiter and all of its clones.
+    pub(crate) fn companion(&self) -> &OnceLock<Box<Companion>> {
+        &self.shared.companion
     }
 
     /// Consumes a cost of 1 for `key`, or the cost set with [`Call::cost`], if every limit allows

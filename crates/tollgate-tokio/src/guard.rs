@@ -14,6 +14,8 @@ use tollgate_core::{
     Acquisition, ConcurrencyLimiter, ErrorKind, Key, Lease, LeaseStore, NoLease, StoreError,
 };
 
+use crate::key::OwnedKey;
+
 /// How often an acquisition whose reply was lost is repeated. Each repetition asks with the same
 /// id, so it takes no second place.
 const REPETITIONS: usize = 2;
@@ -266,8 +268,7 @@ fn hold<S: LeaseStore + 'static>(
     let (stop, stopped) = oneshot::channel();
     let keeper = Keeper {
         limiter,
-        partition: key.partition().into(),
-        rest: key.rest().into(),
+        key: key.into(),
         lease: lease.clone(),
         standing,
     };
@@ -282,8 +283,7 @@ fn hold<S: LeaseStore + 'static>(
 /// The background task that renews a lease.
 struct Keeper<S> {
     limiter: ConcurrencyLimiter<S>,
-    partition: Box<[u8]>,
-    rest: Box<[u8]>,
+    key: OwnedKey,
     lease: Lease,
     standing: watch::Sender<Standing>,
 }
@@ -297,7 +297,7 @@ enum Renewal {
 
 impl<S: LeaseStore> Keeper<S> {
     fn key(&self) -> Key<'_> {
-        Key::new(&self.partition).with_rest(&self.rest)
+        self.key.as_key()
     }
 
     /// Renews the lease until the guard is dropped or released, or the lease is lost.

@@ -1,7 +1,5 @@
 //! A guard renews its lease, releases it, and reports its loss before anyone else can hold it.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,21 +8,14 @@ use async_trait::async_trait;
 use tokio::time::{Instant, advance, sleep, timeout};
 use tollgate_core::{
     ConcurrencyLimiter, ErrorKind, Key, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore,
-    LeaseTerms, StoreError, SyncLeaseStore, Timestamp,
+    LeaseTerms, StoreError, SyncLeaseStore,
 };
-use tollgate_memory::{Clock, MemoryStore};
+use tollgate_memory::MemoryStore;
 use tollgate_tokio::LeaseGuard;
 
+use crate::clock::TokioClock;
+
 const TTL: Duration = Duration::from_secs(30);
-
-/// A clock that follows Tokio's, which tests advance by hand.
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::saturating_from_micros(1_800_000_000_000_000).saturating_add(self.0.elapsed())
-    }
-}
 
 /// A store whose calls fail, hang or lose their replies while a test says so.
 struct Troubled {
@@ -38,9 +29,7 @@ struct Troubled {
 impl Troubled {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            store: MemoryStore::builder()
-                .clock(TokioClock(Instant::now()))
-                .build(),
+            store: MemoryStore::builder().clock(TokioClock::new()).build(),
             fails: AtomicBool::new(false),
             hangs: AtomicBool::new(false),
             loses: AtomicUsize::new(0),

@@ -1,0 +1,373 @@
+//! `Lines`: the calls of one process that wait for the same key, in the order in which they came.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tollgate_core::{Limit, Operation, Request, Store, StoreError, Verdicts, Wait};
+
+use super::forecast::{Forecast, micros};
+use super::{Caller, TooLong};
+use crate::key::OwnedKey;
+
+/// The most calls of a line that are on their way to the store at a time.
+const MOST_ON_THEIR_WAY: usize = 64;
+
+/// The lines of a limiter and its clones: one for each key for which calls wait or are on their way
+/// to the store.
+#[derive(Default)]
+pub(super) struct Lines(Mutex<HashMap<OwnedKey, Line>>);
+
+/// Makes requests for the limits and the key of a line.
+pub(super) trait Asker {
+    fn request(&self, operation: Operation<'static>, cost: u64) -> Request<'_>;
+    fn limit(&self, index: usize) -> &Limit;
+}
+
+/// The calls for one key.
+struct Line {
+    /// By number, in the order in which they came.
+    calls: BTreeMap<u64, Standing>,
+    next_number: u64,
+    /// How many calls are on their way to the store, and their costs.
+    asking: usize,
+    asking_cost: u64,
+    /// What was left according to the latest answer.
+    remaining: u64,
+    /// The first call that waits is not admitted before this.
+    ready: Instant,
+    /// The limit that it waits for.
+    binding: usize,
+    forecast: Forecast,
+}
+
+/// A call in a line.
+struct Standing {
+    cost: u64,
+    state: State,
+    wake: Arc<Notify>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Waiting,
+    /// It is on its way to the store.
+    Asking,
+    /// The same, but its caller has gone.
+    Abandoned,
+}
+
+/// What a call in a line does next.
+pub(super) enum Turn {
+    /// It asks the store.
+    Ask,
+    /// It waits until it is woken, or until this instant.
+    Wait(Option<Instant>),
+    TooLong(TooLong),
+}
+
+impl Lines {
+    pub(super) fn shared() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Puts a call at the end of its line.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] if it would wait longer than `longest`.
+    pub(super) fn enter<S: Store + 'static>(
+        self: &Arc<Self>,
+        caller: &Arc<Caller<S>>,
+        longest: Duration,
+    ) -> Result<Place<S>, TooLong> {
+        let now = Instant::now();
+        let wake = Arc::new(Notify::new());
+        let mut lines = self.lock();
+        let line = lines
+            .entry(caller.key.clone())
+            .or_insert_with(|| Line::new(now));
+        let (wait, limit) = line.forecast_of(&**caller, now, u64::MAX, caller.cost);
+        if wait > micros(longest) {
+            // The plan contains the call.
+            line.forecast.replan();
+            let limit = caller.limit(limit);
+            return Err(TooLong::new(limit, wait.duration(), longest));
+        }
+        let number = line.next_number;
+        line.next_number += 1;
+        let standing = Standing {
+            cost: caller.cost,
+            state: State::Waiting,
+            wake: Arc::clone(&wake),
+        };
+        line.calls.insert(number, standing);
+        Ok(Place {
+            lines: Arc::clone(self),
+            caller: Arc::clone(caller),
+            wake,
+            position: Position {
+                number,
+                cost: caller.cost,
+                entered: now,
+                longest,
+            },
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<OwnedKey, Line>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the line of `key`, if there is one, and removes it if nobody is left in it.
+    fn change<T>(&self, key: &OwnedKey, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        let mut lines = self.lock();
+        let line = lines.get_mut(key)?;
+        let result = change(line);
+        if line.calls.is_empty() {
+            lines.remove(key);
+        }
+        Some(result)
+    }
+}
+
+impl Line {
+    fn new(now: Instant) -> Self {
+        Self {
+            calls: BTreeMap::new(),
+            next_number: 0,
+            asking: 0,
+            asking_cost: 0,
+            remaining: 0,
+            ready: now,
+            binding: 0,
+            forecast: Forecast::default(),
+        }
+    }
+
+    fn first_waiting(&self) -> Option<(u64, &Standing)> {
+        let mut calls = self.calls.iter();
+        let first = calls.find(|(_, call)| call.state == State::Waiting);
+        first.map(|(number, call)| (*number, call))
+    }
+
+    fn wake_first(&self) {
+        if let Some((_, call)) = self.first_waiting() {
+            call.wake.notify_one();
+        }
+    }
+
+    /// Returns the least time from `now` until the call with this number, or one at the end of the
+    /// line, is admitted, and the limit that it waits for.
+    fn forecast_of(
+        &mut self,
+        asker: &dyn Asker,
+        now: Instant,
+        number: u64,
+        cost: u64,
+    ) -> (Wait, usize) {
+        let ahead = self.calls.range(..number).map(|(_, call)| call.cost);
+        let ready = self.ready.max(now);
+        self.forecast.plan(asker, (now, ready), ahead, cost)
+    }
+
+    /// Returns whether a call of `cost` may be sent: alone, or if all that are on their way fit.
+    fn may_ask(&self, cost: u64) -> bool {
+        let all = self.asking_cost.saturating_add(cost);
+        self.asking == 0 || self.asking < MOST_ON_THEIR_WAY && all <= self.remaining
+    }
+
+    fn turn(&mut self, asker: &dyn Asker, place: &Position, now: Instant) -> Turn {
+        let deadline = place.entered.checked_add(place.longest);
+        let first = self.first_waiting();
+        if first.is_some_and(|(number, _)| number == place.number) {
+            if now < self.ready {
+                if deadline.is_some_and(|deadline| self.ready > deadline) {
+                    return place.too_long(asker.limit(self.binding), Some(self.ready - now), now);
+                }
+                return Turn::Wait(Some(self.ready));
+            }
+            if self.may_ask(place.cost) {
+                self.ask(place);
+                return Turn::Ask;
+            }
+        }
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            self.forecast.replan();
+            let (wait, limit) = self.forecast_of(asker, now, place.number, place.cost);
+            self.forecast.replan();
+            return place.too_long(asker.limit(limit), wait.duration(), now);
+        }
+        Turn::Wait(deadline)
+    }
+
+    fn ask(&mut self, place: &Position) {
+        self.asking += 1;
+        self.asking_cost = self.asking_cost.saturating_add(place.cost);
+        if let Some(call) = self.calls.get_mut(&place.number) {
+            call.state = State::Asking;
+        }
+        // There may be enough left for the next one, too.
+        self.wake_first();
+    }
+
+    /// Takes note of the answer to a call, or that there is none.
+    fn answered(
+        &mut self,
+        asker: &dyn Asker,
+        number: u64,
+        asked: Instant,
+        answer: Option<&Verdicts>,
+    ) {
+        let Some(call) = self.calls.get_mut(&number) else {
+            return;
+        };
+        let cost = call.cost;
+        let waits_on = answer.is_some_and(Verdicts::is_denied) && call.state != State::Abandoned;
+        if waits_on {
+            call.state = State::Waiting;
+        } else {
+            self.calls.remove(&number);
+        }
+        self.asking -= 1;
+        self.asking_cost = self.asking_cost.saturating_sub(cost);
+        if let Some(answer) = answer {
+            self.remaining = answer.remaining();
+            self.forecast.learn(asker, asked, cost, answer);
+            let wait = match self.first_waiting() {
+                _ if answer.is_denied() => answer.retry_after(),
+                Some((_, next)) => {
+                    let cost = next.cost;
+                    self.forecast.wait(asker, cost)
+                }
+                None => Wait::ZERO,
+            };
+            self.binding = answer.binding();
+            let ready = wait.duration().and_then(|wait| asked.checked_add(wait));
+            self.ready = ready.unwrap_or(asked);
+        }
+        self.wake_first();
+    }
+
+    /// Removes a call whose caller has gone.
+    fn leave(&mut self, number: u64) {
+        let Some(call) = self.calls.get_mut(&number) else {
+            return;
+        };
+        if call.state == State::Waiting {
+            self.calls.remove(&number);
+            self.forecast.replan();
+            self.wake_first();
+        } else {
+            call.state = State::Abandoned;
+        }
+    }
+}
+
+/// A place in a line; whoever drops it leaves the line.
+pub(super) struct Place<S: Store + 'static> {
+    lines: Arc<Lines>,
+    caller: Arc<Caller<S>>,
+    wake: Arc<Notify>,
+    position: Position,
+}
+
+/// Which call of a line it is, and for how long it may wait.
+#[derive(Clone, Copy)]
+struct Position {
+    number: u64,
+    cost: u64,
+    entered: Instant,
+    longest: Duration,
+}
+
+impl Position {
+    /// Refuses the call, which would wait for `wait` more.
+    fn too_long(&self, limit: &Limit, wait: Option<Duration>, now: Instant) -> Turn {
+        let wait = wait.map(|wait| (now - self.entered) + wait);
+        // At the deadline, it would take a little longer at least.
+        let least = self.longest.saturating_add(Duration::from_micros(1));
+        let wait = wait.map(|wait| wait.max(least));
+        Turn::TooLong(TooLong::new(limit, wait, self.longest))
+    }
+}
+
+impl<S: Store + 'static> Place<S> {
+    /// Returns what to do next. If that is to ask, the caller must do so.
+    pub(super) fn turn(&self) -> Turn {
+        let now = Instant::now();
+        let turn = self.lines.change(&self.caller.key, |line| {
+            line.turn(&*self.caller, &self.position, now)
+        });
+        // Nobody else removes the call, so the line exists.
+        turn.unwrap_or(Turn::Wait(None))
+    }
+
+    /// Waits until the call is woken, or until `until`.
+    pub(super) async fn wait(&self, until: Option<Instant>) {
+        match until {
+            Some(until) => tokio::select! {
+                () = self.wake.notified() => {}
+                () = sleep_until(until) => {}
+            },
+            None => self.wake.notified().await,
+        }
+    }
+
+    /// Asks the store, and tells the line what it answered.
+    pub(super) fn ask(
+        &self,
+    ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send + 'static {
+        let asking = Asking {
+            lines: Arc::clone(&self.lines),
+            caller: Arc::clone(&self.caller),
+            number: self.position.number,
+            asked: Instant::now(),
+            answered: false,
+        };
+        async move { asking.run().await }
+    }
+}
+
+impl<S: Store + 'static> Drop for Place<S> {
+    fn drop(&mut self) {
+        let number = self.position.number;
+        self.lines
+            .change(&self.caller.key, |line| line.leave(number));
+    }
+}
+
+/// A call of a line that is on its way to the store.
+struct Asking<S: Store + 'static> {
+    lines: Arc<Lines>,
+    caller: Arc<Caller<S>>,
+    number: u64,
+    asked: Instant,
+    answered: bool,
+}
+
+impl<S: Store + 'static> Asking<S> {
+    async fn run(mut self) -> Result<Verdicts, StoreError> {
+        let answer = self.caller.decide(Operation::Consume).await;
+        self.answer(answer.as_ref().ok());
+        answer
+    }
+
+    fn answer(&mut self, answer: Option<&Verdicts>) {
+        self.answered = true;
+        self.lines.change(&self.caller.key, |line| {
+            line.answered(&*self.caller, self.number, self.asked, answer);
+        });
+    }
+}
+
+/// The runtime may end before the call does.
+impl<S: Store + 'static> Drop for Asking<S> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.answer(None);
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! A call that waits is admitted in its turn, costs one store call, and gives back what it does not
+//! use.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{Stream, StreamExt, stream};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, advance, sleep};
+use tollgate_core::{
+    Checks, ErrorKind, Operation, RateLimiter, Request, Store, StoreError, SyncStore, Verdicts,
+};
+use tollgate_memory::MemoryStore;
+use tollgate_tokio::{Admitted, Pace, TooLong, WaitError, Within};
+
+use crate::clock::TokioClock;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+/// Tokio's timers are this exact.
+const TICK: Duration = Duration::from_millis(1);
+
+/// A store that counts its calls, takes time to answer, and loses replies.
+struct Remote {
+    store: MemoryStore,
+    calls: AtomicUsize,
+    refunds: AtomicUsize,
+    delay_ms: AtomicU64,
+    loses: AtomicUsize,
+}
+
+impl Remote {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            store: MemoryStore::builder().clock(TokioClock::new()).build(),
+            calls: AtomicUsize::new(0),
+            refunds: AtomicUsize::new(0),
+            delay_ms: AtomicU64::new(0),
+            loses: AtomicUsize::new(0),
+        })
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Waits for half of the time that a call takes.
+    async fn travel(&self) {
+        let delay = self.delay_ms.load(Ordering::SeqCst);
+        if delay > 0 {
+            sleep(Duration::from_millis(delay) / 2).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Remote {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        if matches!(request.operation(), Operation::Refund(_)) {
+            self.refunds.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+        }
+        self.travel().await;
+        let answer = self.store.decide_now(&request);
+        self.travel().await;
+        let lost = self
+            .loses
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            });
+        match lost {
+            Ok(_) => Err(StoreError::new(ErrorKind::Unknown, "lost")),
+            Err(_) => answer,
+        }
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+type Limiter = RateLimiter<Arc<Remote>>;
+
+fn limiter(limits: &[&str]) -> (Arc<Remote>, Limiter) {
+    let store = Remote::new();
+    let limiter = RateLimiter::new(Arc::clone(&store), limits.iter().copied());
+    (store, limiter.unwrap())
+}
+
+/// Starts calls for "alice" in this order. Each tells its number and when it was admitted.
+async fn start(
+    limiter: &Limiter,
+    costs: impl IntoIterator<Item = u64>,
+) -> JoinSet<(usize, Duration)> {
+    let started = Instant::now();
+    let mut calls = JoinSet::new();
+    for (number, cost) in costs.into_iter().enumerate() {
+        let limiter = limiter.clone();
+        calls.spawn(async move {
+            let admitted = limiter.check("alice").cost(cost).within(100 * MINUTE).await;
+            assert!(admitted.unwrap().is_allowed());
+            (number, started.elapsed())
+        });
+        yield_now().await;
+    }
+    calls
+}
+
+async fn finish(mut calls: JoinSet<(usize, Duration)>) -> Vec<(usize, Duration)> {
+    let mut admitted = Vec::new();
+    while let Some(call) = calls.join_next().await {
+        admitted.push(call.unwrap());
+    }
+    admitted
+}
+
+fn too_long(result: Result<Admitted<'_>, WaitError>) -> TooLong {
+    match result {
+        Err(WaitError::TooLong(refused)) => refused,
+        other => panic!("{other:?} instead of a refusal"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_admitted_in_order_for_one_store_call_each() {
+    for (limit, spacing) in [
+        ("gcra:1/1s", Some(SECOND)),
+        ("sliding-log:1/1s", Some(SECOND)),
+        ("fixed-window:1/1s,anchored", Some(SECOND)),
+        ("sliding-log:5/1s", None),
+        ("fixed-window:5/1s", None),
+        ("sliding-counter:5/1s", None),
+        ("sliding-buckets:5/1s,buckets=4", None),
+    ] {
+        let (store, limiter) = limiter(&[&format!("l={limit}")]);
+        let admitted = finish(start(&limiter, [1; 100]).await).await;
+        let numbers: Vec<_> = admitted.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, (0..100).collect::<Vec<_>>(), "{limit}");
+        if let Some(spacing) = spacing {
+            for (number, at) in &admitted {
+                let due = spacing * u32::try_from(*number).unwrap();
+                assert!(
+                    *at >= due && *at <= due + 100 * TICK,
+                    "{limit}: {number} at {at:?}"
+                );
+            }
+        }
+        // One call each, and one that is denied. The first calls did not wait, so the line does not
+        // know about them: a sliding counter may deny as many of the next ones.
+        assert!(store.calls() <= 100 + 5, "{limit}: {} calls", store.calls());
+        assert!(store.calls() <= 100 + 1 || limit.starts_with("sliding-counter"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_any_cost_are_admitted_at_the_first_instant_that_their_limits_allow() {
+    for limits in [
+        &["l=gcra:7/1s"][..],
+        &["l=sliding-log:7/1s"],
+        &["l=fixed-window:7/1s"],
+        &["l=fixed-window:7/1s,anchored"],
+        &["l=sliding-counter:7/1s"],
+        &["l=sliding-buckets:7/1s,buckets=3"],
+        &["a=gcra:7/1s", "b=sliding-log:20/10s"],
+        &["a=gcra:7/1s", "b=gcra:20/10s"],
+        &[
+            "a=fixed-window:7/1s",
+            "b=sliding-counter:20/10s",
+            "c=sliding-log:100/5m",
+        ],
+    ] {
+        for delay_ms in [0, 10] {
+            let (store, limiter) = limiter(limits);
+            store.delay_ms.store(delay_ms, Ordering::SeqCst);
+            let costs = (0..60).map(|number| 1 + number * 5 % 7);
+            let admitted = finish(start(&limiter, costs.clone()).await).await;
+
+            // The same calls in this order, each as soon as it is allowed.
+            let clock = tollgate_memory::ManualClock::new();
+            let alone = MemoryStore::builder().clock(clock.clone()).build();
+            let alone = RateLimiter::new(alone, limits.iter().copied()).unwrap();
+            let mut soonest = Duration::ZERO;
+            for (number, cost) in costs.enumerate() {
+                let wait = alone.peek("alice").cost(cost).run().unwrap().retry_after();
+                let wait = wait.duration().unwrap();
+                clock.advance(wait);
+                soonest += wait;
+                assert!(alone.check("alice").cost(cost).run().unwrap().is_allowed());
+                let (found, at) = admitted[number];
+                assert_eq!(found, number, "{limits:?}");
+                // Windows are aligned to the store's clock, which started in another millisecond.
+                let late = Duration::from_millis(delay_ms) * 60 + SECOND / 5;
+                assert!(
+                    at + TICK >= soonest,
+                    "{limits:?}: {number} at {at:?}, not {soonest:?}"
+                );
+                assert!(
+                    at <= soonest + late,
+                    "{limits:?}: {number} at {at:?}, not {soonest:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_would_wait_too_long_is_refused_at_once_and_consumes_nothing() {
+    for limit in [
+        "gcra:2/1s",
+        "sliding-log:2/1s",
+        "fixed-window:2/1s,anchored",
+    ] {
+        let (store, limiter) = limiter(&[&format!("mail={limit}")]);
+        let at_once = start(&limiter, [1, 1]).await;
+        assert_eq!(finish(at_once).await.len(), 2);
+        let refused = too_long(limiter.check("alice").within(SECOND / 10).await);
+        assert_eq!(refused.limit().name(), "mail");
+        let wait = if limit.starts_with("gcra") {
+            SECOND / 2
+        } else {
+            SECOND
+        };
+        assert_eq!(refused.wait().duration(), Some(wait), "{limit}");
+        assert_eq!(
+            refused.excess().duration(),
+            Some(wait - SECOND / 10),
+            "{limit}"
+        );
+        assert_eq!(
+            refused.to_string(),
+            format!("limit `mail`: would wait {wait:?}, but may wait 100ms")
+        );
+
+        // Those in line are counted in, and a refusal makes no call.
+        let waiting = start(&limiter, [1, 2, 1]).await;
+        let before = store.calls();
+        let started = Instant::now();
+        let refused = too_long(limiter.check("alice").within(2 * SECOND).await);
+        let wait = match limit {
+            "gcra:2/1s" => 5 * SECOND / 2,
+            _ => 3 * SECOND,
+        };
+        assert_eq!(refused.wait().duration(), Some(wait), "{limit}");
+        assert_eq!(started.elapsed(), Duration::ZERO);
+        assert!(store.calls() == before || limit.starts_with("gcra"));
+        // It is admitted then; timers are late by up to a tick for each call in the line.
+        let last = limiter
+            .check("alice")
+            .within(wait + 4 * TICK)
+            .await
+            .unwrap();
+        assert_eq!(last.consumed(), 1);
+        assert!(
+            started.elapsed() < wait + 5 * TICK,
+            "{limit}: {:?}",
+            started.elapsed()
+        );
+        assert_eq!(finish(waiting).await.len(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_in_line_until_its_deadline_is_refused_then() {
+    let (store, limiter) = limiter(&["l=sliding-log:1/1s"]);
+    let first = start(&limiter, [1, 1, 1]).await;
+    // Another process takes the next three.
+    let other = RateLimiter::new(Arc::clone(&store), limiter.limits()).unwrap();
+    let waits = too_long(limiter.check("alice").within(SECOND).await);
+    assert_eq!(waits.wait().duration(), Some(3 * SECOND));
+    let started = Instant::now();
+    let call = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { too_long(limiter.check("alice").within(SECOND * 7 / 2).await) }
+    });
+    for _ in 0..3 {
+        // Just before the others wake.
+        while !other.check("alice").await.unwrap().is_allowed() {
+            advance(TICK / 2).await;
+        }
+    }
+    let refused = call.await.unwrap();
+    assert!(
+        refused.wait().duration().unwrap() > SECOND * 7 / 2,
+        "{refused}"
+    );
+    assert!(
+        started.elapsed() <= SECOND * 7 / 2 + 2 * TICK,
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(finish(first).await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cost_above_the_capacity_is_refused_for_ever() {
+    for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
+        let (_, limiter) = limiter(&[&format!("mail={limit}")]);
+        for _ in 0..2 {
+            let refused = too_long(limiter.check("alice").cost(3).within(Duration::MAX).await);
+            assert!(refused.wait().is_never() && refused.excess().is_never());
+            assert_eq!(
+                refused.to_string(),
+                "limit `mail`: never allowed, because the cost exceeds the capacity of 2"
+            );
+            // It does not hold up the others, neither when it is first nor behind them.
+            let _waiting = start(&limiter, [2, 2]).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_time_a_call_is_decided_as_a_check() {
+    for limit in ["gcra:2/1s", "fixed-window:2/1s,anchored"] {
+        let (store, limiter) = limiter(&[&format!("l={limit}")]);
+        assert!(
+            limiter
+                .check("alice")
+                .cost(2)
+                .within(Duration::ZERO)
+                .await
+                .is_ok()
+        );
+        too_long(limiter.check("alice").within(Duration::ZERO).await);
+        assert_eq!(store.calls(), 2);
+        assert!(
+            limiter
+                .check("bob")
+                .cost(0)
+                .within(Duration::ZERO)
+                .await
+                .is_ok()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_check_at_the_clock_of_the_store_waits() {
+    let (store, limiter) = limiter(&["l=gcra:2/1s"]);
+    let calls = [
+        limiter.peek("alice").within(SECOND),
+        limiter.take_up_to("alice", 2).within(SECOND),
+        limiter.reserve("alice").within(SECOND).within(SECOND),
+        limiter
+            .check("alice")
+            .at(tollgate_core::Timestamp::UNIX_EPOCH)
+            .within(SECOND),
+    ];
+    for call in calls {
+        match call.await {
+            Err(WaitError::Store(error)) => assert_eq!(error.kind(), ErrorKind::Malformed),
+            other => panic!("{other:?} instead of an error"),
+        }
+    }
+    assert_eq!(store.calls(), 0);
+}
+
+/// Polls `call` once, which must not complete.
+async fn poll_once<T>(call: impl Future<Output = T>) {
+    let mut call = pin!(call);
+    poll_fn(|context| match call.as_mut().poll(context) {
+        Poll::Ready(_) => panic!("it is done"),
+        Poll::Pending => Poll::Ready(()),
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_consumes_nothing() {
+    for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
+        let (store, limiter) = limiter(&[&format!("l={limit}")]);
+        let remaining = async || limiter.peek("alice").await.unwrap().remaining();
+
+        // Before it was polled, and on its way to the store.
+        drop(limiter.check("alice").within(MINUTE).into_future());
+        assert_eq!(store.calls(), 0);
+        store.delay_ms.store(100, Ordering::SeqCst);
+        for travelled in [Duration::ZERO, 60 * TICK] {
+            let call = limiter.check("alice").within(MINUTE).into_future();
+            let gone = tokio::time::timeout(travelled, call).await;
+            assert!(gone.is_err(), "{limit}: {gone:?}");
+            sleep(SECOND / 4).await;
+            assert_eq!(remaining().await, 2, "{limit}");
+        }
+        store.delay_ms.store(0, Ordering::SeqCst);
+
+        // While it waits: it gives its place to the next.
+        let _ = finish(start(&limiter, [2]).await).await;
+        poll_once(limiter.check("alice").cost(2).within(MINUTE).into_future()).await;
+        yield_now().await;
+        let started = Instant::now();
+        limiter.check("alice").within(MINUTE).await.unwrap();
+        assert!(
+            started.elapsed() <= SECOND + TICK,
+            "{limit}: {:?}",
+            started.elapsed()
+        );
+        sleep(2 * SECOND).await;
+        assert_eq!(remaining().await, 2, "{limit}");
+    }
+}
+
+/// Calls leave the line everywhere; the others are admitted in order, as if those had never come.
+#[tokio::test(start_paused = true)]
+async fn calls_that_leave_the_line_do_not_hold_up_the_others() {
+    let (store, limiter) = limiter(&["l=sliding-log:3/1s"]);
+    store.delay_ms.store(20, Ordering::SeqCst);
+    let mut leaving = JoinSet::new();
+    let mut staying = JoinSet::new();
+    let started = Instant::now();
+    for number in 0..90_u64 {
+        let limiter = limiter.clone();
+        let call = async move {
+            limiter.check("alice").within(MINUTE).await.unwrap();
+            number
+        };
+        if number % 3 == 0 {
+            staying.spawn(call);
+        } else {
+            // Some leave while they are on their way.
+            let patience = Duration::from_millis(number * 37 % 1_500);
+            leaving.spawn(tokio::time::timeout(patience, call));
+        }
+        yield_now().await;
+    }
+    let mut admitted = Vec::new();
+    while let Some(number) = staying.join_next().await {
+        admitted.push(number.unwrap());
+    }
+    assert!(admitted.is_sorted(), "{admitted:?}");
+    assert_eq!(admitted.len(), 30);
+    // Ten windows for those that stayed, and a few for those that were admitted before they left.
+    assert!(started.elapsed() < 16 * SECOND, "{:?}", started.elapsed());
+    let gone = leaving.join_all().await;
+    let left = gone.iter().filter(|call| call.is_err()).count();
+    assert!(left >= 50, "{left}");
+    sleep(SECOND * 2).await;
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_is_unknown_once() {
+    for limit in ["gcra:1/1s", "sliding-log:1/1s"] {
+        let (store, limiter) = limiter(&[&format!("l={limit}")]);
+        store.loses.store(1, Ordering::SeqCst);
+        let lost = limiter.check("alice").within(MINUTE).await;
+        match lost {
+            Err(WaitError::Store(error)) => assert_eq!(error.kind(), ErrorKind::Unknown),
+            other => panic!("{other:?} instead of an error"),
+        }
+        assert_eq!(store.calls(), 1);
+        // It was counted: the next waits for it.
+        let started = Instant::now();
+        limiter.check("alice").within(MINUTE).await.unwrap();
+        assert!(
+            started.elapsed() >= SECOND,
+            "{limit}: {:?}",
+            started.elapsed()
+        );
+
+        // In a line, it is one caller's.
+        store.loses.store(1, Ordering::SeqCst);
+        let mut calls = JoinSet::new();
+        for _ in 0..5 {
+            let limiter = limiter.clone();
+            calls.spawn(async move { limiter.check("alice").within(MINUTE).await.is_err() });
+        }
+        let mut unknown = 0;
+        while let Some(call) = calls.join_next().await {
+            unknown += usize::from(call.unwrap());
+        }
+        assert_eq!(unknown, 1, "{limit}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_yields_items_as_they_are_admitted() {
+    let (store, limiter) = limiter(&["l=gcra:1/1s,burst=1"]);
+    let mut items = stream::iter(0..5).pace(&limiter, "alice");
+    assert_eq!(items.size_hint(), (5, Some(5)));
+    let started = Instant::now();
+    for number in 0..5_u32 {
+        assert_eq!(items.next().await.unwrap().unwrap(), number);
+        let late = started.elapsed() - SECOND * number;
+        assert!(late <= TICK, "{late:?}");
+    }
+    assert!(items.next().await.is_none());
+    assert_eq!(store.calls(), 5);
+
+    // An item that is refused comes back.
+    let mut items = stream::iter(["mail"; 2])
+        .pace(&limiter, "alice")
+        .within(SECOND / 2);
+    let refused = items.next().await.unwrap().unwrap_err();
+    assert!(matches!(refused.error(), WaitError::TooLong(_)));
+    assert_eq!(refused.into_item(), "mail");
+    sleep(SECOND).await;
+    assert_eq!(items.next().await.unwrap().unwrap(), "mail");
+    assert!(items.next().await.is_none());
+}
