@@ -2,28 +2,71 @@
 
 use std::env;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::wire::Options;
-use tollgate_core::{Key, Limit, LimitError, Operation, RateLimiter, StoreError, Verdicts};
+use tollgate_core::{
+    ErrorKind, Key, Limit, LimitError, Operation, RateLimiter, StoreError, Verdicts,
+};
+use tollgate_tokio::{TooLong, WaitError, Within};
 
-use crate::cli::{CallOptions, SubjectOptions};
+use crate::cli::{CallOptions, CheckOptions, SubjectOptions};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::schedule::length;
 use crate::store::{Remote, wait_for};
 use crate::text::{Grouped, Span, Table, printable};
 
 /// The exit status of a call that is denied, or an event that is refused.
 pub(crate) const DENIED: u8 = 1;
+const FOREVER: &str = "denied forever: the cost exceeds a limit's capacity";
 /// The environment variable with the secret for hashing keys. Not an option, because other users of
 /// the machine can read command lines.
 const SECRET: &str = "TOLLGATE_KEY_SECRET";
 
 /// Runs `tollgate check`.
-pub(crate) fn check(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
-    print_decision(("check", Operation::Consume), options, output)
+pub(crate) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode, Failure> {
+    match &options.within {
+        Some(longest) => check_within(length("--within", longest)?, &options.call, output),
+        None => print_decision(("check", Operation::Consume), &options.call, output),
+    }
+}
+
+/// Waits until the call is allowed, for at most `longest`.
+fn check_within(
+    longest: Duration,
+    options: &CallOptions,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let CallOptions { subject, cost } = options;
+    let mut waited = Duration::ZERO;
+    let (limits, decision) = ask(subject, async |limiter, key| {
+        let asked = Instant::now();
+        let admitted = limiter.check(key).cost(*cost).within(longest).await;
+        waited = asked.elapsed();
+        match admitted {
+            Ok(admitted) => Ok(Ok(admitted.into_verdicts())),
+            Err(WaitError::TooLong(refused)) => Ok(Err(refused)),
+            Err(WaitError::Store(error)) => Err(error),
+            Err(error) => Err(StoreError::new(ErrorKind::Protocol, error.to_string())),
+        }
+    })?;
+    let json = subject.server.json;
+    match decision {
+        Ok(verdicts) => {
+            let mut answer = Answer::new("check", options, &limits, &verdicts);
+            answer.waited = Some(waited);
+            say(json, output, &answer, || answer.to_text(subject))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(refused) => {
+            let answer = Refused::new(options, longest, &refused);
+            say(json, output, &answer, || answer.to_text(subject))?;
+            Ok(ExitCode::from(DENIED))
+        }
+    }
 }
 
 /// Runs `tollgate peek`.
@@ -171,6 +214,50 @@ struct Forgotten<'a> {
     limits: Vec<String>,
 }
 
+/// The answer of `check --within` to a call that would wait too long.
+#[derive(Serialize)]
+struct Refused<'a> {
+    command: &'static str,
+    key: &'a str,
+    rest: &'a str,
+    cost: u64,
+    allowed: bool,
+    /// The limit with the longest wait.
+    limit: Limit,
+    #[serde(serialize_with = "micros", rename = "within_us")]
+    within: Option<Duration>,
+    #[serde(serialize_with = "micros", rename = "wait_us")]
+    wait: Option<Duration>,
+}
+
+impl<'a> Refused<'a> {
+    fn new(options: &'a CallOptions, longest: Duration, refused: &TooLong) -> Self {
+        Self {
+            command: "check",
+            key: &options.subject.key,
+            rest: &options.subject.rest,
+            cost: options.cost,
+            allowed: false,
+            limit: refused.limit().clone(),
+            within: Some(longest),
+            wait: refused.wait().duration(),
+        }
+    }
+
+    fn to_text(&self, options: &SubjectOptions) -> String {
+        let verdict = match self.wait {
+            Some(wait) => format!("denied, it would have to wait {}", Span(wait)),
+            None => FOREVER.to_owned(),
+        };
+        format!(
+            "check {}, cost {}: {verdict}\nlimit: {}\n",
+            readable(&options.key, &options.rest),
+            Grouped(self.cost),
+            self.limit
+        )
+    }
+}
+
 /// The answer of `check` and `peek`.
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -179,6 +266,13 @@ struct Answer<'a> {
     rest: &'a str,
     cost: u64,
     allowed: bool,
+    /// How long the call took, if it was to wait.
+    #[serde(
+        serialize_with = "micros",
+        rename = "waited_us",
+        skip_serializing_if = "Option::is_none"
+    )]
+    waited: Option<Duration>,
     remaining: u64,
     #[serde(serialize_with = "micros", rename = "retry_after_us")]
     retry_after: Option<Duration>,
@@ -227,6 +321,7 @@ impl<'a> Answer<'a> {
             rest: &options.subject.rest,
             cost: options.cost,
             allowed: decision.is_allowed(),
+            waited: None,
             remaining: decision.remaining(),
             retry_after: decision.retry_after().duration(),
             reset_after: decision.reset_after().duration(),
@@ -235,10 +330,11 @@ impl<'a> Answer<'a> {
     }
 
     fn to_text(&self, options: &SubjectOptions) -> String {
-        let verdict = match (self.allowed, self.retry_after) {
-            (true, _) => "allowed".to_owned(),
-            (false, Some(wait)) => format!("denied, to be tried again after {}", Span(wait)),
-            (false, None) => "denied forever: the cost exceeds a limit's capacity".to_owned(),
+        let verdict = match (self.allowed, self.waited, self.retry_after) {
+            (true, Some(waited), _) => format!("allowed after {}", Span(waited)),
+            (true, None, _) => "allowed".to_owned(),
+            (false, _, Some(wait)) => format!("denied, to be tried again after {}", Span(wait)),
+            (false, _, None) => FOREVER.to_owned(),
         };
         let header = [
             "LIMIT",

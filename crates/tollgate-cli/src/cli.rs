@@ -17,7 +17,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Decide a call on a live server and count it
-    Check(CallOptions),
+    Check(CheckOptions),
     /// Compare every algorithm on a day of synthetic traffic with an abusive client
     Demo(DemoOptions),
     /// Check a live server for problems that endanger limits, and say how to fix them
@@ -42,6 +42,18 @@ pub(crate) struct CallOptions {
     /// The cost of the call
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) cost: u64,
+}
+
+/// The options of `check`.
+#[derive(Args, Debug)]
+pub(crate) struct CheckOptions {
+    #[command(flatten)]
+    pub(crate) call: CallOptions,
+
+    /// Wait until the call is allowed, for at most this long, such as 5s; it is denied at once if
+    /// it would take longer
+    #[arg(long, value_name = "LENGTH")]
+    pub(crate) within: Option<String>,
 }
 
 /// The options for a live server and the output format.
@@ -285,8 +297,9 @@ If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex d
 
 Exit status: 0 if the call is allowed, 1 if it is denied, 2 if there is no answer.
 
-Example:
-  tollgate peek --store redis://127.0.0.1:6379 --limit login=gcra:10/1m --key alice";
+Examples:
+  tollgate peek --store redis://127.0.0.1:6379 --limit login=gcra:10/1m --key alice
+  tollgate check --store redis://127.0.0.1:6379 --limit mail=gcra:1/1s --key alice --within 5s";
 
 const RESETS: &str = "\
 What was counted is forgotten, whichever clock it was counted by.

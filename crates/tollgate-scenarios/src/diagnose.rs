@@ -326,7 +326,7 @@ pub async fn finds_slow_servers<C: Client>() {
     let proxy = Proxy::start(server.address());
     let store = C::server(
         &proxy.url(),
-        options().with_deadline(Duration::from_secs(1)),
+        options().with_deadline(Duration::from_secs(3)),
     )
     .await;
     proxy.delay_replies(Duration::from_millis(20));

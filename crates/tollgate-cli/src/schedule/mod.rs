@@ -8,6 +8,7 @@ mod time;
 
 pub(crate) use options::ScheduleOptions;
 pub(crate) use plan::{Outcome, Plan};
+pub(crate) use time::length;
 
 use std::process::ExitCode;
 

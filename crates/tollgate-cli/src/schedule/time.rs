@@ -60,7 +60,7 @@ pub(super) fn option(option: &'static str, text: &str) -> Result<Timestamp, Fail
 }
 
 /// Reads the length of time of an option, written as the window of a quota; it may be zero.
-pub(super) fn length(option: &'static str, text: &str) -> Result<Duration, Failure> {
+pub(crate) fn length(option: &'static str, text: &str) -> Result<Duration, Failure> {
     // A quota's window is never zero.
     let is_zero = text
         .strip_prefix('0')

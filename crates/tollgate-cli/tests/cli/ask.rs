@@ -35,6 +35,52 @@ fn checks_count_peeks_do_not_and_resets_forget() {
 }
 
 #[test]
+fn a_check_waits_until_it_is_allowed() {
+    for (scheme, limit) in [
+        ("redis", "mail=gcra:1/1s"),
+        ("fred", "mail=sliding-log:1/1s"),
+    ] {
+        let desk = Desk::new(scheme);
+        let subject = ["check", "--limit", limit, "--key", "alice", "--within"];
+        let ask = |status, more: &[&str]| desk.says(status, &[&subject, more].concat());
+        let waited = |answer: &Value| answer["waited_us"].as_u64().unwrap();
+        let first = ask(0, &["5s"]);
+        assert_eq!(first["limits"][0]["limit"], limit);
+        let second = ask(0, &["5s"]);
+        assert_eq!(second["allowed"], true);
+        assert!(waited(&second) > waited(&first), "{first} {second}");
+        let refused = ask(1, &["1ms"]);
+        let wait = refused["wait_us"].as_u64().unwrap();
+        assert!((1_001..=1_000_000).contains(&wait), "{refused}");
+        assert_eq!(refused["within_us"], 1_000);
+        assert_eq!(
+            (&refused["allowed"], &refused["limit"]),
+            (&false.into(), &limit.into())
+        );
+        assert_eq!(ask(1, &["5s", "--cost", "2"])["wait_us"], Value::Null);
+
+        let text = |more: &[&str]| stdout(&desk.ask(&[&subject, more].concat()));
+        let allowed = text(&["5s"]);
+        assert!(
+            allowed.starts_with("check alice, cost 1: allowed after "),
+            "{allowed}"
+        );
+        let refused = text(&["1ms"]);
+        let start = "check alice, cost 1: denied, it would have to wait ";
+        assert!(refused.starts_with(start), "{refused}");
+        assert!(
+            refused.ends_with(&format!("\nlimit: {limit}\n")),
+            "{refused}"
+        );
+        let never = text(&["1ms", "--cost", "2"]);
+        assert!(never.contains("denied forever"), "{never}");
+    }
+    let desk = Desk::new("redis");
+    let wrong = desk.ask(&[&["check"][..], &LOGIN, &["--within", "soon"]].concat());
+    fails(&wrong, &["--within soon: that is not a length of time"]);
+}
+
+#[test]
 fn several_limits_are_decided_together_for_both_parts_of_a_key() {
     let desk = Desk::new("redis");
     let limits = ["--limit", "a=gcra:5/1d", "--limit", "b=sliding-log:1/1d"];

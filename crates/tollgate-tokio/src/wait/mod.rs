@@ -278,6 +278,11 @@ impl Admitted<'_> {
     pub fn into_receipt(self) -> Option<Receipt> {
         self.0.into_receipt()
     }
+
+    /// Returns the verdicts without the limits; they borrow nothing.
+    pub fn into_verdicts(self) -> Verdicts {
+        self.0.into_verdicts()
+    }
 }
 
 impl<'l> Deref for Admitted<'l> {

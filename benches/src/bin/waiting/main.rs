@@ -1,0 +1,105 @@
+//! Measures calls that wait: what they cost, how exactly they start, and how fairly processes share
+//! a limit.
+//!
+//! First, 1,000 calls for one key wait in one process, on a store in memory. Then eight processes
+//! wait for one key on a server, for some seconds.
+
+mod counting;
+mod one;
+mod several;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+/// An error that ends a measurement.
+type Problem = Box<dyn Error + Send + Sync>;
+
+/// The limits that are measured: all algorithms at the same rate, and two limits together.
+const LIMITS: [&[&str]; 7] = [
+    &["l=gcra:200/1s,burst=1"],
+    &["l=sliding-log:1/5ms"],
+    &["l=sliding-log:20/100ms"],
+    &["l=fixed-window:20/100ms"],
+    &["l=sliding-counter:20/100ms"],
+    &["l=sliding-buckets:20/100ms,buckets=10"],
+    &["l=gcra:200/1s,burst=1", "m=sliding-log:20/100ms"],
+];
+
+/// Measures calls that wait until they are admitted.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Selects the limits that contain this.
+    filter: Option<String>,
+    /// How many calls wait in one process.
+    #[arg(long, default_value_t = 1_000)]
+    calls: usize,
+    /// How long eight processes wait for one key, in milliseconds.
+    #[arg(long, default_value_t = 5_000)]
+    span: u64,
+    /// Checks within seconds that everything works; the numbers mean nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Waits as one of several processes on this server, for these limits, from this millisecond
+    /// on; the program starts itself so.
+    #[arg(long, hide = true, requires = "limit")]
+    server: Option<String>,
+    #[arg(long, hide = true)]
+    limit: Vec<String>,
+    #[arg(long, hide = true, default_value_t = 0)]
+    begin: u64,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::parse();
+    if arguments.quick {
+        (arguments.calls, arguments.span) = (50, 200);
+    }
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            let _ = writeln!(io::stderr(), "error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Problem> {
+    let span = Duration::from_millis(arguments.span);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    if let Some(url) = &arguments.server {
+        return runtime.block_on(several::one_of_them(
+            url,
+            &arguments.limit,
+            arguments.begin,
+            span,
+        ));
+    }
+    let filter = arguments.filter.as_deref().unwrap_or_default();
+    let wanted = |limits: &&&[&str]| limits.iter().any(|limit| limit.contains(filter));
+    say(&one::heading(arguments.calls))?;
+    for limits in LIMITS.iter().filter(wanted) {
+        say(&runtime.block_on(one::measure(limits, arguments.calls))?)?;
+    }
+    say(&format!("\n{}", several::heading(span)))?;
+    for limits in LIMITS.iter().filter(wanted) {
+        say(&several::measure(limits, span)?)?;
+    }
+    Ok(())
+}
+
+fn say(line: &str) -> Result<(), Problem> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}
+
+/// Returns `part / whole`; both are small.
+fn per(part: u64, whole: u64) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "for people to read")]
+    let (part, whole) = (part as f64, whole.max(1) as f64);
+    part / whole
+}
