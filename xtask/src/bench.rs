@@ -24,6 +24,10 @@ pub(crate) struct Arguments {
     /// selects subjects, such as `gcra`, and `--help` after it lists more options.
     #[arg(long, conflicts_with_all = ["test", "ratios", "replay"])]
     servers: bool,
+    /// Measures calls that wait instead: what they cost, how exactly they start, and how fairly
+    /// processes share a limit; `--help` after it lists options.
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers"])]
+    waiting: bool,
     /// Arguments for criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
@@ -37,6 +41,7 @@ impl Arguments {
             ratios: false,
             replay: false,
             servers: false,
+            waiting: false,
             rest: Vec::new(),
         }
     }
@@ -65,6 +70,15 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         .run()?;
         return Ok(());
     }
+    if arguments.waiting {
+        servers::ensure_system(shell)?;
+        cmd!(
+            shell,
+            "cargo run --release --quiet --package tollgate-benches --bin waiting -- {rest...}"
+        )
+        .run()?;
+        return Ok(());
+    }
     let test = arguments.test.then_some("--test");
     // The glob selects only the benchmarks: the library's test harness does not know criterion's
     // options.
@@ -79,6 +93,11 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         cmd!(
             shell,
             "cargo run --profile bench --quiet --package tollgate-benches --bin servers -- --quick --flavor redis_system"
+        )
+        .run()?;
+        cmd!(
+            shell,
+            "cargo run --profile bench --quiet --package tollgate-benches --bin waiting -- --quick"
         )
         .run()?;
     }

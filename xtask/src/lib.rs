@@ -113,4 +113,7 @@ mod documents {
 
     #[doc = include_str!("../../docs/schedules.md")]
     struct Schedules;
+
+    #[doc = include_str!("../../docs/waiting.md")]
+    struct Waiting;
 }

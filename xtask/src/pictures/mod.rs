@@ -1,5 +1,5 @@
 //! `cargo xtask pictures`: draws what each algorithm decides about the same calls, a
-//! schedule, leases, and reservations.
+//! schedule, leases, reservations, and calls that wait.
 
 mod drawing;
 mod leases;
@@ -14,6 +14,7 @@ use tollgate_core::LimitError;
 use xshell::Shell;
 
 use self::pattern::Run;
+use self::queue::QUEUES;
 use crate::{Outcome, report};
 
 const FOLDER: &str = "docs/pictures";
@@ -109,7 +110,9 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
     }
     pictures.push((format!("{FOLDER}/schedule.svg"), schedule::draw()?));
     pictures.push((format!("{FOLDER}/leases.svg"), leases::draw()?));
-    pictures.push((format!("{FOLDER}/{}.svg", queue::NAME), queue::draw()?));
+    for queue in &QUEUES {
+        pictures.push((format!("{FOLDER}/{}.svg", queue.name), queue.draw()?));
+    }
     Ok(pictures)
 }
 

@@ -127,7 +127,7 @@ pub async fn concurrent_calls_are_linearizable(harness: &impl Harness, plan: &Pl
 pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
     // If the machine is busy with something else, there may be too few calls in a round. A store
     // that admits too little does so in every round.
-    const ROUNDS: u32 = 4;
+    const ROUNDS: u32 = 12;
     for _ in 1..ROUNDS {
         if admitted_too_little(harness, plan).await.is_none() {
             return;

@@ -178,7 +178,9 @@ async fn a_certificate_that_becomes_invalid_counts_nothing() {
     }
     for _ in 0..20 {
         let error = limiter.check("alice").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        // A connection that is reset during its handshake looks like one that is lost later.
+        let is_lost = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown);
+        assert!(is_lost, "{error}");
     }
     assert_eq!(server.command(&["DBSIZE"]).integer(), Some(0));
 }
