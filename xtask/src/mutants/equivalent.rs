@@ -217,6 +217,74 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "what is pushed is removed at once";
         }
     }
+    "crates/tollgate-core/src/schedule/script.lua" {
+        "" {
+            "while first > loaded and left > 0 do load() end" => "while first >= loaded and left > 0 do load() end"
+                because "to read events earlier than they are needed changes no answer";
+            "if oldest - length >= free then break end" => "if false then break end"
+                because "a shortcut: what fills a window from there on leaves the time free, too";
+            "if oldest - length >= free then break end" => "if oldest - length > free then break end"
+                because "a shortcut: what fills a window from there on leaves the time free, too";
+            "if leaves > free then" => "if leaves >= free then"
+                because "the time is then moved to where it is";
+            "while stop > loaded and left > 0 do load() end" => "while stop >= loaded and left > 0 do load() end"
+                because "to read events earlier than they are needed changes no answer";
+            "while stop > loaded and left > 0 do load() end" => "while stop <= loaded and left > 0 do load() end"
+                because "to read all events at once changes no answer";
+            "cursors[3 * q - 2], cursors[3 * q - 1], cursors[3 * q] = first, stop, sum" => ""
+                because "the next round then begins where this one did, and takes longer";
+            "if free > last then free = last + 1 end" => "if free > last then free = last + 2 end"
+                because "beyond the last time, it does not matter how far";
+            "local names = is_set and call('ZRANGE', key, index, index + many - 1)" => "local names = is_set and call('ZRANGE', key, index, index + many + 1)"
+                because "the names after those of the events are not read";
+            "local names = is_set and call('ZRANGE', key, index, index + many - 1)" => "local names = is_set and call('ZRANGE', key, index, index + many - 0)"
+                because "the names after those of the events are not read";
+            "return max(ceil((newest + retention + tolerance - now) / 1000) + slack, 1)" => "return max(ceil((newest + retention + tolerance - now) / 1000) + slack, 2)"
+                because "events that are over do not count, however long their key lives";
+            "elseif held > 0 and unpack('<d', times, times_at) <= gone then" => "elseif true then"
+                because "a shortcut: nothing is dropped where nothing is over";
+            "elseif length <= width then" => "elseif true then"
+                because "a shortcut: an id that is longer than all others is not found";
+            "if i == floor(i) then" => "if i == ceil(i) then"
+                because "only a whole number is what it is rounded to, up or down";
+            "if weighted == 1 then" => "if true then" # 2
+                because "a shortcut: without weights, parts of nothing are put together";
+            "elseif uncovered then" => "elseif false then"
+                because "a shortcut: the first such instant is the answer, and nothing is written";
+            "while j > 0 and added_times[j] > time do" => "while j > 0 and added_times[j] >= time do"
+                because "events of one time count together, in whatever order";
+            "if size > 1 + width then" => "if size >= 1 + width then"
+                because "a shortcut: no zeros are added to ids of the same length";
+            "if size > 1 + width then" => "if size > 0 + width then"
+                because "a shortcut: no zeros are added to ids of the same length";
+            "for i = 1, held do" => "for i = 0, held do"
+                because "what is put together begins with the first";
+            "if held > 0 and unpack('<d', times, times_at + 8 * (held - 1)) > time then i = first_after(time) end" => "if held > 0 and unpack('<d', times, times_at + 8 * (held - 1)) >= time then i = first_after(time) end"
+                because "a shortcut: the search finds the end, too";
+            "if held > 0 and unpack('<d', times, times_at + 8 * (held - 1)) > time then i = first_after(time) end" => "if true then i = first_after(time) end"
+                because "a shortcut: the search finds the end, too";
+            "if #id < size then id = id .. rep('\\0', size - #id) end" => "if #id <= size then id = id .. rep('\\0', size - #id) end"
+                because "a shortcut: no zeros are added to the longest id";
+            "if #id < size then id = id .. rep('\\0', size - #id) end" => "if true then id = id .. rep('\\0', size - #id) end"
+                because "a shortcut: no zeros are added to the longest id";
+            "call('GETEX', key, 'PXAT', 1)" => "call('GETEX', key, 'PXAT', 2)"
+                because "both are past";
+            "and find(pcall('ZADD', key, 0, 'e').err or '', 'WRONGTYPE', 1, true)" => "and find(pcall('ZADD', key, 1, 'e').err or '', 'WRONGTYPE', 1, true)"
+                because "it writes nothing, because the key is a string";
+            "and find(pcall('ZADD', key, 0, 'e').err or '', 'WRONGTYPE', 1, true)" => "and find(pcall('ZADD', key, 0, 'e').err or '', 'WRONGTYPE', 0, true)"
+                because "a search from before the first byte begins with it";
+            "and find(pcall('ZADD', key, 0, 'e').err or '', 'WRONGTYPE', 1, true)" => "and find(pcall('ZADD', key, 0, 'e').err or '', 'WRONGTYPE', 1, false)"
+                because "the word stands for itself as a pattern, too";
+            "if weighted == 1 then entries[3], entries[4] = -1, 'w' end" => "if weighted == 1 then entries[3], entries[4] = -2, 'w' end"
+                because "only whether there is a score is read";
+            "local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), added_times[added]" => "local last, newest = call('ZRANGE', key, -3, -1, 'WITHSCORES'), added_times[added]"
+                because "an earlier event is not the newest";
+            "if is_first_weight then entries[#entries + 1], entries[#entries + 2] = -1, 'w' end" => "if is_first_weight then entries[#entries + 1], entries[#entries + 2] = -2, 'w' end"
+                because "only whether there is a score is read";
+            "for i = 4, #entries, 2 do call('ZREM', key, entries[i]) end" => "for i = 4, #entries, 1 do call('ZREM', key, entries[i]) end"
+                because "no member begins with a digit, so to remove those named like scores removes nothing";
+        }
+    }
     "crates/tollgate-core/src/call.rs" {
         "Call::run" {
             "(limits @ [limit], Operation::Consume, None) =>" => "left out"
@@ -545,6 +613,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a machine only asks whether it is to give back, to check or to reserve";
             "for i = 2, #KEYS do look(i, CHECK) end" => "for i = 1, #KEYS do look(i, CHECK) end"
                 because "the first limit fails by itself before anything is written";
+            "if operation == REFUND and #argument > 24 + 64 * #KEYS then" => "if operation == REFUND and #argument > 25 + 64 * #KEYS then"
+                because "what a reservation's receipt adds is 24 bytes for each key";
+            "if operation == REFUND and #argument > 24 + 64 * #KEYS then" => "if operation == REFUND and #argument > 24 + 65 * #KEYS then"
+                because "what a reservation's receipt adds is 24 bytes for each key";
         }
     }
 };

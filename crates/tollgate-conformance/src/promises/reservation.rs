@@ -313,6 +313,11 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, p
             // What starts at once is refunded as any other call.
             if answer.delay().is_zero() {
                 if answer.is_allowed() {
+                    // It counts for fewer limits than the reservations before it, which are then
+                    // no longer the last.
+                    if !receipts.is_empty() {
+                        return Ok(());
+                    }
                     let other = all_at(1, costs, limits);
                     let _ = reserve(&mut session, limits, &keys, &other, LONG.as_micros()).await?;
                 }

@@ -272,7 +272,7 @@ local function search(sign, weight, from, last)
       if not alone then
         -- Each quota may move the time to where another one has no room.
         time = free
-      elseif free > time then
+      else
         -- Beyond the last time, it does not matter how far.
         if free > last then free = last + 1 end
         if free > time then time, in_the_way = free, q end
@@ -354,13 +354,13 @@ for e = 1, count do
   local found, planned, planned_weight
   if is_set then
     local scores = call('ZMSCORE', key, 'e' .. name, 'w' .. name)
-    planned, planned_weight = tonumber(scores[1] or -1), scores[2] and -scores[2] or 1
-    if scores[1] and planned > gone then found = 0 end
+    planned, planned_weight = tonumber(scores[1]), scores[2] and -scores[2] or 1
+    found = planned and planned > gone
   elseif length <= width then
-    local from, stop = ids_at, ids_at + (1 + width) * held
+    local from = ids_at
     repeat
       from = find(ids, id, from, true)
-      if not from or from >= stop then break end
+      if not from then break end
       local i = (from - ids_at) / (1 + width)
       if i == floor(i) then
         planned, planned_weight = unpack('<d', times, times_at + 8 * i), 1
@@ -390,7 +390,7 @@ for e = 1, count do
           .. sub(weights, weights_at + 8 * after, weights_at + 8 * held - 1)
       end
       ids = sub(ids, ids_at, ids_at + size * found - 1)
-        .. sub(ids, ids_at + size * after, ids_at + size * held - 1)
+        .. sub(ids, ids_at + size * after)
       times_at, weights_at, ids_at, held = 1, 1, 1, held - 1
     elseif operation == RESCHEDULE then
       moved, moved_time = 'e' .. name, planned
@@ -424,7 +424,7 @@ for e = 1, count do
         if free then
           time, bound = free, nil
         else
-          status, bound = QUOTA, (bound or 1) - 1
+          status, bound = QUOTA, bound and bound - 1
         end
       elseif time < earliest then
         status, bound = PAST, earliest
@@ -483,7 +483,7 @@ for e = 1, count do
       end
       ids = sub(ids, ids_at, ids_at + size * i - 1)
         .. id
-        .. sub(ids, ids_at + size * i, ids_at + size * held - 1)
+        .. sub(ids, ids_at + size * i)
       times_at, weights_at, ids_at, held = 1, 1, 1, held + 1
     end
     if operation == ADD then
@@ -546,7 +546,7 @@ elseif operation ~= CANCEL then
     call('PEXPIRE', key, lifetime(newest))
   end
   -- Drops the events that no longer count.
-  local over = gone >= 0 and call('ZRANGEBYSCORE', key, 0, gone) or {}
+  local over = call('ZRANGEBYSCORE', key, 0, gone)
   for i = 1, #over do call('ZREM', key, over[i], 'w' .. sub(over[i], 2)) end
 end
 return pack('<bddddd', status, now, index or -1, bound or -1, free or -1, before or -1)

@@ -457,11 +457,21 @@ fn both(
     clock: u64,
     operations: impl IntoIterator<Item = ScheduleOperation<'static>>,
 ) -> ScheduleAnswer {
+    let operations = operations.into_iter().map(|operation| (clock, operation));
+    both_at(store, terms, operations)
+}
+
+/// Asks both for each operation at its instant, and returns the last answer.
+fn both_at(
+    store: &WireStore<Raw>,
+    terms: &Terms,
+    operations: impl IntoIterator<Item = (u64, ScheduleOperation<'static>)>,
+) -> ScheduleAnswer {
     let mut state = ScheduleState::default();
     let mut last = None;
     now(store.reset_schedule(terms, "k".into())).unwrap();
-    let at = Timestamp::from_micros(clock).unwrap();
-    for operation in operations {
+    for (clock, operation) in operations {
+        let at = Timestamp::from_micros(clock).unwrap();
         let request = ScheduleRequest::new(terms, "k", operation);
         let request = request.with_latest().at(at);
         let expected = request.decide_on(&mut state, at);
@@ -470,6 +480,12 @@ fn both(
         last = Some(answer);
     }
     last.unwrap()
+}
+
+/// Returns two stores: one that holds events as strings, and one that holds them as sorted sets.
+fn forms(flavor: Flavor) -> [WireStore<Raw>; 2] {
+    [128, 0]
+        .map(|small| crate::engine::store_with(flavor, Options::new().with_small_schedule(small)))
 }
 
 fn event(id: &'static str, micros: u64) -> Event<'static> {
@@ -509,68 +525,197 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
 #[test]
 fn weights_and_ids_tell_events_apart() {
     for flavor in Flavor::chosen() {
-        let store = crate::engine::store(flavor);
-        let terms = Terms::new("plans", ["9/1h"]).unwrap();
-        let all = ScheduleOperation::List {
-            from: Timestamp::UNIX_EPOCH,
-            until: Timestamp::MAX,
-        };
-        for (first, second) in [(1, 2), (2, 1), (2, 3)] {
-            let add = |id, weight: u64| {
-                ScheduleOperation::Add(vec![event(id, START).with_weight(weight)])
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["9/1h"]).unwrap();
+            let all = ScheduleOperation::List {
+                from: Timestamp::UNIX_EPOCH,
+                until: Timestamp::MAX,
             };
-            let adds = [add("b", first), add("a", 1), add("b", second)];
-            let answer = both(&store, &terms, START, adds.clone());
-            assert!(
-                matches!(answer, ScheduleAnswer::Refused { .. }),
-                "{answer:?}"
-            );
-            let answer = both(&store, &terms, START, adds.into_iter().chain([all.clone()]));
-            let ScheduleAnswer::Events(events) = answer else {
-                panic!("{answer:?}");
-            };
-            assert!(events.iter().map(|event| event.id()).eq([b"a", b"b"]));
+            for (first, second) in [(1, 2), (2, 1), (2, 3)] {
+                let add = |id, weight: u64| {
+                    ScheduleOperation::Add(vec![event(id, START).with_weight(weight)])
+                };
+                let adds = [add("b", first), add("a", 1), add("b", second)];
+                let answer = both(&store, &terms, START, adds.clone());
+                assert!(
+                    matches!(answer, ScheduleAnswer::Refused { .. }),
+                    "{answer:?}"
+                );
+                let answer = both(&store, &terms, START, adds.into_iter().chain([all.clone()]));
+                let ScheduleAnswer::Events(events) = answer else {
+                    panic!("{answer:?}");
+                };
+                assert!(events.iter().map(|event| event.id()).eq([b"a", b"b"]));
+            }
         }
     }
 }
 
-/// A search into the past ends at the epoch, even if the tolerance reaches further.
+/// A search reads events by the score, and counts the last ones, too.
 #[test]
-fn no_time_before_the_epoch_is_free() {
+fn a_window_with_more_events_than_are_read_at_once_is_full() {
+    const IDS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_+*";
     for flavor in Flavor::chosen() {
-        let store = crate::engine::store(flavor);
-        let terms = Terms::new("plans", ["1/10us"]).unwrap();
-        let terms = terms.with_tolerance(micros(30, 1)).unwrap();
-        let latest = ScheduleOperation::LatestFree {
-            until: Timestamp::from_micros(14).unwrap(),
-            weight: 1,
-        };
-        let add = ScheduleOperation::Add(vec![event("a", 7)]);
-        let answer = both(&store, &terms, 15, [add, latest]);
-        assert_eq!(answer, ScheduleAnswer::Found(None));
-    }
-}
-
-/// A search into the past finds the epoch itself.
-#[test]
-fn the_epoch_can_be_free() {
-    for flavor in Flavor::chosen() {
-        let store = crate::engine::store(flavor);
-        for quota in ["1/10us", "1/day@UTC"] {
-            let terms = Terms::new("plans", [quota]).unwrap();
-            let terms = terms.with_tolerance(micros(20, 1)).unwrap();
-            let at = |micros| Timestamp::from_micros(micros).unwrap();
-            let (until, time) = match quota {
-                "1/10us" => (5, 10),
-                _ => (0, 24 * HOUR),
-            };
-            let latest = ScheduleOperation::LatestFree {
-                until: at(until),
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["65/1h"]).unwrap();
+            let all = (0..65).map(|at| event(&IDS[at..=at], START + at as u64));
+            let next = ScheduleOperation::NextFree {
+                from: Timestamp::from_micros(START).unwrap(),
                 weight: 1,
             };
-            let add = ScheduleOperation::Add(vec![event("a", time)]);
-            let answer = both(&store, &terms, 15, [add, latest]);
-            assert_eq!(answer, ScheduleAnswer::Found(Some(at(0))), "{quota}");
+            let latest = ScheduleOperation::LatestFree {
+                until: Timestamp::from_micros(START + HOUR - 1).unwrap(),
+                weight: 1,
+            };
+            let add = ScheduleOperation::Add(all.collect());
+            let answer = both(&store, &terms, START, [add, latest, next]);
+            let free = Timestamp::from_micros(START + HOUR).unwrap();
+            assert_eq!(answer, ScheduleAnswer::Found(Some(free)), "{flavor}");
         }
+    }
+}
+
+/// The second quota moves a search to the last time there is, where the first has no room.
+#[test]
+fn the_last_time_of_a_search_is_free_only_if_every_quota_has_room() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["2/10us", "3/25us"]).unwrap();
+            let terms = terms.with_tolerance(micros(100, 1)).unwrap();
+            let terms = terms.with_horizon(micros(100, 1)).unwrap();
+            let at = |micros| Timestamp::from_micros(START + micros - 1_000).unwrap();
+            let ends = [
+                (
+                    [1_075, 1_095, 1_095],
+                    ScheduleOperation::NextFree {
+                        from: at(1_080),
+                        weight: 1,
+                    },
+                ),
+                (
+                    [925, 905, 905],
+                    ScheduleOperation::LatestFree {
+                        until: at(920),
+                        weight: 1,
+                    },
+                ),
+            ];
+            for ([single, pair, other], search) in ends {
+                let events = [("a", single), ("b", pair), ("c", other)];
+                let events = events.map(|(id, micros)| event(id, START + micros - 1_000));
+                let add = ScheduleOperation::Add(events.to_vec());
+                let answer = both(&store, &terms, START, [add, search]);
+                assert_eq!(answer, ScheduleAnswer::Found(None), "{flavor}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_list_ends_before_its_end() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["9/1h"]).unwrap();
+            for (end, listed) in [(5, 1), (6, 2), (7, 2)] {
+                let add = ScheduleOperation::Add(vec![event("a", START), event("b", START + 5)]);
+                let list = ScheduleOperation::List {
+                    from: Timestamp::from_micros(START).unwrap(),
+                    until: Timestamp::from_micros(START + end).unwrap(),
+                };
+                let answer = both(&store, &terms, START, [add, list]);
+                let ScheduleAnswer::Events(events) = answer else {
+                    panic!("{answer:?}");
+                };
+                assert_eq!(events.len(), listed, "{end} {flavor}");
+            }
+        }
+    }
+}
+
+/// Ids that contain what looks like the beginning of another id.
+#[test]
+fn an_id_within_another_is_not_mistaken_for_it() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["9/1h"]).unwrap();
+            let add = |id, at| ScheduleOperation::Add(vec![event(id, START + at)]);
+            for (first, second) in [
+                ("\u{1}a", "a"),
+                ("x\u{1}", "\u{1}"),
+                ("\u{1}\u{1}", "\u{1}"),
+            ] {
+                let new = both(&store, &terms, START, [add(first, 0), add(second, 1)]);
+                assert_eq!(new, ScheduleAnswer::Added(1), "{first:?} {flavor}");
+                let again = [add(first, 0), add(second, 1), add(second, 1)];
+                let again = both(&store, &terms, START, again);
+                assert_eq!(again, ScheduleAnswer::Added(0), "{first:?} {flavor}");
+            }
+        }
+    }
+}
+
+/// An event is remembered for as long as a window around it can hold a time that is not past.
+#[test]
+fn an_event_is_forgotten_when_it_no_longer_counts() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["1/10ms"]).unwrap();
+            let terms = terms.with_tolerance(micros(5, 1)).unwrap();
+            let add = ScheduleOperation::Add(vec![event("a", START)]);
+            for (later, was_planned) in [(10_004, true), (10_005, false)] {
+                let cancel = ScheduleOperation::Cancel(b"a");
+                let answer = both_at(
+                    &store,
+                    &terms,
+                    [(START, add.clone()), (START + later, cancel)],
+                );
+                let expected = ScheduleAnswer::Cancelled(was_planned);
+                assert_eq!(answer, expected, "{later} {flavor}");
+            }
+        }
+    }
+}
+
+/// Each weight stays with its event, in whatever order the events of one call come.
+#[test]
+fn events_of_one_call_keep_their_weights() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["5/10us"]).unwrap();
+            let terms = terms.with_tolerance(micros(0, 1)).unwrap();
+            let terms = terms.with_horizon(micros(100, 1)).unwrap();
+            let heavy = |id, at, weight| event(id, START + at).with_weight(weight);
+            for (last, planned) in [(2, true), (3, false)] {
+                let batch = vec![heavy("a", 20, 3), heavy("b", 10, 1), heavy("c", 22, last)];
+                let answer = both(&store, &terms, START, [ScheduleOperation::Add(batch)]);
+                let is_planned = answer == ScheduleAnswer::Added(3);
+                assert_eq!(is_planned, planned, "{last} {flavor}: {answer:?}");
+            }
+        }
+    }
+}
+
+/// What a server holds has no weights until an event has another than 1, and becomes a set when there
+/// are more events than a string may hold.
+#[test]
+fn events_of_weight_one_take_no_room_for_weights() {
+    for flavor in Flavor::chosen() {
+        let options = Options::new().with_small_schedule(2);
+        let store = crate::engine::store_with(flavor, options);
+        let terms = Terms::new("plans", ["9/1h"]).unwrap();
+        let add = |id, at| ScheduleOperation::Add(vec![event(id, START + at)]);
+        let prefix = store.options().prefix();
+        let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
+        let size = |command: &str, added: &[(&'static str, u64)]| {
+            both(&store, &terms, START, added.iter().map(|(id, at)| add(id, *at)));
+            let size = store.engine().command(&[command.as_bytes(), key.as_bytes()]);
+            size.integer().unwrap()
+        };
+        // The time, and a byte for the length of the id, which has one.
+        assert_eq!(size("STRLEN", &[("a", 0), ("b", 1)]), 14 + 2 * (8 + 2), "{flavor}");
+        // The instant of the last change is a member.
+        assert_eq!(size("ZCARD", &[("a", 0), ("b", 1), ("c", 2)]), 4, "{flavor}");
+        let four = [("a", 0), ("b", 1), ("c", 2), ("d", 3)];
+        assert_eq!(size("ZCARD", &four), 5, "{flavor}");
     }
 }

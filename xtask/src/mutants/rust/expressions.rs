@@ -104,6 +104,10 @@ impl Generator<'_> {
             }
             Expr::Match(matched) => self.arms(matched),
             Expr::Repeat(repeated) => self.expr(&repeated.expr, None),
+            Expr::Array(array) => {
+                array.elems.iter().for_each(|element| self.script(element));
+                visit::visit_expr(self, expr);
+            }
             Expr::Index(indexed) => {
                 // A name may refer to a table, which is not the script of the same name.
                 if matches!(*indexed.expr, Expr::Field(_)) {
