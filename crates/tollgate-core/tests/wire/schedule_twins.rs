@@ -707,14 +707,29 @@ fn events_of_weight_one_take_no_room_for_weights() {
         let prefix = store.options().prefix();
         let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
         let size = |command: &str, added: &[(&'static str, u64)]| {
-            both(&store, &terms, START, added.iter().map(|(id, at)| add(id, *at)));
-            let size = store.engine().command(&[command.as_bytes(), key.as_bytes()]);
+            both(
+                &store,
+                &terms,
+                START,
+                added.iter().map(|(id, at)| add(id, *at)),
+            );
+            let size = store
+                .engine()
+                .command(&[command.as_bytes(), key.as_bytes()]);
             size.integer().unwrap()
         };
         // The time, and a byte for the length of the id, which has one.
-        assert_eq!(size("STRLEN", &[("a", 0), ("b", 1)]), 14 + 2 * (8 + 2), "{flavor}");
+        assert_eq!(
+            size("STRLEN", &[("a", 0), ("b", 1)]),
+            14 + 2 * (8 + 2),
+            "{flavor}"
+        );
         // The instant of the last change is a member.
-        assert_eq!(size("ZCARD", &[("a", 0), ("b", 1), ("c", 2)]), 4, "{flavor}");
+        assert_eq!(
+            size("ZCARD", &[("a", 0), ("b", 1), ("c", 2)]),
+            4,
+            "{flavor}"
+        );
         let four = [("a", 0), ("b", 1), ("c", 2), ("d", 3)];
         assert_eq!(size("ZCARD", &four), 5, "{flavor}");
     }

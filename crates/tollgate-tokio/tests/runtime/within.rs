@@ -16,6 +16,7 @@ use tollgate_core::{
     Checks, ErrorKind, Operation, RateLimiter, Request, Store, StoreError, SyncStore, Verdicts,
 };
 use tollgate_memory::MemoryStore;
+use tollgate_mock::MockStore;
 use tollgate_tokio::{Admitted, Pace, TooLong, WaitError, Within};
 
 use crate::clock::TokioClock;
@@ -506,4 +507,41 @@ async fn a_stream_yields_items_as_they_are_admitted() {
     sleep(SECOND).await;
     assert_eq!(items.next().await.unwrap().unwrap(), "mail");
     assert!(items.next().await.is_none());
+}
+
+/// A mock sees what a real store would.
+#[tokio::test(start_paused = true)]
+async fn a_mock_is_asked_for_a_reservation_or_a_check() {
+    let mut mock = MockStore::new();
+    let half = SECOND / 2;
+    mock.expect_reservation("mail", "alice")
+        .times(1)
+        .delay_by(half);
+    mock.expect_check("login", "alice").times(1).deny_for(half);
+    mock.expect_check("login", "alice").times(1).allow();
+    let mock = Arc::new(mock);
+    let [mail, login] = ["mail=gcra:1/1s", "login=sliding-log:1/1s"]
+        .map(|limit| RateLimiter::new(Arc::clone(&mock), [limit]).unwrap());
+    for limiter in [mail, login] {
+        let started = Instant::now();
+        limiter.check("alice").within(SECOND).await.unwrap();
+        assert!(started.elapsed() >= half && started.elapsed() <= half + 2 * TICK);
+    }
+}
+
+/// As `select!` does in a loop: whoever is not polled keeps its place.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_polled_holds_up_the_line_until_it_is_dropped() {
+    let (_, limiter) = limiter(&["l=sliding-log:1/1s"]);
+    limiter.check("alice").within(SECOND).await.unwrap();
+    let mut idle = Box::pin(limiter.check("alice").within(MINUTE).into_future());
+    poll_once(&mut idle).await;
+    let waiting = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.check("alice").within(MINUTE).await.is_ok() }
+    });
+    sleep(10 * SECOND).await;
+    assert!(!waiting.is_finished());
+    drop(idle);
+    assert!(waiting.await.unwrap());
 }
