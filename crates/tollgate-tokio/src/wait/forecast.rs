@@ -52,12 +52,12 @@ impl Forecast {
         self.plan = None;
     }
 
-    /// Returns the least time from the latest answer until a call of `cost` is admitted.
-    pub(super) fn wait(&mut self, asker: &dyn Asker, cost: u64) -> Wait {
-        let Some((_, decided)) = self.clocks else {
-            return Wait::ZERO;
-        };
-        peek(asker, &mut self.granted, decided, cost).retry_after()
+    /// Returns the earliest instant at which a call of `cost` may be admitted, or `None` if nothing
+    /// is known, or it never is.
+    pub(super) fn ready(&mut self, asker: &dyn Asker, cost: u64) -> Option<Instant> {
+        let (asked, decided) = self.clocks?;
+        let wait = peek(asker, &mut self.granted, decided, cost).retry_after();
+        asked.checked_add(wait.duration()?)
     }
 
     /// Plans a call of `cost` after those `ahead`, none of which is admitted before `ready`.

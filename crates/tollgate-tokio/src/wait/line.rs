@@ -233,35 +233,53 @@ impl Line {
         }
         self.asking -= 1;
         self.asking_cost = self.asking_cost.saturating_sub(cost);
-        if let Some(answer) = answer {
-            self.remaining = answer.remaining();
-            self.forecast.learn(asker, asked, cost, answer);
-            let wait = match self.first_waiting() {
-                _ if answer.is_denied() => answer.retry_after(),
-                Some((_, next)) => {
-                    let cost = next.cost;
-                    self.forecast.wait(asker, cost)
-                }
-                None => Wait::ZERO,
-            };
-            self.binding = answer.binding();
-            let ready = wait.duration().and_then(|wait| asked.checked_add(wait));
-            self.ready = ready.unwrap_or(asked);
+        match answer {
+            Some(answer) => self.learn(asker, asked, cost, answer),
+            // It may not be counted.
+            None => self.forecast.replan(),
         }
         self.wake_first();
     }
 
+    fn learn(&mut self, asker: &dyn Asker, asked: Instant, cost: u64, answer: &Verdicts) {
+        self.remaining = answer.remaining();
+        self.binding = answer.binding();
+        self.forecast.learn(asker, asked, cost, answer);
+        self.ready = if answer.is_denied() {
+            let wait = answer.retry_after().duration();
+            wait.and_then(|wait| asked.checked_add(wait))
+        } else {
+            let next = self.first_waiting().map(|(_, call)| call.cost);
+            next.and_then(|cost| self.forecast.ready(asker, cost))
+        }
+        .unwrap_or(asked);
+    }
+
     /// Removes a call whose caller has gone.
-    fn leave(&mut self, number: u64) {
+    fn leave(&mut self, asker: &dyn Asker, number: u64) {
         let Some(call) = self.calls.get_mut(&number) else {
             return;
         };
         if call.state == State::Waiting {
+            let cost = call.cost;
+            let was_first = self.first_waiting().is_some_and(|first| first.0 == number);
             self.calls.remove(&number);
             self.forecast.replan();
+            if was_first {
+                self.follow(asker, cost);
+            }
             self.wake_first();
         } else {
             call.state = State::Abandoned;
+        }
+    }
+
+    /// The first call that waits, of this cost, has gone. If the next one costs less, it may be
+    /// admitted earlier.
+    fn follow(&mut self, asker: &dyn Asker, gone: u64) {
+        let next = self.first_waiting().map(|(_, call)| call.cost);
+        if let Some(next) = next.filter(|next| *next < gone) {
+            self.ready = self.forecast.ready(asker, next).unwrap_or(self.ready);
         }
     }
 }
@@ -335,7 +353,7 @@ impl<S: Store + 'static> Drop for Place<S> {
     fn drop(&mut self) {
         let number = self.position.number;
         self.lines
-            .change(&self.caller.key, |line| line.leave(number));
+            .change(&self.caller.key, |line| line.leave(&*self.caller, number));
     }
 }
 

@@ -410,6 +410,23 @@ async fn a_call_that_is_dropped_consumes_nothing() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_cheap_call_need_not_wait_for_a_costly_one_that_has_left() {
+    let (store, limiter) = limiter(&["l=sliding-log:4/1s"]);
+    // Another process leaves room for one.
+    let other = RateLimiter::new(store, limiter.limits()).unwrap();
+    assert!(other.check("alice").cost(3).await.unwrap().is_allowed());
+    let mut costly = Box::pin(limiter.check("alice").cost(4).within(MINUTE).into_future());
+    poll_once(&mut costly).await;
+    let cheap = start(&limiter, [1]).await;
+    sleep(SECOND / 2).await;
+    drop(costly);
+    let [(_, at)] = finish(cheap).await[..] else {
+        panic!("one call");
+    };
+    assert!(at <= SECOND / 2 + 2 * TICK, "{at:?}");
+}
+
 /// Calls leave the line everywhere; the others are admitted in order, as if those had never come.
 #[tokio::test(start_paused = true)]
 async fn calls_that_leave_the_line_do_not_hold_up_the_others() {
