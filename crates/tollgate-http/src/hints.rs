@@ -1,0 +1,127 @@
+//! `Hints`: what a response says about the limits of its service.
+
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+use http::header::{DATE, RETRY_AFTER};
+
+use crate::{spelled, standard, times};
+
+/// What a response says about the limits of its service.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Hints {
+    retry_after: Option<Duration>,
+    limits: Vec<LimitHint>,
+}
+
+impl Hints {
+    /// Reads the headers of a response that was received at `received`, which matters only for
+    /// instants in a response without a `Date`.
+    ///
+    /// Headers that are missing or malformed are ignored.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use http::HeaderMap;
+    /// use tollgate_http::Hints;
+    ///
+    /// let mut headers = HeaderMap::new();
+    /// headers.insert("ratelimit-policy", r#""burst";q=100;w=60"#.parse()?);
+    /// headers.insert("ratelimit", r#""burst";r=0;t=30"#.parse()?);
+    /// let hints = Hints::read(&headers, SystemTime::now());
+    /// assert_eq!(hints.limits()[0].name(), Some("burst"));
+    /// assert_eq!(hints.wait(), Some(Duration::from_secs(30)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn read(headers: &HeaderMap, received: SystemTime) -> Self {
+        let text = |name: &str| headers.get(name)?.to_str().ok();
+        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+        let now = date.and_then(|date| httpdate::parse_http_date(date.trim()).ok());
+        let now = now.unwrap_or(received);
+        let in_millis = text("retry-after-ms").and_then(times::millis);
+        let retry_after = in_millis.or_else(|| times::until(text(RETRY_AFTER.as_str())?, now));
+        let mut limits = standard::limits(headers);
+        limits.extend(spelled::limits(headers, now));
+        Self {
+            retry_after,
+            limits,
+        }
+    }
+
+    /// Returns the time of `Retry-After`.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Returns the limits that the response describes. A service that describes a limit in several
+    /// spellings describes it several times.
+    #[must_use]
+    pub fn limits(&self) -> &[LimitHint] {
+        &self.limits
+    }
+
+    /// Returns how long to wait before the next call, or `None` if the response does not ask for
+    /// that: the time of `Retry-After` if there is one, and otherwise the longest of the limits of
+    /// which nothing remains.
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
+        let used_up = self
+            .limits
+            .iter()
+            .filter(|limit| limit.remaining == Some(0));
+        let longest = used_up.filter_map(|limit| limit.reset_after).max();
+        self.retry_after.or(longest)
+    }
+}
+
+/// What a response says about one limit. Every part may be missing.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LimitHint {
+    pub(crate) name: Option<String>,
+    pub(crate) amount: Option<u64>,
+    pub(crate) window: Option<Duration>,
+    pub(crate) remaining: Option<u64>,
+    pub(crate) reset_after: Option<Duration>,
+}
+
+impl LimitHint {
+    /// Returns the limit's name: the policy's, or what its headers have beside the usual words, such
+    /// as `tokens`.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns how much is allowed in a window.
+    #[must_use]
+    pub fn amount(&self) -> Option<u64> {
+        self.amount
+    }
+
+    /// Returns the length of the window.
+    #[must_use]
+    pub fn window(&self) -> Option<Duration> {
+        self.window
+    }
+
+    /// Returns how much is left, rounded down.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.remaining
+    }
+
+    /// Returns how long, from the response on, no more than what remains may be used.
+    #[must_use]
+    pub fn reset_after(&self) -> Option<Duration> {
+        self.reset_after
+    }
+
+    /// Returns whether it says anything.
+    pub(crate) fn is_of_use(&self) -> bool {
+        self.amount.is_some() || self.remaining.is_some() || self.reset_after.is_some()
+    }
+}

@@ -1,0 +1,157 @@
+//! Times in headers.
+
+use std::time::{Duration, SystemTime};
+
+/// Numbers from here on are not seconds from now, but since the epoch: since 2001.
+const EPOCH_SECONDS: u64 = 1_000_000_000;
+/// Numbers from here on are milliseconds since the epoch: since 1973. Seconds would be after 5138.
+const EPOCH_MILLIS: u64 = 100_000_000_000;
+
+/// Reads the time from `now` until an instant: a number of seconds from now, of seconds or
+/// milliseconds since the epoch, a date, or durations with units. An instant in the past is zero.
+pub(crate) fn until(text: &str, now: SystemTime) -> Option<Duration> {
+    let text = text.trim();
+    if let Some(number) = decimal(text) {
+        let since_epoch = match number.as_secs() {
+            EPOCH_MILLIS.. => Duration::from_millis(number.as_secs()),
+            EPOCH_SECONDS.. => number,
+            _ => return Some(number),
+        };
+        return Some(from(now, SystemTime::UNIX_EPOCH.checked_add(since_epoch)?));
+    }
+    if let Ok(date) = httpdate::parse_http_date(text) {
+        return Some(from(now, date));
+    }
+    if let Ok(date) = text.parse::<jiff::Timestamp>() {
+        return Some(from(now, date.into()));
+    }
+    units(text)
+}
+
+/// Reads a number of seconds from now, or durations with units.
+pub(crate) fn length(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    decimal(text).or_else(|| units(text))
+}
+
+/// Reads a number of milliseconds.
+pub(crate) fn millis(text: &str) -> Option<Duration> {
+    decimal(text.trim())?.checked_div(1_000).map(up)
+}
+
+fn from(now: SystemTime, until: SystemTime) -> Duration {
+    up(until.duration_since(now).unwrap_or_default())
+}
+
+/// Rounds up to whole microseconds.
+fn up(duration: Duration) -> Duration {
+    let over = duration.subsec_nanos() % 1_000;
+    match over {
+        0 => duration,
+        _ => duration.saturating_add(Duration::from_nanos(1_000 - u64::from(over))),
+    }
+}
+
+/// Reads a decimal number of seconds, rounded up to microseconds.
+fn decimal(text: &str) -> Option<Duration> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let shown = fraction.get(..6).unwrap_or(fraction);
+    let micros = format!("{shown:0<6}").parse().ok()?;
+    let is_rounded = fraction.bytes().skip(6).any(|digit| digit != b'0');
+    let seconds = Duration::from_secs(whole.parse().ok()?);
+    seconds
+        .checked_add(Duration::from_micros(micros))?
+        .checked_add(Duration::from_micros(is_rounded.into()))
+}
+
+/// Reads durations such as `6m0s` and `20ms`.
+fn units(mut text: &str) -> Option<Duration> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut all = Duration::ZERO;
+    while !text.is_empty() {
+        let end = text.find(|c: char| c != '.' && !c.is_ascii_digit())?;
+        let number = decimal(&text[..end])?;
+        let rest = &text[end..];
+        let unit = rest.find(|c: char| !c.is_ascii_alphabetic());
+        let (unit, rest) = rest.split_at(unit.unwrap_or(rest.len()));
+        let one = match unit {
+            "ms" => number.checked_div(1_000).map(up)?,
+            "s" => number,
+            "m" => number.checked_mul(60)?,
+            "h" => number.checked_mul(3_600)?,
+            "d" => number.checked_mul(86_400)?,
+            _ => return None,
+        };
+        all = all.checked_add(one)?;
+        text = rest;
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_in_every_form() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        for (text, millis) in [
+            ("0", 0),
+            (" 120 ", 120_000),
+            ("2.0", 2_000),
+            ("0.25", 250),
+            ("999999999", 999_999_999_000),
+            ("1700000030", 30_000),
+            ("1700000030.5", 30_500),
+            ("1700000030000", 30_000),
+            // It has passed.
+            ("1699999999", 0),
+            ("Tue, 14 Nov 2023 22:14:20 GMT", 60_000),
+            ("2023-11-14T22:14:20Z", 60_000),
+            ("2023-11-14T23:14:20.5+01:00", 60_500),
+            ("6m0s", 360_000),
+            ("1h2m3.5s", 3_723_500),
+            ("20ms", 20),
+            ("2d", 172_800_000),
+        ] {
+            assert_eq!(
+                until(text, now),
+                Some(Duration::from_millis(millis)),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "-1",
+            "+1",
+            ".5",
+            "1,5",
+            "1e3",
+            "1 s",
+            "soon",
+            "6m0",
+            "m",
+            "1w",
+            "99999999999999999999",
+            "18446744073709551615d",
+            "2023-11-14",
+        ] {
+            assert_eq!(until(text, now), None, "{text}");
+        }
+        // Never shorter than what it says.
+        let micro = Duration::from_micros(1);
+        assert_eq!(until("0.0000001", now), Some(micro));
+        assert_eq!(until("0.0001ms", now), Some(micro));
+        assert_eq!(millis("0.5"), Some(500 * micro));
+        assert_eq!(
+            length("1700000030"),
+            Some(Duration::from_secs(1_700_000_030))
+        );
+    }
+}
