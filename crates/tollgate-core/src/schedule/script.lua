@@ -30,7 +30,8 @@ if raw.err then
   if not find(raw.err, 'WRONGTYPE', 1, true) then return raw end
   is_set = true
   local scores = call('ZMSCORE', key, 'c', 'w')
-  if scores[1] then clock = -1 - scores[1] end
+  if not scores[1] then error('data string too short') end
+  clock = -1 - scores[1]
   if scores[2] then weighted = 1 end
   lowest = call('ZCOUNT', key, '-inf', -1)
   held = call('ZCARD', key) - lowest
@@ -136,7 +137,7 @@ if periods_at then
   end
 
   -- Returns the first time from `time` whose period of the calendar `q` has room. `cursors` keeps the
-  -- bounds of the period and the weight of its events.
+  -- start of the period, and the weight of its events.
   free_in_calendar = function(sign, q, time, last, spare, cursors)
     while time <= last do
       local real = sign * time + 0
@@ -153,11 +154,9 @@ if periods_at then
         uncovered = uncovered or real
         return NEVER
       end
-      if cursors[3 * q - 2] ~= start or cursors[3 * q - 1] ~= stop then
-        cursors[3 * q - 2], cursors[3 * q - 1] = start, stop
-        cursors[3 * q] = weight_within(start, stop)
-      end
-      if cursors[3 * q] <= spare then break end
+      local cursor = cursors[q]
+      if cursor.start ~= start then cursor.start, cursor.sum = start, weight_within(start, stop) end
+      if cursor.sum <= spare then break end
       if sign == 1 then time = stop else time = 1 - start end
     end
     return time
@@ -218,9 +217,9 @@ local function search(sign, weight, from, last)
   local middle = 1
   while middle <= loaded and event_times[middle] <= from do middle = middle + 1 end
   local time, in_the_way, alone = from, nil, true
-  -- For each quota, how far it has come: the events from the first number until before the second
-  -- weigh the third.
-  local cursors = { 1, 1, 0, 1, 1, 0, 1, 1, 0 }
+  -- For each quota, how far it has come: the events from `first` until before `stop` weigh `sum`.
+  local cursors = {}
+  for q = 1, quotas do cursors[q] = {} end
   repeat
     local start = time
     for q = 1, quotas do
@@ -238,7 +237,7 @@ local function search(sign, weight, from, last)
           while first > 1 and event_times[first - 1] > from - length do first = first - 1 end
           stop, sum = first, 0
         else
-          first, stop, sum = cursors[3 * q - 2], cursors[3 * q - 1], cursors[3 * q]
+          first, stop, sum = cursors[q].first, cursors[q].stop, cursors[q].sum
         end
         while free <= last do
           while first > loaded and left > 0 do load() end
@@ -267,7 +266,7 @@ local function search(sign, weight, from, last)
           end
           first = first + 1
         end
-        cursors[3 * q - 2], cursors[3 * q - 1], cursors[3 * q] = first, stop, sum
+        cursors[q].first, cursors[q].stop, cursors[q].sum = first, stop, sum
       end
       if not alone then
         -- Each quota may move the time to where another one has no room.
