@@ -259,6 +259,31 @@ fn only_a_change_says_when_events_are_over() {
     assert_eq!(store.sweep(), 1);
 }
 
+#[test]
+fn what_moves_reserves_or_cancels_says_when_events_are_over() {
+    let changes: [fn(&Schedule<&MemoryStore>, Timestamp) -> bool; 3] = [
+        |by, now| {
+            let moved = by.reschedule("k", "a", now.saturating_add(SECOND));
+            moved.run().unwrap().is_planned()
+        },
+        |by, now| by.reserve_next("k", now, "c").run().unwrap().is_planned(),
+        |by, _| by.cancel("k", "b").run().unwrap(),
+    ];
+    for change in changes {
+        let (store, clock) = store(10);
+        let now = clock.now();
+        let [long, short] =
+            ["9/1h", "9/1s"].map(|window| Schedule::new(&store, "plans", [window]).unwrap());
+        for id in ["a", "b"] {
+            assert!(long.add("k", id, now).run().unwrap().is_planned());
+        }
+        clock.advance(MICRO);
+        assert!(change(&short, now));
+        clock.advance(60 * SECOND);
+        assert_eq!(store.sweep(), 1);
+    }
+}
+
 /// Documented as 300 + 64 max(`E`, 4) + `E` `L` bytes.
 #[test]
 fn schedules_cost_what_the_documentation_says() {

@@ -10,7 +10,7 @@ use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
     Acquisition, Check, Checks, ConcurrencyLimiter, ErrorKind, LeaseAnswer, LeaseOperation,
     LeaseRequest, Limit, Placement, Quota, RateLimiter, Request, Schedule, Store, StoreError,
-    SyncLeaseStore, SyncStore, Timestamp, Verdicts,
+    SyncLeaseStore, SyncScheduleStore, SyncStore, Timestamp, Verdicts,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -307,7 +307,8 @@ async fn faults_of_schedules_come_with_and_without_waiting() {
     let reset = schedule.reset("k").await;
     assert_eq!(reset.map_err(kind), Err(ErrorKind::Full));
     assert_eq!(planned(&schedule), 1);
-    let reset = schedule.reset("k").await;
+    let store = schedule.store();
+    let reset = store.reset_schedule_now(schedule.terms(), "k".into());
     assert_eq!(reset.map_err(kind), Err(ErrorKind::Unknown));
     assert_eq!(planned(&schedule), 0);
 }

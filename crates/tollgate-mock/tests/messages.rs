@@ -457,6 +457,11 @@ fn another_event_or_a_call_too_many_says_so() {
         .time(NOON)
         .times(..)
         .events([]);
+    store
+        .expect_cancel("reminders", "alice")
+        .id("a")
+        .times(..)
+        .cancelled(true);
     let schedule = reminders(store);
     assert!(schedule.add("alice", "a", NOON).run().unwrap().is_planned());
     let end = |text: String| text.lines().last().unwrap().to_owned();
@@ -493,8 +498,12 @@ fn another_event_or_a_call_too_many_says_so() {
     );
     let text = message(|| schedule.cancel("alice", "x").run());
     assert!(
-        line(&text).contains(r#"for key "alice", event "x": no"#),
+        line(&text).contains(r#"for key "alice", event "x": expected for another"#),
         "{text}"
+    );
+    assert_eq!(
+        end(text),
+        r#"to expect this, add `store.expect_cancel("reminders", "alice").id("x")` with an answer, such as `.cancelled(true)`"#
     );
 }
 
@@ -520,7 +529,7 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
     let add: Call = |schedule| drop(schedule.add("k", "a", NOON).run());
     let move_it: Call = |schedule| drop(schedule.reschedule("k", "a", NOON).run());
     let reserve: Call = |schedule| drop(schedule.reserve_next("k", NOON, "a").run());
-    let table: [(&str, Expect, Call); 11] = [
+    let table: [(&str, Expect, Call); 13] = [
         (
             "`refused_by(\"daily\", None)` to this add",
             |store| store.expect_add("reminders", "k").refused_by("daily", None),
@@ -545,7 +554,7 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
             add,
         ),
         (
-            "no reason to refuse",
+            "`beyond_horizon(2027-01-15T08:00:00Z)`",
             |store| store.expect_add("reminders", "k").beyond_horizon(NOON),
             add,
         ),
@@ -574,6 +583,11 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
             reserve,
         ),
         (
+            "answer with `.planned_at`",
+            |store| store.expect_reserve("reminders", "k").past(LATER),
+            reserve,
+        ),
+        (
             "name a later",
             |store| {
                 let earlier = Timestamp::UNIX_EPOCH;
@@ -591,10 +605,18 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
             |schedule| drop(schedule.next_free("k", NOON).run()),
         ),
         (
+            "the search goes the other way",
+            |store| {
+                let expectation = store.expect_latest_free("reminders", "k");
+                expectation.found(Some(LATER));
+            },
+            |schedule| drop(schedule.latest_free("k", NOON).run()),
+        ),
+        (
             "not all of these events",
             |store| {
-                let event = PlannedEvent::new(*b"a", LATER, 1);
-                store.expect_list("reminders", "k").events([event]);
+                let events = [NOON, LATER].map(|time| PlannedEvent::new(*b"a", time, 1));
+                store.expect_list("reminders", "k").events(events);
             },
             |schedule| drop(schedule.list("k", NOON, LATER).run()),
         ),
@@ -612,7 +634,15 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
 #[test]
 fn answers_of_other_operations_fail_the_test() {
     type Expect = fn(&mut MockStore);
-    let table: [(&str, Expect); 6] = [
+    let table: [(&str, Expect); 8] = [
+        (
+            "`cancelled(true)` answers no add: answer with `planned`",
+            |store| store.expect_add("reminders", "k").cancelled(true),
+        ),
+        (
+            "`events(0 events)` answers no cancel: answer with `cancelled`",
+            |store| store.expect_cancel("reminders", "k").events([]),
+        ),
         (
             "`planned()` answers no cancel: answer with `cancelled`",
             |store| {
@@ -704,6 +734,19 @@ to expect this call, add `store.expect_acquire("uploads", "bob")` with an answer
         *lines.last().unwrap(),
         r#"to expect this, add `store.expect_release("uploads", "alice").id("x")` with an answer, such as `.released(true)`"#
     );
+    for (text, call) in [
+        (
+            message(|| uploads.renew("bob", &lease("x", 9, 1)).run()),
+            r#", lease "x" with token 9"#,
+        ),
+        (message(|| uploads.peek("bob").run()), ""),
+        (message(|| uploads.reset("bob").run()), ""),
+    ] {
+        let line = format!(
+            r#"  leases `uploads` for key "bob"{call}: no expectation names these leases and key"#
+        );
+        assert_eq!(text.lines().nth(1), Some(&line[..]));
+    }
 }
 
 #[test]

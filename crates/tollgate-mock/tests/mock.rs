@@ -9,10 +9,10 @@ use std::time::Duration;
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
 use tollgate_core::{
     Acquisition, Check, ConcurrencyLimiter, ErrorKind, Event, Key, Lease, Limit, Operation,
-    Placement, PlannedEvent, Quota, RateLimiter, Reason, Request, Schedule, Store, SyncLeaseStore,
-    SyncStore, Timestamp, Verdict, Verdicts, Wait,
+    Placement, PlannedEvent, Quota, RateLimiter, Reason, Refusal, Request, Schedule, Store,
+    SyncLeaseStore, SyncStore, Timestamp, Verdict, Verdicts, Wait,
 };
-use tollgate_mock::MockStore;
+use tollgate_mock::{MockStore, ScheduleExpectation};
 
 fn limits() -> [Limit; 2] {
     let quota = Quota::per_minute(5);
@@ -254,6 +254,13 @@ fn debug_of_store_and_expectation_hides_answers() {
     assert_eq!(format!("{store:?}"), "MockStore { .. }");
     let expectation = format!("{:?}", store.expect_check("log", "k").cost(2));
     let shown = r#"Expectation(Call { verb: Check, limit: "log", key: [107], cost: Some(2) })"#;
+    assert_eq!(expectation, shown);
+    let expectation = format!("{:?}", store.expect_add("plans", "k").id("a"));
+    let shown = r#"ScheduleExpectation(Call { verb: Add, schedule: "plans", key: [107], id: Some([97]), time: None })"#;
+    assert_eq!(expectation, shown);
+    let expectation = format!("{:?}", store.expect_renew("uploads", "k").id("a"));
+    let shown =
+        r#"LeaseExpectation(Call { verb: Renew, leases: "uploads", key: [107], id: Some([97]) })"#;
     assert_eq!(expectation, shown);
 }
 
@@ -594,8 +601,9 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
         .fail(ErrorKind::Unknown);
     let schedule = reminders(store);
     let reserve = async |id| schedule.reserve_next("k", NOON, id).await.unwrap();
-    assert_eq!(reserve("a").await.permit(), Ok(LATER));
-    assert_eq!(reserve("b").await.permit(), Ok(NOON));
+    let planned = |time, is_new| Placement::Planned { time, is_new };
+    assert_eq!(reserve("a").await, planned(LATER, true));
+    assert_eq!(reserve("b").await, planned(NOON, false));
     assert!(!reserve("c").await.is_planned());
     assert!(schedule.cancel("k", "a").await.unwrap());
     assert!(!schedule.cancel("k", "b").await.unwrap());
@@ -629,8 +637,56 @@ fn one_of_several_events_is_expected_by_its_id_and_time() {
     let schedule = reminders(store);
     let events = |times: [Timestamp; 2]| [Event::new("a", times[0]), Event::new("b", times[1])];
     let add = |times| schedule.add_all("k", events(times)).run().unwrap().permit();
-    assert_eq!(add([NOON, LATER]), Ok(2));
+    // Another event at that time, and that event at another time.
     assert!(add([LATER, NOON]).is_err());
+    assert_eq!(add([NOON, LATER]), Ok(2));
+}
+
+#[test]
+fn the_first_of_several_events_that_has_the_reason_is_refused() {
+    let refused = |times: [Timestamp; 2], answer: fn(ScheduleExpectation<'_>)| {
+        let mut store = MockStore::new();
+        answer(store.expect_add("reminders", "k"));
+        let events = [Event::new("a", times[0]), Event::new("b", times[1])];
+        let added = reminders(store).add_all("k", events).run().unwrap();
+        added.permit().unwrap_err().index()
+    };
+    assert_eq!(refused([NOON, LATER], |call| call.past(LATER)), 0);
+    assert_eq!(refused([LATER, NOON], |call| call.past(LATER)), 1);
+    assert_eq!(refused([LATER, NOON], |call| call.beyond_horizon(NOON)), 0);
+    assert_eq!(refused([NOON, LATER], |call| call.beyond_horizon(NOON)), 1);
+    // A free time is after that of the refused event.
+    let between = |call: ScheduleExpectation<'_>| {
+        let free = NOON.saturating_add(Duration::from_secs(1));
+        call.refused_by("1/1m", Some(free));
+    };
+    assert_eq!(refused([NOON, LATER], between), 0);
+    assert_eq!(refused([LATER, NOON], between), 1);
+}
+
+#[test]
+fn schedules_get_answers_that_are_just_possible() {
+    let mut store = MockStore::new();
+    // A time that is free already.
+    store.expect_reserve("reminders", "k").planned_at(NOON);
+    store.expect_next_free("reminders", "k").found(Some(NOON));
+    store.expect_latest_free("reminders", "k").found(Some(NOON));
+    // Reasons that only some operations have.
+    let unknown = Refusal::new(Reason::UnknownId);
+    store.expect_reschedule("reminders", "k").refused(unknown);
+    let taken = Refusal::new(Reason::IdTaken(LATER));
+    store.expect_add("reminders", "k").refused(taken);
+    let schedule = reminders(store);
+    let reserved = schedule.reserve_next("k", NOON, "a").run().unwrap();
+    assert_eq!(reserved.permit(), Ok(NOON));
+    assert_eq!(schedule.next_free("k", NOON).run().unwrap(), Some(NOON));
+    assert_eq!(schedule.latest_free("k", NOON).run().unwrap(), Some(NOON));
+    let moved = schedule.reschedule("k", "a", NOON).run().unwrap();
+    let refusal = moved.permit().unwrap_err();
+    assert_eq!(*refusal.reason(), Reason::UnknownId);
+    let added = schedule.add("k", "a", NOON).run().unwrap();
+    let refusal = added.permit().unwrap_err();
+    assert_eq!(*refusal.reason(), Reason::IdTaken(LATER));
 }
 
 const TTL: Duration = Duration::from_secs(30);
@@ -690,6 +746,31 @@ fn leases_get_the_answers_of_their_expectations() {
     assert!(uploads.release(key, &lease("a", 7, 2)).run().unwrap());
     assert!(!uploads.release(key, &lease("a", 7, 2)).run().unwrap());
     assert_eq!(uploads.peek(key).run().unwrap().remaining(), 1);
+}
+
+#[test]
+fn leases_get_answers_that_are_just_possible() {
+    let mut store = MockStore::new();
+    let short = Wait::from_micros(5);
+    // The whole amount, at the instant of the caller.
+    let expectation = store.expect_acquire("uploads", "k").id("all");
+    expectation.granted_at(NOON, 7);
+    let expectation = store.expect_acquire("uploads", "k").id("other");
+    expectation.denied(1, short);
+    // The amount was greater before, and a lease that is held keeps its weight.
+    let expectation = store.expect_acquire("uploads", "k").id("more");
+    expectation.denied(4, short);
+    let expectation = store.expect_acquire("uploads", "k").id("held");
+    expectation.already_held(lease("held", 7, 2));
+    let uploads = uploads(store);
+    let acquire = |id: &'static str, weight| {
+        let call = uploads.acquire("k", id).weight(weight).at(NOON);
+        call.run().unwrap()
+    };
+    assert_eq!(acquire("all", 3).permit(), Ok(lease("all", 7, 3)));
+    assert_eq!(acquire("other", 3).permit().unwrap_err().held(), 1);
+    assert_eq!(acquire("more", 1).permit().unwrap_err().held(), 4);
+    assert_eq!(acquire("held", 4).permit(), Ok(lease("held", 7, 2)));
 }
 
 #[tokio::test]

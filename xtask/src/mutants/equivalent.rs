@@ -425,6 +425,12 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "how far a table shrinks is tuning: it always holds what it held";
         }
     }
+    "crates/tollgate-memory/src/families.rs" {
+        "MemoryStore::lease_now" {
+            "false" => "true"
+                because "of the terms that leases are kept with, only the identity is read, which does not change";
+        }
+    }
     "crates/tollgate-memory/src/store.rs" {
         "MemoryStore::decide_now" {
             "([check], ..) =>" => "left out"
@@ -546,6 +552,26 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "128" => "129"
                 because "how large a buffer begins is tuning: it grows as needed";
             "128" => "127"
+                because "how large a buffer begins is tuning: it grows as needed";
+        }
+    }
+    "crates/tollgate-core/src/wire/lease.rs" {
+        "argument" {
+            "56 + ID" => "56 - ID"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "56 + ID" => "56"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "56" => "57"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "56" => "55"
+                because "how large a buffer begins is tuning: it grows as needed";
+        }
+    }
+    "crates/tollgate-core/src/wire/schedule.rs" {
+        "argument" {
+            "256" => "257"
+                because "how large a buffer begins is tuning: it grows as needed";
+            "256" => "255"
                 because "how large a buffer begins is tuning: it grows as needed";
         }
     }

@@ -42,16 +42,6 @@ pub(super) fn effect(request: &LeaseRequest<'_>) -> Effect {
     }
 }
 
-/// Returns the id of the lease in `request`.
-pub(super) fn id<'a>(request: &LeaseRequest<'a>) -> Option<&'a [u8]> {
-    match request.operation() {
-        LeaseOperation::Acquire { id, .. }
-        | LeaseOperation::Renew { id, .. }
-        | LeaseOperation::Release { id, .. } => Some(id),
-        LeaseOperation::Peek => None,
-    }
-}
-
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
 /// decides.
 pub(super) fn argument(
@@ -81,9 +71,8 @@ pub(super) fn argument(
 
 /// Returns the latest instant in what a key holds, or `None` if the script writes no such state.
 pub(super) fn latest(state: &[u8]) -> Option<u64> {
-    let (clock, _) = state.split_first_chunk()?;
-    let records = state.len().checked_sub(HEADER)?;
-    integer(*clock).filter(|_| records.is_multiple_of(RECORD))
+    let (clock, records) = (state.first_chunk()?, state.get(HEADER..)?);
+    integer(*clock).filter(|_| records.len().is_multiple_of(RECORD))
 }
 
 /// Returns the answer in the script's `reply` to `request`.

@@ -237,11 +237,11 @@ impl<'r> Reply<'r> {
                 let is_right = has(true, false, false, false);
                 is_right.then_some(ScheduleAnswer::Cancelled(was_planned))
             }
-            ScheduleOperation::NextFree { .. } | ScheduleOperation::LatestFree { .. } => {
+            ScheduleOperation::NextFree { from: bound, .. }
+            | ScheduleOperation::LatestFree { until: bound, .. } => {
                 let is_possible = self.time.is_none_or(|time| match operation {
-                    ScheduleOperation::NextFree { from, .. } => time >= *from,
-                    ScheduleOperation::LatestFree { until, .. } => time <= *until,
-                    _ => false,
+                    ScheduleOperation::NextFree { .. } => time >= *bound,
+                    _ => time <= *bound,
                 });
                 let is_right = is_possible && has(false, false, self.time.is_some(), false);
                 is_right.then_some(ScheduleAnswer::Found(self.time))

@@ -721,6 +721,14 @@ fn arguments_and_states_are_what_they_were() {
         let expected = [&numbers.map(f64::to_le_bytes).concat()[..], sent].concat();
         assert_eq!(canned.engine().asked().argument, expected, "{operation:?}");
     }
+    // A key that lives by the server's clock is kept no longer than needed.
+    let terms = terms();
+    let by_server = LeaseRequest::new(&terms, "k", LeaseOperation::Peek);
+    now(canned.lease(&by_server)).unwrap_err();
+    #[allow(clippy::cast_precision_loss, reason = "they are small")]
+    let numbers = [4., -1., 0., (TTL * SECOND) as f64, AMOUNT as f64, 1., 0.];
+    let expected = numbers.map(f64::to_le_bytes).concat();
+    assert_eq!(canned.engine().asked().argument, expected);
     for flavor in Flavor::chosen() {
         let store = store(flavor);
         for (id, weight, later) in [("a", 2, 0), ("b", 1, 3)] {

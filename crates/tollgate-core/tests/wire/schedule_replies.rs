@@ -246,6 +246,7 @@ fn numbers_that_no_script_gives_are_errors() {
         (RESERVE, 3, [0., at(9), -1., at(9)], &[]),
         (RESERVE, 5, [-1., -1., -1., -1.], &[]),
         (LIST, 1, [0., 0., at(11), -1.], &[]),
+        (LIST, 1, [0., -1., -1., -1.], &[]),
         (LIST, 6, [-1., -1., at(7), -1.], &[]),
         // As many events as the reply says, each with an id and a weight, in order, in range.
         (LIST, 0, [1., -1., -1., -1.], &[]),
@@ -263,6 +264,12 @@ fn numbers_that_no_script_gives_are_errors() {
             0,
             [2., -1., -1., -1.],
             &[(at(1), 1., b"a"), (at(0), 1., b"b")],
+        ),
+        (
+            LIST,
+            0,
+            [3., -1., -1., -1.],
+            &[(at(0), 1., b"a"), (at(2), 1., b"b"), (at(1), 1., b"c")],
         ),
         (
             LIST,

@@ -6,7 +6,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate_core::algorithm::State;
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, Fingerprint, Operation, Request, Timestamp, Verdict, Verdicts};
+use tollgate_core::{
+    Check, Fingerprint, Operation, Request, ScheduleOperation, ScheduleRequest, Terms, Timestamp,
+    Verdict, Verdicts,
+};
 
 use crate::engine::{Canned, LIMITS, SentCall, limit, now};
 
@@ -109,6 +112,30 @@ fn arguments_have_not_changed() {
         numbers(&take),
         [4., -1., 0., 1., 0., 1., 0., 1., 6e6, 6e7, 0.]
     );
+}
+
+#[test]
+fn arguments_of_schedules_have_not_changed() {
+    let terms = Terms::new("plans", ["2/10s", "9/day@UTC"]).unwrap();
+    let store = Canned::store(&[]);
+    let request = ScheduleRequest::new(&terms, "k", ScheduleOperation::Cancel(b"a"));
+    let at = Timestamp::from_micros(77).unwrap();
+    // A key that lives by the server's clock is kept no longer than needed.
+    for (request, instant, slack) in [(request.clone(), -1., 0.), (request.at(at), 77., 600_000.)] {
+        now(store.schedule(&request)).unwrap_err();
+        let argument = store.engine().asked().argument;
+        let numbers = numbers(&argument);
+        let (tolerance, horizon, retention) = (1e6, 366. * 86_400e6, 50. * 3_600e6);
+        assert_eq!(
+            numbers[..10],
+            [
+                3., instant, slack, tolerance, horizon, retention, 0., 128., 2., 1.
+            ]
+        );
+        // A quota of a calendar has no window, and has periods only in a request that looks for room.
+        assert_eq!(numbers[10..], [2., 1e7, 0., 9., 0., 0., 0., 1.]);
+        assert!(argument.ends_with(b"\x01a"));
+    }
 }
 
 /// A server keeps every script that it was ever sent, and is sent one that it does not know.

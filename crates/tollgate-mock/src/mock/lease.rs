@@ -451,7 +451,7 @@ fn replied(
         Answer::Released(was_held) => LeaseAnswer::Released(was_held),
         Answer::Occupied(held) => LeaseAnswer::Occupied(Occupancy::new(held, terms.amount())),
         Answer::Fail(kind) => return Err(single::failed(kind)),
-        Answer::Succeed => LeaseAnswer::Released(true),
+        Answer::Succeed => refuse("only a reset succeeds"),
     })
 }
 

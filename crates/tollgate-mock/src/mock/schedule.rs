@@ -532,38 +532,33 @@ fn replied(
         _ => ScheduleAnswer::Planned { time, is_new },
     };
     // The time of the event, or where a search begins.
-    let event = received.events.first().map(Event::time);
-    let time = event.or(received.time).unwrap_or(Timestamp::UNIX_EPOCH);
+    let time = match received.events {
+        [event] => event.time(),
+        _ => received.time.unwrap_or(Timestamp::UNIX_EPOCH),
+    };
     let refused = |refusal: Refusal| {
-        let next = refusal.next_free();
-        let is_free = match received.verb {
-            // A time that it found would have been reserved.
-            Verb::Reserve => next.is_some() || matches!(refusal.reason(), Reason::Past(_)),
-            Verb::Add if received.events.len() > 1 => false,
-            _ => next.is_some_and(|next| next <= time),
+        let (reason, next) = (refusal.reason(), refusal.next_free());
+        // A time that it found would have been reserved.
+        if received.verb == Verb::Reserve && (next.is_some() || matches!(reason, Reason::Past(_))) {
+            refuse("it reserves a free time, however late: answer with `.planned_at`");
+        }
+        let has_reason = |event: &Event<'_>| match reason {
+            Reason::Past(earliest) => event.time() < *earliest,
+            Reason::BeyondHorizon(latest) => event.time() > *latest,
+            Reason::UnknownId => received.verb == Verb::Reschedule,
+            Reason::IdTaken(_) => received.verb != Verb::Reschedule,
+            _ => true,
         };
-        let is_wrong = match refusal.reason() {
-            Reason::Past(earliest) => received
-                .events
-                .iter()
-                .all(|event| event.time() >= *earliest),
-            Reason::BeyondHorizon(latest) => {
-                received.events.iter().all(|event| event.time() <= *latest)
+        let is_refused =
+            |event: &Event<'_>| has_reason(event) && next.is_none_or(|next| next > event.time());
+        let mut events = received.events.iter();
+        match events.position(is_refused) {
+            Some(index) => ScheduleAnswer::Refused { index, refusal },
+            None if received.events.iter().any(has_reason) => {
+                refuse("a free time after a refused one is later: name a later one")
             }
-            Reason::UnknownId => received.verb != Verb::Reschedule,
-            Reason::IdTaken(_) => received.verb == Verb::Reschedule,
-            _ => false,
-        };
-        if is_free {
-            refuse(match received.verb {
-                Verb::Reserve => "it reserves a free time, however late: answer with `.planned_at`",
-                _ => "a free time after a refused one is later: name a later one",
-            });
+            None => refuse("this is no reason to refuse the call: answer with another"),
         }
-        if is_wrong {
-            refuse("this is no reason to refuse the call: answer with another");
-        }
-        ScheduleAnswer::Refused { index: 0, refusal }
     };
     Ok(match answer {
         Answer::Planned => planned(time, true),
@@ -603,7 +598,7 @@ fn replied(
             ScheduleAnswer::Events(events.clone())
         }
         Answer::Fail(kind) => return Err(single::failed(*kind)),
-        Answer::Succeed => ScheduleAnswer::Cancelled(true),
+        Answer::Succeed => refuse("only a reset succeeds"),
     })
 }
 
