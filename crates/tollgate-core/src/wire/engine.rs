@@ -59,7 +59,7 @@ pub struct Call<'a> {
     pub(super) script: &'static Script,
     pub(super) keys: &'a [Vec<u8>],
     pub(super) argument: &'a [u8],
-    /// The ids of events or leases in the argument, which errors must not show.
+    /// The ids of events in the argument, which errors must not show.
     pub(super) ids: &'a [&'a [u8]],
 }
 

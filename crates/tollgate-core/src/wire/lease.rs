@@ -42,16 +42,6 @@ pub(super) fn effect(request: &LeaseRequest<'_>) -> Effect {
     }
 }
 
-/// Returns the id of the lease in `request`.
-pub(super) fn id<'a>(request: &LeaseRequest<'a>) -> Option<&'a [u8]> {
-    match request.operation() {
-        LeaseOperation::Acquire { id, .. }
-        | LeaseOperation::Renew { id, .. }
-        | LeaseOperation::Release { id, .. } => Some(id),
-        LeaseOperation::Peek => None,
-    }
-}
-
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
 /// decides.
 pub(super) fn argument(

@@ -9,7 +9,7 @@ use super::engine::{Failure, Source};
 /// What servers write before they repeat the arguments of an unknown command.
 const ARGUMENTS: &str = ", with args beginning with";
 
-/// Ids of events and leases are hidden from this length on: a shorter one is found in other words.
+/// Ids of events are hidden from this length on: a shorter one is found in other words.
 const SHORTEST_ID: usize = 4;
 
 /// Returns `failure` without the arguments and the `keys` that a server repeated.
@@ -17,8 +17,8 @@ pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
     failure_of(failure, keys, &[])
 }
 
-/// Returns `failure` without the arguments, the `keys` and the `ids` of events or leases that a
-/// server repeated.
+/// Returns `failure` without the arguments, the `keys` and the `ids` of events that a server
+/// repeated.
 pub(super) fn failure_of(failure: Failure, keys: &[Vec<u8>], ids: &[&[u8]]) -> Failure {
     let source = |error| source_of(error, keys, ids);
     match failure {

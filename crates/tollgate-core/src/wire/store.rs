@@ -136,13 +136,13 @@ impl<E: Engine> WireStore<E> {
         let key = self
             .keyspace
             .one(identity, request.key(), instant.is_some());
-        let id = lease::id(request);
         let argument = lease::argument(request, instant, self.options.caller_slack);
         let call = Call {
             script: lease::script(),
             keys: &[key],
             argument: &argument,
-            ids: id.as_slice(),
+            // The server gets a hash of the lease's id, so it cannot repeat the id.
+            ids: &[],
         };
         let reply = self.reply(&call, lease::effect(request)).await?;
         lease::answer(request, instant, &reply)
