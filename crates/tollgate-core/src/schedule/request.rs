@@ -551,6 +551,21 @@ mod tests {
     }
 
     #[test]
+    fn a_request_about_windows_alone_brings_no_periods() {
+        for (quotas, has_calendar) in [
+            (&["1/1m"][..], false),
+            (&["1/1m", "1/day@UTC"], true),
+            (&["1/day@UTC"], true),
+        ] {
+            let terms = Terms::new("plans", quotas.iter().copied()).unwrap();
+            assert_eq!(terms.has_calendar(), has_calendar);
+            let reserve = ScheduleOperation::ReserveNext(Event::new("a", day(20_000)));
+            let request = ScheduleRequest::new(&terms, "k", reserve);
+            assert_eq!(!request.periods.is_empty(), has_calendar);
+        }
+    }
+
+    #[test]
     fn a_widened_request_brings_twice_as_many_days_up_to_those_that_can_be_planned() {
         // Times that can be planned are at most 300 days apart.
         let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
