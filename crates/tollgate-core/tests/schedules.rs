@@ -432,6 +432,42 @@ fn names_of_quotas_and_schedules_are_checked() {
     assert_eq!("5/1h".parse::<ScheduleQuota>().unwrap().name(), "5/1h");
 }
 
+#[test]
+fn a_refusal_names_an_earlier_time_only_if_it_is_wanted() {
+    let terms = terms("1/10s");
+    let mut state = ScheduleState::default();
+    let time = NOW + 60 * SECOND;
+    add(&mut state, &terms, NOW, "a", time);
+    for (wants_latest, expected) in [(false, None), (true, Some(at(time - 10 * SECOND)))] {
+        let add = ScheduleOperation::Add(vec![Event::new("b", at(time))]);
+        let mut request = ScheduleRequest::new(&terms, "k", add);
+        if wants_latest {
+            request = request.with_latest();
+        }
+        let ScheduleAnswer::Refused { refusal, .. } = request.decide_on(&mut state, at(NOW)) else {
+            panic!("two events at one time");
+        };
+        assert_eq!(refusal.latest_free(), expected);
+    }
+}
+
+/// One in three microseconds has room at 15, two in ten at 22, and one in three then at 23.
+#[test]
+fn quotas_move_a_search_in_turn_until_all_have_room() {
+    let [any, terms] = [&["9/1s"][..], &["1/3us", "2/10us"]]
+        .map(|quotas| Terms::new("plans", quotas.iter().copied()).unwrap());
+    let terms = terms.with_tolerance(Duration::ZERO).unwrap();
+    let mut state = ScheduleState::default();
+    for (id, time) in [("a", 0), ("b", 1), ("c", 12), ("d", 20)] {
+        let added = add(&mut state, &any, NOW, id, NOW + time);
+        assert_eq!(added, ScheduleAnswer::Added(1));
+    }
+    let (from, weight) = (at(NOW), 1);
+    let next = ScheduleOperation::NextFree { from, weight };
+    let found = decide(&mut state, &terms, NOW, next);
+    assert_eq!(found, ScheduleAnswer::Found(Some(at(NOW + 23))));
+}
+
 /// Numbers that look random, and are the same in every run.
 struct Numbers(u64);
 
