@@ -211,6 +211,9 @@ fn quotas_of_schedules_say_their_own_bounds() {
     let (_, at, error) = of("1001/day@Europe/Berlin");
     assert_eq!(at, 0);
     assert!(matches!(error, LimitError::AmountTooLarge { .. }));
+    let (_, at, error) = of("=5/1h");
+    assert_eq!(at, 0);
+    assert!(matches!(error, LimitError::BadName { .. }));
 
     let said = Terms::new("plans", [""; 0]).unwrap_err().to_string();
     assert_eq!(said, "a schedule needs at least one quota, such as `5/1h`");
@@ -220,6 +223,39 @@ fn quotas_of_schedules_say_their_own_bounds() {
         said,
         "33 quotas in one schedule are too many: use at most 32"
     );
+}
+
+#[test]
+fn quotas_of_schedules_are_written_as_they_are_read() {
+    for text in [
+        "5/1h",
+        "hourly=5/1h",
+        "10/day@Europe/Berlin",
+        "3/week@UTC",
+        "monthly=40/month@America/New_York",
+    ] {
+        let quota: ScheduleQuota = text.parse().unwrap();
+        assert_eq!(quota.to_string(), text);
+        let name = text.split_once('=').map_or(text, |(name, _)| name);
+        assert_eq!(quota.name(), name);
+    }
+    for (text, at, expected) in [
+        ("5/1h,anchored", 4, "the end of the quota"),
+        ("a=5/1h,x", 6, "the end of the quota"),
+        ("a=5/year@UTC", 4, "`day`, `week` or `month`"),
+        ("a=5/day@Nowhere", 8, "the name of a time zone"),
+    ] {
+        let Err(LimitError::Syntax {
+            at: found,
+            expected: said,
+            ..
+        }) = text.parse::<ScheduleQuota>()
+        else {
+            panic!("{text} is no quota");
+        };
+        assert_eq!(found, at, "{text}");
+        assert!(said.starts_with(expected), "{text}: {said}");
+    }
 }
 
 #[test]

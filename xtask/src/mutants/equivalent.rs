@@ -495,16 +495,92 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "clocks that are a microsecond apart agree, too";
         }
     }
-    "crates/tollgate-core/src/schedule/calendar.rs" {
-        "CalendarQuota::longest_us" {
-            "24" => "25" # 2
-                because "events are kept a little longer, which changes no answer";
+    "crates/tollgate-core/src/lease/request.rs" {
+        "LeaseRequest::validate" {
+            "1" => "2" # 1
+                because "the weight of a request without one is only compared with zero";
+        }
+    }
+    "crates/tollgate-core/src/lease/state.rs" {
+        "LeaseState::insert" {
+            "held.expires <= lease.expires" => "held.expires < lease.expires"
+                because "leases that end together are found by their ids, and give their room back together";
+        }
+    }
+    "crates/tollgate-core/src/schedule/call.rs" {
+        "Placement::of" {
+            "events.first()" => "events.last()"
+                because "a call that answers with a placement adds one event";
+        }
+    }
+    "crates/tollgate-core/src/schedule/events.rs" {
+        "ScheduleState::insert" {
+            "(other.time, &other.id) < (entry.time, &entry.id)" => "(other.time, &other.id) <= (entry.time, &entry.id)"
+                because "no two events have the same id and time: only an event that is over may have the id of another one";
+        }
+        "ScheduleRequest::reserve" {
+            "0" => "1" # 3
+                because "the index is not read where periods are missing";
+            "0" => "1" # 4
+                because "never used: where no time is free, a quota is in the way";
+        }
+        "ScheduleRequest::find" {
+            "0" => "1"
+                because "the index is not read where periods are missing";
+        }
+    }
+    "crates/tollgate-core/src/schedule/quota.rs" {
+        "ScheduleQuota::from_str" {
+            "0" => "1" # 2
+                because "an error about a value does not depend on how far the text was read";
+        }
+    }
+    "crates/tollgate-core/src/schedule/search.rs" {
+        "View::weight" {
+            "0" => "1"
+                because "never used: only entries that exist are weighed";
+        }
+        "View::first_after" {
+            "fn first_after" => "return 0"
+                because "a shortcut: events too early to matter are passed one by one";
+            "time_of(entry) <= time" => "time_of(entry) < time"
+                because "an event that leaves its windows at the first time is passed without an effect";
+            "time_of(entry) <= time" => "false"
+                because "a shortcut: events too early to matter are passed one by one";
+            "time_of(entry) < -time" => "time_of(entry) <= -time"
+                because "an event that leaves its windows at the first time is passed without an effect";
+            "time_of(entry) < -time" => "true"
+                because "a shortcut: events too early to matter are passed one by one";
+        }
+        "Window::free_from" {
+            "time <= last" => "true"
+                because "a shortcut: past the last time, it does not matter which time is free";
+            "first - self.length >= time" => "false"
+                because "a shortcut: later events leave room at this time, and those that are passed leave room at every time";
+            "first - self.length >= time" => "first - self.length > time"
+                because "a shortcut that is not taken: the general case decides the same";
+            "leaves > time" => "leaves >= time"
+                because "an event that leaves its windows at this time moves the search to this time";
+        }
+        "free_of" {
+            "0" => "1"
+                because "never used: no search goes before the epoch";
         }
     }
     "crates/tollgate-core/src/schedule/terms.rs" {
+        "Terms::new" {
+            "0" => "1" # 1
+                because "the horizon is overwritten before it is read";
+            "0" => "1" # 2
+                because "never used: there is at least one quota";
+        }
         "Inner::most_events" {
             "0" => "1"
                 because "there is at least one quota";
+        }
+        "largest" {
+            "2" => "3"
+                because "where a range is divided is tuning: it shrinks until one number is left";
         }
     }
     "crates/tollgate-core/src/wire/admin/mod.rs" {

@@ -136,6 +136,8 @@ fn tests_constants_and_macros_are_not_mutated() {
     for source in [
         "#[cfg(test)] mod tests { fn f() { a = 1; } }",
         "#[cfg(test)] fn f() { a = 1; }",
+        "#[cfg(all(test, feature = \"a\"))] mod tests { fn b() { a = 1; } }",
+        "#[cfg(all(feature = \"a\", all(unix, test)))] fn b() { a = 1; }",
         "#[cfg(not(target_os = \"linux\"))] impl A { fn b() { a = 1; } }",
         "const A: u64 = 1 + 2;",
         "static A: [u64; 3] = [1; 3];",
@@ -147,6 +149,20 @@ fn tests_constants_and_macros_are_not_mutated() {
             found.iter().all(|change| change.contains("fn f")),
             "{found:?}"
         );
+    }
+}
+
+#[test]
+fn code_that_is_not_only_for_tests_is_mutated() {
+    for condition in [
+        "unix",
+        "not(test)",
+        "any(test, unix)",
+        "all(unix, feature = \"a\")",
+        "feature = \"test\"",
+    ] {
+        let found = rust(&format!("#[cfg({condition})] fn b() {{ c(1); d(); }}"));
+        assert!(!found.is_empty(), "{condition}");
     }
 }
 

@@ -226,7 +226,7 @@ impl ScheduleRequest<'_> {
             }
         };
         let mut latest = None;
-        if self.wants_latest() && time >= limits.earliest {
+        if self.wants_latest() {
             let until = time.min(limits.latest);
             latest = search(Direction::Earlier, until).run(self, entries)?.time;
         }

@@ -137,8 +137,7 @@ impl ScheduleQuota {
             // The first and the last are cut off.
             Kind::Calendar(quota) => (quota.shortest_us(), 2),
         };
-        self.amount()
-            .saturating_mul(span_us.div_ceil(length) + more)
+        self.amount() * (span_us.div_ceil(length) + more)
     }
 
     /// Returns the calendar's periods from the one that holds `from` to the one that holds

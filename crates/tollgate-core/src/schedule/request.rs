@@ -432,6 +432,18 @@ mod tests {
     use super::*;
     use crate::schedule::{ScheduleAnswer, ScheduleState};
 
+    const DAY: Duration = Duration::from_secs(86_400);
+    const MICRO: Duration = Duration::from_micros(1);
+
+    /// Returns the beginning of this day, counted from the epoch, in UTC.
+    fn day(number: u32) -> Timestamp {
+        Timestamp::UNIX_EPOCH.saturating_add(number * DAY)
+    }
+
+    fn after(time: Timestamp) -> Timestamp {
+        time.saturating_add(MICRO)
+    }
+
     /// However far from now a time is that cannot be planned, few days are computed and sent.
     #[test]
     fn no_request_brings_more_days_than_can_be_planned() {
@@ -507,5 +519,76 @@ mod tests {
             ScheduleAnswer::Planned { .. }
         ));
         assert_eq!(state.len(), 4);
+    }
+
+    /// Returns the days from the epoch between which `request` brings all days of UTC.
+    fn days(request: &ScheduleRequest<'_>) -> [u64; 2] {
+        let (_, periods) = request.quotas().next().unwrap();
+        let day = |at: Timestamp| at.as_micros() / 86_400_000_000;
+        let [first, .., last] = periods else {
+            panic!("{periods:?}");
+        };
+        let days = [day(first.start), day(last.end)];
+        assert_eq!(u64::try_from(periods.len()).unwrap(), days[1] - days[0]);
+        days
+    }
+
+    #[test]
+    fn a_request_brings_forty_days_and_earlier_ones_only_to_look_back() {
+        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
+        let at = day(20_000);
+        let weight = 1;
+        let latest = ScheduleOperation::LatestFree { until: at, weight };
+        let next = ScheduleOperation::NextFree { from: at, weight };
+        let latest = ScheduleRequest::new(&terms, "k", latest);
+        let next = ScheduleRequest::new(&terms, "k", next);
+        assert!(!next.wants_latest());
+        assert_eq!(days(&next), [20_000, 20_041]);
+        assert_eq!(days(&latest), [19_960, 20_041]);
+        let next = next.with_latest();
+        assert!(next.wants_latest());
+        assert_eq!(days(&next), [19_960, 20_041]);
+    }
+
+    #[test]
+    fn a_request_about_windows_alone_brings_no_periods() {
+        for (quotas, has_calendar) in [
+            (&["1/1m"][..], false),
+            (&["1/1m", "1/day@UTC"], true),
+            (&["1/day@UTC"], true),
+        ] {
+            let terms = Terms::new("plans", quotas.iter().copied()).unwrap();
+            assert_eq!(terms.has_calendar(), has_calendar);
+            let reserve = ScheduleOperation::ReserveNext(Event::new("a", day(20_000)));
+            let request = ScheduleRequest::new(&terms, "k", reserve);
+            assert_eq!(!request.periods.is_empty(), has_calendar);
+        }
+    }
+
+    #[test]
+    fn a_widened_request_brings_twice_as_many_days_up_to_those_that_can_be_planned() {
+        // Times that can be planned are at most 300 days apart.
+        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
+        let terms = terms.with_horizon(290 * DAY).unwrap();
+        let terms = terms.with_tolerance(10 * DAY).unwrap();
+        for (at, expected) in [
+            // The days are those from 20,000 until before 20,041.
+            (day(20_010), [20_000, 20_083]),
+            (day(20_040), [20_000, 20_083]),
+            (day(20_050), [20_000, 20_092]),
+            (day(20_341), [20_000, 20_383]),
+            (day(19_999), [19_958, 20_042]),
+            (day(19_700), [19_659, 20_042]),
+            // Further away, only the days from there on are brought.
+            (after(day(20_341)), [20_341, 20_382]),
+            (before(day(19_700), MICRO), [19_699, 19_740]),
+        ] {
+            let (from, weight) = (day(20_000), 1);
+            let next = ScheduleOperation::NextFree { from, weight };
+            let mut request = ScheduleRequest::new(&terms, "k", next);
+            assert_eq!(days(&request), [20_000, 20_041]);
+            request.widen(at);
+            assert_eq!(days(&request), expected, "{at}");
+        }
     }
 }

@@ -81,7 +81,7 @@ impl Search {
             for quota in &mut quotas {
                 time = quota.free_from(time, last)?;
             }
-            if time == before || time > last {
+            if time == before {
                 break;
             }
         }

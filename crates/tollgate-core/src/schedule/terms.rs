@@ -85,9 +85,8 @@ impl Terms {
             retention_us: retention.unwrap_or(0),
         };
         terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
-        if terms.horizon_us == 0 {
-            terms.tolerance_us = terms.longest_tolerance(terms.tolerance_us);
-        }
+        // Shorter only where even without a horizon, a key could hold too many events.
+        terms.tolerance_us = terms.longest_tolerance(terms.tolerance_us);
         Ok(Self(Arc::new(terms)))
     }
 
@@ -282,10 +281,18 @@ mod tests {
 
     #[cfg(feature = "calendar")]
     #[test]
-    fn days_cut_off_at_both_ends_count() {
-        // 368 days of 22 hours and the two at the ends hold 9,990 events; kept for 50 hours.
-        let terms = Terms::new("plans", ["27/day@UTC"]).unwrap();
-        assert_eq!(terms.horizon(), (8_046 * 3_600 - 1) * SECOND);
+    fn periods_cut_off_at_both_ends_count() {
+        for (quota, hours) in [
+            // 368 days of 22 hours and the two at the ends hold 9,990 events; kept for 50 hours.
+            ("27/day@UTC", 368 * 22 - 50),
+            // 38 weeks of 142 hours and two hold 10,000; kept for 194 hours.
+            ("250/week@UTC", 38 * 142 - 194),
+            // 8 months of 646 hours and two hold 10,000; kept for 770 hours.
+            ("1000/month@UTC", 8 * 646 - 770),
+        ] {
+            let terms = Terms::new("plans", [quota]).unwrap();
+            assert_eq!(terms.horizon(), (hours * 3_600 - 1) * SECOND, "{quota}");
+        }
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl<E: Engine> WireStore<E> {
             script: lease::script(),
             keys: &[key],
             argument: &argument,
-            // A server is sent digests of ids, so it cannot repeat an id.
+            // The server gets a hash of the lease's id, so it cannot repeat the id.
             ids: &[],
         };
         let reply = self.reply(&call, lease::effect(request)).await?;

@@ -493,6 +493,38 @@ fn a_missing_command_is_explained() {
     assert_eq!(severity(&diagnosis, "decisions"), Severity::Serious);
 }
 
+/// On a key without a value, `ZADD` would create one that never expires.
+#[test]
+fn commands_of_schedules_are_tried_on_a_key_that_holds_a_string() {
+    for (refusal, is_set) in [
+        (None, true),
+        (Some("OOM no memory"), false),
+        (
+            Some("NOPERM this user has no permissions to run the 'set' command"),
+            false,
+        ),
+        (Some("NOPERM No permissions to access a key"), false),
+    ] {
+        let store = Fake::store(move |words| match (words[0].as_str(), refusal) {
+            ("SET", Some(line)) => Reply::Error(line.to_owned()),
+            _ => Reply::Nil,
+        });
+        now(store.diagnose());
+        let tried = |name: &str| !store.engine().sent(name).is_empty();
+        assert_eq!(tried("zadd"), is_set, "{refusal:?}");
+        for name in [
+            "zcard",
+            "zcount",
+            "zmscore",
+            "zrange",
+            "zrangebyscore",
+            "zrem",
+        ] {
+            assert!(tried(name), "{name}: {refusal:?}");
+        }
+    }
+}
+
 /// Every algorithm is tried with a call of one unit, on a key that is deleted afterwards.
 #[test]
 fn algorithms_whose_calls_fail_are_named() {

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 
 use std::ops::Range;
 
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Block, Expr, Pat, ReturnType, Signature, Stmt, Type};
+use syn::{Attribute, Block, Expr, Meta, Pat, ReturnType, Signature, Stmt, Token, Type};
 
 use self::expressions::Constants;
 use self::operators::assigned;
@@ -346,13 +347,27 @@ fn type_name(named: &Type) -> String {
 /// Returns whether `attributes` exclude their item from the tested library.
 pub(super) fn is_left_out(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
-        let syn::Meta::List(list) = &attribute.meta else {
+        let Meta::List(list) = &attribute.meta else {
             return false;
         };
         let condition = list.tokens.to_string();
-        let is_for_tests = ["test", "doc", "doctest"].contains(&condition.as_str());
         // Code for systems other than Linux is not built here.
         let is_for_others = condition.starts_with("not") && condition.contains("target_os");
-        list.path.is_ident("cfg") && (is_for_tests || is_for_others)
+        let is_for_tests = || list.parse_args().is_ok_and(|of| is_for_tests(&of));
+        list.path.is_ident("cfg") && (is_for_others || is_for_tests())
     })
+}
+
+/// Returns whether `condition` holds only in tests or documentation: `test`, or `all` of it and
+/// others.
+fn is_for_tests(condition: &Meta) -> bool {
+    match condition {
+        Meta::Path(path) => ["test", "doc", "doctest"]
+            .iter()
+            .any(|name| path.is_ident(name)),
+        Meta::List(list) if list.path.is_ident("all") => list
+            .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
+            .is_ok_and(|all| all.iter().any(is_for_tests)),
+        _ => false,
+    }
 }

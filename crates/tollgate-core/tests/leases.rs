@@ -1,0 +1,145 @@
+//! Leases, their answers and their terms: what they return, how they are shown, and where they end.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::time::Duration;
+
+use tollgate_core::{
+    Acquisition, ConcurrencyLimiter, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseState,
+    LeaseTerms, LimitError, NoLease, Occupancy, Timestamp, Wait,
+};
+
+const NOW: u64 = 1_780_000_000_000_000;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// Acquires a lease of weight 1 of a millisecond, and returns it.
+fn hold(state: &mut LeaseState, id: &[u8], now: u64) -> Lease {
+    let terms = LeaseTerms::new("places", 9, Duration::from_millis(1)).unwrap();
+    let acquire = LeaseOperation::Acquire { id, weight: 1 };
+    match LeaseRequest::new(&terms, "k", acquire).decide_on(state, at(now)) {
+        LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) => lease,
+        answer => panic!("{answer:?}"),
+    }
+}
+
+#[test]
+fn a_lease_is_valid_for_a_thousandth_less_than_the_store_holds_it() {
+    for (left, valid) in [
+        (0, 0),
+        (1, 0),
+        (1_000, 999),
+        (1_001, 999),
+        (30_000_000, 29_970_000),
+    ] {
+        let lease = Lease::new(*b"a", 7, 1, at(NOW), at(NOW + left));
+        assert_eq!(lease.expires_at(), at(NOW + left));
+        assert_eq!(lease.valid_for(), Duration::from_micros(valid), "{left}");
+    }
+    let over = Lease::new(*b"a", 7, 1, at(NOW), at(NOW - 1));
+    assert_eq!(over.valid_for(), Duration::ZERO);
+}
+
+#[test]
+fn a_denial_says_how_much_is_held_and_when_there_is_room() {
+    let denied = NoLease::new(3, 4, Wait::from_micros(1_500_000));
+    assert_eq!(
+        denied.to_string(),
+        "3 of 4 are held; without renewals, there is room in 1.5s"
+    );
+    let never = NoLease::new(0, 4, Wait::NEVER);
+    assert_eq!(
+        never.to_string(),
+        "0 of 4 are held, and a lease of this weight never fits: choose a smaller weight"
+    );
+}
+
+#[test]
+fn nothing_remains_where_more_is_held_than_the_amount() {
+    for (held, amount, remaining) in [(1, 3, 2), (3, 3, 0), (5, 3, 0)] {
+        assert_eq!(Occupancy::new(held, amount).remaining(), remaining);
+    }
+}
+
+#[test]
+fn debug_output_of_leases_shows_the_length_of_ids_only() {
+    let places = ConcurrencyLimiter::new((), "places", 9, Duration::from_secs(1)).unwrap();
+    let lease = Lease::new(*b"secret", 7, 2, at(NOW), at(NOW + 1));
+    let shown = format!("{lease:?}");
+    let expected = format!(
+        "Lease {{ id_bytes: 6, token: 7, weight: 2, decided_at: {:?}, expires_at: {:?} }}",
+        lease.decided_at(),
+        lease.expires_at()
+    );
+    assert_eq!(shown, expected);
+    for (call, operation) in [
+        (
+            format!("{:?}", places.acquire("k", "secret")),
+            "Acquire(6 bytes, 1)",
+        ),
+        (
+            format!("{:?}", places.renew("k", &lease)),
+            "Renew(6 bytes, 7)",
+        ),
+        (
+            format!("{:?}", places.release("k", &lease)),
+            "Release(6 bytes, 7)",
+        ),
+        (format!("{:?}", places.peek("k")), "Peek"),
+    ] {
+        assert!(call.starts_with("LeaseCall { request: "), "{call}");
+        assert!(call.contains(&format!("operation: {operation},")), "{call}");
+    }
+    let reset = format!("{:?}", places.reset("k"));
+    assert!(
+        reset.starts_with("LeaseReset { limiter: \"places\", key: "),
+        "{reset}"
+    );
+}
+
+#[test]
+fn terms_of_leases_have_a_name_and_whole_microseconds() {
+    let second = Duration::from_secs(1);
+    let terms = LeaseTerms::new("places", 9, second).unwrap();
+    assert_eq!(
+        (terms.name(), terms.identity()),
+        ("places", "places:leases")
+    );
+    let name = "two words".to_owned();
+    let error = LeaseTerms::new(&name, 9, second).unwrap_err();
+    assert_eq!(error, LimitError::BadName { name });
+    let ttl = second + Duration::from_nanos(1);
+    let error = LeaseTerms::new("places", 9, ttl).unwrap_err();
+    assert!(matches!(error, LimitError::BadTtl { .. }), "{error}");
+}
+
+/// A lease that has ended takes no memory once another one is acquired.
+#[test]
+fn a_lease_that_has_ended_leaves_nothing_behind() {
+    let (mut used, mut new) = (LeaseState::default(), LeaseState::default());
+    let first = hold(&mut used, b"a", NOW);
+    let end = first.expires_at().as_micros();
+    assert_eq!(hold(&mut used, b"b", end), hold(&mut new, b"b", end));
+    assert_eq!(used, new);
+}
+
+#[test]
+fn a_lease_ends_at_the_latest_instant_at_the_latest() {
+    let mut state = LeaseState::default();
+    let lease = hold(&mut state, b"a", Timestamp::MAX.as_micros() - 1);
+    assert_eq!(lease.expires_at(), Timestamp::MAX);
+    let terms = LeaseTerms::new("places", 9, Duration::from_millis(1)).unwrap();
+    let peek = LeaseRequest::new(&terms, "k", LeaseOperation::Peek);
+    for (now, held) in [
+        (Timestamp::MAX.as_micros() - 1, 1),
+        (Timestamp::MAX.as_micros(), 0),
+    ] {
+        let answer = peek.decide_on(&mut state, at(now));
+        let LeaseAnswer::Occupied(occupancy) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(occupancy.held(), held);
+    }
+}
