@@ -217,8 +217,118 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "what is pushed is removed at once";
         }
     }
+    "crates/tollgate-core/src/lease/script.lua" {
+        "" {
+            "local count, first, last = (#raw - 24) / 34, 1 / 0, 0" => "local count, first, last = (#raw - 24) / 34, 2 / 0, 0"
+                because "without leases, it is only compared before a count that finds none";
+            "local count, first, last = (#raw - 24) / 34, 1 / 0, 0" => "local count, first, last = (#raw - 24) / 34, 0 / 0, 0"
+                because "without leases, it is only compared before a count that finds none";
+            "local count, first, last = (#raw - 24) / 34, 1 / 0, 0" => "local count, first, last = (#raw - 24) / 34, 1 + 0, 0"
+                because "without leases, it is only compared before a count that finds none";
+            "local count, first, last = (#raw - 24) / 34, 1 / 0, 0" => "local count, first, last = (#raw - 24) / 34, 1 / 1, 0"
+                because "without leases, it is only compared before a count that finds none";
+            "local count, first, last = (#raw - 24) / 34, 1 / 0, 0" => "local count, first, last = (#raw - 24) / 34, 1 / 0, 1"
+                because "without leases, it is only compared before a count that finds none";
+            "if count ~= floor(count) or not (total >= count and total <= 65535 * count) then" => "if count ~= ceil(count) or not (total >= count and total <= 65535 * count) then"
+                because "only a whole number is what it is rounded to, up or down";
+            "if count ~= floor(count) or not (total >= count and total <= 65535 * count) then" => "if count ~= floor(count) or not (total >= count and total <= 65534 * count) then"
+                because "no lease weighs more than 1,000";
+            "local place, ends, held_token, held_weight = 24" => "local place, ends, held_token, held_weight = 23"
+                because "what is found there is not at the start of a record";
+            "if total == count then" => "if false then"
+                because "a shortcut: leases of weight one add up to their number";
+            "if first <= at then" => "if true then"
+                because "a shortcut: the count finds that none has ended";
+            "local record, to = '', #raw + 1" => "local record, to = '', #raw + 2"
+                because "nothing follows the last byte";
+            "clock, ends = at, max(ends or 0, min(at + ttl, 9007199254740991))" => "clock, ends = at, max(ends or 1, min(at + ttl, 9007199254740991))"
+                because "a lease ends after the epoch";
+            "if ends < last then to = 25 + 34 * ended(ends) end" => "if ends <= last then to = 25 + 34 * ended(ends) end"
+                because "a shortcut: the count finds the end, too";
+            "if ends < last then to = 25 + 34 * ended(ends) end" => "if true then to = 25 + 34 * ended(ends) end"
+                because "a shortcut: the count finds the end, too";
+            "local newest = #raw > 24 and unpack('<d', raw, #raw - 17) or 0" => "local newest = #raw > 25 and unpack('<d', raw, #raw - 17) or 0"
+                because "what is longer than the header is longer by a record";
+            "local newest = #raw > 24 and unpack('<d', raw, #raw - 17) or 0" => "local newest = #raw > 24 and unpack('<d', raw, #raw - 17) or 1"
+                because "the next token is greater, too";
+        }
+    }
     "crates/tollgate-core/src/schedule/script.lua" {
         "" {
+            "local NEVER = 9007199254740992" => "local NEVER = 9007199254740993"
+                because "doubles hold no such number, and the next is the same";
+            "local is_set, clock, width, weighted = false, 0, 0, 0" => "local is_set, clock, width, weighted = false, 0, 1, 0"
+                because "no id is shorter than a byte";
+            "if not find(raw.err, 'WRONGTYPE', 1, true) then return raw end" => "if not find(raw.err, 'WRONGTYPE', 0, true) then return raw end"
+                because "a search from before the first byte begins with it";
+            "if not find(raw.err, 'WRONGTYPE', 1, true) then return raw end" => "if not find(raw.err, 'WRONGTYPE', 1, false) then return raw end"
+                because "the word stands for itself as a pattern, too";
+            "held = call('ZCARD', key) - lowest" => "held = call('ZCARD', key) + lowest"
+                because "a search then reads on where there is nothing";
+            "local periods_at, reach = nil, 0" => "local periods_at, reach = nil, 1"
+                because "to read more events than are needed changes no answer";
+            "for i = 1, n do heavy[i] = heavy[i] and -heavy[i] or 1 end" => "for i = 0, n do heavy[i] = heavy[i] and -heavy[i] or 1 end"
+                because "what is before the first weight is not read";
+            "if periods_at then" => "if true then"
+                because "without a calendar, these functions are not called";
+            "for i = first, after - 1, 64 do" => "for i = first, after + 1, 64 do"
+                because "the last part may be empty";
+            "for i = first, after - 1, 64 do" => "for i = first, after - 0, 64 do"
+                because "the last part may be empty";
+            "local real = sign * time + 0" => "local real = sign * time - 0"
+                because "a request that reaches the epoch brings its day, so minus zero is only compared";
+            "if cursor.start ~= start then cursor.start, cursor.sum = start, weight_within(start, stop) end" => "if true then cursor.start, cursor.sum = start, weight_within(start, stop) end"
+                because "a shortcut: the same period has the same sum";
+            "if sign == 1 and not is_set and held > 0 and held <= 64 then" => "if sign == 2 and not is_set and held > 0 and held <= 64 then"
+                because "a shortcut: events read in parts are the same ones";
+            "if sign == 1 and not is_set and held > 0 and held <= 64 then" => "if sign == 0 and not is_set and held > 0 and held <= 64 then"
+                because "a shortcut: events read in parts are the same ones";
+            "if sign == 1 and not is_set and held > 0 and held <= 64 then" => "if sign == 1 and not is_set and held > 1 and held <= 64 then"
+                because "a shortcut: events read in parts are the same ones";
+            "if sign == 1 and not is_set and held > 0 and held <= 64 then" => "if sign == 1 and not is_set and held > 0 and held < 64 then"
+                because "a shortcut: events read in parts are the same ones";
+            "if sign == 1 and not is_set and held > 0 and held <= 64 then" => "if sign == 1 and not is_set and held > 0 and held > 64 then"
+                because "a shortcut: events read in parts are the same ones";
+            "if sign == 1 and not is_set and held > 0 and held <= 64 then" => "if sign == 1 and not is_set and held > 0 and held <= 65 then"
+                because "a shortcut: events read in parts are the same ones";
+            "if sign == 1 and not is_set and held > 0 and held <= 64 then" => "if sign == 1 and not is_set and held > 0 and held <= 63 then"
+                because "a shortcut: events read in parts are the same ones";
+            "if sign == 1 and not is_set and held > 0 and held <= 64 then" => "if false then"
+                because "a shortcut: events read in parts are the same ones";
+            "index = first_after(from + reach - 1)" => "index = first_after(from + reach + 1)"
+                because "to read more events than are needed changes no answer";
+            "index = first_after(from + reach - 1)" => "index = first_after(from + reach - 0)"
+                because "to read more events than are needed changes no answer";
+            "while left > unread and sign * added_times[next_added] <= time do" => "while left > unread and sign * added_times[next_added] < time do"
+                because "events of one time count together, in whatever order";
+            "local many = min(unread, 64)" => "local many = min(unread, 65)"
+                because "how many events are read at once is tuning";
+            "local many = min(unread, 64)" => "local many = min(unread, 63)"
+                because "how many events are read at once is tuning";
+            "if many > 0 then" => "if many >= 0 then"
+                because "a shortcut: to read no events changes nothing";
+            "if many > 0 then" => "if true then"
+                because "a shortcut: to read no events changes nothing";
+            "while middle <= loaded and event_times[middle] <= from do middle = middle + 1 end" => "while middle < loaded and event_times[middle] <= from do middle = middle + 1 end"
+                because "where the first look begins is tuning: it goes back as far as a window reaches";
+            "while middle <= loaded and event_times[middle] <= from do middle = middle + 1 end" => "while middle <= loaded and event_times[middle] < from do middle = middle + 1 end"
+                because "where the first look begins is tuning: it goes back as far as a window reaches";
+            "while middle <= loaded and event_times[middle] <= from do middle = middle + 1 end" => "while middle <= loaded and event_times[middle] > from do middle = middle + 1 end"
+                because "where the first look begins is tuning: it goes back as far as a window reaches";
+            "while middle <= loaded and event_times[middle] <= from do middle = middle + 1 end" => "while false do middle = middle + 1 end"
+                because "where the first look begins is tuning: it goes back as far as a window reaches";
+            "if alone then" => "if true then"
+                because "the later rounds then begin where the first one did, and take longer";
+            "while first > 1 and event_times[first - 1] > from - length do first = first - 1 end" => "while first > 1 and event_times[first - 1] >= from - length do first = first - 1 end"
+                because "an event that leaves the window at that time does not count in it";
+            "if stop > first then" => "if stop >= first then"
+                because "an event that is taken off before it is counted is counted later";
+            "if stop > first then" => "if true then"
+                because "an event that is taken off before it is counted is counted later";
+            "local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), -1" => "local last, newest = call('ZRANGE', key, -3, -1, 'WITHSCORES'), -1"
+                because "an earlier event is not the newest";
+            "local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), -1" => "local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), -2"
+                because "no event is before the epoch either way";
             "while first > loaded and left > 0 do load() end" => "while first >= loaded and left > 0 do load() end"
                 because "to read events earlier than they are needed changes no answer";
             "if oldest - length >= free then break end" => "if false then break end"
@@ -231,8 +341,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "to read events earlier than they are needed changes no answer";
             "while stop > loaded and left > 0 do load() end" => "while stop <= loaded and left > 0 do load() end"
                 because "to read all events at once changes no answer";
-            "cursors[3 * q - 2], cursors[3 * q - 1], cursors[3 * q] = first, stop, sum" => ""
-                because "the next round then begins where this one did, and takes longer";
             "if free > last then free = last + 1 end" => "if free > last then free = last + 2 end"
                 because "beyond the last time, it does not matter how far";
             "local names = is_set and call('ZRANGE', key, index, index + many - 1)" => "local names = is_set and call('ZRANGE', key, index, index + many + 1)"

@@ -273,3 +273,24 @@ fn histories_leave_what_the_machine_says() {
     let (on_time, early) = (ON_TIME.load(Relaxed), EARLY.load(Relaxed));
     assert!(on_time > 4 * early, "{early} early, {on_time} on time");
 }
+
+/// The bytes of an instant must be read where they are: shifted by one, these are another number.
+#[test]
+fn a_lease_that_has_ended_gives_its_place_to_another_soon_after_the_epoch() {
+    let terms = LeaseTerms::new("places", 1, Duration::from_millis(4_100)).unwrap();
+    for flavor in Flavor::chosen() {
+        let store = crate::engine::store(flavor);
+        let mut machine = LeaseState::default();
+        for (id, micros) in [(b"a", 0), (b"b", 4_000_000), (b"b", 5_000_000)] {
+            let at = Timestamp::from_micros(micros).unwrap();
+            let operation = LeaseOperation::Acquire { id, weight: 1 };
+            let request = LeaseRequest::new(&terms, "k", operation).at(at);
+            let expected = request.decide_on(&mut machine, at);
+            assert_eq!(
+                now(store.lease(&request)).unwrap(),
+                expected,
+                "{micros} {flavor}"
+            );
+        }
+    }
+}

@@ -647,12 +647,15 @@ fn keys_of_other_programs_are_an_error_and_stay() {
     let event = [&[0; 8][..], &[1, 0, 0, 0, 1, 0], &[0; 8], b"\x01a"].concat();
     let mut weighted = event.clone();
     weighted[13] = 2;
-    let others: [&[u8]; 5] = [
+    // As long as if each event had two weights.
+    let doubled = [&weighted[..], &[0; 16]].concat();
+    let others: [&[u8]; 6] = [
         b"of another",
         b"of another program, and longer",
         &event[..13],
         &event[..23],
         &weighted,
+        &doubled,
     ];
     for flavor in Flavor::chosen() {
         let store = store(flavor);
@@ -680,6 +683,11 @@ fn keys_of_other_programs_are_an_error_and_stay() {
         raw.command(&[b"RPUSH", key.as_bytes(), b"of another"]);
         let value = raw.command(&[b"DUMP", key.as_bytes()]);
         refuses(value, "another program");
+        raw.command(&[b"UNLINK", key.as_bytes()]);
+        raw.command(&[b"ZADD", key.as_bytes(), b"7", b"of another"]);
+        let value = raw.command(&[b"DUMP", key.as_bytes()]);
+        refuses(value, "holds a value that");
+        raw.command(&[b"UNLINK", key.as_bytes()]);
         raw.command(&[b"SET", key.as_bytes(), &event]);
         ask(&store, list(), 0).unwrap();
     }

@@ -467,10 +467,24 @@ fn both_at(
     terms: &Terms,
     operations: impl IntoIterator<Item = (u64, ScheduleOperation<'static>)>,
 ) -> ScheduleAnswer {
+    let operations = operations.into_iter();
+    both_by(
+        store,
+        operations.map(|(clock, operation)| (terms, clock, operation)),
+    )
+}
+
+/// Asks both for each operation by its terms and at its instant, and returns the last answer.
+fn both_by<'t>(
+    store: &WireStore<Raw>,
+    operations: impl IntoIterator<Item = (&'t Terms, u64, ScheduleOperation<'static>)>,
+) -> ScheduleAnswer {
     let mut state = ScheduleState::default();
     let mut last = None;
-    now(store.reset_schedule(terms, "k".into())).unwrap();
-    for (clock, operation) in operations {
+    for (terms, clock, operation) in operations {
+        if last.is_none() {
+            now(store.reset_schedule(terms, "k".into())).unwrap();
+        }
         let at = Timestamp::from_micros(clock).unwrap();
         let request = ScheduleRequest::new(terms, "k", operation);
         let request = request.with_latest().at(at);
@@ -488,6 +502,29 @@ fn forms(flavor: Flavor) -> [WireStore<Raw>; 2] {
         .map(|small| crate::engine::store_with(flavor, Options::new().with_small_schedule(small)))
 }
 
+/// Returns an id for each number.
+fn id(number: u64) -> &'static str {
+    format!("id{number}").leak()
+}
+
+fn add(events: impl IntoIterator<Item = Event<'static>>) -> ScheduleOperation<'static> {
+    ScheduleOperation::Add(events.into_iter().collect())
+}
+
+fn next(micros: u64, weight: u64) -> ScheduleOperation<'static> {
+    let from = Timestamp::from_micros(micros).unwrap();
+    ScheduleOperation::NextFree { from, weight }
+}
+
+fn latest(micros: u64, weight: u64) -> ScheduleOperation<'static> {
+    let until = Timestamp::from_micros(micros).unwrap();
+    ScheduleOperation::LatestFree { until, weight }
+}
+
+fn found(micros: u64) -> ScheduleAnswer {
+    ScheduleAnswer::Found(Some(Timestamp::from_micros(micros).unwrap()))
+}
+
 fn event(id: &'static str, micros: u64) -> Event<'static> {
     Event::new(id, Timestamp::from_micros(micros).unwrap())
 }
@@ -497,24 +534,30 @@ fn event(id: &'static str, micros: u64) -> Event<'static> {
 fn events_of_one_call_count_for_each_other_to_the_microsecond() {
     const DAY: u64 = 24 * HOUR;
     for flavor in Flavor::chosen() {
-        let store = crate::engine::store(flavor);
-        for (quota, window) in [("1/10us", 10), ("1/day@UTC", DAY)] {
-            let terms = Terms::new("plans", [quota]).unwrap();
-            let terms = terms.with_tolerance(micros(0, 1)).unwrap();
-            // The first instant of a day.
-            let start = START / DAY * DAY + DAY;
-            for (apart, planned) in [
-                (0, false),
-                (1, false),
-                (window - 1, false),
-                (window, true),
-                (window + 1, true),
-            ] {
-                for [first, second] in [[start, start + apart], [start + apart, start]] {
-                    let batch = vec![event("a", first), event("b", second)];
-                    let answer = both(&store, &terms, start, [ScheduleOperation::Add(batch)]);
-                    let is_planned = answer == ScheduleAnswer::Added(2);
-                    assert_eq!(is_planned, planned, "{quota} {apart} {flavor}: {answer:?}");
+        for store in forms(flavor) {
+            for (quota, window) in [("1/10us", 10), ("1/day@UTC", DAY)] {
+                let terms = Terms::new("plans", [quota]).unwrap();
+                let terms = terms.with_tolerance(micros(0, 1)).unwrap();
+                // The first instant of a day.
+                let start = START / DAY * DAY + DAY;
+                for (apart, planned) in [
+                    (0, false),
+                    (1, false),
+                    (window - 1, false),
+                    (window, true),
+                    (window + 1, true),
+                ] {
+                    for [first, second] in [[start, start + apart], [start + apart, start]] {
+                        let batch = vec![event("a", first), event("b", second)];
+                        // With an event that is there already, they are added to a set.
+                        for far in [None, Some(event("far", start + 4 * window))] {
+                            let far = far.map(|far| add([far]));
+                            let calls = far.into_iter().chain([add(batch.clone())]);
+                            let answer = both(&store, &terms, start, calls);
+                            let is_planned = answer == ScheduleAnswer::Added(2);
+                            assert_eq!(is_planned, planned, "{quota} {apart} {flavor}: {answer:?}");
+                        }
+                    }
                 }
             }
         }
@@ -554,23 +597,89 @@ fn weights_and_ids_tell_events_apart() {
 /// A search reads events by the score, and counts the last ones, too.
 #[test]
 fn a_window_with_more_events_than_are_read_at_once_is_full() {
-    const IDS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_+*";
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
             let terms = Terms::new("plans", ["65/1h"]).unwrap();
-            let all = (0..65).map(|at| event(&IDS[at..=at], START + at as u64));
-            let next = ScheduleOperation::NextFree {
-                from: Timestamp::from_micros(START).unwrap(),
-                weight: 1,
-            };
-            let latest = ScheduleOperation::LatestFree {
-                until: Timestamp::from_micros(START + HOUR - 1).unwrap(),
-                weight: 1,
-            };
-            let add = ScheduleOperation::Add(all.collect());
-            let answer = both(&store, &terms, START, [add, latest, next]);
-            let free = Timestamp::from_micros(START + HOUR).unwrap();
-            assert_eq!(answer, ScheduleAnswer::Found(Some(free)), "{flavor}");
+            let all = (0..65).map(|number| event(id(number), START + number));
+            let full = [add(all), latest(START + HOUR - 1, 1), next(START, 1)];
+            let answer = both(&store, &terms, START, full);
+            assert_eq!(answer, found(START + HOUR), "{flavor}");
+        }
+    }
+}
+
+/// A search follows a chain of events that is longer than what is read at once, and finds its end.
+#[test]
+fn a_search_reads_on_in_both_directions() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["1/10us", "1000/100ms"]).unwrap();
+            let terms = terms.with_tolerance(micros(1_000, 1)).unwrap();
+            let chain = || add((0..70).map(|number| event(id(number), START + 10 * number)));
+            for (search, end) in [
+                (next(START + 5, 1), START + 700),
+                (latest(START + 695, 1), START - 10),
+            ] {
+                let answer = both(&store, &terms, START, [chain(), search]);
+                assert_eq!(answer, found(end), "{flavor}");
+            }
+            // Events of this call come in between, before and after.
+            for first in [START + 2_000, START - 50] {
+                let batch = add([event("a", first), event("b", START + 655)]);
+                let answer = both(&store, &terms, START, [chain(), batch]);
+                let is_refused = matches!(answer, ScheduleAnswer::Refused { index: 1, .. });
+                assert!(is_refused, "{answer:?}, {flavor}");
+            }
+        }
+    }
+}
+
+/// Events of several weights in one day, of which there are more than are read at once.
+#[test]
+fn a_day_with_more_events_than_are_read_at_once_is_summed_up() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            for (quota, is_full) in [("140/day@UTC", true), ("141/day@UTC", false)] {
+                let terms = Terms::new("plans", [quota]).unwrap();
+                let day = START / (24 * HOUR) * 24 * HOUR + 24 * HOUR;
+                let heavy = |number| event(id(number), day + number).with_weight(2);
+                let all = add((0..70).map(heavy));
+                let answer = both(&store, &terms, START, [all, next(day, 1)]);
+                let free = day + if is_full { 24 * HOUR } else { 0 };
+                assert_eq!(answer, found(free), "{quota} {flavor}");
+            }
+        }
+    }
+}
+
+/// An event that is moved does not stand in its own way, in whatever part of its day it is.
+#[test]
+fn a_day_does_not_count_the_event_that_is_moved() {
+    const DAY: u64 = 24 * HOUR;
+    let day = START / DAY * DAY + 2 * DAY;
+    let terms = ["1/day@UTC", "3/day@UTC"].map(|quota| Terms::new("plans", [quota]).unwrap());
+    let [one, three] = &terms;
+    // The terms by which events are planned, another event, the one that is moved, and whether it
+    // may be.
+    let cases: [(&Terms, Option<u64>, u64, bool); 5] = [
+        (one, None, day, true),
+        (one, None, day + DAY - 1, true),
+        (one, Some(day + HOUR), day + DAY, false),
+        (one, Some(day + HOUR), day - 1, false),
+        (three, Some(day + HOUR), day, false),
+    ];
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            for (before, other, at, is_planned) in cases {
+                let other = other.map(|other| event("other", other));
+                let there = [event("far", day + 20 * DAY), event("moved", at)];
+                let there = there.into_iter().chain(other);
+                let there = there.map(|event| (before, START, add([event])));
+                let to = ScheduleOperation::Reschedule(event("moved", day + 2 * HOUR));
+                let answer = both_by(&store, there.chain([(one, START, to)]));
+                let is_refused = matches!(answer, ScheduleAnswer::Refused { .. });
+                assert_eq!(is_refused, !is_planned, "{at} {flavor}: {answer:?}");
+            }
         }
     }
 }
@@ -686,10 +795,15 @@ fn events_of_one_call_keep_their_weights() {
             let terms = terms.with_horizon(micros(100, 1)).unwrap();
             let heavy = |id, at, weight| event(id, START + at).with_weight(weight);
             for (last, planned) in [(2, true), (3, false)] {
-                let batch = vec![heavy("a", 20, 3), heavy("b", 10, 1), heavy("c", 22, last)];
-                let answer = both(&store, &terms, START, [ScheduleOperation::Add(batch)]);
-                let is_planned = answer == ScheduleAnswer::Added(3);
-                assert_eq!(is_planned, planned, "{last} {flavor}: {answer:?}");
+                let mut batch = vec![heavy("a", 20, 3), heavy("b", 10, 1), heavy("c", 22, last)];
+                batch.push(heavy("d", 0, 1));
+                for is_first in [true, false] {
+                    let there = (!is_first).then(|| add([heavy("there", 60, 1)]));
+                    let calls = there.into_iter().chain([add(batch.clone())]);
+                    let answer = both(&store, &terms, START, calls);
+                    let is_planned = answer == ScheduleAnswer::Added(4);
+                    assert_eq!(is_planned, planned, "{last} {flavor}: {answer:?}");
+                }
             }
         }
     }
@@ -732,5 +846,60 @@ fn events_of_weight_one_take_no_room_for_weights() {
         );
         let four = [("a", 0), ("b", 1), ("c", 2), ("d", 3)];
         assert_eq!(size("ZCARD", &four), 5, "{flavor}");
+    }
+}
+
+/// A search into the past ends at the epoch, even if the tolerance reaches further.
+#[test]
+fn no_time_before_the_epoch_is_free() {
+    for flavor in Flavor::chosen() {
+        let store = crate::engine::store(flavor);
+        let terms = Terms::new("plans", ["1/10us"]).unwrap();
+        let terms = terms.with_tolerance(micros(30, 1)).unwrap();
+        let latest = ScheduleOperation::LatestFree {
+            until: Timestamp::from_micros(14).unwrap(),
+            weight: 1,
+        };
+        let add = ScheduleOperation::Add(vec![event("a", 7)]);
+        let answer = both(&store, &terms, 15, [add, latest]);
+        assert_eq!(answer, ScheduleAnswer::Found(None));
+    }
+}
+
+/// What a set holds beside events does not count, not even at the epoch.
+#[test]
+fn the_mark_of_weights_is_no_event() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = Terms::new("plans", ["2/10us"]).unwrap();
+            let terms = terms.with_tolerance(micros(20, 1)).unwrap();
+            let heavy = add([event("a", 40).with_weight(2)]);
+            let answer = both(&store, &terms, 15, [heavy, latest(5, 2)]);
+            assert_eq!(answer, found(5), "{flavor}");
+        }
+    }
+}
+
+/// A search into the past finds the epoch itself.
+#[test]
+fn the_epoch_can_be_free() {
+    for flavor in Flavor::chosen() {
+        let store = crate::engine::store(flavor);
+        for quota in ["1/10us", "1/day@UTC"] {
+            let terms = Terms::new("plans", [quota]).unwrap();
+            let terms = terms.with_tolerance(micros(20, 1)).unwrap();
+            let at = |micros| Timestamp::from_micros(micros).unwrap();
+            let (until, time) = match quota {
+                "1/10us" => (5, 10),
+                _ => (0, 24 * HOUR),
+            };
+            let latest = ScheduleOperation::LatestFree {
+                until: at(until),
+                weight: 1,
+            };
+            let add = ScheduleOperation::Add(vec![event("a", time)]);
+            let answer = both(&store, &terms, 15, [add, latest]);
+            assert_eq!(answer, ScheduleAnswer::Found(Some(at(0))), "{quota}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{Algorithm, Gcra, State};
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, Key, Limit, MAX_EXACT, Quota, Request, Timestamp};
+use tollgate_core::{Check, ErrorKind, Key, Limit, MAX_EXACT, Quota, Request, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 use crate::engine::{Raw, consume, limit, now, store};
@@ -302,5 +302,36 @@ fn denied_calls_and_peeks_write_nothing() {
                 "{written} on {flavor}: the key was touched"
             );
         }
+    }
+}
+
+/// The last bucket of all time is one, and a state of a later bucket is another program's.
+#[test]
+fn sliding_buckets_end_with_the_last_instant() {
+    let limit = crate::engine::limit("sliding-buckets:1/2us,buckets=2");
+    let check = Check::new(&limit, "k", 1);
+    for flavor in Flavor::chosen() {
+        let store = crate::engine::store(flavor);
+        let request = Request::consume(check).at(Timestamp::MAX);
+        let ask = || now(store.execute(&request));
+        assert!(ask().unwrap().is_allowed(), "{flavor}");
+        assert!(ask().unwrap().is_denied(), "{flavor}");
+        let raw = store.engine();
+        let keys = raw.keys(store.options());
+        let [key] = &keys[..] else {
+            panic!("{keys:?}, {flavor}");
+        };
+        assert_eq!(
+            raw.command(&[b"STRLEN", key]).integer(),
+            Some(40),
+            "{flavor}"
+        );
+        let head = 9_007_199_254_740_992_f64.to_le_bytes();
+        raw.command(&[b"SET", key, &[&head[..], &[0; 32]].concat()]);
+        assert_eq!(
+            ask().unwrap_err().kind(),
+            ErrorKind::Misconfigured,
+            "{flavor}"
+        );
     }
 }
