@@ -634,7 +634,7 @@ fn a_search_reads_on_in_both_directions() {
     }
 }
 
-/// Events of several weights in one day, of which there are more than are read at once.
+/// Events of other weights than 1 in one day: more than are read at once.
 #[test]
 fn a_day_with_more_events_than_are_read_at_once_is_summed_up() {
     for flavor in Flavor::chosen() {

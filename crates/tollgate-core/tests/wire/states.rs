@@ -308,10 +308,10 @@ fn denied_calls_and_peeks_write_nothing() {
 /// The last bucket of all time is one, and a state of a later bucket is another program's.
 #[test]
 fn sliding_buckets_end_with_the_last_instant() {
-    let limit = crate::engine::limit("sliding-buckets:1/2us,buckets=2");
+    let limit = limit("sliding-buckets:1/2us,buckets=2");
     let check = Check::new(&limit, "k", 1);
     for flavor in Flavor::chosen() {
-        let store = crate::engine::store(flavor);
+        let store = store(flavor);
         let request = Request::consume(check).at(Timestamp::MAX);
         let ask = || now(store.execute(&request));
         assert!(ask().unwrap().is_allowed(), "{flavor}");

@@ -1,6 +1,7 @@
 //! `Lines`: the calls of one process that wait for the same key, in the order in which they came.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ use crate::key::OwnedKey;
 
 /// The most calls of a line that are on their way to the store at a time.
 const MOST_ON_THEIR_WAY: usize = 64;
+
+/// The longest time that a line asks later than it could, if others want the key, too: two ticks
+/// of Tokio's timers, which tick at other instants in other processes.
+const MOST_JITTER: Duration = Duration::from_millis(2);
 
 /// The lines of a limiter and its clones: one for each key for which calls wait or are on their way
 /// to the store.
@@ -38,6 +43,8 @@ struct Line {
     remaining: u64,
     /// The first call that waits is not admitted before this.
     ready: Instant,
+    /// How much later than that it asks, because others want the key, too.
+    jitter: Duration,
     /// The limit that it waits for.
     binding: usize,
     forecast: Forecast,
@@ -142,6 +149,7 @@ impl Line {
             asking_cost: 0,
             remaining: 0,
             ready: now,
+            jitter: Duration::ZERO,
             binding: 0,
             forecast: Forecast::default(),
         }
@@ -183,11 +191,12 @@ impl Line {
         let deadline = place.entered.checked_add(place.longest);
         let first = self.first_waiting();
         if first.is_some_and(|(number, _)| number == place.number) {
-            if now < self.ready {
-                if deadline.is_some_and(|deadline| self.ready > deadline) {
-                    return place.too_long(asker.limit(self.binding), Some(self.ready - now), now);
-                }
-                return Turn::Wait(Some(self.ready));
+            let asks = self.ready + self.jitter;
+            if now < self.ready && deadline.is_some_and(|deadline| self.ready > deadline) {
+                return place.too_long(asker.limit(self.binding), Some(self.ready - now), now);
+            }
+            if now < asks && deadline.is_none_or(|deadline| now < deadline) {
+                return Turn::Wait(Some(deadline.map_or(asks, |deadline| asks.min(deadline))));
             }
             if self.may_ask(place.cost) {
                 self.ask(place);
@@ -244,7 +253,14 @@ impl Line {
     fn learn(&mut self, asker: &dyn Asker, asked: Instant, cost: u64, answer: &Verdicts) {
         self.remaining = answer.remaining();
         self.binding = answer.binding();
+        let was_expected = self.forecast.ready(asker, cost);
         self.forecast.learn(asker, asked, cost, answer);
+        self.jitter = Duration::ZERO;
+        if answer.is_denied() && was_expected.is_some_and(|ready| ready <= asked) {
+            // Others were faster. If all asked at the same instants, the fastest would always win.
+            let wait = answer.retry_after().duration().unwrap_or_default();
+            self.jitter = random_below((wait / 4).min(MOST_JITTER));
+        }
         self.ready = if answer.is_denied() {
             let wait = answer.retry_after().duration();
             wait.and_then(|wait| asked.checked_add(wait))
@@ -282,6 +298,14 @@ impl Line {
             self.ready = self.forecast.ready(asker, next).unwrap_or(self.ready);
         }
     }
+}
+
+/// Returns a random time from zero to `most`.
+fn random_below(most: Duration) -> Duration {
+    // `RandomState` is the only source of randomness in the standard library.
+    let random = RandomState::new().hash_one(0) >> 32;
+    let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX >> 32);
+    Duration::from_nanos(nanos.saturating_mul(random) >> 32)
 }
 
 /// A place in a line; whoever drops it leaves the line.
