@@ -1,7 +1,7 @@
 //! The headers that services spell in their own ways, such as `X-RateLimit-Remaining`.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 
@@ -13,40 +13,57 @@ enum Part {
     Amount,
     Remaining,
     Reset,
+    /// As [`Reset`](Self::Reset), in milliseconds from now.
+    ResetMillis,
     /// As [`Reset`](Self::Reset), but always from now.
     ResetAfter,
     /// The limit's name.
     Name,
 }
 
+/// A limit, and how long until it is reset if a header tells that without a date.
+#[derive(Default)]
+struct Found {
+    limit: LimitHint,
+    reset_after: Option<Duration>,
+}
+
 /// Returns the limits that headers with `ratelimit` or `rate-limit` in their names describe.
+///
+/// If a gateway and the service behind it both send a header, the stricter one counts.
 pub(crate) fn limits(headers: &HeaderMap, now: SystemTime) -> Vec<LimitHint> {
-    let mut limits: BTreeMap<(&str, String), LimitHint> = BTreeMap::new();
+    let mut all: BTreeMap<(&str, String), Found> = BTreeMap::new();
     for (header, value) in headers {
         let (Some((prefix, part, group)), Ok(value)) = (parts(header.as_str()), value.to_str())
         else {
             continue;
         };
         let name = Some(group.clone()).filter(|group| !group.is_empty());
-        let limit = limits.entry((prefix, group)).or_insert_with(|| LimitHint {
-            name,
-            ..LimitHint::default()
-        });
+        let found = all.entry((prefix, group)).or_default();
+        let limit = &mut found.limit;
+        limit.name = limit.name.take().or(name);
         match part {
             Part::Amount => {
-                limit.amount = whole(value).or(limit.amount);
-                limit.window = window(value).or(limit.window);
+                limit.amount = least(limit.amount, whole(value));
+                limit.window = window(value, limit.amount).or(limit.window);
             }
-            Part::Remaining => limit.remaining = whole(value).or(limit.remaining),
-            // A service that sends both means the same.
-            Part::Reset => {
-                limit.reset_after = limit.reset_after.or_else(|| times::until(value, now))
-            }
-            Part::ResetAfter => limit.reset_after = times::length(value).or(limit.reset_after),
+            Part::Remaining => limit.remaining = least(limit.remaining, whole(value)),
+            Part::Reset => limit.reset_after = limit.reset_after.max(times::until(value, now)),
+            Part::ResetMillis => limit.reset_after = limit.reset_after.max(times::millis(value)),
+            Part::ResetAfter => found.reset_after = found.reset_after.max(times::length(value)),
             Part::Name => limit.name = Some(value.trim().to_owned()),
         }
     }
-    limits.into_values().filter(LimitHint::is_of_use).collect()
+    let limits = all.into_values().map(|found| LimitHint {
+        reset_after: found.reset_after.or(found.limit.reset_after),
+        ..found.limit
+    });
+    limits.filter(LimitHint::is_of_use).collect()
+}
+
+/// Returns the smaller of two numbers, if there are two.
+fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 /// Splits a header's name into what comes before `ratelimit-`, the part, and all other words.
@@ -59,6 +76,7 @@ fn parts(header: &str) -> Option<(&str, Part, String)> {
     let (part, place, length) = if let Some(place) = at("reset") {
         match words.get(place + 1) {
             Some(&"after") => (Part::ResetAfter, place, 2),
+            Some(&"ms") => (Part::ResetMillis, place, 2),
             _ => (Part::Reset, place, 1),
         }
     } else if let Some(place) = at("remaining") {
@@ -81,9 +99,12 @@ fn whole(value: &str) -> Option<u64> {
     value[..end.unwrap_or(value.len())].parse().ok()
 }
 
-/// Reads the window in `100;w=60`.
-fn window(value: &str) -> Option<std::time::Duration> {
-    let (_, window) = value.split_once("w=")?;
-    let end = window.find(|c: char| !c.is_ascii_digit());
-    times::length(&window[..end.unwrap_or(window.len())])
+/// Reads the window of `amount` in `50;w=60` or `50, 10;w=1, 50;w=60`.
+fn window(value: &str, amount: Option<u64>) -> Option<Duration> {
+    let mut policies = value.split(',').filter(|policy| whole(policy) == amount);
+    policies.find_map(|policy| {
+        let (_, window) = policy.split_once("w=")?;
+        let end = window.find(|c: char| !c.is_ascii_digit());
+        times::length(&window[..end.unwrap_or(window.len())])
+    })
 }

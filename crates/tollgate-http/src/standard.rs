@@ -26,10 +26,12 @@ pub(crate) fn limits(headers: &HeaderMap) -> Vec<LimitHint> {
         ListEntry::Item(item) => whole(&item.bare_item),
         ListEntry::InnerList(_) => None,
     };
+    let amount = number("limit");
+    let same = policies.iter().find(|policy| policy.amount == amount);
     let limit = LimitHint {
         name: None,
-        amount: number("limit"),
-        window: policies.iter().find_map(|policy| policy.window),
+        amount,
+        window: same.and_then(|policy| policy.window),
         remaining: number("remaining"),
         reset_after: number("reset").map(Duration::from_secs),
     };

@@ -23,7 +23,10 @@ pub(crate) fn until(text: &str, now: SystemTime) -> Option<Duration> {
         return Some(from(now, date));
     }
     if let Ok(date) = text.parse::<jiff::Timestamp>() {
-        return Some(from(now, date.into()));
+        // A time without seconds may mean any of the minute.
+        let whole_minute = text.matches(':').count() == 1;
+        let until = from(now, date.into());
+        return Some(until + Duration::from_secs(if whole_minute { 60 } else { 0 }));
     }
     units(text)
 }

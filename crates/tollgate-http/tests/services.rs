@@ -165,8 +165,25 @@ fn services_are_understood() {
              X-RateLimit-NearLimit: true
              X-RateLimit-Remaining: 0
              X-RateLimit-Reset: 2023-11-14T22:13Z",
-            &[(None, [Some(100), Some(0)], [None, Some(0)])],
+            &[(None, [Some(100), Some(0)], [None, Some(60_000)])],
             Some(5_000),
+        ),
+        (
+            "a service behind a gateway",
+            "X-RateLimit-Remaining: 100
+             X-RateLimit-Remaining: 0
+             X-RateLimit-Reset: 5
+             X-RateLimit-Reset: 3600",
+            &[(None, [None, Some(0)], [None, Some(3_600_000)])],
+            Some(3_600_000),
+        ),
+        (
+            "a service with milliseconds",
+            "X-RateLimit-Limit: 50, 10;w=1, 50;w=60
+             X-RateLimit-Remaining: 0
+             X-RateLimit-Reset-Ms: 1280",
+            &[(None, [Some(50), Some(0)], [Some(60_000), Some(1_280)])],
+            Some(1_280),
         ),
         (
             "Kong",
@@ -215,7 +232,7 @@ fn every_draft_of_the_standard_is_understood() {
         ),
         (
             "7",
-            "RateLimit-Policy: 100;w=60
+            "RateLimit-Policy: 10;w=1, 100;w=60
              RateLimit: limit=100, remaining=50, reset=30",
             vec![full],
         ),

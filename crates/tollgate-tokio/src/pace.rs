@@ -61,7 +61,8 @@ type Admission = Pin<Box<dyn Future<Output = Result<Verdicts, WaitError>> + Send
 pin_project! {
     /// A stream that yields an item when a limiter has admitted it, made by [`Pace::pace`].
     ///
-    /// If it is dropped, the item that waits is lost, and consumes nothing.
+    /// If it is dropped, the item that waits is lost, and what it consumed is given back as that of
+    /// a [`Waiting`](crate::Waiting) call is.
     #[must_use = "a stream does nothing until it is polled"]
     pub struct Paced<St: Stream, S> {
         #[pin]

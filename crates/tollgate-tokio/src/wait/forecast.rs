@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::algorithm::State;
-use tollgate_core::{Operation, Timestamp, Verdicts, Wait};
+use tollgate_core::algorithm::{Algorithm, State};
+use tollgate_core::{Operation, Request, Timestamp, Verdicts, Wait};
 
 use super::line::Asker;
 
@@ -38,13 +38,42 @@ impl Forecast {
     ) {
         let decided = answer.as_slice().iter().map(|verdict| verdict.decided_at());
         let decided = decided.max().unwrap_or_default();
+        if decided == Timestamp::UNIX_EPOCH {
+            // A store that does not say when it decided.
+            return;
+        }
         self.clocks = Some((asked, decided));
         if answer.is_allowed() {
             consume(asker, &mut self.granted, decided, cost);
-        } else {
+        }
+        let anchored = self.anchor(asker, answer);
+        if answer.is_denied() || anchored {
             // The plan has not foreseen this.
             self.plan = None;
         }
+    }
+
+    /// Takes over the anchored windows that the answer tells of. One that an earlier call has begun
+    /// ends earlier than what this process knows. Returns whether there are such windows.
+    fn anchor(&mut self, asker: &dyn Asker, answer: &Verdicts) -> bool {
+        let mut is_any = false;
+        for (index, verdict) in answer.as_slice().iter().enumerate() {
+            let Algorithm::FixedWindow(window) = asker.limit(index).algorithm() else {
+                continue;
+            };
+            let (Some(state), true) = (self.granted.get_mut(index), window.is_anchored()) else {
+                continue;
+            };
+            is_any = true;
+            *state = State::default();
+            let used = verdict.capacity().saturating_sub(verdict.remaining());
+            let ends = verdict.reset_after().as_micros().unwrap_or_default();
+            let ends = verdict.decided_at().as_micros().saturating_add(ends);
+            let length = asker.limit(index).algorithm().quota().window_us();
+            let start = Timestamp::saturating_from_micros(ends.saturating_sub(length));
+            let _ = Request::consume(asker.check(index, used)).decide_on(state, start);
+        }
+        is_any
     }
 
     /// Forgets the plan: the line is not what it was.
@@ -60,9 +89,9 @@ impl Forecast {
         asked.checked_add(wait.duration()?)
     }
 
-    /// Plans a call of `cost` after those `ahead`, none of which is admitted before `ready`.
-    /// Returns the least time from `now` until it is admitted, and the limit that it waits for.
-    pub(super) fn plan(
+    /// Returns the least time from `now` until a call of `cost` after those `ahead` is admitted, and
+    /// the limit that it waits for. None of them is admitted before `ready`.
+    pub(super) fn foresee(
         &mut self,
         asker: &dyn Asker,
         (now, ready): (Instant, Instant),
@@ -84,26 +113,36 @@ impl Forecast {
             plan
         });
         plan.until = plan.until.max(at(now));
-        let (wait, limit) = plan.admit(asker, cost);
-        if wait.is_never() {
+        let (wait, limit) = plan.foresee(asker, cost);
+        let Some(after) = wait.duration() else {
             return (wait, limit);
+        };
+        let since = plan.until.saturating_add(after);
+        (micros(since.saturating_duration_since(at(now))), limit)
+    }
+
+    /// Adds a call of `cost` to the plan, if there is one.
+    pub(super) fn join(&mut self, asker: &dyn Asker, cost: u64) {
+        if let Some(plan) = &mut self.plan {
+            plan.admit(asker, cost);
         }
-        let wait = plan.until.saturating_duration_since(at(now));
-        (micros(wait), limit)
     }
 }
 
 impl Plan {
-    /// Admits a call of `cost` as soon as possible after all others, unless that is never. Returns
-    /// how long that is after the last of them, and the limit that it waits for.
-    fn admit(&mut self, asker: &dyn Asker, cost: u64) -> (Wait, usize) {
+    /// Returns how long after the last of them a call of `cost` is admitted, and the limit that it
+    /// waits for.
+    fn foresee(&mut self, asker: &dyn Asker, cost: u64) -> (Wait, usize) {
         let verdicts = peek(asker, &mut self.states, self.until, cost);
-        let wait = verdicts.retry_after();
-        if let Some(wait) = wait.duration() {
+        (verdicts.retry_after(), verdicts.binding())
+    }
+
+    /// Admits a call of `cost` as soon as possible after all others, unless that is never.
+    fn admit(&mut self, asker: &dyn Asker, cost: u64) {
+        if let Some(wait) = self.foresee(asker, cost).0.duration() {
             self.until = self.until.saturating_add(wait);
             consume(asker, &mut self.states, self.until, cost);
         }
-        (wait, verdicts.binding())
     }
 }
 

@@ -1,13 +1,17 @@
 //! `Lines`: the calls of one process that wait for the same key, in the order in which they came.
 
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use tollgate_core::{Limit, Operation, Request, Store, StoreError, Verdicts, Wait};
+use tollgate_core::{
+    Check, Limit, Operation, Request, Store, StoreError, Timestamp, Verdict, Verdicts, Wait,
+};
 
 use super::forecast::{Forecast, micros};
 use super::{Caller, TooLong};
@@ -16,6 +20,8 @@ use crate::key::OwnedKey;
 /// The most calls of a line that are on their way to the store at a time.
 const MOST_ON_THEIR_WAY: usize = 64;
 
+/// How exact Tokio's timers are.
+const TICK: Duration = Duration::from_millis(1);
 /// The longest time that a line asks later than it could, if others want the key, too: two ticks
 /// of Tokio's timers, which tick at other instants in other processes.
 const MOST_JITTER: Duration = Duration::from_millis(2);
@@ -23,11 +29,17 @@ const MOST_JITTER: Duration = Duration::from_millis(2);
 /// The lines of a limiter and its clones: one for each key for which calls wait or are on their way
 /// to the store.
 #[derive(Default)]
-pub(super) struct Lines(Mutex<HashMap<OwnedKey, Line>>);
+pub(super) struct Lines {
+    lines: Mutex<HashMap<OwnedKey, Line>>,
+    /// The number of the next call. Never used again: a line may end, and another begin, between
+    /// the answer to a call and the drop of its place.
+    next_number: AtomicU64,
+}
 
 /// Makes requests for the limits and the key of a line.
 pub(super) trait Asker {
     fn request(&self, operation: Operation<'static>, cost: u64) -> Request<'_>;
+    fn check(&self, index: usize, cost: u64) -> Check<'_>;
     fn limit(&self, index: usize) -> &Limit;
 }
 
@@ -35,12 +47,12 @@ pub(super) trait Asker {
 struct Line {
     /// By number, in the order in which they came.
     calls: BTreeMap<u64, Standing>,
-    next_number: u64,
     /// How many calls are on their way to the store, and their costs.
     asking: usize,
     asking_cost: u64,
-    /// What was left according to the latest answer.
+    /// What was left according to the latest decision, and when that was.
     remaining: u64,
+    decided: Timestamp,
     /// The first call that waits is not admitted before this.
     ready: Instant,
     /// How much later than that it asks, because others want the key, too.
@@ -73,6 +85,8 @@ pub(super) enum Turn {
     /// It waits until it is woken, or until this instant.
     Wait(Option<Instant>),
     TooLong(TooLong),
+    /// Never: nobody else takes a call out of its line.
+    Gone,
 }
 
 impl Lines {
@@ -96,15 +110,14 @@ impl Lines {
         let line = lines
             .entry(caller.key.clone())
             .or_insert_with(|| Line::new(now));
-        let (wait, limit) = line.forecast_of(&**caller, now, u64::MAX, caller.cost);
-        if wait > micros(longest) {
-            // The plan contains the call.
-            line.forecast.replan();
+        let (wait, limit) = line.foresee(&**caller, now, caller.cost);
+        if wait.is_never() || wait > micros(longest) {
             let limit = caller.limit(limit);
             return Err(TooLong::new(limit, wait.duration(), longest));
         }
-        let number = line.next_number;
-        line.next_number += 1;
+        line.forecast.join(&**caller, caller.cost);
+        // Under the lock, so numbers grow within each line.
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let standing = Standing {
             cost: caller.cost,
             state: State::Waiting,
@@ -125,7 +138,16 @@ impl Lines {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<OwnedKey, Line>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the calls for `key` ask again at once: something was given back.
+    pub(super) fn look_again(&self, key: &OwnedKey) {
+        self.change(key, |line| {
+            line.ready = Instant::now();
+            line.forecast = Forecast::default();
+            line.wake_first();
+        });
     }
 
     /// Changes the line of `key`, if there is one, and removes it if nobody is left in it.
@@ -144,10 +166,10 @@ impl Line {
     fn new(now: Instant) -> Self {
         Self {
             calls: BTreeMap::new(),
-            next_number: 0,
             asking: 0,
             asking_cost: 0,
             remaining: 0,
+            decided: Timestamp::UNIX_EPOCH,
             ready: now,
             jitter: Duration::ZERO,
             binding: 0,
@@ -167,18 +189,12 @@ impl Line {
         }
     }
 
-    /// Returns the least time from `now` until the call with this number, or one at the end of the
-    /// line, is admitted, and the limit that it waits for.
-    fn forecast_of(
-        &mut self,
-        asker: &dyn Asker,
-        now: Instant,
-        number: u64,
-        cost: u64,
-    ) -> (Wait, usize) {
-        let ahead = self.calls.range(..number).map(|(_, call)| call.cost);
+    /// Returns the least time from `now` until a call at the end of the line is admitted, and the
+    /// limit that it waits for.
+    fn foresee(&mut self, asker: &dyn Asker, now: Instant, cost: u64) -> (Wait, usize) {
+        let ahead = self.calls.values().map(|call| call.cost);
         let ready = self.ready.max(now);
-        self.forecast.plan(asker, (now, ready), ahead, cost)
+        self.forecast.foresee(asker, (now, ready), ahead, cost)
     }
 
     /// Returns whether a call of `cost` may be sent: alone, or if all that are on their way fit.
@@ -192,24 +208,30 @@ impl Line {
         let first = self.first_waiting();
         if first.is_some_and(|(number, _)| number == place.number) {
             let asks = self.ready + self.jitter;
-            if now < self.ready && deadline.is_some_and(|deadline| self.ready > deadline) {
-                return place.too_long(asker.limit(self.binding), Some(self.ready - now), now);
+            if deadline.is_some_and(|deadline| self.ready > deadline) {
+                return self.too_long(asker, place, now);
             }
             if now < asks && deadline.is_none_or(|deadline| now < deadline) {
                 return Turn::Wait(Some(deadline.map_or(asks, |deadline| asks.min(deadline))));
             }
-            if self.may_ask(place.cost) {
+            // At its deadline it asks once, whatever is on its way: it may well be admitted.
+            if self.may_ask(place.cost) || deadline.is_some_and(|deadline| now >= deadline) {
                 self.ask(place);
                 return Turn::Ask;
             }
         }
         if deadline.is_some_and(|deadline| now >= deadline) {
-            self.forecast.replan();
-            let (wait, limit) = self.forecast_of(asker, now, place.number, place.cost);
-            self.forecast.replan();
-            return place.too_long(asker.limit(limit), wait.duration(), now);
+            return self.too_long(asker, place, now);
         }
         Turn::Wait(deadline)
+    }
+
+    /// Refuses a call that waits for the first one, at least.
+    fn too_long(&self, asker: &dyn Asker, place: &Position, now: Instant) -> Turn {
+        let least = place.longest.saturating_add(Duration::from_micros(1));
+        let wait = self.ready.max(now).duration_since(place.entered).max(least);
+        let limit = asker.limit(self.binding);
+        Turn::TooLong(TooLong::new(limit, Some(wait), place.longest))
     }
 
     fn ask(&mut self, place: &Position) {
@@ -234,7 +256,8 @@ impl Line {
             return;
         };
         let cost = call.cost;
-        let waits_on = answer.is_some_and(Verdicts::is_denied) && call.state != State::Abandoned;
+        let is_abandoned = call.state == State::Abandoned;
+        let waits_on = answer.is_some_and(Verdicts::is_denied) && !is_abandoned;
         if waits_on {
             call.state = State::Waiting;
         } else {
@@ -243,30 +266,57 @@ impl Line {
         self.asking -= 1;
         self.asking_cost = self.asking_cost.saturating_sub(cost);
         match answer {
-            Some(answer) => self.learn(asker, asked, cost, answer),
+            // What an abandoned call has consumed is given back.
+            Some(answer) if !(is_abandoned && answer.is_allowed()) => {
+                self.learn(asker, asked, (number, cost), answer);
+            }
             // It may not be counted.
-            None => self.forecast.replan(),
+            _ => self.forecast.replan(),
         }
         self.wake_first();
     }
 
-    fn learn(&mut self, asker: &dyn Asker, asked: Instant, cost: u64, answer: &Verdicts) {
-        self.remaining = answer.remaining();
-        self.binding = answer.binding();
+    /// Takes note of the answer to the call with this number and cost.
+    fn learn(
+        &mut self,
+        asker: &dyn Asker,
+        asked: Instant,
+        (number, cost): (u64, u64),
+        answer: &Verdicts,
+    ) {
+        // Answers may come in another order than that in which the store decided.
+        let decided = answer.as_slice().iter().map(Verdict::decided_at).max();
+        let decided = decided.unwrap_or(self.decided);
+        self.remaining = match decided.cmp(&self.decided) {
+            Less => self.remaining,
+            Equal => self.remaining.min(answer.remaining()),
+            Greater => answer.remaining(),
+        };
+        self.decided = self.decided.max(decided);
         let was_expected = self.forecast.ready(asker, cost);
         self.forecast.learn(asker, asked, cost, answer);
+        let first = self.first_waiting();
+        let first = first.map(|(number, call)| (number, call.cost));
+        let is_first = first.is_some_and(|(first, _)| first == number);
+        if answer.is_denied() && first.is_some_and(|(first, _)| first < number) {
+            // It is not yet the turn of this call, and the first one has had its own answer.
+            return;
+        }
+        self.binding = answer.binding();
         self.jitter = Duration::ZERO;
         if answer.is_denied() && was_expected.is_some_and(|ready| ready <= asked) {
             // Others were faster. If all asked at the same instants, the fastest would always win.
             let wait = answer.retry_after().duration().unwrap_or_default();
             self.jitter = random_below((wait / 4).min(MOST_JITTER));
         }
-        self.ready = if answer.is_denied() {
+        self.ready = if answer.is_denied() && is_first {
             let wait = answer.retry_after().duration();
+            // A store that denies a call without a wait is not asked again and again.
+            let wait = wait.map(|wait| if wait.is_zero() { TICK } else { wait });
             wait.and_then(|wait| asked.checked_add(wait))
         } else {
-            let next = self.first_waiting().map(|(_, call)| call.cost);
-            next.and_then(|cost| self.forecast.ready(asker, cost))
+            let next = first.filter(|(_, cost)| *cost > self.remaining);
+            next.and_then(|(_, cost)| self.forecast.ready(asker, cost))
         }
         .unwrap_or(asked);
     }
@@ -325,17 +375,6 @@ struct Position {
     longest: Duration,
 }
 
-impl Position {
-    /// Refuses the call, which would wait for `wait` more.
-    fn too_long(&self, limit: &Limit, wait: Option<Duration>, now: Instant) -> Turn {
-        let wait = wait.map(|wait| (now - self.entered) + wait);
-        // At the deadline, it would take a little longer at least.
-        let least = self.longest.saturating_add(Duration::from_micros(1));
-        let wait = wait.map(|wait| wait.max(least));
-        Turn::TooLong(TooLong::new(limit, wait, self.longest))
-    }
-}
-
 impl<S: Store + 'static> Place<S> {
     /// Returns what to do next. If that is to ask, the caller must do so.
     pub(super) fn turn(&self) -> Turn {
@@ -343,8 +382,7 @@ impl<S: Store + 'static> Place<S> {
         let turn = self.lines.change(&self.caller.key, |line| {
             line.turn(&*self.caller, &self.position, now)
         });
-        // Nobody else removes the call, so the line exists.
-        turn.unwrap_or(Turn::Wait(None))
+        turn.unwrap_or(Turn::Gone)
     }
 
     /// Waits until the call is woken, or until `until`.

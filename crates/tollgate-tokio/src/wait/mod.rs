@@ -137,6 +137,10 @@ pub(crate) async fn wait<S: Store + 'static>(
     caller: Arc<Caller<S>>,
     longest: Duration,
 ) -> Result<Verdicts, WaitError> {
+    if caller.cost == 0 {
+        // It consumes nothing, and is always allowed.
+        return Ok(caller.decide(Operation::Consume).await?);
+    }
     let reservation = Operation::Reserve { max_delay: longest };
     let limits = caller.limiter.limits();
     let can_reserve = limits.iter().all(|limit| limit.algorithm().can_reserve());
@@ -195,8 +199,16 @@ async fn stand_in_line<S: Store + 'static>(
             }
             Turn::Wait(until) => place.wait(until).await,
             Turn::TooLong(refused) => return Err(refused.into()),
+            Turn::Gone => return Err(lost_place().into()),
         }
     }
+}
+
+fn lost_place() -> StoreError {
+    StoreError::new(
+        ErrorKind::Protocol,
+        "a call that waits has lost its place: this is a bug in tollgate-tokio",
+    )
 }
 
 fn foreign_companion() -> StoreError {
@@ -248,17 +260,21 @@ impl<S: Store + 'static> Caller<S> {
         runtime.spawn(async move {
             // If it fails, the call stays counted: nobody is there to retry.
             let _ = self.limiter.refund(self.key(), receipt).await;
+            if let Some(lines) = inside::companion(&self.limiter, Lines::shared) {
+                lines.look_again(&self.key);
+            }
         });
     }
 }
 
 impl<S> Asker for Caller<S> {
     fn request(&self, operation: Operation<'static>, cost: u64) -> Request<'_> {
-        let limits = self.limiter.limits().iter();
-        Request::new(
-            operation,
-            limits.map(|limit| Check::new(limit, self.key.as_key(), cost)),
-        )
+        let limits = 0..self.limiter.limits().len();
+        Request::new(operation, limits.map(|index| self.check(index, cost)))
+    }
+
+    fn check(&self, index: usize, cost: u64) -> Check<'_> {
+        Check::new(self.limit(index), self.key.as_key(), cost)
     }
 
     fn limit(&self, index: usize) -> &Limit {
@@ -361,8 +377,8 @@ impl TooLong {
     /// Returns how long the call would have waited since it was made, in all:
     /// [`Wait::NEVER`] if its cost exceeds a limit's capacity.
     ///
-    /// It is exact if nobody else calls, and no other process waits for the key. Otherwise it is
-    /// the least that it would have been.
+    /// It is exact if all calls for the key go through one limiter and its clones, and none of them
+    /// is given back. Other processes make it longer.
     #[must_use]
     pub fn wait(&self) -> Wait {
         self.wait

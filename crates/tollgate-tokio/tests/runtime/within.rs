@@ -55,6 +55,8 @@ impl Remote {
         let delay = self.delay_ms.load(Ordering::SeqCst);
         if delay > 0 {
             sleep(Duration::from_millis(delay) / 2).await;
+        } else {
+            yield_now().await;
         }
     }
 }
@@ -396,8 +398,10 @@ async fn a_call_that_is_dropped_consumes_nothing() {
 
         // While it waits: it gives its place to the next.
         let _ = finish(start(&limiter, [2]).await).await;
-        poll_once(limiter.check("alice").cost(2).within(MINUTE).into_future()).await;
-        yield_now().await;
+        let call = limiter.check("alice").cost(2).within(MINUTE).into_future();
+        let gone = tokio::time::timeout(10 * TICK, call).await;
+        assert!(gone.is_err(), "{limit}: {gone:?}");
+        sleep(10 * TICK).await;
         let started = Instant::now();
         limiter.check("alice").within(MINUTE).await.unwrap();
         assert!(
@@ -425,6 +429,95 @@ async fn a_cheap_call_need_not_wait_for_a_costly_one_that_has_left() {
         panic!("one call");
     };
     assert!(at <= SECOND / 2 + 2 * TICK, "{at:?}");
+}
+
+/// A line ends with the answer to its last call, and the next one begins before that call has left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn lines_that_end_and_begin_lose_no_call() {
+    let (_, limiter) = limiter(&["l=fixed-window:1000000000/1m"]);
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let limiter = limiter.clone();
+        tasks.spawn(async move {
+            for _ in 0..5_000 {
+                let call = limiter.check("alice").within(SECOND).into_future();
+                let done = tokio::time::timeout(20 * SECOND, call).await;
+                done.expect("a call that waits for a second").unwrap();
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+}
+
+/// An earlier call has begun the window, so it ends earlier than the line could know.
+#[tokio::test(start_paused = true)]
+async fn a_window_that_an_earlier_call_has_begun_is_taken_over() {
+    let (_, limiter) = limiter(&["l=fixed-window:2/10s,anchored"]);
+    limiter.check("alice").within(SECOND).await.unwrap();
+    sleep(8 * SECOND).await;
+    let calls = start(&limiter, [1, 1, 1]).await;
+    yield_now().await;
+    // The window ends in two seconds, and the next one has room for two.
+    let refused = too_long(limiter.check("alice").within(11 * SECOND).await);
+    assert_eq!(refused.wait().duration(), Some(12 * SECOND));
+    for (number, at) in finish(calls).await {
+        let due = if number == 0 {
+            Duration::ZERO
+        } else {
+            2 * SECOND
+        };
+        assert!(at >= due && at <= due + 3 * TICK, "{number} at {at:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_without_time_are_asked_about_side_by_side() {
+    let (store, limiter) = limiter(&["l=fixed-window:100/1m"]);
+    store.delay_ms.store(10, Ordering::SeqCst);
+    let mut calls = JoinSet::new();
+    for _ in 0..50 {
+        let limiter = limiter.clone();
+        calls.spawn(async move { limiter.check("alice").within(Duration::ZERO).await.is_ok() });
+    }
+    assert!(calls.join_all().await.into_iter().all(|admitted| admitted));
+    assert_eq!(store.calls(), 50);
+}
+
+/// What a dropped call has consumed is given back, and the next one need not wait for it.
+#[tokio::test(start_paused = true)]
+async fn the_next_call_gets_what_a_dropped_one_gives_back() {
+    let (store, limiter) = limiter(&["l=sliding-log:1/1h"]);
+    store.delay_ms.store(50, Ordering::SeqCst);
+    let dropped = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.check("alice").within(100 * MINUTE).await.is_ok() }
+    });
+    yield_now().await;
+    let next = start(&limiter, [1]).await;
+    sleep(10 * TICK).await;
+    dropped.abort();
+    let admitted = finish(next).await;
+    assert!(admitted[0].1 < SECOND, "{admitted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_no_waiting_helps_are_answered_at_once_behind_others() {
+    let (_, limiter) = limiter(&["l=sliding-log:2/1h"]);
+    let waiting = start(&limiter, [2, 2, 2]).await;
+    yield_now().await;
+    let started = Instant::now();
+    let refused = too_long(limiter.check("alice").cost(3).within(Duration::MAX).await);
+    assert!(refused.wait().is_never());
+    limiter
+        .check("alice")
+        .cost(0)
+        .within(Duration::ZERO)
+        .await
+        .unwrap();
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    drop(waiting);
 }
 
 /// Calls leave the line everywhere; the others are admitted in order, as if those had never come.
