@@ -62,10 +62,15 @@ async fn hold(limiter: &Limiter) -> LeaseGuard {
 async fn next_place(limiter: &Limiter) -> (LeaseGuard, Instant) {
     let begun = Instant::now();
     loop {
-        if let Ok(Ok(guard)) = LeaseGuard::acquire(limiter, "alice").await {
-            return (guard, Instant::now());
-        }
-        assert!(begun.elapsed() < 10 * TTL, "no place was free in time");
+        let why = match LeaseGuard::acquire(limiter, "alice").await {
+            Ok(Ok(guard)) => return (guard, Instant::now()),
+            Ok(Err(denied)) => denied.to_string(),
+            Err(error) => format!("{error:?}"),
+        };
+        assert!(
+            begun.elapsed() < 10 * TTL,
+            "no place was free in time: {why}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
