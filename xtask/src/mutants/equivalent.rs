@@ -255,6 +255,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/schedule/script.lua" {
         "" {
+            "for q = 1, quotas do cursors[q] = {} end" => "for q = 0, quotas do cursors[q] = {} end"
+                because "what is before the first quota's is not read";
             "local NEVER = 9007199254740992" => "local NEVER = 9007199254740993"
                 because "doubles hold no such number, and the next is the same";
             "local is_set, clock, width, weighted = false, 0, 0, 0" => "local is_set, clock, width, weighted = false, 0, 1, 0"
