@@ -188,7 +188,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
         "answer" {
             "if used > 0 and (not fits or counted == 1) then" => "if used > 1 and (not fits or counted == 1) then"
-                because "a call that waits for the only unit waits for the newest entry, which is told";
+                because "a call that waits for the only unit waits for the newest entry, which is in the answer";
             "if (total_oldest - before) % 4294967296 >= units then return oldest end" => "if (total_oldest - before) % 4294967295 >= units then return oldest end"
                 because "a shortcut that is not taken: the search finds the oldest entry, too";
             "if (total_oldest - before) % 4294967296 >= units then return oldest end" => "if (total_oldest - before) % 4294967296 > units then return oldest end"
