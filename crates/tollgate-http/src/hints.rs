@@ -38,8 +38,7 @@ impl Hints {
     #[must_use]
     pub fn read(headers: &HeaderMap, received: SystemTime) -> Self {
         let text = |name: &str| headers.get(name)?.to_str().ok();
-        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
-        let now = date.and_then(|date| httpdate::parse_http_date(date.trim()).ok());
+        let now = text(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date.trim()).ok());
         let now = now.unwrap_or(received);
         let in_millis = text("retry-after-ms").and_then(times::millis);
         let retry_after = in_millis.or_else(|| times::until(text(RETRY_AFTER.as_str())?, now));

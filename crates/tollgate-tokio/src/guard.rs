@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, RandomState};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use tollgate_core::{
 };
 
 use crate::key::OwnedKey;
+use crate::random::random;
 
 /// How often an acquisition whose reply was lost is repeated. Each repetition asks with the same
 /// id, so it takes no second place.
@@ -252,9 +252,7 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
 
 /// Returns an id that no other acquisition uses: 128 random bits in hexadecimal digits.
 fn random_id() -> String {
-    // `RandomState` is the only source of system randomness in the standard library.
-    let random = RandomState::new();
-    format!("{:016x}{:016x}", random.hash_one(0), random.hash_one(1))
+    format!("{:016x}{:016x}", random(), random())
 }
 
 /// Starts the background task of a lease that was asked for at `asked`.

@@ -3,6 +3,7 @@
 mod guard;
 mod key;
 mod pace;
+mod random;
 mod wait;
 
 pub use guard::{Acquire, LeaseGuard, LeaseLost};

@@ -11,7 +11,8 @@ use super::line::Asker;
 /// What this process has consumed for one key, as the state machines count it.
 ///
 /// Other processes and earlier calls can only have consumed more, so a forecast is the least that a
-/// call waits; it is exact if nobody else calls.
+/// call waits; it is exact if nobody else calls. An anchored window, which ends earlier if somebody
+/// else has begun it, is taken over from each answer.
 #[derive(Default)]
 pub(super) struct Forecast {
     granted: Vec<State>,
@@ -28,16 +29,14 @@ struct Plan {
 }
 
 impl Forecast {
-    /// Takes note of the answer to a call that was made at `asked`.
+    /// Takes note of the answer to a call that was made at `asked`, and decided at `decided`.
     pub(super) fn learn(
         &mut self,
         asker: &dyn Asker,
-        asked: Instant,
+        (asked, decided): (Instant, Timestamp),
         cost: u64,
         answer: &Verdicts,
     ) {
-        let decided = answer.as_slice().iter().map(|verdict| verdict.decided_at());
-        let decided = decided.max().unwrap_or_default();
         if decided == Timestamp::UNIX_EPOCH {
             // A store that does not say when it decided.
             return;

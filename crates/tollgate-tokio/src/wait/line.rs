@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tollgate_core::{
 use super::forecast::{Forecast, micros};
 use super::{Caller, TooLong};
 use crate::key::OwnedKey;
+use crate::random::random;
 
 /// The most calls of a line that are on their way to the store at a time.
 const MOST_ON_THEIR_WAY: usize = 64;
@@ -286,7 +286,7 @@ impl Line {
     ) {
         // Answers may come in another order than that in which the store decided.
         let decided = answer.as_slice().iter().map(Verdict::decided_at).max();
-        let decided = decided.unwrap_or(self.decided);
+        let decided = decided.unwrap_or_default();
         self.remaining = match decided.cmp(&self.decided) {
             Less => self.remaining,
             Equal => self.remaining.min(answer.remaining()),
@@ -294,7 +294,7 @@ impl Line {
         };
         self.decided = self.decided.max(decided);
         let was_expected = self.forecast.ready(asker, cost);
-        self.forecast.learn(asker, asked, cost, answer);
+        self.forecast.learn(asker, (asked, decided), cost, answer);
         let first = self.first_waiting();
         let first = first.map(|(number, call)| (number, call.cost));
         let is_first = first.is_some_and(|(first, _)| first == number);
@@ -352,10 +352,8 @@ impl Line {
 
 /// Returns a random time from zero to `most`.
 fn random_below(most: Duration) -> Duration {
-    // `RandomState` is the only source of randomness in the standard library.
-    let random = RandomState::new().hash_one(0) >> 32;
     let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX >> 32);
-    Duration::from_nanos(nanos.saturating_mul(random) >> 32)
+    Duration::from_nanos(nanos.saturating_mul(random() >> 32) >> 32)
 }
 
 /// A place in a line; whoever drops it leaves the line.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tollgate_core::{
-    Call, Check, Decision, ErrorKind, Key, Limit, Operation, RateLimiter, Receipt, Request, Store,
+    Call, Check, Decision, ErrorKind, Limit, Operation, RateLimiter, Receipt, Request, Store,
     StoreError, Verdicts, Wait, inside,
 };
 
@@ -142,14 +142,9 @@ pub(crate) async fn wait<S: Store + 'static>(
         return Ok(caller.decide(Operation::Consume).await?);
     }
     let reservation = Operation::Reserve { max_delay: longest };
-    let limits = caller.limiter.limits();
-    let can_reserve = limits.iter().all(|limit| limit.algorithm().can_reserve());
-    if can_reserve
-        && caller
-            .limiter
-            .store()
-            .supports(&caller.request(reservation, caller.cost))
-    {
+    let store = caller.limiter.store();
+    // No store supports reservations unless the algorithms of all limits have them.
+    if store.supports(&caller.request(reservation, caller.cost)) {
         reserve(&caller, reservation, longest).await
     } else {
         stand_in_line(&caller, longest).await
@@ -168,7 +163,7 @@ async fn reserve<S: Store + 'static>(
     if verdicts.is_denied() {
         let beyond = verdicts.retry_after().duration();
         let wait = beyond.and_then(|beyond| beyond.checked_add(longest));
-        let limit = &caller.limiter.limits()[verdicts.binding()];
+        let limit = caller.limit(verdicts.binding());
         return Err(TooLong::new(limit, wait, longest).into());
     }
     if verdicts.delay().is_zero() {
@@ -240,10 +235,6 @@ impl<S: Store + 'static> Caller<S> {
         })
     }
 
-    fn key(&self) -> Key<'_> {
-        self.key.as_key()
-    }
-
     async fn decide(&self, operation: Operation<'static>) -> Result<Verdicts, StoreError> {
         let request = self.request(operation, self.cost);
         let verdicts = self.limiter.store().decide(request).await?;
@@ -251,19 +242,16 @@ impl<S: Store + 'static> Caller<S> {
         Ok(inside::decision(self.limiter.limits(), verdicts)?.into_verdicts())
     }
 
-    /// Gives back what `verdicts` consumed, in the background.
-    fn give_back(self: Arc<Self>, verdicts: Verdicts) {
+    /// Gives back what `verdicts` consumed.
+    async fn give_back(&self, verdicts: Verdicts) {
         let Some(receipt) = verdicts.into_receipt() else {
             return;
         };
-        let runtime = self.runtime.clone();
-        runtime.spawn(async move {
-            // If it fails, the call stays counted: nobody is there to retry.
-            let _ = self.limiter.refund(self.key(), receipt).await;
-            if let Some(lines) = inside::companion(&self.limiter, Lines::shared) {
-                lines.look_again(&self.key);
-            }
-        });
+        // If it fails, the call stays counted: nobody is there to retry.
+        let _ = self.limiter.refund(self.key.as_key(), receipt).await;
+        if let Some(lines) = inside::companion(&self.limiter, Lines::shared) {
+            lines.look_again(&self.key);
+        }
     }
 }
 

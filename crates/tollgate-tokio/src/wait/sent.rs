@@ -55,7 +55,7 @@ impl<S: Store + 'static> Drop for Sent<S> {
             runtime.spawn(async move {
                 // A call that failed has nothing to give back, or nobody knows what.
                 if let Ok(verdicts) = deciding.await {
-                    caller.give_back(verdicts);
+                    caller.give_back(verdicts).await;
                 }
             });
         }
@@ -92,7 +92,9 @@ impl<S: Store + 'static> Future for Reserved<S> {
 impl<S: Store + 'static> Drop for Reserved<S> {
     fn drop(&mut self) {
         if let Some(verdicts) = self.verdicts.take() {
-            Arc::clone(&self.caller).give_back(verdicts);
+            let caller = Arc::clone(&self.caller);
+            let runtime = caller.runtime.clone();
+            runtime.spawn(async move { caller.give_back(verdicts).await });
         }
     }
 }

@@ -13,6 +13,7 @@ use tollgate_core::{
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::LeaseGuard;
 
+use crate::arrives;
 use crate::clock::TokioClock;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -49,15 +50,7 @@ impl LeaseStore for Troubled {
             std::future::pending::<()>().await;
         }
         let answer = self.store.lease_now(&request);
-        let lost = self
-            .loses
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                left.checked_sub(1)
-            });
-        match lost {
-            Ok(_) => Err(StoreError::new(ErrorKind::Unknown, "lost")),
-            Err(_) => answer,
-        }
+        arrives(answer, &self.loses)
     }
 
     async fn reset_leases<'a>(

@@ -5,3 +5,16 @@
 mod clock;
 mod guard;
 mod within;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tollgate_core::{ErrorKind, StoreError};
+
+/// Returns `answer`, unless a test wants as many replies as `loses` says to be lost.
+fn arrives<T>(answer: Result<T, StoreError>, loses: &AtomicUsize) -> Result<T, StoreError> {
+    let one_less = |left: usize| left.checked_sub(1);
+    match loses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
+        Ok(_) => Err(StoreError::new(ErrorKind::Unknown, "lost")),
+        Err(_) => answer,
+    }
+}

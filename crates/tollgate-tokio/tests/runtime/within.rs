@@ -19,6 +19,7 @@ use tollgate_memory::MemoryStore;
 use tollgate_mock::MockStore;
 use tollgate_tokio::{Admitted, Pace, TooLong, WaitError, Within};
 
+use crate::arrives;
 use crate::clock::TokioClock;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +31,6 @@ const TICK: Duration = Duration::from_millis(1);
 struct Remote {
     store: MemoryStore,
     calls: AtomicUsize,
-    refunds: AtomicUsize,
     delay_ms: AtomicU64,
     loses: AtomicUsize,
 }
@@ -40,7 +40,6 @@ impl Remote {
         Arc::new(Self {
             store: MemoryStore::builder().clock(TokioClock::new()).build(),
             calls: AtomicUsize::new(0),
-            refunds: AtomicUsize::new(0),
             delay_ms: AtomicU64::new(0),
             loses: AtomicUsize::new(0),
         })
@@ -64,23 +63,13 @@ impl Remote {
 #[async_trait]
 impl Store for Remote {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        if matches!(request.operation(), Operation::Refund(_)) {
-            self.refunds.fetch_add(1, Ordering::SeqCst);
-        } else {
+        if !matches!(request.operation(), Operation::Refund(_)) {
             self.calls.fetch_add(1, Ordering::SeqCst);
         }
         self.travel().await;
         let answer = self.store.decide_now(&request);
         self.travel().await;
-        let lost = self
-            .loses
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                left.checked_sub(1)
-            });
-        match lost {
-            Ok(_) => Err(StoreError::new(ErrorKind::Unknown, "lost")),
-            Err(_) => answer,
-        }
+        arrives(answer, &self.loses)
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
