@@ -594,7 +594,7 @@ fn weights_and_ids_tell_events_apart() {
     }
 }
 
-/// A search reads events by the score, and counts the last ones, too.
+/// A search reads 64 events at a time, and counts the last ones, too.
 #[test]
 fn a_window_with_more_events_than_are_read_at_once_is_full() {
     for flavor in Flavor::chosen() {

@@ -1,20 +1,16 @@
-//! `Lines`: the calls of one process that wait for the same key, in the order in which they came.
+//! `Line`: the calls of one process that wait for the same key, in the order in which they came.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
-use tollgate_core::{
-    Check, Limit, Operation, Request, Store, StoreError, Timestamp, Verdict, Verdicts, Wait,
-};
+use tokio::time::Instant;
+use tollgate_core::{Check, Limit, Operation, Request, Timestamp, Verdict, Verdicts, Wait};
 
+use super::TooLong;
 use super::forecast::{Forecast, micros};
-use super::{Caller, TooLong};
-use crate::key::OwnedKey;
 use crate::random::random;
 
 /// The most calls of a line that are on their way to the store at a time.
@@ -26,16 +22,6 @@ const TICK: Duration = Duration::from_millis(1);
 /// of Tokio's timers, which tick at other instants in other processes.
 const MOST_JITTER: Duration = Duration::from_millis(2);
 
-/// The lines of a limiter and its clones: one for each key for which calls wait or are on their way
-/// to the store.
-#[derive(Default)]
-pub(super) struct Lines {
-    lines: Mutex<HashMap<OwnedKey, Line>>,
-    /// The number of the next call. Never used again: a line may end, and another begin, between
-    /// the answer to a call and the drop of its place.
-    next_number: AtomicU64,
-}
-
 /// Makes requests for the limits and the key of a line.
 pub(super) trait Asker {
     fn request(&self, operation: Operation<'static>, cost: u64) -> Request<'_>;
@@ -44,7 +30,7 @@ pub(super) trait Asker {
 }
 
 /// The calls for one key.
-struct Line {
+pub(super) struct Line {
     /// By number, in the order in which they came.
     calls: BTreeMap<u64, Standing>,
     /// How many calls are on their way to the store, and their costs.
@@ -85,85 +71,21 @@ pub(super) enum Turn {
     /// It waits until it is woken, or until this instant.
     Wait(Option<Instant>),
     TooLong(TooLong),
-    /// Never: nobody else takes a call out of its line.
+    /// It has lost its place, which is a bug: nobody else takes a call out of its line.
     Gone,
 }
 
-impl Lines {
-    pub(super) fn shared() -> Arc<Self> {
-        Arc::default()
-    }
-
-    /// Puts a call at the end of its line.
-    ///
-    /// # Errors
-    ///
-    /// [`TooLong`] if it would wait longer than `longest`.
-    pub(super) fn enter<S: Store + 'static>(
-        self: &Arc<Self>,
-        caller: &Arc<Caller<S>>,
-        longest: Duration,
-    ) -> Result<Place<S>, TooLong> {
-        let now = Instant::now();
-        let wake = Arc::new(Notify::new());
-        let mut lines = self.lock();
-        let line = lines
-            .entry(caller.key.clone())
-            .or_insert_with(|| Line::new(now));
-        let (wait, limit) = line.foresee(&**caller, now, caller.cost);
-        if wait.is_never() || wait > micros(longest) {
-            let limit = caller.limit(limit);
-            return Err(TooLong::new(limit, wait.duration(), longest));
-        }
-        line.forecast.join(&**caller, caller.cost);
-        // Under the lock, so numbers grow within each line.
-        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-        let standing = Standing {
-            cost: caller.cost,
-            state: State::Waiting,
-            wake: Arc::clone(&wake),
-        };
-        line.calls.insert(number, standing);
-        Ok(Place {
-            lines: Arc::clone(self),
-            caller: Arc::clone(caller),
-            wake,
-            position: Position {
-                number,
-                cost: caller.cost,
-                entered: now,
-                longest,
-            },
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<OwnedKey, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets the calls for `key` ask again at once: something was given back.
-    pub(super) fn look_again(&self, key: &OwnedKey) {
-        self.change(key, |line| {
-            line.ready = Instant::now();
-            line.forecast = Forecast::default();
-            line.wake_first();
-        });
-    }
-
-    /// Changes the line of `key`, if there is one, and removes it if nobody is left in it.
-    fn change<T>(&self, key: &OwnedKey, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
-        let mut lines = self.lock();
-        let line = lines.get_mut(key)?;
-        let result = change(line);
-        if line.calls.is_empty() {
-            lines.remove(key);
-        }
-        Some(result)
-    }
+/// Which call of a line it is, and for how long it may wait.
+#[derive(Clone, Copy)]
+pub(super) struct Position {
+    pub(super) number: u64,
+    pub(super) cost: u64,
+    pub(super) entered: Instant,
+    pub(super) longest: Duration,
 }
 
 impl Line {
-    fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
             calls: BTreeMap::new(),
             asking: 0,
@@ -175,6 +97,40 @@ impl Line {
             binding: 0,
             forecast: Forecast::default(),
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Puts a call at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] if it would wait too long.
+    pub(super) fn enter(
+        &mut self,
+        asker: &dyn Asker,
+        place: Position,
+        wake: Arc<Notify>,
+    ) -> Result<(), TooLong> {
+        let Position { cost, longest, .. } = place;
+        let (wait, limit) = self.foresee(asker, place.entered, cost);
+        if wait.is_never() || wait > micros(longest) {
+            return Err(TooLong::new(asker.limit(limit), wait.duration(), longest));
+        }
+        self.forecast.join(asker, cost);
+        let state = State::Waiting;
+        self.calls
+            .insert(place.number, Standing { cost, state, wake });
+        Ok(())
+    }
+
+    /// Lets the first call ask again at once: something was given back.
+    pub(super) fn look_again(&mut self, now: Instant) {
+        self.ready = now;
+        self.forecast = Forecast::default();
+        self.wake_first();
     }
 
     fn first_waiting(&self) -> Option<(u64, &Standing)> {
@@ -203,7 +159,7 @@ impl Line {
         self.asking == 0 || self.asking < MOST_ON_THEIR_WAY && all <= self.remaining
     }
 
-    fn turn(&mut self, asker: &dyn Asker, place: &Position, now: Instant) -> Turn {
+    pub(super) fn turn(&mut self, asker: &dyn Asker, place: &Position, now: Instant) -> Turn {
         let deadline = place.entered.checked_add(place.longest);
         let first = self.first_waiting();
         if first.is_some_and(|(number, _)| number == place.number) {
@@ -245,7 +201,7 @@ impl Line {
     }
 
     /// Takes note of the answer to a call, or that there is none.
-    fn answered(
+    pub(super) fn answered(
         &mut self,
         asker: &dyn Asker,
         number: u64,
@@ -322,7 +278,7 @@ impl Line {
     }
 
     /// Removes a call whose caller has gone.
-    fn leave(&mut self, asker: &dyn Asker, number: u64) {
+    pub(super) fn leave(&mut self, asker: &dyn Asker, number: u64) {
         let Some(call) = self.calls.get_mut(&number) else {
             return;
         };
@@ -354,98 +310,4 @@ impl Line {
 fn random_below(most: Duration) -> Duration {
     let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX >> 32);
     Duration::from_nanos(nanos.saturating_mul(random() >> 32) >> 32)
-}
-
-/// A place in a line; whoever drops it leaves the line.
-pub(super) struct Place<S: Store + 'static> {
-    lines: Arc<Lines>,
-    caller: Arc<Caller<S>>,
-    wake: Arc<Notify>,
-    position: Position,
-}
-
-/// Which call of a line it is, and for how long it may wait.
-#[derive(Clone, Copy)]
-struct Position {
-    number: u64,
-    cost: u64,
-    entered: Instant,
-    longest: Duration,
-}
-
-impl<S: Store + 'static> Place<S> {
-    /// Returns what to do next. If that is to ask, the caller must do so.
-    pub(super) fn turn(&self) -> Turn {
-        let now = Instant::now();
-        let turn = self.lines.change(&self.caller.key, |line| {
-            line.turn(&*self.caller, &self.position, now)
-        });
-        turn.unwrap_or(Turn::Gone)
-    }
-
-    /// Waits until the call is woken, or until `until`.
-    pub(super) async fn wait(&self, until: Option<Instant>) {
-        match until {
-            Some(until) => tokio::select! {
-                () = self.wake.notified() => {}
-                () = sleep_until(until) => {}
-            },
-            None => self.wake.notified().await,
-        }
-    }
-
-    /// Asks the store, and tells the line what it answered.
-    pub(super) fn ask(
-        &self,
-    ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send + 'static {
-        let asking = Asking {
-            lines: Arc::clone(&self.lines),
-            caller: Arc::clone(&self.caller),
-            number: self.position.number,
-            asked: Instant::now(),
-            answered: false,
-        };
-        async move { asking.run().await }
-    }
-}
-
-impl<S: Store + 'static> Drop for Place<S> {
-    fn drop(&mut self) {
-        let number = self.position.number;
-        self.lines
-            .change(&self.caller.key, |line| line.leave(&*self.caller, number));
-    }
-}
-
-/// A call of a line that is on its way to the store.
-struct Asking<S: Store + 'static> {
-    lines: Arc<Lines>,
-    caller: Arc<Caller<S>>,
-    number: u64,
-    asked: Instant,
-    answered: bool,
-}
-
-impl<S: Store + 'static> Asking<S> {
-    async fn run(mut self) -> Result<Verdicts, StoreError> {
-        let answer = self.caller.decide(Operation::Consume).await;
-        self.answer(answer.as_ref().ok());
-        answer
-    }
-
-    fn answer(&mut self, answer: Option<&Verdicts>) {
-        self.answered = true;
-        self.lines.change(&self.caller.key, |line| {
-            line.answered(&*self.caller, self.number, self.asked, answer);
-        });
-    }
-}
-
-/// The runtime may end before the call does.
-impl<S: Store + 'static> Drop for Asking<S> {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.answer(None);
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 mod forecast;
 mod line;
+mod place;
 mod sent;
 
 use std::error::Error;
@@ -17,7 +18,8 @@ use tollgate_core::{
     StoreError, Verdicts, Wait, inside,
 };
 
-use self::line::{Asker, Lines, Turn};
+use self::line::{Asker, Turn};
+use self::place::Lines;
 use self::sent::{Reserved, Sent};
 use crate::key::OwnedKey;
 
