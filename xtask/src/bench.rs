@@ -28,6 +28,10 @@ pub(crate) struct Arguments {
     /// processes share a limit; `--help` after it lists options.
     #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers"])]
     waiting: bool,
+    /// Measures calls to services that enforce limits of their own instead: whether any is refused,
+    /// and how much of the limits they use; `--help` after it lists options.
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting"])]
+    outbound: bool,
     /// Arguments for criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
@@ -42,6 +46,7 @@ impl Arguments {
             replay: false,
             servers: false,
             waiting: false,
+            outbound: false,
             rest: Vec::new(),
         }
     }
@@ -79,6 +84,15 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         .run()?;
         return Ok(());
     }
+    if arguments.outbound {
+        servers::ensure_system(shell)?;
+        cmd!(
+            shell,
+            "cargo run --release --quiet --package tollgate-benches --bin outbound -- {rest...}"
+        )
+        .run()?;
+        return Ok(());
+    }
     let test = arguments.test.then_some("--test");
     // The glob selects only the benchmarks: the library's test harness does not know criterion's
     // options.
@@ -98,6 +112,11 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         cmd!(
             shell,
             "cargo run --profile bench --quiet --package tollgate-benches --bin waiting -- --quick"
+        )
+        .run()?;
+        cmd!(
+            shell,
+            "cargo run --profile bench --quiet --package tollgate-benches --bin outbound -- --quick"
         )
         .run()?;
     }

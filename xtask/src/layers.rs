@@ -103,7 +103,10 @@ fn refusal(from: &str, to: &str) -> Option<&'static str> {
         return Some("mockall is tollgate-mock's alone");
     }
     let is_store = from.starts_with("tollgate-") && !TOPMOST.contains(&from);
+    // The layer for HTTP clients waits for permits.
+    let is_layer = (from, to) == ("tollgate-http", "tollgate-tokio");
     if is_store
+        && !is_layer
         && !for_tests.contains(&from)
         && to.starts_with("tollgate-")
         && to != "tollgate-core"
@@ -168,6 +171,7 @@ mod tests {
         let normal = [
             ("tollgate-core", "async-trait"),
             ("tollgate-memory", "tollgate-core"),
+            ("tollgate-http", "tollgate-tokio"),
             ("tollgate-mock", "mockall"),
             ("tollgate-cli", "tollgate-memory"),
             ("tollgate-benches", "tollgate-testkit"),
@@ -189,6 +193,8 @@ mod tests {
             ("tollgate-core", "tokio"),
             ("tollgate-core", "tollgate-memory"),
             ("tollgate-memory", "tollgate-mock"),
+            ("tollgate-memory", "tollgate-tokio"),
+            ("tollgate-http", "tollgate-memory"),
             ("tollgate-memory", "tollgate-conformance"),
             ("tollgate-memory", "tollgate-testkit"),
             ("tollgate-memory", "tollgate-scenarios"),

@@ -105,14 +105,25 @@ mod documents {
     #[doc = include_str!("../../docs/architecture.md")]
     struct Architecture;
 
+    #[doc = include_str!("../../docs/blocking.md")]
+    struct Blocking;
+
     #[doc = include_str!("../../docs/delayed-starts.md")]
     struct DelayedStarts;
 
     #[doc = include_str!("../../docs/leases.md")]
     struct Leases;
 
+    #[doc = include_str!("../../docs/outbound.md")]
+    struct Outbound;
+
     #[doc = include_str!("../../docs/schedules.md")]
     struct Schedules;
+
+    #[doc = include_str!("../../docs/repeating.md")]
+    struct Repeating;
+    #[doc = include_str!("../../docs/settling.md")]
+    struct Settling;
 
     #[doc = include_str!("../../docs/waiting.md")]
     struct Waiting;

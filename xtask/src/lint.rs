@@ -6,8 +6,9 @@ use crate::project::Files;
 use crate::{Outcome, layers, tidy};
 
 /// Features that each must also compile alone, although tests enable them together.
-const APART: [(&str, &str); 5] = [
+const APART: [(&str, &str); 6] = [
     ("tollgate-core", "serde"),
+    ("tollgate-http", "tower"),
     ("tollgate-redis", "cluster"),
     ("tollgate-redis", "connection-manager"),
     ("tollgate-redis", "sentinel"),

@@ -1,4 +1,4 @@
-//! `tollgate check`, `peek` and `reset`: commands for one key on a live server.
+//! `tollgate check`, `peek`, `block` and `reset`: commands for one key on a live server.
 
 use std::env;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use tollgate_core::{
 };
 use tollgate_tokio::{TooLong, WaitError, Within};
 
-use crate::cli::{CallOptions, CheckOptions, SubjectOptions};
+use crate::cli::{BlockOptions, CallOptions, CheckOptions, SubjectOptions};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::schedule::length;
@@ -30,7 +30,10 @@ const SECRET: &str = "TOLLGATE_KEY_SECRET";
 pub(crate) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode, Failure> {
     match &options.within {
         Some(longest) => check_within(length("--within", longest)?, &options.call, output),
-        None => print_decision(("check", Operation::Consume), &options.call, output),
+        None => {
+            let id = options.id.as_deref();
+            print_decision(("check", Operation::Consume), &options.call, id, output)
+        }
     }
 }
 
@@ -71,12 +74,13 @@ fn check_within(
 
 /// Runs `tollgate peek`.
 pub(crate) fn peek(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
-    print_decision(("peek", Operation::Peek), options, output)
+    print_decision(("peek", Operation::Peek), options, None, output)
 }
 
 fn print_decision(
     (command, operation): (&'static str, Operation<'_>),
     options: &CallOptions,
+    id: Option<&str>,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let CallOptions { subject, cost } = options;
@@ -85,10 +89,11 @@ fn print_decision(
             Operation::Peek => limiter.peek(key),
             _ => limiter.check(key),
         };
-        limiter
-            .store()
-            .decide(call.cost(*cost).into_request())
-            .await
+        let mut request = call.cost(*cost).into_request();
+        if let Some(id) = id {
+            request = request.id(id);
+        }
+        limiter.store().decide(request).await
     })?;
     let answer = Answer::new(command, options, &limits, &decision);
     say(subject.server.json, output, &answer, || {
@@ -99,6 +104,38 @@ fn print_decision(
     } else {
         ExitCode::from(DENIED)
     })
+}
+
+/// Runs `tollgate block`.
+pub(crate) fn block(options: &BlockOptions, output: &Output) -> Result<ExitCode, Failure> {
+    let BlockOptions { subject, lasting } = options;
+    let lasting = lasting.as_deref();
+    let lasting = lasting.map(|lasting| length("--lasting", lasting));
+    let lasting = lasting.transpose()?;
+    let (limits, wait) = ask(subject, async |limiter, key| {
+        let call = limiter.block(key);
+        match lasting {
+            Some(time) => call.lasting(time).await,
+            None => call.await,
+        }
+    })?;
+    let blocks = limits.iter().filter(|limit| limit.algorithm().can_block());
+    let answer = Blocked {
+        command: "block",
+        key: &subject.key,
+        rest: &subject.rest,
+        limits: blocks.map(Limit::to_string).collect(),
+        wait: wait.duration(),
+    };
+    say(subject.server.json, output, &answer, || {
+        format!(
+            "block {}: blocked for {} by {}\n",
+            readable(&subject.key, &subject.rest),
+            self::wait(answer.wait),
+            answer.limits.join(", ")
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs `tollgate reset`.
@@ -203,6 +240,17 @@ pub(crate) fn say(
 pub(crate) fn readable(key: &str, rest: &str) -> String {
     let parts = [key, rest].map(|part| printable(part.as_bytes()));
     parts.join(" ").trim_end().to_owned()
+}
+
+/// The answer of `block`.
+#[derive(Serialize)]
+struct Blocked<'a> {
+    command: &'static str,
+    key: &'a str,
+    rest: &'a str,
+    limits: Vec<String>,
+    #[serde(serialize_with = "micros", rename = "wait_us")]
+    wait: Option<Duration>,
 }
 
 /// The answer of `reset` for one key.

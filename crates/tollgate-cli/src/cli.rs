@@ -16,6 +16,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Deny every call of a key on a live server for some time
+    Block(BlockOptions),
     /// Decide a call on a live server and count it
     Check(CheckOptions),
     /// Compare every algorithm on a day of synthetic traffic with an abusive client
@@ -54,6 +56,23 @@ pub(crate) struct CheckOptions {
     /// it would take longer
     #[arg(long, value_name = "LENGTH")]
     pub(crate) within: Option<String>,
+
+    /// An id of the call: repeated with the same id within 10 minutes, it gets the first answer and
+    /// is not counted again
+    #[arg(long, conflicts_with = "within")]
+    pub(crate) id: Option<String>,
+}
+
+/// The options of `block`.
+#[derive(Args, Debug)]
+#[command(after_help = BLOCKS)]
+pub(crate) struct BlockOptions {
+    #[command(flatten)]
+    pub(crate) subject: SubjectOptions,
+
+    /// How long to block the key from now on, such as 30m; without it, as long as the limit says
+    #[arg(long, value_name = "LENGTH")]
+    pub(crate) lasting: Option<String>,
 }
 
 /// The options for a live server and the output format.
@@ -288,6 +307,11 @@ pub(crate) enum Format {
     /// One JSON object per line
     Json,
 }
+
+const BLOCKS: &str = "\
+One of the limits must be a block, such as ban=block:15m; the others are left as they are. A block
+never ends earlier than an earlier one of the same key; `tollgate reset` ends it.
+";
 
 const CALLS: &str = "\
 The name of a limit is part of the text of its keys, and so are its algorithm and, of some

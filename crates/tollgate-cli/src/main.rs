@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new();
     let done = match &cli.command {
+        Command::Block(options) => ask::block(options, &output),
         Command::Check(options) => ask::check(options, &output),
         Command::Demo(options) => demo::run(options, &output).map(|()| ExitCode::SUCCESS),
         Command::Doctor(options) => doctor::run(options, &output),

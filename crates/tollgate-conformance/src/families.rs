@@ -91,6 +91,31 @@ pub fn reservation() -> Vec<Limit> {
     ])
 }
 
+/// Blocks that last a fixed time or longer when repeated, and limits that count beside them.
+#[must_use]
+pub fn block() -> Vec<Limit> {
+    family(&[
+        "block:1s",
+        "block:700ms,doublings=2",
+        "gcra:5/1s,burst=3",
+        "sliding-log:4/1s",
+        "sliding-log:6/1s,count-denied",
+    ])
+}
+
+/// Limits of calls that have ids: one of each algorithm, and two that can delay calls.
+#[must_use]
+pub fn id() -> Vec<Limit> {
+    family(&[
+        "gcra:5/1s",
+        "gcra:4/1s,burst=1",
+        "fixed-window:6/1s",
+        "sliding-log:4/1s",
+        "sliding-counter:10/2s",
+        "sliding-buckets:8/1s,buckets=4",
+    ])
+}
+
 /// One limit of each algorithm, for promises that do not depend on it.
 #[must_use]
 pub fn store() -> Vec<Limit> {

@@ -1,5 +1,7 @@
 //! Random histories: operations on limits and keys, and the time between them.
 
+use std::time::Duration;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
@@ -28,14 +30,34 @@ pub(crate) enum Move {
 /// The operation of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
+    /// Blocks the keys under the limits that can.
+    Block(Span),
     Consume,
     Peek,
     TakeUpTo,
+    /// Lowers what remains to the planned costs.
+    Lower,
     /// Gives back the receipt at this index, modulo the number of receipts not given back yet.
     Refund(usize),
     /// Reserves a start at most this many microseconds away.
     Reserve(u64),
     Reset,
+    /// Settles the receipt at this index, as [`settled`] says.
+    Settle(usize),
+}
+
+/// How long a step blocks a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Span {
+    Usual,
+    /// Until so many microseconds after the step, or before it.
+    Until(i64),
+    Lasting(Duration),
+}
+
+/// Returns what a call under `limit` is settled at, if `planned` is the cost of the step.
+pub(crate) fn settled(limit: &Limit, planned: u64) -> u64 {
+    planned.min(limit.algorithm().capacity().saturating_mul(3))
 }
 
 /// A check, with its limit and key as indexes.
@@ -49,6 +71,7 @@ pub(crate) struct PlannedCheck {
 /// Which operations and clock moves histories may contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acts {
+    /// Refunds, settlements and lowerings.
     pub(crate) refunds: bool,
     pub(crate) resets: bool,
     pub(crate) back: bool,
@@ -61,7 +84,7 @@ impl Acts {
         resets: true,
         back: true,
     };
-    /// Calls, peeks and refunds, with a clock that may step back.
+    /// Calls, peeks, refunds and the like, with a clock that may step back.
     pub(crate) const REFUNDS: Self = Self {
         refunds: true,
         resets: false,
@@ -73,7 +96,7 @@ impl Acts {
         resets: false,
         back: true,
     };
-    /// Calls, peeks and refunds, with a clock that only moves forward.
+    /// Calls, peeks, refunds and the like, with a clock that only moves forward.
     pub(crate) const FORWARD_REFUNDS: Self = Self {
         refunds: true,
         resets: false,
@@ -156,6 +179,8 @@ fn acts(acts: Acts) -> impl Strategy<Value = Act> {
         2 => Just(Act::Peek),
         2 => Just(Act::TakeUpTo),
         3 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Refund),
+        2 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Settle),
+        u32::from(acts.refunds) => Just(Act::Lower),
         u32::from(acts.resets) => Just(Act::Reset),
     ]
 }
@@ -208,9 +233,10 @@ pub(crate) fn reservations(
 }
 
 /// Returns histories that try to break the bound: they take everything around window boundaries,
-/// and refund much of it.
+/// and refund or settle much of it.
 pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<> {
     let window_us = limit.algorithm().quota().window_us();
+    let most = limit.algorithm().capacity() + 1;
     let time = prop_oneof![
         6 => Just(Move::Forward(0)),
         2 => Just(Move::Forward(1)),
@@ -221,7 +247,8 @@ pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<
     let act = prop_oneof![
         3 => Just((Act::Consume, 1)),
         3 => Just((Act::TakeUpTo, u64::MAX)),
-        3 => (0..LONGEST).prop_map(|index| (Act::Refund(index), 0)),
+        2 => (0..LONGEST).prop_map(|index| (Act::Refund(index), 0)),
+        2 => (0..LONGEST, 0..=most).prop_map(|(index, cost)| (Act::Settle(index), cost)),
     ];
     let one = |(time, (act, cost))| Step {
         time,

@@ -73,6 +73,25 @@ macro_rules! __promises {
             ]
         }
         $crate::__promises! {
+            @each [block]
+            [
+                blocks_agree_with_the_definition,
+                blocks_agree_with_the_machine,
+                blocks_agree_with_the_machine_at_its_own_clock,
+                concurrent_blocks_are_one,
+            ]
+        }
+        $crate::__promises! {
+            @each [id]
+            [
+                an_id_of_another_call_changes_nothing,
+                answers_are_forgotten,
+                concurrent_repeats_are_one,
+                denials_are_not_kept,
+                repeated_calls_get_the_first_answer,
+            ]
+        }
+        $crate::__promises! {
             @each [reservation]
             [
                 cancelling_the_last_reservation_undoes_it,

@@ -11,7 +11,7 @@ use tollgate_core::{
 
 use crate::clock::takes;
 use crate::harness::{Harness, OwnedKey};
-use crate::history::{Act, Move, PlannedCheck, Step};
+use crate::history::{Act, Move, PlannedCheck, Step, settled};
 use crate::machine::Machine;
 
 /// Why a history ended early.
@@ -130,22 +130,41 @@ impl Session {
     ) -> Outcome<Option<Answers>> {
         self.travel(step.time);
         let operation = match step.act {
+            Act::Block(span) => {
+                let checks = checks(limits, keys, &step.planned).into_iter();
+                let checks: Vec<_> = checks
+                    .filter(|check| check.limit().algorithm().can_block())
+                    .collect();
+                if checks.is_empty() {
+                    return Ok(None);
+                }
+                let request = Request::new(Operation::Block(span.from(self.now)), checks);
+                return unless_moot(self.ask(&request).await);
+            }
             Act::Consume => Operation::Consume,
             Act::Peek => Operation::Peek,
             Act::Reserve(within) => Operation::Reserve {
                 max_delay: Duration::from_micros(within),
             },
             Act::TakeUpTo => Operation::TakeUpTo,
-            Act::Refund(index) => {
+            Act::Refund(index) | Act::Settle(index) => {
                 if self.receipts.is_empty() {
                     return Ok(None);
                 }
                 let index = index % self.receipts.len();
-                let (planned, receipt) = self.receipts.swap_remove(index);
-                let checks = checks(limits, keys, &planned);
-                let request = Request::new(Operation::Refund(&receipt), checks);
+                let (mut planned, receipt) = self.receipts.swap_remove(index);
+                let mut operation = Operation::Refund(&receipt);
+                if let Act::Settle(_) = step.act {
+                    operation = Operation::Settle(&receipt);
+                    let costs = step.planned.iter().map(|planned| planned.cost).cycle();
+                    for (planned, cost) in planned.iter_mut().zip(costs) {
+                        planned.cost = settled(&limits[planned.limit], cost);
+                    }
+                }
+                let request = Request::new(operation, checks(limits, keys, &planned));
                 return unless_moot(self.ask(&request).await);
             }
+            Act::Lower => Operation::Lower,
             Act::Reset => {
                 let checks = checks(limits, keys, &step.planned);
                 unless_moot(self.reset(&checks).await)?;
@@ -229,7 +248,11 @@ impl Session {
             let told = store.as_slice().iter().map(|verdict| verdict.decided_at());
             self.now = told.min().unwrap_or(self.now);
         }
-        let machine = self.machine.answer(&request, self.now);
+        // Whether there is an id makes no difference to a call that is not repeated.
+        let plain = request
+            .split_id()
+            .map_or_else(|_| request.clone(), |(_, plain)| plain);
+        let machine = self.machine.answer(&plain, self.now);
         let at = self.now.as_micros();
         let _ = writeln!(
             self.transcript,

@@ -335,6 +335,17 @@ impl Verdicts {
         self.receipt()
     }
 
+    /// Returns the same verdicts, with the same receipt, for a store that keeps answers by
+    /// [id](crate::CallId): it gives them only to repeated calls.
+    pub fn again(&self) -> Self {
+        Self {
+            allowed: self.allowed,
+            verdicts: self.verdicts.clone(),
+            fingerprint: self.fingerprint,
+            reserved: self.reserved.clone(),
+        }
+    }
+
     /// Returns the receipt and leaves the verdicts: only one of the two may be given to callers.
     pub(crate) fn receipt(&self) -> Option<Receipt> {
         let starts = self.reserved.as_deref();
@@ -618,9 +629,10 @@ impl fmt::Display for Denied {
 
 impl std::error::Error for Denied {}
 
-/// Proof of what a call consumed, which can be refunded once.
+/// Proof of what a call consumed, which can be refunded or settled once.
 ///
-/// A refund takes the receipt. There is no second one: a receipt cannot be cloned, and neither can
+/// A refund or a settlement takes the receipt. There is no second one, except for a call that was
+/// repeated with its [id](crate::CallId): a receipt cannot be cloned, and neither can
 /// the [`Decision`] or the [`Verdicts`] that it is made from.
 ///
 /// ```compile_fail,E0599

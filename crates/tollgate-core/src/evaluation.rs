@@ -6,7 +6,7 @@ use crate::algorithm::{Reserved, State, States};
 use crate::decision::{Verdict, Verdicts};
 use crate::fingerprint::Fingerprint;
 use crate::one_or_many::OneOrMany;
-use crate::request::{Check, Operation, Request};
+use crate::request::{BlockSpan, Change, Check, Operation, Request};
 use crate::time::{Timestamp, Wait};
 
 /// The result of evaluating a request, before anything is recorded.
@@ -29,8 +29,13 @@ enum Grant {
     Each(u64),
     /// Nothing.
     Nothing,
-    /// Nothing: a refund, which gives back to each check whose state is not vacant (`true`).
+    /// Nothing: a refund or a settlement, which gives back to each check whose state is not vacant
+    /// (`true`).
     Returns(OneOrMany<bool>),
+    /// From each check, what remains beyond its cost.
+    Beyond(OneOrMany<u64>),
+    /// Nothing: blocks the keys. Which of the states that changes.
+    Blocks(OneOrMany<bool>),
     /// The check's own cost, from a start this many microseconds later.
     Starts(u64),
 }
@@ -42,7 +47,18 @@ impl<'a> Request<'a> {
         match self.operation() {
             Operation::Consume => self.evaluate_costs(states, now, Grant::Costs),
             Operation::Peek => self.evaluate_costs(states, now, Grant::Nothing),
-            Operation::Refund(_) => Evaluation {
+            Operation::Block(span) => self.evaluate_block(states, now, span),
+            Operation::Lower => Evaluation {
+                allowed: true,
+                grant: Grant::Beyond(
+                    self.remaining(states, now)
+                        .zip(self.checks())
+                        .map(|(remaining, check)| remaining.saturating_sub(check.cost()))
+                        .collect(),
+                ),
+                waits: self.checks().iter().map(|_| Wait::ZERO).collect(),
+            },
+            Operation::Refund(_) | Operation::Settle(_) => Evaluation {
                 allowed: true,
                 grant: Grant::Returns(
                     (0..self.checks().len())
@@ -54,6 +70,41 @@ impl<'a> Request<'a> {
             Operation::Reserve { max_delay } => self.evaluate_reserve(states, now, max_delay),
             Operation::TakeUpTo => self.evaluate_take(states, now),
         }
+    }
+
+    fn evaluate_block(
+        &self,
+        states: &(impl States + ?Sized),
+        now: Timestamp,
+        span: BlockSpan,
+    ) -> Evaluation {
+        let after: OneOrMany<(Wait, bool)> = self
+            .checks()
+            .iter()
+            .enumerate()
+            .map(|(index, check)| {
+                let algorithm = check.limit().algorithm();
+                algorithm.blocked(states.state(index), now, span)
+            })
+            .collect();
+        Evaluation {
+            allowed: after.iter().all(|(wait, _)| wait.is_zero()),
+            grant: Grant::Blocks(after.iter().map(|&(_, changes)| changes).collect()),
+            waits: after.iter().map(|&(wait, _)| wait).collect(),
+        }
+    }
+
+    /// Returns how much remains of each limit, in the order of the checks.
+    fn remaining(
+        &self,
+        states: &(impl States + ?Sized),
+        now: Timestamp,
+    ) -> impl Iterator<Item = u64> {
+        let checks = self.checks().iter().enumerate();
+        checks.map(move |(index, check)| {
+            let algorithm = check.limit().algorithm();
+            algorithm.status(states.state(index), now).remaining
+        })
     }
 
     #[inline]
@@ -108,17 +159,8 @@ impl<'a> Request<'a> {
 
     fn evaluate_take(&self, states: &(impl States + ?Sized), now: Timestamp) -> Evaluation {
         let most = self.checks().iter().map(Check::cost).min().unwrap_or(0);
-        let grant = self
-            .checks()
-            .iter()
-            .enumerate()
-            .map(|(index, check)| {
-                let algorithm = check.limit().algorithm();
-                algorithm.status(states.state(index), now).remaining
-            })
-            .min()
-            .unwrap_or(0)
-            .min(most);
+        let least = self.remaining(states, now).min().unwrap_or(0);
+        let grant = least.min(most);
         // If nothing can be taken, the call is denied as one of cost 1 would be.
         let unit = u64::from(grant == 0 && most > 0);
         Evaluation {
@@ -149,15 +191,24 @@ impl Evaluation {
     #[must_use]
     pub fn writes_to(&self, request: &Request<'_>, index: usize) -> bool {
         let check = &request.checks()[index];
+        if let Grant::Blocks(changes) = &self.grant {
+            return changes[index];
+        }
+        if !check.limit().algorithm().counts() {
+            return false;
+        }
         match request.operation() {
-            Operation::Peek => false,
-            Operation::Refund(receipt) => {
-                receipt.consumed()[index].cost() > 0 && self.returns_to(index)
-            }
+            Operation::Block(_) | Operation::Peek => false,
+            Operation::Lower => self.cost(index, check) > 0,
+            Operation::Refund(_) | Operation::Settle(_) => match request.change(index) {
+                Some(Change::Count(more)) => more > 0,
+                Some(Change::GiveBack { .. }) => self.returns_to(index),
+                None => false,
+            },
             Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
                 if self.allowed =>
             {
-                self.cost(check) > 0
+                self.cost(index, check) > 0
             }
             Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo => {
                 check.limit().algorithm().counts_denied() && check.cost() > 0
@@ -258,19 +309,31 @@ impl Evaluation {
             wait,
             starts_later: false,
             reset_after: Wait::ZERO,
-            consumed: 0,
+            consumed: match self.grant {
+                Grant::Costs | Grant::Each(_) | Grant::Starts(_) if self.allowed => {
+                    self.cost(index, check)
+                }
+                _ => 0,
+            },
             at: now,
         };
         let state = if self.writes_to(request, index) {
             let state = states.state_mut(index);
-            if let Operation::Refund(receipt) = request.operation() {
-                let consumed = receipt.consumed()[index];
-                match receipt.reserved(index) {
-                    Some(reserved) => algorithm.cancel(state, now, reserved, consumed.cost()),
-                    None => algorithm.refund(state, now, consumed.at(), consumed.cost()),
+            if let Some(change) = request.change(index) {
+                match (change, request.cancelled(index)) {
+                    (Change::Count(more), _) => drop(algorithm.commit(state, now, more)),
+                    (Change::GiveBack { amount, .. }, Some(reserved)) => {
+                        algorithm.cancel(state, now, reserved, amount);
+                    }
+                    (Change::GiveBack { amount, at }, None) => {
+                        algorithm.refund(state, now, at, amount);
+                    }
                 }
+            } else if let Operation::Block(span) = request.operation() {
+                algorithm.block(state, now, span);
+            } else if let Operation::Lower = request.operation() {
+                algorithm.commit(state, now, self.cost(index, check));
             } else if self.allowed {
-                verdict.consumed = self.cost(check);
                 verdict.at = algorithm.commit(state, now, verdict.consumed);
             } else {
                 let attempt = self.attempt(check);
@@ -293,11 +356,12 @@ impl Evaluation {
     }
 
     #[inline]
-    fn cost(&self, check: &Check<'_>) -> u64 {
-        match self.grant {
+    fn cost(&self, index: usize, check: &Check<'_>) -> u64 {
+        match &self.grant {
             Grant::Costs | Grant::Starts(_) => check.cost(),
-            Grant::Each(amount) => amount,
-            Grant::Nothing | Grant::Returns(_) => 0,
+            Grant::Each(amount) => *amount,
+            Grant::Beyond(amounts) => amounts[index],
+            Grant::Blocks(_) | Grant::Nothing | Grant::Returns(_) => 0,
         }
     }
 
@@ -305,7 +369,7 @@ impl Evaluation {
     fn attempt(&self, check: &Check<'_>) -> u64 {
         match self.grant {
             Grant::Each(_) => 1,
-            Grant::Costs | Grant::Nothing | Grant::Returns(_) | Grant::Starts(_) => check.cost(),
+            _ => check.cost(),
         }
     }
 }

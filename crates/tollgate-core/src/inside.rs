@@ -2,7 +2,6 @@
 //! this may change in any version.
 
 use std::any::Any;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::algorithm::State;
 use crate::call::Call;
@@ -11,6 +10,7 @@ use crate::decision::{Decision, Receipt, Verdict, Verdicts};
 use crate::error::StoreError;
 use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
+pub use crate::limiter::Companion;
 use crate::limiter::RateLimiter;
 use crate::request::Check;
 use crate::time::Timestamp;
@@ -37,7 +37,7 @@ pub fn decision(limits: &[Limit], verdicts: Verdicts) -> Result<Decision<'_>, St
 /// if they hold a value of another type.
 pub fn companion<S, T>(limiter: &RateLimiter<S>, make: impl FnOnce() -> T) -> Option<&T>
 where
-    T: Any + Send + Sync + UnwindSafe + RefUnwindSafe,
+    T: Companion,
 {
     let companion: &dyn Any = &**limiter.companion().get_or_init(|| Box::new(make()));
     companion.downcast_ref()

@@ -25,7 +25,9 @@ mod time;
 #[cfg(feature = "wire")]
 pub mod wire;
 
-pub use call::{Call, Deciding, Refund, RefundError, Refunded, Reserve, Reset};
+pub use call::{
+    Adjust, BlockCall, Call, CallId, Deciding, Left, Reserve, Reset, Settle, SettleError,
+};
 pub use decision::{Consumed, Decision, Denied, Receipt, Verdict, Verdicts};
 pub use error::{ErrorKind, LimitError, StoreError};
 pub use evaluation::Evaluation;
@@ -39,12 +41,12 @@ pub use lease::{
 pub use limit::Limit;
 pub use limiter::RateLimiter;
 pub use quota::Quota;
-pub use request::{Check, Checks, MAX_CHECKS, Operation, Request};
+pub use request::{BlockSpan, Check, Checks, MAX_CHECKS, Operation, Request};
 pub use schedule::{
     Answer, BatchPlacement, BatchRefusal, Event, LONGEST_EVENT_ID, MAX_EVENTS, MAX_EVENTS_PER_CALL,
     MAX_SCHEDULE_AMOUNT, Period, Placement, PlannedEvent, Reason, Refusable, Refusal, Schedule,
     ScheduleAnswer, ScheduleCall, ScheduleOperation, ScheduleQuota, ScheduleRequest, ScheduleReset,
-    ScheduleState, ScheduleStore, SyncScheduleStore, Terms, Weighted,
+    ScheduleState, ScheduleStore, ScheduleTerms, SyncScheduleStore, Weighted,
 };
 #[cfg(feature = "calendar")]
 pub use schedule::{CalendarQuota, CalendarUnit};

@@ -133,7 +133,11 @@ impl FromStr for Limit {
             });
         };
         let algorithm = Algorithm::read(Reader::new(text, name.len() + 1))?;
-        Self::new(name, algorithm).map_err(|error| Reader::new(text, 0).bad_value(0, error))
+        Self::new(name, algorithm).map_err(|error| LimitError::BadValue {
+            text: text.to_owned(),
+            at: 0,
+            error: Box::new(error),
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use crate::call::{Call, Refund, Reserve, Reset};
+use crate::call::{Adjust, BlockCall, Call, Reserve, Reset, Settle};
 use crate::decision::Receipt;
 use crate::error::LimitError;
 use crate::key::Key;
@@ -94,11 +94,14 @@ pub struct RateLimiter<S> {
 struct Shared<S> {
     limits: SmallVec<[Limit; 1]>,
     store: S,
-    companion: OnceLock<Box<Companion>>,
+    companion: OnceLock<Box<dyn Companion>>,
 }
 
 /// What another crate keeps for a limiter and all of its clones.
-pub(crate) type Companion = dyn Any + Send + Sync + UnwindSafe + RefUnwindSafe;
+pub trait Companion: Any + Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// Something was given back to `key` through the limiter: by a refund, a settlement or a reset.
+    fn given_back(&self, key: Key<'_>);
+}
 
 impl<S> RateLimiter<S> {
     /// Returns a limiter that enforces `limits` on `store`; each is a [`Limit`] or its text, or a
@@ -171,8 +174,15 @@ impl<S> RateLimiter<S> {
     }
 
     /// Returns the place for what another crate keeps for this limiter and all of its clones.
-    pub(crate) fn companion(&self) -> &OnceLock<Box<Companion>> {
+    pub(crate) fn companion(&self) -> &OnceLock<Box<dyn Companion>> {
         &self.shared.companion
+    }
+
+    /// Tells the companion, if there is one, that something was given back to `key`.
+    pub(crate) fn given_back(&self, key: Key<'_>) {
+        if let Some(companion) = self.shared.companion.get() {
+            companion.given_back(key);
+        }
     }
 
     /// Consumes a cost of 1 for `key`, or the cost set with [`Call::cost`], if every limit allows
@@ -302,8 +312,108 @@ impl<S> RateLimiter<S> {
         &'l self,
         key: impl Into<Key<'k>>,
         receipt: Receipt,
-    ) -> Refund<'l, 'k, S> {
-        Refund::new(self, key.into(), receipt)
+    ) -> Settle<'l, 'k, S> {
+        Settle::new(self, key.into(), receipt, None)
+    }
+
+    /// Makes `cost` what a call consumed for `key` from each limit, once it is known.
+    ///
+    /// For costs that are known only afterwards, such as tokens, bytes or rows: check an estimate,
+    /// do the work, and settle. If the work cost less, the difference is given back as by a
+    /// [refund](Self::refund), so GCRA first deducts what has leaked since the call, and gives
+    /// nothing back while more is owed than its burst. If the work cost more, the difference is
+    /// counted now, whether it fits or not: nothing remains until that has left, too. How much of
+    /// such a debt is remembered depends on the algorithm:
+    ///
+    /// | algorithm | remembers |
+    /// |---|---|
+    /// | [`Gcra`](crate::algorithm::Gcra) | all of it, and pays it off at the quota's rate |
+    /// | [`FixedWindow`](crate::algorithm::FixedWindow) | all of it, until the window ends |
+    /// | [`SlidingBuckets`](crate::algorithm::SlidingBuckets) | all of it, until its bucket leaves |
+    /// | [`SlidingCounter`](crate::algorithm::SlidingCounter) | in a window, at most the quota's amount in all |
+    /// | [`SlidingLog`](crate::algorithm::SlidingLog) | the newest units, as many as the quota's amount |
+    ///
+    /// So the costs of all calls, as settled, exceed a limit's bound by at most what was counted
+    /// beyond the estimates. For a cost of its own under each limit, build a
+    /// [`Request`](crate::Request). A call that is never settled counts at its estimate. Settle a
+    /// [reservation](Self::reserve) after its start; before that, nothing is given back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    ///
+    /// // With the limit "tokens=gcra:1000/1m": an estimate of 300 tokens, but 120 were used.
+    /// fn complete(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     let decision = limiter.check("alice").cost(300).run()?;
+    ///     if let Some(receipt) = decision.into_receipt() {
+    ///         let left = limiter.settle("alice", receipt, 120).run()?;
+    ///         assert!(left.remaining() >= 880);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn settle<'l, 'k>(
+        &'l self,
+        key: impl Into<Key<'k>>,
+        receipt: Receipt,
+        cost: u64,
+    ) -> Settle<'l, 'k, S> {
+        Settle::new(self, key.into(), receipt, Some(cost))
+    }
+
+    /// Lowers what remains for `key` to at most `remaining`, under each limit.
+    ///
+    /// For limits that somebody else keeps, too: when their service says that only 3 calls remain,
+    /// `lower(key, 3)` makes this limiter admit no more than that. It counts the difference as if
+    /// calls had consumed it now, so it returns at the limit's own rate. Where no more than
+    /// `remaining` is left, nothing changes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    ///
+    /// // With the limit "api=fixed-window:100/1h".
+    /// fn learn(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     assert_eq!(limiter.lower("their-api", 3).run()?.remaining(), 3);
+    ///     assert_eq!(limiter.lower("their-api", 50).run()?.remaining(), 3);
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn lower<'l, 'k>(&'l self, key: impl Into<Key<'k>>, remaining: u64) -> Adjust<'l, 'k, S> {
+        Adjust::new(self, key.into(), remaining)
+    }
+
+    /// Denies every call for `key` for some time, whatever its other limits say.
+    ///
+    /// One of the limits must be a [`Block`](crate::algorithm::Block); without one, the call fails
+    /// with [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). The block lasts as long as
+    /// that limit says, unless [`until`](BlockCall::until) or [`lasting`](BlockCall::lasting) says
+    /// how long. A block never ends earlier than an earlier one of the same key said;
+    /// [`reset`](Self::reset) ends it, and forgets the other limits, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    ///
+    /// // With the limits "api=gcra:10/1s" and "paused=block:1m".
+    /// fn slow_down(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     // Their service answered 429, with `Retry-After: 30`.
+    ///     limiter.block("their-api").lasting(Duration::from_secs(30)).run()?;
+    ///     let denied = limiter.check("their-api").run()?;
+    ///     assert_eq!(denied.binding().0.name(), "paused");
+    ///     assert_eq!(denied.retry_after().as_secs_ceil(), Some(30));
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> BlockCall<'l, 'k, S> {
+        BlockCall::new(self, key.into())
     }
 
     /// Forgets everything consumed for `key`, at the store's clock and at callers' instants

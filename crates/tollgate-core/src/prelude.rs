@@ -10,9 +10,11 @@
 //! ```
 
 pub use crate::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
+    Algorithm, Block, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
-pub use crate::call::{Call, Deciding, Refund, RefundError, Refunded, Reserve, Reset};
+pub use crate::call::{
+    Adjust, BlockCall, Call, CallId, Deciding, Left, Reserve, Reset, Settle, SettleError,
+};
 pub use crate::decision::{Consumed, Decision, Denied, Receipt, Verdict, Verdicts};
 pub use crate::error::{ErrorKind, LimitError, StoreError};
 pub use crate::evaluation::Evaluation;
@@ -26,12 +28,12 @@ pub use crate::lease::{
 pub use crate::limit::Limit;
 pub use crate::limiter::RateLimiter;
 pub use crate::quota::Quota;
-pub use crate::request::{Check, Checks, MAX_CHECKS, Operation, Request};
+pub use crate::request::{BlockSpan, Check, Checks, MAX_CHECKS, Operation, Request};
 pub use crate::schedule::{
     BatchPlacement, BatchRefusal, Event, LONGEST_EVENT_ID, MAX_EVENTS, MAX_EVENTS_PER_CALL,
     MAX_SCHEDULE_AMOUNT, Period, Placement, PlannedEvent, Reason, Refusal, Schedule,
     ScheduleAnswer, ScheduleCall, ScheduleOperation, ScheduleQuota, ScheduleRequest, ScheduleReset,
-    ScheduleStore, SyncScheduleStore, Terms,
+    ScheduleStore, ScheduleTerms, SyncScheduleStore,
 };
 #[cfg(feature = "calendar")]
 pub use crate::schedule::{CalendarQuota, CalendarUnit};

@@ -119,11 +119,8 @@ impl Quota {
 /// Writes `N/WINDOW` with the window in the largest unit that divides it, as [`FromStr`] reads it.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, name) = UNITS
-            .into_iter()
-            .find(|(unit, _)| self.window_us.is_multiple_of(*unit))
-            .unwrap_or((1, "us"));
-        write!(f, "{}/{}{name}", self.amount, self.window_us / unit)
+        write!(f, "{}/", self.amount)?;
+        self.write_window(f)
     }
 }
 
@@ -160,7 +157,25 @@ impl Quota {
         if !reader.skip('/') {
             return Err(reader.expected(reader.at(), "`/` and a window, such as `/1h`"));
         }
-        let window = "a window of 1 us to 2^53 - 1 us, such as `1h`";
+        Self::read_window(reader, amount, amount_at)
+    }
+
+    /// Writes the window in the largest unit that divides it.
+    pub(crate) fn write_window(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = UNITS
+            .into_iter()
+            .find(|(unit, _)| self.window_us.is_multiple_of(*unit))
+            .unwrap_or((1, "us"));
+        write!(f, "{}{name}", self.window_us / unit)
+    }
+
+    /// Reads the window of a quota of `amount`, which the text says at `amount_at`.
+    pub(crate) fn read_window(
+        reader: &mut Reader<'_>,
+        amount: u64,
+        amount_at: usize,
+    ) -> Result<Self, LimitError> {
+        let window = "a time of 1 us to 2^53 - 1 us, such as `1h`";
         let start = reader.at();
         let count = reader.number(window)?;
         let unit_at = reader.at();

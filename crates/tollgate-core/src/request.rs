@@ -4,7 +4,8 @@ use std::borrow::Borrow;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::algorithm::{State, States};
+use crate::algorithm::{Reserved, State, States};
+use crate::call::CallId;
 use crate::decision::{Receipt, Verdict, Verdicts};
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
@@ -75,12 +76,18 @@ impl<'a> Check<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Operation<'a> {
+    /// Blocks the keys, if the algorithm of every limit
+    /// [can](crate::algorithm::Algorithm::can_block). Decides as a peek afterwards would.
+    Block(BlockSpan),
     /// Consumes every cost, or nothing.
     Consume,
     /// Decides as [`Operation::Consume`] would, but consumes nothing and is not counted as an
     /// attempt.
     Peek,
-    /// Gives back what a request with the same limits and keys consumed.
+    /// Lowers what remains to at most the cost of each check, and changes nothing where less remains
+    /// already. Always allowed.
+    Lower,
+    /// Gives back what a request with the same limits and keys consumed. The costs are ignored.
     Refund(&'a Receipt),
     /// Consumes every cost for a call that starts now or after a delay, at most `max_delay`, or
     /// consumes nothing. Sub-microseconds are ignored.
@@ -90,9 +97,38 @@ pub enum Operation<'a> {
         /// The longest delay that is accepted.
         max_delay: Duration,
     },
+    /// Makes the costs of the checks what a request with the same limits and keys consumed: gives
+    /// back what that consumed beyond them, or counts the rest, whether it fits or not. Always
+    /// allowed.
+    Settle(&'a Receipt),
     /// Consumes the same cost from every limit: as much as all of them allow, at most the smallest
     /// cost of the checks.
     TakeUpTo,
+}
+
+/// How long a key is blocked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "a limit, an instant and a time are all that can say it"
+)]
+pub enum BlockSpan {
+    /// As long as the limit says; a key that is blocked already stays as it is.
+    Usual,
+    /// Until this instant, unless it is blocked for longer already.
+    Until(Timestamp),
+    /// This long from the decision on, rounded up to microseconds, unless it is blocked for longer
+    /// already.
+    Lasting(Duration),
+}
+
+/// How a refund or a settlement changes what one limit counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Change {
+    /// Counts this much more now; zero changes nothing.
+    Count(u64),
+    /// Gives back this much of what was counted at the instant `at`.
+    GiveBack { amount: u64, at: Timestamp },
 }
 
 /// One or more checks that are decided together, all-or-nothing.
@@ -122,6 +158,7 @@ pub struct Request<'a> {
     operation: Operation<'a>,
     checks: Checks<'a>,
     at: Option<Timestamp>,
+    id: Option<CallId<'a>>,
 }
 
 /// The checks of a request: up to four without an allocation.
@@ -242,6 +279,30 @@ impl<'a> Request<'a> {
         Self::of_parts(Operation::Refund(receipt), Checks::one(check), None)
     }
 
+    /// Returns a request to make the check's cost what was consumed according to `receipt`. See
+    /// [`RateLimiter::settle`](crate::RateLimiter::settle).
+    ///
+    /// The checks must name the same limits and keys, in the same order, as the request that
+    /// consumed.
+    #[must_use]
+    pub fn settle(receipt: &'a Receipt, check: Check<'a>) -> Self {
+        Self::of_parts(Operation::Settle(receipt), Checks::one(check), None)
+    }
+
+    /// Returns a request to lower what remains to at most the check's cost. See
+    /// [`RateLimiter::lower`](crate::RateLimiter::lower).
+    #[must_use]
+    pub fn lower(check: Check<'a>) -> Self {
+        Self::of_parts(Operation::Lower, Checks::one(check), None)
+    }
+
+    /// Returns a request to block the check's key. See
+    /// [`RateLimiter::block`](crate::RateLimiter::block). The check's cost is ignored.
+    #[must_use]
+    pub fn block(span: BlockSpan, check: Check<'a>) -> Self {
+        Self::of_parts(Operation::Block(span), Checks::one(check), None)
+    }
+
     /// Returns a request from all its parts.
     #[inline(always)]
     pub(crate) const fn of_parts(
@@ -253,6 +314,7 @@ impl<'a> Request<'a> {
             operation,
             checks,
             at,
+            id: None,
         }
     }
 
@@ -272,6 +334,57 @@ impl<'a> Request<'a> {
     pub fn at(mut self, now: Timestamp) -> Self {
         self.at = Some(now);
         self
+    }
+
+    /// Sets the id of the call: if it is repeated with the same id, it gets the first answer. See
+    /// [`CallId`].
+    #[must_use]
+    pub fn id(mut self, id: impl Into<CallId<'a>>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the id of the call, or that it has none.
+    pub(crate) fn with_id(mut self, id: Option<CallId<'a>>) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// Returns the id of the call, and the request without it.
+    ///
+    /// For stores that keep answers by id: find out whether there is one, and otherwise decide the
+    /// request without the id, and keep the answer if it is allowed, in one atomic step.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] if no answer can be kept for the id, or the operation consumes
+    /// nothing.
+    pub fn split_id(&self) -> Result<(Option<CallId<'a>>, Self), StoreError> {
+        let Some(id) = self.id else {
+            return Ok((None, self.clone()));
+        };
+        id.validate()?;
+        if !self.consumes() {
+            return Err(StoreError::new(
+                ErrorKind::Malformed,
+                "only a call that consumes has an id: leave it out, or use `check`, `take_up_to` or `reserve`",
+            ));
+        }
+        Ok((Some(id), self.clone().with_id(None)))
+    }
+
+    /// Returns whether the call has an id.
+    #[inline]
+    #[must_use]
+    pub fn has_id(&self) -> bool {
+        self.id.is_some()
+    }
+
+    fn consumes(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
+        )
     }
 
     /// Returns the operation to apply to the checks.
@@ -298,7 +411,7 @@ impl<'a> Request<'a> {
     /// Returns an error if this request is not valid. Stores call this before they decide.
     ///
     /// `fingerprint` returns the fingerprint that the store gives its decision on this request,
-    /// such as [`Fingerprint::of`]. It is called only for a refund.
+    /// such as [`Fingerprint::of`]. It is called only if there is a receipt.
     ///
     /// # Errors
     ///
@@ -311,34 +424,95 @@ impl<'a> Request<'a> {
         fingerprint: impl FnOnce(&Self) -> Fingerprint,
     ) -> Result<(), StoreError> {
         self.validate_checks()?;
-        match self.operation {
-            Operation::Refund(receipt) if !receipt.has(fingerprint(self)) => Err(other_receipt()),
-            Operation::Reserve { .. } if !self.is_defined() => Err(no_reservations()),
+        match self.receipt() {
+            Some(receipt) if !receipt.has(fingerprint(self)) => Err(other_receipt()),
+            _ if !self.is_defined() => Err(self.undefined()),
             _ => Ok(()),
         }
     }
 
+    /// Returns the receipt that this request gives back or settles.
+    #[inline]
+    pub(crate) fn receipt(&self) -> Option<&'a Receipt> {
+        match self.operation {
+            Operation::Refund(receipt) | Operation::Settle(receipt) => Some(receipt),
+            _ => None,
+        }
+    }
+
+    /// Returns what the limit at `index` recorded of the reservation that this request cancels.
+    ///
+    /// A settlement cancels nothing: it gives back as if the call had been made at its start.
+    pub(crate) fn cancelled(&self, index: usize) -> Option<&'a Reserved> {
+        match self.operation {
+            Operation::Refund(receipt) => receipt.reserved(index),
+            _ => None,
+        }
+    }
+
+    /// Returns how a refund or a settlement changes what the limit at `index` counts, or `None` for
+    /// another operation.
+    pub(crate) fn change(&self, index: usize) -> Option<Change> {
+        let consumed = self.receipt()?.consumed()[index];
+        let kept = match self.operation {
+            Operation::Settle(_) => self.checks()[index].cost(),
+            _ => 0,
+        };
+        Some(match kept.checked_sub(consumed.cost()) {
+            Some(more) => Change::Count(more),
+            None => Change::GiveBack {
+                amount: consumed.cost() - kept,
+                at: consumed.at(),
+            },
+        })
+    }
+
     /// Returns whether the algorithms of all its limits define the operation: all operations are
-    /// defined for every algorithm, except [`Operation::Reserve`].
+    /// defined for every algorithm, except [`Operation::Reserve`] and [`Operation::Block`]. A
+    /// request with an [id](Self::id) is not defined: [split it](Self::split_id) first.
     ///
     /// For stores, which [support](crate::Store::supports) no other request.
     #[inline]
     #[must_use]
     pub fn is_defined(&self) -> bool {
+        if self.id.is_some() {
+            return false;
+        }
+        let mut checks = self.checks().iter();
         match self.operation {
+            Operation::Block(_) => checks.all(|check| check.limit().algorithm().can_block()),
             Operation::Reserve { .. } => {
-                let mut checks = self.checks().iter();
                 checks.all(|check| check.limit().algorithm().can_reserve())
             }
             _ => true,
         }
     }
 
+    /// Returns the error of a request that is not defined.
+    #[cold]
+    fn undefined(&self) -> StoreError {
+        let message = match self.operation {
+            _ if self.id.is_some() => {
+                "this store keeps no answers by id: leave out `id`, or use another store"
+            }
+            Operation::Block(_) => {
+                "only a limit that blocks can block a key: add one, such as `ban=block:5m`"
+            }
+            _ => {
+                "only GCRA limits can delay a call: limit it by `gcra`, or check it and wait for \
+                 `retry_after`"
+            }
+        };
+        StoreError::new(ErrorKind::Unsupported, message)
+    }
+
     /// Returns the longest delay that this request accepts, in microseconds, and that all of its
     /// limits can count exactly.
     pub(crate) fn longest_delay_us(&self, max_delay: Duration) -> u64 {
-        let longest = |check: &Check<'_>| check.limit().algorithm().longest_delay().unwrap_or(0);
-        let exact = self.checks().iter().map(longest).min().unwrap_or(0);
+        // Nothing, if one of them has no reservations: `None` is less than any delay.
+        let longest = |check: &Check<'_>| check.limit().algorithm().longest_delay();
+        let exact = self.checks().iter().map(longest).min().flatten();
+        let exact = exact.unwrap_or_default();
         u64::try_from(max_delay.as_micros()).map_or(exact, |most| most.min(exact))
     }
 
@@ -352,7 +526,7 @@ impl<'a> Request<'a> {
     /// have the same limit and key, or when a receipt is from another number of limits.
     #[inline]
     pub fn validate_checks(&self) -> Result<(), StoreError> {
-        if self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_)) {
+        if self.checks().len() == 1 && self.receipt().is_none() {
             return Ok(());
         }
         self.validate_several()
@@ -371,10 +545,8 @@ impl<'a> Request<'a> {
                 );
             }
         }
-        match self.operation {
-            Operation::Refund(receipt) if receipt.consumed().len() != checks.len() => {
-                Err(other_receipt())
-            }
+        match self.receipt() {
+            Some(receipt) if receipt.consumed().len() != checks.len() => Err(other_receipt()),
             _ => Ok(()),
         }
     }
@@ -403,18 +575,9 @@ impl<'a> Request<'a> {
     }
 }
 
-#[cold]
-fn no_reservations() -> StoreError {
-    StoreError::new(
-        ErrorKind::Unsupported,
-        "only GCRA limits can delay a call: limit it by `gcra`, or check it and wait for \
-         `retry_after`",
-    )
-}
-
 fn other_receipt() -> StoreError {
     StoreError::new(
         ErrorKind::Malformed,
-        "this receipt is for another limit, key or clock: refund it with the limiter and key of the call, and use `at` only if the call did",
+        "this receipt is for another limit, key or clock: use it with the limiter and key of the call, and use `at` only if the call did",
     )
 }

@@ -41,6 +41,11 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 /// - An [`Operation::Reserve`](crate::Operation::Reserve) MUST be supported exactly if it
 ///   [is defined](Request::is_defined), if the store runs the algorithm at all (checked by
 ///   `says_what_it_supports` and `reservations_agree_with_the_machine`).
+/// - An [`Operation::Block`](crate::Operation::Block) MUST be supported exactly if it is defined, if
+///   the store runs the algorithm at all (checked by `blocks_agree_with_the_machine`).
+/// - A call that is repeated with its [id](crate::CallId) MUST get the first answer and MUST NOT be
+///   counted again, unless the store refuses all requests with ids as
+///   [unsupported](crate::ErrorKind::Unsupported) (checked by `repeated_calls_get_the_first_answer`).
 /// - A denied call MUST be a decision, not an error (checked by `agrees_with_the_machine`).
 #[async_trait]
 pub trait Store: Send + Sync {

@@ -11,6 +11,11 @@ use crate::error::LimitError;
 /// limits with any quantity above it.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
+/// Returns `time` in microseconds, rounded up.
+pub(crate) fn micros_ceil(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
+}
+
 /// An instant: whole microseconds since the Unix epoch, at most [`MAX_EXACT`] (the year 2255).
 ///
 /// # Examples

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tollgate_core::{
     CalendarQuota, CalendarUnit, Event, ScheduleAnswer, ScheduleOperation, ScheduleRequest,
-    ScheduleState, Terms, Timestamp,
+    ScheduleState, ScheduleTerms, Timestamp,
 };
 
 const NOW: u64 = 1_780_000_000_000_000;
@@ -127,7 +127,7 @@ fn days_weeks_and_months_begin_where_those_of_the_zone_do() {
 fn an_event_is_kept_as_long_as_a_period_can_be() {
     let now = Timestamp::from_micros(NOW).unwrap();
     for (unit, hours) in [("day", 50), ("week", 194), ("month", 770)] {
-        let terms = Terms::new("plans", [format!("1/{unit}@UTC")]).unwrap();
+        let terms = ScheduleTerms::new("plans", [format!("1/{unit}@UTC")]).unwrap();
         let terms = terms.with_tolerance(Duration::ZERO).unwrap();
         let mut state = ScheduleState::default();
         let add = ScheduleOperation::Add(vec![Event::new("a", now)]);
@@ -143,7 +143,7 @@ fn an_event_is_kept_as_long_as_a_period_can_be() {
 
 #[test]
 fn an_event_at_midnight_is_one_of_the_next_day() {
-    let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
+    let terms = ScheduleTerms::new("plans", ["1/day@UTC"]).unwrap();
     let mut state = ScheduleState::default();
     let now = at("2026-06-01T12:00Z");
     for (id, time) in [
@@ -164,7 +164,7 @@ fn an_event_at_midnight_is_one_of_the_next_day() {
 /// The request brings the days before the time that is asked for, which nothing can be planned on.
 #[test]
 fn the_last_free_time_is_found_from_beyond_the_horizon() {
-    let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
+    let terms = ScheduleTerms::new("plans", ["1/day@UTC"]).unwrap();
     let terms = terms.with_horizon(9 * DAY + DAY / 2).unwrap();
     let mut state = ScheduleState::default();
     let now = at("2026-06-01T00:00Z");
@@ -189,7 +189,7 @@ fn the_last_free_time_is_found_from_beyond_the_horizon() {
 #[test]
 fn a_request_brings_the_days_of_all_of_its_events() {
     let quotas = ["1/1m", "1/day@UTC"];
-    let terms = Terms::new("plans", quotas).unwrap();
+    let terms = ScheduleTerms::new("plans", quotas).unwrap();
     let terms = terms.with_horizon(100 * DAY).unwrap();
     let terms = terms.with_tolerance(DAY).unwrap();
     let later = |from: Timestamp, by: Duration| from.saturating_add(by);

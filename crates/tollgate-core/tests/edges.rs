@@ -197,6 +197,44 @@ fn is_same_holds_for_clones_and_not_for_equal_limits() {
     assert!(!inside::is_same(&limit, &of()));
 }
 
+struct Beside(u32);
+struct OfAnotherType;
+
+impl inside::Companion for Beside {
+    fn given_back(&self, _key: Key<'_>) {}
+}
+
+impl inside::Companion for OfAnotherType {
+    fn given_back(&self, _key: Key<'_>) {}
+}
+
+#[test]
+fn a_limiter_and_its_clones_have_one_companion() {
+    let of = || RateLimiter::new((), ["a=gcra:1/1m"]).unwrap();
+    let (limiter, other) = (of(), of());
+    let numbered = |number| inside::companion(&limiter, || Beside(number)).map(|beside| beside.0);
+    assert_eq!(numbered(1), Some(1));
+    assert_eq!(numbered(2), Some(1));
+    let of_clone = limiter.clone();
+    let of_clone = inside::companion(&of_clone, || Beside(2));
+    assert_eq!(of_clone.map(|beside| beside.0), Some(1));
+    assert!(inside::companion(&limiter, || OfAnotherType).is_none());
+    let of_other = inside::companion(&other, || Beside(2));
+    assert_eq!(of_other.map(|beside| beside.0), Some(2));
+}
+
+#[test]
+fn a_receipt_can_be_taken_from_verdicts_that_are_kept() {
+    let limit = Limit::new("a", FixedWindow::aligned(Quota::per_minute(2))).unwrap();
+    let mut state = State::default();
+    let request = Request::consume(Check::new(&limit, "k", 2));
+    let verdicts = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
+    let receipt = inside::receipt(&verdicts).unwrap();
+    assert_eq!(receipt.consumed()[0].cost(), verdicts.consumed());
+    let denied = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
+    assert!(inside::receipt(&denied).is_none());
+}
+
 #[test]
 fn a_quota_is_written_in_its_largest_unit_and_read_in_any() {
     for (text, micros) in [
@@ -270,6 +308,20 @@ fn debug_of_a_receipt_lists_what_was_consumed() {
     let verdicts = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
     let shown = format!("{:?}", verdicts.into_receipt().unwrap());
     assert_eq!(shown.matches("Consumed {").count(), 2, "{shown}");
+}
+
+#[test]
+fn lowering_writes_only_where_more_remains() {
+    let limit: Limit = "a=gcra:3/1m".parse().unwrap();
+    let now = Timestamp::from_micros(1_000_000).unwrap();
+    let mut state = State::default();
+    let taken = Request::consume(Check::new(&limit, "k", 1)).decide_on(&mut state, now);
+    assert!(taken.is_allowed());
+    for (remaining, writes) in [(0, true), (1, true), (2, false), (3, false)] {
+        let request = Request::lower(Check::new(&limit, "k", remaining));
+        let evaluation = request.evaluate(&state, now);
+        assert_eq!(evaluation.writes_to(&request, 0), writes, "{remaining}");
+    }
 }
 
 #[test]

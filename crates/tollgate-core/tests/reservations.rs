@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::{Algorithm, Gcra, State};
-use tollgate_core::{Check, Limit, Operation, Quota, Receipt, Request, Timestamp, Verdicts};
+use tollgate_core::{
+    Check, Limit, MAX_EXACT, Operation, Quota, Receipt, Request, Timestamp, Verdicts,
+};
 
 /// A call that was admitted and not given back: when it starts, and its cost.
 #[derive(Clone, Copy, Debug)]
@@ -387,4 +389,40 @@ fn a_refused_reservation_says_when_it_would_be_accepted() {
             Some(within)
         );
     }
+}
+
+/// Every limit allows a reservation that waits for one of them.
+#[test]
+fn each_limit_of_a_delayed_reservation_allows_it() {
+    let limits = [limit(1, 10, 1), limit(5, 10, 5)];
+    let both = [(0, 1), (1, 1)];
+    let mut world = World::new(&limits);
+    let max_delay = Duration::from_micros(10);
+    for delays in [[0, 0], [10, 0]] {
+        let verdicts = world.decide(Operation::Reserve { max_delay }, &both);
+        for (verdict, delay) in verdicts.as_slice().iter().zip(delays) {
+            assert!(verdict.is_allowed());
+            assert_eq!(verdict.delay().as_micros(), Some(delay));
+        }
+    }
+}
+
+/// However long a call may wait, it is not delayed for longer than the debt can be counted exactly.
+#[test]
+fn a_delay_that_cannot_be_counted_is_refused() {
+    let window = MAX_EXACT / 5 * 2;
+    let limits = [limit(1, window, 1)];
+    let mut world = World::new(&limits);
+    let operation = Operation::Reserve {
+        max_delay: Duration::from_micros(MAX_EXACT),
+    };
+    for delay in [0, window] {
+        let verdicts = world.decide(operation, &[(0, 1)]);
+        assert_eq!(verdicts.delay().as_micros(), Some(delay));
+    }
+    let refused = world.decide(operation, &[(0, 1)]);
+    assert!(refused.is_denied());
+    // Until the delay is the longest that can be counted.
+    let wait = 2 * window - (MAX_EXACT - window);
+    assert_eq!(refused.retry_after().as_micros(), Some(wait));
 }

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use tollgate_core::{
     BatchPlacement, ErrorKind, Event, Key, LimitError, Placement, PlannedEvent, Quota, Reason,
     Refusal, Schedule, ScheduleAnswer, ScheduleOperation, ScheduleQuota, ScheduleRequest,
-    ScheduleState, ScheduleStore, StoreError, SyncScheduleStore, Terms, Timestamp,
+    ScheduleState, ScheduleStore, ScheduleTerms, StoreError, SyncScheduleStore, Timestamp,
 };
 
 const NOW: u64 = 1_780_000_000_000_000;
@@ -23,8 +23,8 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-fn terms(quota: &str) -> Terms {
-    Terms::new("plans", [quota]).unwrap()
+fn terms(quota: &str) -> ScheduleTerms {
+    ScheduleTerms::new("plans", [quota]).unwrap()
 }
 
 /// A store of the events of one key, whose clock stands still at `NOW`.
@@ -46,7 +46,11 @@ impl ScheduleStore for OneKey {
         self.schedule_now(request)
     }
 
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
         self.reset_schedule_now(terms, key)
     }
 }
@@ -60,7 +64,7 @@ impl SyncScheduleStore for OneKey {
         Ok(request.decide_on(&mut self.state.lock().unwrap(), at(NOW)))
     }
 
-    fn reset_schedule_now(&self, _: &Terms, _: Key<'_>) -> Result<(), StoreError> {
+    fn reset_schedule_now(&self, _: &ScheduleTerms, _: Key<'_>) -> Result<(), StoreError> {
         *self.state.lock().unwrap() = ScheduleState::default();
         Ok(())
     }
@@ -80,20 +84,26 @@ fn now<T>(call: impl IntoFuture<Output = T>) -> T {
 /// Decides `operation` on the events in `state`.
 fn decide(
     state: &mut ScheduleState,
-    terms: &Terms,
+    terms: &ScheduleTerms,
     now: u64,
     operation: ScheduleOperation<'_>,
 ) -> ScheduleAnswer {
     ScheduleRequest::new(terms, "k", operation).decide_on(state, at(now))
 }
 
-fn add(state: &mut ScheduleState, terms: &Terms, now: u64, id: &str, time: u64) -> ScheduleAnswer {
+fn add(
+    state: &mut ScheduleState,
+    terms: &ScheduleTerms,
+    now: u64,
+    id: &str,
+    time: u64,
+) -> ScheduleAnswer {
     let event = Event::new(id, at(time));
     decide(state, terms, now, ScheduleOperation::Add(vec![event]))
 }
 
 /// Returns how many events are listed.
-fn listed(state: &mut ScheduleState, terms: &Terms, now: u64) -> usize {
+fn listed(state: &mut ScheduleState, terms: &ScheduleTerms, now: u64) -> usize {
     let (from, until) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
     match decide(state, terms, now, ScheduleOperation::List { from, until }) {
         ScheduleAnswer::Events(events) => events.len(),
@@ -330,7 +340,7 @@ fn a_state_is_fresh_when_its_last_event_is_over() {
     assert_eq!(planned, ScheduleAnswer::Added(1));
     let cancel = ScheduleOperation::Cancel(b"c");
     decide(&mut state, &terms, NOW, cancel);
-    let short = Terms::new("plans", ["9/1s"]).unwrap();
+    let short = ScheduleTerms::new("plans", ["9/1s"]).unwrap();
     assert!(state.is_fresh(&short, at(NOW)));
 }
 
@@ -389,7 +399,7 @@ fn only_a_change_moves_the_clock_of_a_key() {
 fn the_first_of_several_quotas_without_room_up_to_the_horizon_is_named() {
     for windows in [[11, 20], [20, 11], [30, 40]] {
         let quotas = windows.map(|seconds| format!("1/{seconds}s"));
-        let terms = Terms::new("plans", &quotas).unwrap();
+        let terms = ScheduleTerms::new("plans", &quotas).unwrap();
         let horizon = Duration::from_secs(11) - Duration::from_micros(1);
         let terms = terms.with_horizon(horizon).unwrap();
         let mut state = ScheduleState::default();
@@ -417,7 +427,7 @@ fn names_of_quotas_and_schedules_are_checked() {
             name: name.to_owned(),
         };
         assert_eq!(ScheduleQuota::new(name, quota).unwrap_err(), bad);
-        assert_eq!(Terms::new(name, ["5/1h"]).unwrap_err(), bad);
+        assert_eq!(ScheduleTerms::new(name, ["5/1h"]).unwrap_err(), bad);
         let daily = tollgate_core::CalendarQuota::new(
             1,
             tollgate_core::CalendarUnit::Day,
@@ -455,7 +465,7 @@ fn a_refusal_names_an_earlier_time_only_if_it_is_wanted() {
 #[test]
 fn quotas_move_a_search_in_turn_until_all_have_room() {
     let [any, terms] = [&["9/1s"][..], &["1/3us", "2/10us"]]
-        .map(|quotas| Terms::new("plans", quotas.iter().copied()).unwrap());
+        .map(|quotas| ScheduleTerms::new("plans", quotas.iter().copied()).unwrap());
     let terms = terms.with_tolerance(Duration::ZERO).unwrap();
     let mut state = ScheduleState::default();
     for (id, time) in [("a", 0), ("b", 1), ("c", 12), ("d", 20)] {
@@ -486,7 +496,7 @@ impl Numbers {
 fn free_times_are_those_that_trying_every_window_finds() {
     const EARLIEST: u64 = NOW - 5;
     const LATEST: u64 = NOW + 45;
-    let any = Terms::new("plans", ["1000/1s"]).unwrap();
+    let any = ScheduleTerms::new("plans", ["1000/1s"]).unwrap();
     let micros = Duration::from_micros;
     let mut numbers = Numbers(1);
     for _ in 0..150 {
@@ -497,7 +507,7 @@ fn free_times_are_those_that_trying_every_window_finds() {
             .iter()
             .map(|(amount, window)| format!("{amount}/{window}us"))
             .collect();
-        let terms = Terms::new("plans", &texts).unwrap();
+        let terms = ScheduleTerms::new("plans", &texts).unwrap();
         let terms = terms.with_tolerance(micros(NOW - EARLIEST)).unwrap();
         let terms = terms.with_horizon(micros(LATEST - NOW)).unwrap();
         let mut events = Vec::new();

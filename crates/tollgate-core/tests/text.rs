@@ -5,9 +5,11 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{LeaseTerms, Limit, LimitError, MAX_EXACT, Quota, ScheduleQuota, Terms};
+use tollgate_core::{
+    LeaseTerms, Limit, LimitError, MAX_EXACT, Quota, ScheduleQuota, ScheduleTerms,
+};
 
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 10] = [
     "a=fixed-window:20/1h",
     "a=fixed-window:20/1h,anchored",
     "a=fixed-window:20/1h,anchored,count-denied",
@@ -16,6 +18,8 @@ const LIMITS: [&str; 8] = [
     "a=sliding-buckets:20/1h,buckets=12",
     "a=gcra:10/250ms",
     "a.b-c_D=gcra:10/1us,burst=3",
+    "a=block:5m",
+    "a=block:90s,doublings=3",
 ];
 
 #[test]
@@ -45,9 +49,9 @@ fn errors_point_at_the_character_that_is_wrong() {
         ("a=gcra:18446744073709551616/1m", 7, "a smaller number"),
         ("a=gcra:10", 9, "`/` and a window"),
         ("a=gcra:10,burst=3", 9, "`/` and a window"),
-        ("a=gcra:10/", 10, "a window"),
-        ("a=gcra:10/m", 10, "a window"),
-        ("a=gcra:10/213503983d", 10, "a window"),
+        ("a=gcra:10/", 10, "a time"),
+        ("a=gcra:10/m", 10, "a time"),
+        ("a=gcra:10/213503983d", 10, "a time"),
         ("a=gcra:10/1", 11, "a unit"),
         ("a=gcra:10/1min", 11, "a unit"),
         ("a=gcra:10/1m:", 12, "`,` and an option"),
@@ -78,6 +82,10 @@ fn errors_point_at_the_character_that_is_wrong() {
             "the option `count-denied`",
         ),
         ("a=sliding-counter:5/1m,x", 23, "the end"),
+        ("a=block", 7, "`:` and how long a block lasts"),
+        ("a=block:5", 9, "a unit"),
+        ("a=block:1/5m", 9, "a unit"),
+        ("a=block:5m,burst=3", 11, "the option `doublings=NUMBER`"),
         ("a=sliding-buckets:5/1m", 22, "`,buckets=NUMBER`"),
         ("a=fixed-window:5/1m,anchored,anchored", 29, "an option"),
         (
@@ -215,10 +223,12 @@ fn quotas_of_schedules_say_their_own_bounds() {
     assert_eq!(at, 0);
     assert!(matches!(error, LimitError::BadName { .. }));
 
-    let said = Terms::new("plans", [""; 0]).unwrap_err().to_string();
+    let said = ScheduleTerms::new("plans", [""; 0])
+        .unwrap_err()
+        .to_string();
     assert_eq!(said, "a schedule needs at least one quota, such as `5/1h`");
     let many = (1..=33).map(|hours| format!("1/{hours}h"));
-    let said = Terms::new("plans", many).unwrap_err().to_string();
+    let said = ScheduleTerms::new("plans", many).unwrap_err().to_string();
     assert_eq!(
         said,
         "33 quotas in one schedule are too many: use at most 32"

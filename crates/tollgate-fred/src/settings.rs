@@ -258,6 +258,18 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{url}");
             assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
         }
+        // What is known depends on the kind of server.
+        for (url, known) in [
+            ("redis://h?x=1", "no parameters in the address of a single"),
+            ("redis-cluster://h?x=1", "no parameter but `node`"),
+            (
+                "redis-sentinel://h?sentinelServiceName=n&x=1",
+                "`node` and `sentinelServiceName`",
+            ),
+        ] {
+            let error = builder(url, &Options::new()).map(drop).expect_err(url);
+            assert!(error.to_string().contains(known), "{error}");
+        }
         for url in [
             "redis://alice:s3cret@h:6379/1",
             "valkeys://alice:s3cret@h:6379/1",

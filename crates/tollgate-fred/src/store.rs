@@ -6,7 +6,7 @@ use fred::interfaces::ClientLike;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
     Checks, ErrorKind, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request,
-    ScheduleAnswer, ScheduleRequest, ScheduleStore, Store, StoreError, Terms, Verdicts,
+    ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, Verdicts,
 };
 
 use crate::clients::Clients;
@@ -139,7 +139,11 @@ impl<C: Clients> ScheduleStore for FredStore<C> {
         self.told(self.store.schedule(request).await)
     }
 
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
         self.told(self.store.reset_schedule(terms, key).await)
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tollgate_core::{
     Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, ScheduleAnswer, ScheduleRequest,
-    ScheduleStore, StoreError, SyncLeaseStore, SyncScheduleStore, Terms,
+    ScheduleStore, ScheduleTerms, StoreError, SyncLeaseStore, SyncScheduleStore,
 };
 
 use crate::store::MemoryStore;
@@ -27,7 +27,7 @@ impl SyncScheduleStore for MemoryStore {
         )
     }
 
-    fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_schedule_now(&self, terms: &ScheduleTerms, key: Key<'_>) -> Result<(), StoreError> {
         self.reset_kept(&self.schedules, terms, key);
         Ok(())
     }
@@ -42,7 +42,11 @@ impl ScheduleStore for MemoryStore {
         self.schedule_now(request)
     }
 
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
         self.reset_schedule_now(terms, key)
     }
 }

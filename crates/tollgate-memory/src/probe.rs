@@ -155,7 +155,7 @@ mod tests {
     use tollgate_core::algorithm::FixedWindow;
     use tollgate_core::{Check, Key, Limit, Quota};
 
-    use super::{KeyHasher, Probe, pack};
+    use super::{KeyHasher, Probe, StoredKey, pack};
 
     fn limit(name: &str) -> Limit {
         Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap()
@@ -240,6 +240,19 @@ mod tests {
             let hashes: BTreeSet<u64> = (0..=u8::MAX).map(of).collect();
             assert_eq!(hashes.len(), 256, "length {length}");
         }
+    }
+
+    /// Searching for the state of a schedule or of leases compares few others.
+    #[test]
+    fn names_and_keys_of_schedules_do_not_collide() {
+        let hasher = KeyHasher::new();
+        let of = |name: u32, key: u32| {
+            let key = StoredKey::new(Key::from(&*key.to_string()), &hasher);
+            hasher.hash_text(&format!("name-{name}"), &key)
+        };
+        let pairs = (0..64).flat_map(|name| (0..64).map(move |key| (name, key)));
+        let hashes: BTreeSet<u64> = pairs.map(|(name, key)| of(name, key)).collect();
+        assert_eq!(hashes.len(), 4_096);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tollgate_core::{
     StoreError, SyncStore, Timestamp, Verdict, Verdicts, inside,
 };
 
+use crate::answers::Answers;
 use crate::clock::{Clock, Source, SystemClock};
 use crate::probe::{KeyHasher, Probe};
 use crate::shard::Shard;
@@ -67,11 +68,12 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 ///
 /// | algorithm | bytes per key |
 /// |---|---|
-/// | fixed window, sliding counter, GCRA | 300 |
+/// | fixed window, sliding counter, GCRA, block | 300 |
 /// | sliding buckets of `k` buckets | 300 + 48 + 8 (`k` + 1) |
 /// | sliding log of an amount `N` | 300 + 48 + 16 max(`N`, 4) |
 /// | schedule of `E` events with ids of `L` bytes | 300 + 64 max(`E`, 4) + `E` `L` |
 /// | `E` leases with ids of `L` bytes | 300 + 80 max(`E`, 2) + `E` `L` |
+/// | answer to a call with an [id](tollgate_core::CallId), under `n` limits | 300 + 96, and 64 `n` if `n` is not 1 |
 ///
 /// The 300 bytes are the hash table's share: 65 per bucket, and while keys come and go, a table
 /// that has just grown can be less than a quarter full. In a store that only fills up, the share is
@@ -126,6 +128,7 @@ pub struct MemoryStore {
     clock: Source,
     pub(crate) schedules: Tables<ScheduleState>,
     pub(crate) leases: Tables<LeaseState>,
+    pub(crate) answers: Answers,
     max_keys: usize,
     /// The number of keys that are stored or about to be.
     held: AtomicUsize,
@@ -213,6 +216,7 @@ impl MemoryStoreBuilder {
             },
             schedules: Tables::default(),
             leases: Tables::default(),
+            answers: Answers::default(),
             max_keys: self.max_keys,
             held: AtomicUsize::default(),
             hand: AtomicUsize::default(),
@@ -271,6 +275,7 @@ impl MemoryStore {
             .sum::<usize>()
             + self.schedules.bytes()
             + self.leases.bytes()
+            + self.answers.tables.bytes()
     }
 
     /// Drops all expired states kept by the store's own clock, and returns how many there were.
@@ -313,13 +318,16 @@ impl MemoryStore {
     pub fn clear(&self) -> usize {
         let shards = 0..self.shards.len();
         let dropped: usize = shards.map(|shard| self.lock(shard).clear()).sum();
-        let dropped = dropped + self.schedules.clear() + self.leases.clear();
+        let dropped =
+            dropped + self.schedules.clear() + self.leases.clear() + self.answers.tables.clear();
         self.release(dropped);
         dropped
     }
 
     fn sweep_tables(&self, timeline: Timeline, now: Timestamp) -> usize {
-        let dropped = self.schedules.sweep(timeline, now) + self.leases.sweep(timeline, now);
+        let dropped = self.schedules.sweep(timeline, now)
+            + self.leases.sweep(timeline, now)
+            + self.answers.tables.sweep(timeline, now);
         self.release(dropped);
         dropped
     }
@@ -493,7 +501,8 @@ impl MemoryStore {
         };
         let schedules = self.schedules.make_room(PLACES_PER_NEW_KEY, known);
         let leases = self.leases.make_room(PLACES_PER_NEW_KEY, known);
-        self.release(schedules + leases);
+        let answers = self.answers.tables.make_room(PLACES_PER_NEW_KEY, known);
+        self.release(schedules + leases + answers);
         self.len() + keys <= self.max_keys
     }
 
@@ -525,6 +534,9 @@ impl fmt::Debug for MemoryStore {
 
 impl SyncStore for MemoryStore {
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        if request.has_id() {
+            return self.decide_once(request);
+        }
         match (request.checks(), request.operation(), request.caller_time()) {
             ([check], Operation::Consume, None) => {
                 let (fingerprint, verdict) = self.consume_now(*check)?;
@@ -584,7 +596,8 @@ impl Store for MemoryStore {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        request.is_defined()
+        let split = request.split_id();
+        split.is_ok_and(|(_, request)| request.is_defined())
     }
 }
 

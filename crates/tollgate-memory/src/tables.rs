@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::{Key, LeaseState, LeaseTerms, ScheduleState, StoreError, Terms, Timestamp};
+use tollgate_core::{
+    Key, LeaseState, LeaseTerms, ScheduleState, ScheduleTerms, StoreError, Timestamp,
+};
 
 use crate::probe::{KeyHasher, StoredKey};
 use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
@@ -34,13 +36,13 @@ pub(crate) trait Kept: Default {
 }
 
 impl Kept for ScheduleState {
-    type Terms = Terms;
+    type Terms = ScheduleTerms;
 
-    fn identity(terms: &Terms) -> &str {
+    fn identity(terms: &ScheduleTerms) -> &str {
         terms.identity()
     }
 
-    fn is_fresh(&self, terms: &Terms, now: Timestamp) -> bool {
+    fn is_fresh(&self, terms: &ScheduleTerms, now: Timestamp) -> bool {
         self.is_fresh(terms, now)
     }
 
@@ -168,9 +170,8 @@ impl<K: Kept> Tables<K> {
             let Some(now) = now(timeline) else {
                 continue;
             };
-            let looked_at = left.min(table.entries.num_buckets());
             dropped += table.sweep(left, now);
-            left -= looked_at;
+            left = left.saturating_sub(table.entries.num_buckets());
             if left == 0 {
                 break;
             }
@@ -244,6 +245,7 @@ impl MemoryStore {
             Some(_) => Timeline::Caller,
             None => Timeline::Store,
         };
+        let mut has_room = true;
         for _ in 0..LOOKS_FOR_ROOM {
             let mut table = tables.lock(&place, timeline);
             let now = self.time(caller);
@@ -281,7 +283,12 @@ impl MemoryStore {
                 return Ok(answer);
             }
             drop(table);
-            self.make_room(1, now, timeline);
+            // If there was no room, another call may have used the last of it to insert this key:
+            // look once more.
+            if !has_room {
+                break;
+            }
+            has_room = self.make_room(1, now, timeline);
         }
         Err(self.full())
     }
@@ -295,6 +302,61 @@ impl MemoryStore {
                 .entries
                 .find_entry(place.hash, |entry| entry.is_at(&place));
             self.release(usize::from(found.map(|entry| entry.remove()).is_ok()));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use tollgate_core::{Schedule, Timestamp};
+
+    use super::{SHARDS, Timeline};
+    use crate::clock::{Clock, ManualClock};
+    use crate::store::MemoryStore;
+
+    /// Returns a store with so many schedules by its own clock, and as many by callers' instants.
+    fn planned(keys: usize) -> MemoryStore {
+        let clock = ManualClock::new();
+        let now = clock.now();
+        let store = MemoryStore::builder().clock(clock).build();
+        let schedule = Schedule::new(&store, "plans", ["1/1h"]).unwrap();
+        for key in 0..keys {
+            let key = key.to_string();
+            let add = || schedule.add(&key, "a", now);
+            assert!(add().run().unwrap().is_planned());
+            assert!(add().at(now).run().unwrap().is_planned());
+        }
+        store
+    }
+
+    /// Otherwise calls for different keys would wait for each other.
+    #[test]
+    fn keys_are_spread_evenly_over_the_shards() {
+        const EACH: usize = 50;
+        let store = planned(SHARDS * EACH);
+        for timeline in [Timeline::Store, Timeline::Caller] {
+            for shard in store.schedules.of(timeline) {
+                let held = shard.lock().entries.len();
+                assert!((EACH / 3..3 * EACH).contains(&held), "{held} in one shard");
+            }
+        }
+    }
+
+    #[test]
+    fn making_room_drops_no_more_states_than_it_may_look_at() {
+        const KEYS: usize = 200;
+        for places in [1, 7, 40] {
+            let store = planned(KEYS);
+            let make_room = |now| store.schedules.make_room(places, |_| now);
+            assert_eq!(make_room(None), 0);
+            assert_eq!(make_room(Some(Timestamp::UNIX_EPOCH)), 0);
+            let mut left = 2 * KEYS;
+            while left > 0 {
+                let dropped = make_room(Some(Timestamp::MAX));
+                assert!(dropped <= places, "{dropped} in {places}");
+                left -= dropped;
+            }
         }
     }
 }

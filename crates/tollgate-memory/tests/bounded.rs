@@ -10,7 +10,8 @@ use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
 use tollgate_core::{
-    Check, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, SyncStore, Timestamp,
+    Check, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, Schedule, SyncStore,
+    Timestamp,
 };
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
@@ -189,6 +190,14 @@ fn the_search_for_room_is_bounded() {
                 (1..=most).contains(&readings),
                 "{readings} shards of {max_keys} keys"
             );
+            let schedule = Schedule::new(&store, "plans", ["1/1h"]).unwrap();
+            let add = schedule.add("k", "a", Timestamp::MAX).at(Timestamp::MAX);
+            assert_eq!(add.run().unwrap_err().kind(), ErrorKind::Full);
+            let readings = clock.readings();
+            assert!(
+                (1..=most).contains(&readings),
+                "{readings} shards of {max_keys} keys for a schedule"
+            );
         }
     }
 }
@@ -303,7 +312,8 @@ fn a_sweep_drops_every_stale_key_of_its_own_clock() {
     }
 }
 
-/// The store is one table of at most 16 buckets, and four insertions search them all.
+/// The store is one table. It has 16 buckets once it holds eight keys, and four insertions search
+/// them all.
 #[test]
 fn new_keys_drop_what_has_been_stale_for_a_second() {
     for limits in one_and_two() {
@@ -327,8 +337,9 @@ fn new_keys_drop_what_has_been_stale_for_a_second() {
             insert(&["d"]);
         }
         assert_eq!(store.len(), 5);
-        insert(&["e", "f", "g", "h"]);
-        assert_eq!(store.len(), 8);
+        insert(&["e", "f", "g"]);
+        insert(&["h", "i", "j", "k"]);
+        assert_eq!(store.len(), 11);
     }
 }
 

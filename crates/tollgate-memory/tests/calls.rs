@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tollgate_core::{Check, Checks, Fingerprint, Operation, Request, Verdicts};
 use tollgate_memory::{
-    Decision, ErrorKind, Limit, ManualClock, MemoryStore, RateLimiter, Receipt, RefundError, Store,
+    Decision, ErrorKind, Limit, ManualClock, MemoryStore, RateLimiter, Receipt, SettleError, Store,
     StoreError, SyncStore, Timestamp, Verdict, Wait,
 };
 
@@ -221,7 +221,7 @@ async fn a_failed_refund_returns_its_receipt() {
     ] {
         let limiter = RateLimiter::new(Scripted(2, kind), limits()).unwrap();
         let receipt = || -> Receipt { limiter.check("k").run().unwrap().into_receipt().unwrap() };
-        let refused: [RefundError; 2] = [
+        let refused: [SettleError; 2] = [
             limiter.refund("k", receipt()).run().unwrap_err(),
             limiter.refund("k", receipt()).await.unwrap_err(),
         ];
@@ -279,4 +279,34 @@ fn a_store_adds_a_check_to_the_request_of_a_limiter() {
     }
     let all = RateLimiter::new(&limiter.store().0, [total]).unwrap();
     assert_eq!(all.peek("everyone").run().unwrap().remaining(), 97);
+}
+
+/// Counts what it hears of.
+#[derive(Default)]
+struct Heard(std::sync::atomic::AtomicUsize);
+
+impl tollgate_core::inside::Companion for Heard {
+    fn given_back(&self, key: tollgate_memory::Key<'_>) {
+        assert_eq!(key.partition(), b"k");
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn what_is_beside_a_limiter_hears_of_all_that_is_given_back() {
+    let limiter = RateLimiter::new(MemoryStore::new(), ["a=gcra:9/1h"]).unwrap();
+    let heard = tollgate_core::inside::companion(&limiter, Heard::default).unwrap();
+    let told = || heard.0.load(std::sync::atomic::Ordering::SeqCst);
+    let call = || limiter.check("k").run().unwrap().into_receipt().unwrap();
+    let _ = limiter.refund("k", call()).run().unwrap();
+    assert_eq!(told(), 1);
+    let _ = limiter.settle("k", call(), 0).await.unwrap();
+    assert_eq!(told(), 2);
+    limiter.reset("k").run().unwrap();
+    assert_eq!(told(), 3);
+    limiter.reset("k").await.unwrap();
+    assert_eq!(told(), 4);
+    // Nothing is given back to another key.
+    limiter.refund("other", call()).run().unwrap_err();
+    assert_eq!(told(), 4);
 }

@@ -157,6 +157,17 @@ fn a_clock_that_steps_back_makes_no_room_and_gives_no_token_twice() {
     assert_eq!(store.sweep(), 1);
 }
 
+#[test]
+fn leases_of_different_names_are_counted_apart() {
+    let (store, _clock) = store(1_000);
+    for name in 0..1_000 {
+        let places = ConcurrencyLimiter::new(&store, &format!("name-{name}"), 1, SECOND).unwrap();
+        assert!(places.acquire("k", "a").run().unwrap().is_granted());
+        assert!(!places.acquire("k", "b").run().unwrap().is_granted());
+    }
+    assert_eq!(store.len(), 1_000);
+}
+
 /// One call does not look at every key.
 #[test]
 fn room_is_made_in_small_steps() {

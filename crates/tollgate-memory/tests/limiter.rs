@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, RefundError, Refunded, Timestamp};
+use tollgate_core::{ErrorKind, Key, Left, Limit, Quota, RateLimiter, SettleError, Timestamp};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {
@@ -237,12 +237,12 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
             .is_allowed()
     );
     // Each error returns the receipt.
-    let refused = |refund: Result<Refunded<'_>, RefundError>| {
+    let refused = |refund: Result<Left<'_>, SettleError>| {
         let error = refund.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert_eq!(
             error.to_string(),
-            "this receipt is for another limit, key or clock: refund it with the limiter and key of the call, and use `at` only if the call did"
+            "this receipt is for another limit, key or clock: use it with the limiter and key of the call, and use `at` only if the call did"
         );
         error.into_receipt().unwrap()
     };

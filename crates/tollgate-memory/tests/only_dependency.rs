@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tollgate_memory::{
     BatchPlacement, Call, Check, ConcurrencyLimiter, Consumed, Decision, ErrorKind, Event, Gcra,
-    LeaseCall, LeaseReset, Limit, MAX_EVENTS_PER_CALL, MAX_EXACT, MemoryStore, Occupancy, Quota,
-    RateLimiter, Receipt, Refund, Refunded, Request, Reserve, Reset, Schedule, ScheduleCall,
-    ScheduleReset, Timestamp,
+    LeaseCall, LeaseReset, Left, Limit, MAX_EVENTS_PER_CALL, MAX_EXACT, MemoryStore, Occupancy,
+    Quota, RateLimiter, Receipt, Request, Reserve, Reset, Schedule, ScheduleCall, ScheduleReset,
+    Settle, Timestamp,
 };
 
 #[test]
@@ -20,8 +20,8 @@ fn limits_need_no_other_crate() {
     let receipt: Receipt = decision.into_receipt().unwrap();
     let consumed: &[Consumed] = receipt.consumed();
     assert_eq!(consumed[0].cost(), 1);
-    let refund: Refund<'_, '_, _> = limiter.refund("k", receipt);
-    let refunded: Refunded<'_> = refund.run().unwrap();
+    let refund: Settle<'_, '_, _> = limiter.refund("k", receipt);
+    let refunded: Left<'_> = refund.run().unwrap();
     assert_eq!(refunded.remaining(), 3);
     let reserve: Reserve<'_, '_, _> = limiter.reserve("k");
     assert!(reserve.within(Duration::ZERO).run().unwrap().is_allowed());

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{
-    Check, ErrorKind, Event, Limit, MAX_EVENTS, Placement, Quota, Request, Schedule, StoreError,
-    SyncStore, Terms, Timestamp,
+    Check, ErrorKind, Event, Limit, MAX_EVENTS, Placement, Quota, Request, Schedule, ScheduleTerms,
+    StoreError, SyncStore, Timestamp,
 };
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
@@ -229,12 +229,58 @@ fn callers_instants_and_the_stores_clock_plan_apart() {
     assert!(store.len() <= 3);
 }
 
+#[test]
+fn events_of_one_clock_are_not_dropped_by_the_other() {
+    let (store, clock) = store(1);
+    let schedule = plans(&store);
+    // By the store's clock, which is in 2020, a caller's event is long over.
+    let (past, now) = (Timestamp::UNIX_EPOCH, clock.now());
+    let placed = schedule.add("caller", "a", past).at(past).run().unwrap();
+    assert!(placed.is_planned());
+    assert_eq!(add(&store, "new", now), Err(ErrorKind::Full));
+    assert_eq!(consume(&store, "new"), Err(ErrorKind::Full));
+    assert_eq!(store.clear(), 1);
+    // By a caller's instant at the end of time, an event of the store's clock is, too.
+    assert_eq!(add(&store, "store", now), Ok(true));
+    let add = schedule.add("new", "a", Timestamp::MAX).at(Timestamp::MAX);
+    assert_eq!(add.run().unwrap_err().kind(), ErrorKind::Full);
+}
+
+#[test]
+fn events_at_callers_instants_stay_while_there_is_room() {
+    let (store, _clock) = store(10_000);
+    let schedule = plans(&store);
+    let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+    let placed = |key: &str, at| schedule.add(key, "a", at).at(at).run().unwrap();
+    for key in 0..500 {
+        assert!(placed(&format!("early-{key}"), early).is_planned());
+    }
+    for key in 0..500 {
+        assert!(placed(&format!("late-{key}"), late).is_planned());
+    }
+    assert_eq!(store.len(), 1_000);
+}
+
+#[test]
+fn a_full_store_finds_its_one_schedule_that_is_over_at_once() {
+    let limit = Limit::new("once", FixedWindow::anchored(Quota::per_day(1))).unwrap();
+    let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+    for key in 0..50 {
+        let (store, _clock) = store(1);
+        let key = key.to_string();
+        let placed = plans(&store).add(&key, "a", early).at(early).run();
+        assert!(placed.unwrap().is_planned());
+        let request = Request::consume(Check::new(&limit, "new", 1)).at(late);
+        assert!(store.decide_now(&request).unwrap().is_allowed());
+    }
+}
+
 /// Events expire by the terms of the last call that changed them, not of one that looked.
 #[test]
 fn only_a_change_says_when_events_are_over() {
     let (store, clock) = store(10);
     let now = clock.now();
-    let terms = |window: &str| Terms::new("plans", [window]).unwrap();
+    let terms = |window: &str| ScheduleTerms::new("plans", [window]).unwrap();
     let [long, short] = ["1/1h", "1/1s"].map(|of| Schedule::with_terms(&store, terms(of)));
     assert!(long.add("k", "a", now).run().unwrap().is_planned());
     assert_eq!(
@@ -289,7 +335,7 @@ fn what_moves_reserves_or_cancels_says_when_events_are_over() {
 fn schedules_cost_what_the_documentation_says() {
     for (events, length) in [(1, 1), (3, 200), (5, 32), (1_000, 200), (3_700, 32)] {
         let (store, clock) = store(1_000_000);
-        let terms = Terms::new("plans", ["1000/1h"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1000/1h"]).unwrap();
         let schedule = Schedule::with_terms(&store, terms);
         let keys = (20_000 / events).clamp(2, 5_000);
         for key in 0..keys {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tollgate_core::{
     Check, Checks, ErrorKind, Fingerprint, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms,
-    Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, Store, StoreError, SyncLeaseStore,
-    SyncScheduleStore, SyncStore, Terms, Verdict, Verdicts,
+    Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError,
+    SyncLeaseStore, SyncScheduleStore, SyncStore, Verdict, Verdicts,
 };
 
 /// What goes wrong with one call.
@@ -216,7 +216,11 @@ impl<S: ScheduleStore> ScheduleStore for FaultyStore<S> {
         self.pass_on(self.store.schedule(request)).await
     }
 
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
         self.pass_on(self.store.reset_schedule(terms, key)).await
     }
 }
@@ -230,7 +234,7 @@ impl<S: SyncScheduleStore> SyncScheduleStore for FaultyStore<S> {
         self.pass_on_now(|| self.store.schedule_now(request))
     }
 
-    fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_schedule_now(&self, terms: &ScheduleTerms, key: Key<'_>) -> Result<(), StoreError> {
         self.pass_on_now(|| self.store.reset_schedule_now(terms, key))
     }
 }

@@ -354,6 +354,10 @@ fn answer_to_another_operation_is_refused_when_it_is_set() {
         r#"`grant(2)` answers no check: answer with `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"#
     );
     assert_eq!(
+        given(|store| store.expect_check("mail", "alice").delay_by(Duration::ZERO)),
+        r#"`delay_by(0ns)` answers no check: answer with `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"#
+    );
+    assert_eq!(
         given(|store| store.expect_peek("mail", "alice").succeed()),
         r#"`succeed()` answers no peek: answer with `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"#
     );
@@ -451,6 +455,11 @@ fn another_event_or_a_call_too_many_says_so() {
         .expect_add("reminders", "alice")
         .id("a")
         .times(1)
+        .planned();
+    store
+        .expect_add("reminders", "alice")
+        .id("later")
+        .times(..)
         .planned();
     store
         .expect_list("reminders", "alice")
@@ -906,4 +915,76 @@ fn answers_of_other_operations_on_leases_fail_the_test() {
         let text = message(|| expect(&mut MockStore::new()));
         assert!(text.starts_with(expected), "{text}");
     }
+}
+
+#[test]
+fn a_block_that_succeeds_lasts_as_the_call_says() {
+    let ban = || limit("ban", "block:15m");
+    let until = Timestamp::from_micros(5_000_007).unwrap();
+    let then = Timestamp::from_micros(5_000_000).unwrap();
+    let mut store = MockStore::new();
+    store.expect_block("ban", "mallory").times(4).succeed();
+    let wait = Duration::from_secs(7);
+    store.expect_block("ban", "eve").times(1).deny_for(wait);
+    store.expect_block("ban", "eve").times(1).deny_forever();
+    store
+        .expect_block("ban", "eve")
+        .times(1)
+        .fail(ErrorKind::Unavailable);
+    store.expect_block("ban", "alice").never();
+    let limiter = RateLimiter::new(store, [attempts(), ban()]).unwrap();
+    let block = || limiter.block("mallory");
+    let usual = Duration::from_secs(15 * 60);
+    for (call, lasts) in [
+        (block(), usual),
+        (block().lasting(wait), wait),
+        (block().until(until).at(then), Duration::from_micros(7)),
+        // By the clock of a mock, it is the first instant.
+        (block().until(until), Duration::from_micros(5_000_007)),
+    ] {
+        let shown = format!("{call:?}");
+        assert_eq!(call.run().unwrap().duration(), Some(lasts), "{shown}");
+    }
+    let block = || limiter.block("eve").run();
+    assert_eq!(block().unwrap().duration(), Some(wait));
+    assert_eq!(block().unwrap(), Wait::NEVER);
+    assert_eq!(block().unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn an_unexpected_block_is_named_without_a_cost() {
+    let mut store = MockStore::new();
+    store.expect_block("ban", "alice").times(1).succeed();
+    let limiter = RateLimiter::new(store, [limit("ban", "block:15m")]).unwrap();
+    assert_eq!(
+        message(|| limiter.block("bob").run()),
+        r#"unexpected block:
+  limit `ban=block:15m` for key "bob": no expectation names this limit and key
+expected calls:
+  block of limit `ban` for key "alice", 1 time: called 0 times
+to expect this call, add `store.expect_block("ban", "bob")` with an answer, such as `.succeed()`"#
+    );
+    let _ = limiter.block("alice").run().unwrap();
+    let mut store = MockStore::new();
+    assert_eq!(
+        message(|| store.expect_block("ban", "k").cost(2).succeed()),
+        "a block has no cost: remove `.cost(2)`"
+    );
+    let mut store = MockStore::new();
+    assert_eq!(
+        message(|| store.expect_block("ban", "k").allow()),
+        "`allow()` answers no block: answer with `succeed`, `deny_for`, `deny_forever` or `fail`"
+    );
+}
+
+#[test]
+fn a_block_of_a_limit_without_expectation_is_the_usual_one() {
+    let mut store = MockStore::new();
+    store
+        .expect_block("ban", "k")
+        .deny_for(Duration::from_secs(1));
+    let limits = [limit("ban", "block:15m"), limit("out", "block:2s")];
+    let limiter = RateLimiter::new(store, limits).unwrap();
+    let wait = limiter.block("k").run().unwrap();
+    assert_eq!(wait.duration(), Some(Duration::from_secs(2)));
 }

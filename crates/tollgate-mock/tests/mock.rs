@@ -249,6 +249,16 @@ fn every_operation_is_supported() {
 }
 
 #[test]
+fn an_allowed_call_has_the_verdict_that_stores_make() {
+    let allowed = decide(
+        |store| store.expect_check("log", "k").allow_with_remaining(1),
+        Operation::Consume,
+    );
+    let verdict = |remaining| Verdict::allow(5, remaining).with_consumed(2, NOW);
+    assert_eq!(allowed.as_slice(), [verdict(1), verdict(3)]);
+}
+
+#[test]
 fn debug_of_store_and_expectation_hides_answers() {
     let mut store = MockStore::new();
     assert_eq!(format!("{store:?}"), "MockStore { .. }");
@@ -380,6 +390,52 @@ fn cost_of_a_refund_is_the_cost_in_its_receipt() {
     let refunded = limiter.refund("k", receipt).run().unwrap();
     assert!(refunded.is_allowed());
     assert_eq!((refunded.remaining(), refunded.consumed()), (5, 0));
+}
+
+#[test]
+fn settles_a_call_at_the_expected_cost() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").cost(3).allow();
+    store
+        .expect_settle("log", "k")
+        .cost(2)
+        .allow_with_remaining(4);
+    let [log, window] = limits();
+    let limiter = RateLimiter::new(store, [log, window]).unwrap();
+    let decision = limiter.check("k").cost(3).run().unwrap();
+    let receipt = decision.into_receipt().unwrap();
+    let left = limiter.settle("k", receipt, 2).run().unwrap();
+    assert!(left.is_allowed());
+    assert_eq!((left.remaining(), left.consumed()), (4, 0));
+    let untouched = left.verdict("window").unwrap();
+    assert_eq!(untouched.remaining(), untouched.capacity());
+}
+
+#[test]
+fn lowers_what_remains_to_at_most_the_cost() {
+    let mut store = MockStore::new();
+    store.expect_lower("log", "k").cost(4).times(1).allow();
+    store
+        .expect_lower("log", "k")
+        .cost(4)
+        .allow_with_remaining(1);
+    let [log, window] = limits();
+    let limiter = RateLimiter::new(store, [log, window]).unwrap();
+    for remaining in [4, 1] {
+        let left = limiter.lower("k", 4).run().unwrap();
+        assert_eq!(left.verdict("log").unwrap().remaining(), remaining);
+        assert_eq!(left.verdict("window").unwrap().remaining(), 4);
+    }
+}
+
+#[test]
+#[should_panic(expected = "at most 4 of the capacity")]
+fn lowering_leaves_no_more_than_it_says() {
+    let mut store = MockStore::new();
+    store.expect_lower("log", "k").allow_with_remaining(5);
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    let _ = limiter.lower("k", 4).run();
 }
 
 #[test]

@@ -5,7 +5,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, RateLimiter, StoreError, Wait};
+use tollgate_core::{
+    Check, ErrorKind, Limit, Operation, RateLimiter, Request, Store, StoreError, Wait,
+};
 use tollgate_mock::{Fault, FaultyStore, MockStore};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,13 +41,40 @@ fn reservations_are_delayed_denied_or_start_at_once() {
 }
 
 #[test]
-fn a_delay_longer_than_the_call_accepts_is_refused() {
+fn a_delay_is_rounded_up_to_microseconds() {
     let mut store = MockStore::new();
-    store.expect_reservation("mail", "a").delay_by(2 * SECOND);
+    let nanos = Duration::from_nanos(1_001);
+    store.expect_reservation("mail", "a").delay_by(nanos);
     let limiter = limiter(store, "mail=gcra:4/1s");
-    let call = || limiter.reserve("a").within(SECOND).run();
+    let delayed = limiter.reserve("a").within(SECOND).run().unwrap();
+    assert_eq!(delayed.delay(), Wait::from_micros(2));
+}
+
+#[test]
+fn no_limit_delays_a_reservation_that_another_denies() {
+    let mut store = MockStore::new();
+    store.expect_reservation("mail", "a").delay_by(SECOND);
+    store.expect_reservation("sms", "a").deny_for(2 * SECOND);
+    let limiter = RateLimiter::new(store, ["mail=gcra:4/1s", "sms=gcra:4/1s"]).unwrap();
+    let denied = limiter.reserve("a").within(SECOND).run().unwrap();
+    assert!(denied.is_denied());
+    let mail = denied.verdict("mail").unwrap();
+    assert!(mail.is_allowed() && mail.delay().is_zero());
+}
+
+/// Returns the message with which a reservation fails that costs `cost` and is delayed by `delay`.
+fn message(cost: u64, delay: Duration) -> String {
+    let mut store = MockStore::new();
+    store.expect_reservation("mail", "a").delay_by(delay);
+    let limiter = limiter(store, "mail=gcra:4/1s");
+    let call = || limiter.reserve("a").cost(cost).within(SECOND).run();
     let panic = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
-    let message = panic.downcast_ref::<String>().unwrap();
+    panic.downcast_ref::<String>().unwrap().clone()
+}
+
+#[test]
+fn a_delay_longer_than_the_call_accepts_is_refused() {
+    let message = message(1, 2 * SECOND);
     assert!(
         message.contains("accepts a delay of at most 1s"),
         "{message}"
@@ -53,8 +82,24 @@ fn a_delay_longer_than_the_call_accepts_is_refused() {
 }
 
 #[test]
+fn a_delay_of_a_call_that_costs_nothing_is_refused() {
+    let message = message(0, SECOND);
+    assert!(
+        message.contains("a call that costs nothing is never delayed"),
+        "{message}"
+    );
+}
+
+#[test]
 fn an_algorithm_without_reservations_is_not_supported() {
-    let limiter = limiter(MockStore::new(), "mail=fixed-window:4/1s");
+    let store = MockStore::new();
+    let within = Operation::Reserve { max_delay: SECOND };
+    for (text, supported) in [("mail=fixed-window:4/1s", false), ("mail=gcra:4/1s", true)] {
+        let limit: Limit = text.parse().unwrap();
+        let request = Request::new(within, [Check::new(&limit, "a", 1)]);
+        assert_eq!(store.supports(&request), supported, "{text}");
+    }
+    let limiter = limiter(store, "mail=fixed-window:4/1s");
     let error = limiter.reserve("a").within(SECOND).run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }

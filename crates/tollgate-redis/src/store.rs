@@ -7,7 +7,7 @@ use redis::aio::ConnectionLike;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
     Checks, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request, ScheduleAnswer,
-    ScheduleRequest, ScheduleStore, Store, StoreError, Terms, Verdicts,
+    ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, Verdicts,
 };
 
 use crate::engine::RedisEngine;
@@ -107,7 +107,11 @@ where
         self.0.schedule(request).await
     }
 
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
         self.0.reset_schedule(terms, key).await
     }
 }

@@ -10,6 +10,8 @@ mod process;
 mod proxy;
 mod sentinel;
 mod server;
+#[cfg(feature = "service")]
+mod service;
 pub mod shared;
 mod tls;
 
@@ -20,4 +22,6 @@ pub use flavor::Flavor;
 pub use proxy::Proxy;
 pub use sentinel::{SentinelGroup, SentinelOptions};
 pub use server::{Server, ServerOptions};
+#[cfg(feature = "service")]
+pub use service::{Counts, Rule, Service, clock_micros};
 pub use tls::{Authority, Identity};

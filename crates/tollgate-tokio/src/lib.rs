@@ -2,10 +2,14 @@
 
 mod guard;
 mod key;
+mod meter;
+mod outbound;
 mod pace;
 mod random;
 mod wait;
 
 pub use guard::{Acquire, LeaseGuard, LeaseLost};
+pub use meter::{Meter, Metered, NotSettled, Settled};
+pub use outbound::{Outbound, OutboundBuilder, OutboundCall, OutboundError, OutboundStats, Permit};
 pub use pace::{NotAdmitted, Pace, Paced};
 pub use wait::{Admitted, TooLong, WaitError, Waiting, Within};

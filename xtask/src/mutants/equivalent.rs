@@ -31,6 +31,44 @@ macro_rules! equivalent {
 }
 
 const EQUIVALENT: &[Equivalent] = equivalent! {
+    "crates/tollgate-core/src/algorithm/block/mod.rs" {
+        "Block::blocked" {
+            "last.saturating_mul(2)" => "last.wrapping_mul(2)"
+                because "no block lasts so long that twice its length cannot be counted";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/block/script.lua" {
+        "remaining" {
+            "(ends <= now and 9007199254740991 or 0)" => "(ends <= now and 9007199254740992 or 0)"
+                because "no limit that counts has more than that left";
+        }
+        "block" {
+            "if length > 0 then remembered = ends + memory end" => "if length >= 0 then remembered = ends + memory end"
+                because "a length of zero is remembered as it is forgotten: as zero";
+            "if length > 0 then remembered = ends + memory end" => "if true then remembered = ends + memory end"
+                because "a length of zero is remembered as it is forgotten: as zero";
+            "local wanted = 0" => "local wanted = 1"
+                because "it is left so only for a key that is blocked until later";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/machine.rs" {
+        "Machine::blocked" {
+            "fn blocked" => "return Some(Default::default())"
+                because "never called: a block of a limit that cannot block is refused";
+        }
+    }
+    "crates/tollgate-core/src/algorithm/mod.rs" {
+        "blocked" {
+            "1" => "0"
+                because "how long a block lasts does not depend on the cost of a call";
+            "1" => "2"
+                because "how long a block lasts does not depend on the cost of a call";
+            "1" => "0" # 2
+                because "how long a block lasts does not depend on the cost of a call";
+            "1" => "2" # 2
+                because "how long a block lasts does not depend on the cost of a call";
+        }
+    }
     "crates/tollgate-core/src/algorithm/gcra/mod.rs" {
         "Gcra::leaked" {
             "state.unit == self.unit" => "false"
@@ -395,14 +433,24 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "no member begins with a digit, so to remove those named like scores removes nothing";
         }
     }
-    "crates/tollgate-core/src/call.rs" {
+    "crates/tollgate-core/src/call/mod.rs" {
         "Call::run" {
-            "(limits @ [limit], Operation::Consume, None) =>" => "left out"
+            "(limits @ [limit], Operation::Consume, None, None) =>" => "left out"
                 because "a shortcut: the general case decides the same";
         }
-        "Refund::request" {
+    }
+    "crates/tollgate-core/src/call/settle.rs" {
+        "Settle::request" {
             "0" => "1"
                 because "the costs of a refund are those of its receipt";
+        }
+    }
+    "crates/tollgate-core/src/call/change.rs" {
+        "BlockCall::request" {
+            "1" => "2"
+                because "a block has no cost";
+            "1" => "0"
+                because "a block has no cost";
         }
         "Reset::run" {
             "0" => "1"
@@ -426,6 +474,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "0" => "1" # 2
                 because "a request without checks is malformed, and not evaluated";
         }
+        "Evaluation::writes_to" {
+            "false" => "true" # 3
+                because "never reached: a refund and a settlement change each of their limits in some way";
+        }
         "Evaluation::record" {
             "0" => "1" # 1
                 because "what remains is overwritten before it is read";
@@ -442,7 +494,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/quota.rs" {
-        "Quota::fmt" {
+        "Quota::write_window" {
             "1" => "2"
                 because "never used: every window is a multiple of the last unit";
             "1" => "0"
@@ -457,8 +509,44 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut that is not taken: the general case decides the same";
         }
         "Request::validate_checks" {
-            "self.checks().len() == 1 && !matches!(self.operation, Operation::Refund(_))" => "false"
+            "self.checks().len() == 1 && self.receipt().is_none()" => "false"
                 because "a shortcut: one check is neither too many nor named twice";
+        }
+    }
+    "crates/tollgate-memory/src/answers.rs" {
+        "MemoryStore::decide_once" {
+            "*answer = Answer::default();" => ""
+                because "what is forgotten is replaced before the call is decided";
+            "self.answer(first, caller, |answer, _| match &decided { Ok(verdicts) if verdicts.is_allowed() => { answer.verdicts = Some(Box::new(verdicts.again())); } _ => *answer = Answer::default(), })?;" => "let _ = self.answer(first, caller, |answer, _| match &decided { Ok(verdicts) if verdicts.is_allowed() => { answer.verdicts = Some(Box::new(verdicts.again())); } _ => *answer = Answer::default(), });"
+                because "never an error: an answer whose place was dropped meanwhile asks for no new one";
+        }
+        "MemoryStore::answer" {
+            "true" => "false"
+                because "of the terms only the name is read, which is the same";
+        }
+        "hash" {
+            "Operation::Consume =>" => "left out"
+                because "another number tells it apart just as well";
+            "Operation::TakeUpTo =>" => "left out"
+                because "another number tells it apart just as well";
+            "1" => "2"
+                because "a reservation is still told apart by its longest delay";
+            "2" => "3"
+                because "another number tells it apart just as well";
+            "2" => "1"
+                because "a reservation is still told apart by its longest delay";
+            "3" => "4"
+                because "never reached: no other operation has an id";
+            "3" => "2"
+                because "never reached: no other operation has an id";
+        }
+        "call_lock" {
+            "fn call_lock" => "return 0"
+                because "how many calls share a lock is tuning: those of one id always do";
+            "fn call_lock" => "return 1"
+                because "how many calls share a lock is tuning: those of one id always do";
+            "key.hash(&mut hasher);" => ""
+                because "how many calls share a lock is tuning: those of one id always do";
         }
     }
     "crates/tollgate-memory/src/composite.rs" {
@@ -541,6 +629,38 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "of the terms that leases are kept with, only the identity is read, which does not change";
         }
     }
+    "crates/tollgate-memory/src/tables.rs" {
+        "Table::default" {
+            "0" => "1"
+                because "where a search for states to drop begins is tuning: it goes on around the table";
+        }
+        "Tables::lock" {
+            "32" => "33"
+                because "which bits choose a shard is tuning, as long as the table does not search by them";
+            "32" => "31"
+                because "which bits choose a shard is tuning, as long as the table does not search by them";
+        }
+        "Tables::of" {
+            "timeline == Timeline::Caller" => "timeline != Timeline::Caller"
+                because "which half of the shards is whose does not matter: all code asks here";
+        }
+        "Tables::make_room" {
+            "2" => "3"
+                because "what is left after all shards means that all were looked at in full: nothing is left to drop";
+            "left == 0" => "false"
+                because "a shortcut: no bucket is looked at after the last";
+            "0" => "1" # 3
+                because "whether the last bucket is looked at is tuning";
+        }
+        "MemoryStore::decide_kept" {
+            "0" => "1"
+                because "how often room is looked for is tuning: each time, other threads must take what was freed";
+            "entry.terms != *terms" => "true"
+                because "a shortcut: terms are replaced by their equals";
+            "1" => "2" # 3
+                because "when room for more is looked for, one key is tried to be inserted in any case";
+        }
+    }
     "crates/tollgate-memory/src/store.rs" {
         "MemoryStore::decide_now" {
             "([check], ..) =>" => "left out"
@@ -571,6 +691,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "the keys are tried to be inserted once more in any case";
             "self.len() + keys <= self.max_keys" => "false"
                 because "the keys are tried to be inserted once more in any case";
+            "self.len() + keys <= self.max_keys" => "self.len() + keys < self.max_keys" # 2
+                because "the keys are tried to be inserted once more in any case";
+            "self.len() + keys <= self.max_keys" => "false" # 2
+                because "the keys are tried to be inserted once more in any case";
             "true" => "false"
                 because "the keys are tried to be inserted once more in any case";
         }
@@ -583,14 +707,30 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "the lock is released on return, a few nanoseconds later";
         }
     }
+    "crates/tollgate-mock/src/mock/decision.rs" {
+        "opinion" {
+            "capacity.saturating_sub(consumes)" => "capacity.wrapping_sub(consumes)"
+                because "what remains is read only if the cost fits the capacity";
+        }
+    }
     "crates/tollgate-mock/src/mock/mod.rs" {
         "MockStore::new" {
             "fn new" => "return Default::default()"
                 because "that is what it does";
         }
         "MockStore::supports" {
-            "fn supports" => "return true"
+            "ReceivedCall::of(&request).is_some()" => "true"
                 because "there is no operation yet that the mock does not know";
+        }
+    }
+    "crates/tollgate-core/src/time.rs" {
+        "date" {
+            "1_460" => "1459"
+                because "the year is the same on each of the 146,097 days of four centuries";
+            "36_524" => "36523"
+                because "the year is the same on each of the 146,097 days of four centuries";
+            "146_096" => "146095"
+                because "the year is the same on each of the 146,097 days of four centuries";
         }
     }
     "crates/tollgate-core/src/wire/admin/clear.rs" {
@@ -678,7 +818,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/schedule/terms.rs" {
-        "Terms::new" {
+        "ScheduleTerms::new" {
             "0" => "1" # 1
                 because "the horizon is overwritten before it is read";
             "0" => "1" # 2
@@ -731,6 +871,14 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "how large a buffer begins is tuning: it grows as needed";
             "64" => "63"
                 because "how large a buffer begins is tuning: it grows as needed";
+        }
+        "push_member" {
+            "1" => "2"
+                because "of a block's usual time, a script only asks whether the cost is above zero";
+            "Some(2)" => "None"
+                because "a script takes every number but 0 and 1 for a length of time";
+            "2" => "3"
+                because "a script takes every number but 0 and 1 for a length of time";
         }
     }
     "crates/tollgate-core/src/wire/keyspace.rs" {
@@ -821,13 +969,15 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/wire/many.lua" {
         "" {
-            "local CONSUME, PEEK, REFUND, TAKE, CHECK, RESERVE = 1, 2, 3, 4, 5, 6" => "local CONSUME, PEEK, REFUND, TAKE, CHECK, RESERVE = 1, 1, 3, 4, 5, 6"
-                because "a machine only asks whether it is to give back, to check or to reserve";
-            "for i = 2, #KEYS do look(i, CHECK) end" => "for i = 1, #KEYS do look(i, CHECK) end"
+            "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8" => "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 2, 2, 3, 4, 5, 6, 7, 8"
+                because "a machine only asks whether it is to settle, to check, to reserve or to block";
+            "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8" => "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 0, 2, 3, 4, 5, 6, 7, 8"
+                because "a machine only asks whether it is to settle, to check, to reserve or to block";
+            "for i = 2, count do look(i, CHECK) end" => "for i = 1, count do look(i, CHECK) end"
                 because "the first limit fails by itself before anything is written";
-            "if operation == REFUND and #argument > 24 + 64 * #KEYS then" => "if operation == REFUND and #argument > 25 + 64 * #KEYS then"
+            "if operation == SETTLE and #argument > 24 + 64 * count then" => "if operation == SETTLE and #argument > 25 + 64 * count then"
                 because "what a reservation's receipt adds is 24 bytes for each key";
-            "if operation == REFUND and #argument > 24 + 64 * #KEYS then" => "if operation == REFUND and #argument > 24 + 65 * #KEYS then"
+            "if operation == SETTLE and #argument > 24 + 64 * count then" => "if operation == SETTLE and #argument > 24 + 65 * count then"
                 because "what a reservation's receipt adds is 24 bytes for each key";
         }
     }

@@ -1,11 +1,12 @@
 //! `cargo xtask pictures`: draws what each algorithm decides about the same calls, a
-//! schedule, leases, reservations, and calls that wait.
+//! schedule, leases, settlements, reservations, and calls that wait.
 
 mod drawing;
 mod leases;
 mod pattern;
 mod queue;
 mod schedule;
+mod settling;
 
 use std::error::Error;
 
@@ -110,6 +111,7 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
     }
     pictures.push((format!("{FOLDER}/schedule.svg"), schedule::draw()?));
     pictures.push((format!("{FOLDER}/leases.svg"), leases::draw()?));
+    pictures.push((format!("{FOLDER}/settling.svg"), settling::draw()?));
     for queue in &QUEUES {
         pictures.push((format!("{FOLDER}/{}.svg", queue.name), queue.draw()?));
     }

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use tollgate_core::{
-    Event, LimitError, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState, Terms,
-    Timestamp,
+    Event, LimitError, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState,
+    ScheduleTerms, Timestamp,
 };
 
 use super::drawing::{STYLE, Svg, decimal};
@@ -71,7 +71,7 @@ impl Scene {
     }
 
     /// Returns the free time that an operation finds, in minutes.
-    fn find(&self, terms: &Terms, operation: ScheduleOperation<'_>) -> Option<u64> {
+    fn find(&self, terms: &ScheduleTerms, operation: ScheduleOperation<'_>) -> Option<u64> {
         let request = ScheduleRequest::new(terms, "key", operation);
         match request.decide_on(&mut self.state.clone(), self.now) {
             ScheduleAnswer::Found(time) => time.map(|time| time.as_micros() / MINUTE_US),
@@ -79,20 +79,20 @@ impl Scene {
         }
     }
 
-    fn next_free(&self, terms: &Terms, from: u64) -> u64 {
+    fn next_free(&self, terms: &ScheduleTerms, from: u64) -> u64 {
         let (from, weight) = (at(from), 1);
         let found = self.find(terms, ScheduleOperation::NextFree { from, weight });
         found.unwrap_or(END)
     }
 
-    fn latest_free(&self, terms: &Terms, until: u64) -> u64 {
+    fn latest_free(&self, terms: &ScheduleTerms, until: u64) -> u64 {
         let (until, weight) = (at(until), 1);
         let found = self.find(terms, ScheduleOperation::LatestFree { until, weight });
         found.unwrap_or(START)
     }
 
     /// Returns the intervals without a free time: after the first, and until before the second.
-    fn forbidden(&self, terms: &Terms) -> Vec<(u64, u64)> {
+    fn forbidden(&self, terms: &ScheduleTerms) -> Vec<(u64, u64)> {
         let mut forbidden = Vec::new();
         let mut minute = START;
         while minute < END {
@@ -112,8 +112,8 @@ fn at(minutes: u64) -> Timestamp {
     Timestamp::saturating_from_micros(minutes * MINUTE_US)
 }
 
-fn terms(quotas: &[&str]) -> Result<Terms, LimitError> {
-    Terms::new("picture", quotas.iter().copied())
+fn terms(quotas: &[&str]) -> Result<ScheduleTerms, LimitError> {
+    ScheduleTerms::new("picture", quotas.iter().copied())
 }
 
 /// Returns the picture.
@@ -172,7 +172,7 @@ pub(super) fn draw() -> Result<String, LimitError> {
 
 /// Draws the line of events, and a row of forbidden times for each quota and for all of them.
 /// Returns where the last row ends.
-fn rows(svg: &mut Svg, scene: &Scene, all: &Terms) -> Result<i64, LimitError> {
+fn rows(svg: &mut Svg, scene: &Scene, all: &ScheduleTerms) -> Result<i64, LimitError> {
     let (left, right) = (x(START), x(END));
     svg.text("86", LINE + 4, "e", "planned");
     svg.line(format!(r#"<path class="x" d="M{left} {LINE}H{right}"/>"#));

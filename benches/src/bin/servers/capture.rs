@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
-use tollgate_core::{Answer, Limit, RateLimiter, Schedule, ScheduleCall, Terms};
+use tollgate_core::{Answer, Limit, RateLimiter, Schedule, ScheduleCall, ScheduleTerms};
 
 use crate::Problem;
 
@@ -46,7 +46,7 @@ pub(crate) async fn sent(
 /// `terms`, for each key in `names`.
 pub(crate) async fn sent_to_schedule<A: Answer>(
     options: &Options,
-    terms: &Terms,
+    terms: &ScheduleTerms,
     names: &[String],
     ask: impl for<'c> Fn(
         &'c Schedule<WireStore<Capture>>,

@@ -4,6 +4,7 @@
 //! the same round, and the program prints the median over all rounds. A filter selects the subjects
 //! whose names contain it, such as `gcra`.
 
+mod afterwards;
 mod capture;
 mod clients;
 mod cores;

@@ -10,6 +10,7 @@ use tollgate_core::algorithm::{
 use tollgate_core::{Limit, LimitError, Quota, RateLimiter};
 
 use crate::Problem;
+use crate::afterwards;
 use crate::capture;
 use crate::clients::{self, Client, Clients, RedisRs};
 use crate::keys::Keys;
@@ -101,6 +102,10 @@ pub(crate) async fn all(
     if schedules::rows().iter().any(|row| wanted(row)) {
         schedules::add(&mut points, &clients.redis, plan).await?;
         schedules::add(&mut points, &clients.fred, plan).await?;
+    }
+    if afterwards::rows().iter().any(|row| wanted(row)) {
+        afterwards::add(&mut points, &clients.redis, plan)?;
+        afterwards::add(&mut points, &clients.fred, plan)?;
     }
     points.extend(originals::all(&clients.redis, plan));
     points.retain(|point| wanted(&point.row));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tollgate_benches::Outcome;
-use tollgate_core::{Event, Placement, Schedule, ScheduleStore, Terms, Timestamp};
+use tollgate_core::{Event, Placement, Schedule, ScheduleStore, ScheduleTerms, Timestamp};
 
 use crate::Problem;
 use crate::capture;
@@ -58,7 +58,7 @@ pub(crate) async fn add<C: Client>(
     };
     let times = Times::tomorrow()?;
 
-    let terms = Terms::new(&format!("by-hand-{}", C::NAME), QUOTAS)?;
+    let terms = ScheduleTerms::new(&format!("by-hand-{}", C::NAME), QUOTAS)?;
     fill(client, &terms, &times, &keys).await?;
     let mut sent = Vec::new();
     for time in times.free {
@@ -81,7 +81,7 @@ pub(crate) async fn add<C: Client>(
 
     for outcome in [Outcome::Allowed, Outcome::Denied] {
         let name = format!("{outcome:?}-{}", C::NAME).to_lowercase();
-        let terms = Terms::new(&name, QUOTAS)?;
+        let terms = ScheduleTerms::new(&name, QUOTAS)?;
         fill(client, &terms, &times, &keys).await?;
         let subject = Plans {
             schedule: Schedule::with_terms(client.store()?, terms),
@@ -119,7 +119,7 @@ impl Times {
 /// Plans the events of every key.
 async fn fill(
     client: &impl Client,
-    terms: &Terms,
+    terms: &ScheduleTerms,
     times: &Times,
     keys: &Keys,
 ) -> Result<(), Problem> {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use tollgate_benches::Outcome;
 
+use crate::afterwards::{REFUNDED, SETTLED, WITH_ID};
 use crate::clients::{Client, Fred, RedisRs};
 use crate::measure::{DEPTHS, Measured, Sample};
 use crate::points::{
@@ -153,6 +154,8 @@ impl Results<'_> {
             (allowed(LONG_LOG), &one),
             (allowed(COSTLY_LOG), &allowed(LOG)),
             (allowed(SCHEDULE), &one),
+            (allowed(WITH_ID), &one),
+            (allowed(SETTLED), &allowed(REFUNDED)),
         ] {
             if self.rows().contains(&&*case) {
                 let cells = self.ratios(&case, other, |sample| sample.server);

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tollgate_core::{
-    Key, LONGEST_EVENT_ID, Placement, PlannedEvent, Reason, Refusal, Schedule, StoreError, Terms,
-    Timestamp,
+    Key, LONGEST_EVENT_ID, Placement, PlannedEvent, Reason, Refusal, Schedule, ScheduleTerms,
+    StoreError, Timestamp,
 };
 
 use super::options::{
@@ -168,7 +168,7 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
 /// Connects to the server of `subject`, and calls `question` with its schedule and key.
 fn ask<T>(
     subject: &SubjectOptions,
-    terms: Terms,
+    terms: ScheduleTerms,
     question: impl AsyncFnOnce(&OnServer, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let server = subject.server.server()?;

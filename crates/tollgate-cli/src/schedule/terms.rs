@@ -1,9 +1,9 @@
-//! Builds `Terms` from the options of the command line.
+//! Builds `ScheduleTerms` from the options of the command line.
 
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tollgate_core::{LimitError, ScheduleQuota, Terms};
+use tollgate_core::{LimitError, ScheduleQuota, ScheduleTerms};
 
 use super::options::{QuotaOptions, SubjectOptions};
 use super::time;
@@ -61,12 +61,12 @@ fn quota(text: &str) -> Result<ScheduleQuota, Failure> {
 
 impl SubjectOptions {
     /// Returns the terms of the service's schedule.
-    pub(super) fn terms(&self) -> Result<Terms, Failure> {
+    pub(super) fn terms(&self) -> Result<ScheduleTerms, Failure> {
         self.terms_with(self.quotas.quotas()?)
     }
 
     /// Returns terms for a list, which needs no quotas.
-    pub(super) fn terms_for_list(&self) -> Result<Terms, Failure> {
+    pub(super) fn terms_for_list(&self) -> Result<ScheduleTerms, Failure> {
         if self.quotas.is_empty() {
             self.terms_with(vec![quota(ANY)?])
         } else {
@@ -74,13 +74,14 @@ impl SubjectOptions {
         }
     }
 
-    fn terms_with(&self, quotas: Vec<ScheduleQuota>) -> Result<Terms, Failure> {
-        let mut terms = Terms::new(&self.schedule, quotas).map_err(|source| match source {
-            LimitError::BadName { .. } => Failure::ScheduleName {
-                name: self.schedule.clone(),
-            },
-            source => Failure::Limits(source),
-        })?;
+    fn terms_with(&self, quotas: Vec<ScheduleQuota>) -> Result<ScheduleTerms, Failure> {
+        let mut terms =
+            ScheduleTerms::new(&self.schedule, quotas).map_err(|source| match source {
+                LimitError::BadName { .. } => Failure::ScheduleName {
+                    name: self.schedule.clone(),
+                },
+                source => Failure::Limits(source),
+            })?;
         // The tolerance comes first: without a horizon, the longest depends on it.
         if let Some(text) = &self.tolerance {
             let tolerance = time::length("--tolerance", text)?;
@@ -109,8 +110,9 @@ impl SubjectOptions {
 pub(super) fn reaching(
     quotas: Vec<ScheduleQuota>,
     horizon: Duration,
-) -> Result<(Terms, bool), Failure> {
-    let terms = Terms::new("plan", quotas).and_then(|terms| terms.with_tolerance(Duration::ZERO));
+) -> Result<(ScheduleTerms, bool), Failure> {
+    let terms =
+        ScheduleTerms::new("plan", quotas).and_then(|terms| terms.with_tolerance(Duration::ZERO));
     let terms = terms.map_err(Failure::Limits)?;
     let mut wanted = horizon;
     loop {

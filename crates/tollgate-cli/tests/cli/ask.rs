@@ -35,6 +35,58 @@ fn checks_count_peeks_do_not_and_resets_forget() {
 }
 
 #[test]
+fn a_blocked_key_is_denied_until_it_is_reset() {
+    let subject = ["--limit", "api=gcra:5/1d", "--limit", "ban=block:15m"];
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let ask = |status, command, more: &[&str]| {
+            let key = ["--key", "mallory"];
+            desk.says(status, &[&[command], &subject[..], &key, more].concat())
+        };
+        let blocked = ask(0, "block", &[]);
+        assert_eq!(blocked["limits"], serde_json::json!(["ban=block:15m"]));
+        assert_eq!(blocked["wait_us"], 900_000_000);
+        let denied = ask(1, "check", &[]);
+        assert_eq!(denied["limits"][0]["allowed"], true);
+        assert_eq!(denied["limits"][1]["remaining"], 0);
+        let wait = denied["retry_after_us"].as_u64().unwrap();
+        assert!((800_000_000..900_000_000).contains(&wait), "{denied}");
+        assert_eq!(
+            ask(0, "block", &["--lasting", "2h"])["wait_us"],
+            7_200_000_000_u64
+        );
+        ask(0, "reset", &[]);
+        assert_eq!(ask(0, "check", &[])["remaining"], 4);
+    }
+    let desk = Desk::new("redis");
+    let block = ["block", "--key", "mallory"];
+    let text = stdout(&desk.ask(&[&block[..], &subject].concat()));
+    assert_eq!(text, "block mallory: blocked for 15m by ban=block:15m\n");
+    let none = desk.ask(&[&block[..], &subject[..2]].concat());
+    fails(&none, &["only a limit that blocks can block a key"]);
+}
+
+#[test]
+fn a_check_that_is_repeated_with_its_id_counts_once() {
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let ask =
+            |status, more: &[&str]| desk.says(status, &[&["check"], &LOGIN[..], more].concat());
+        let first = ask(0, &["--id", "request-1"]);
+        assert_eq!(first["remaining"], 1);
+        assert_eq!(ask(0, &["--id", "request-1"]), first);
+        assert_eq!(ask(0, &["--id", "request-2"])["remaining"], 0);
+        assert_eq!(ask(1, &["--id", "request-3"])["allowed"], false);
+        assert_eq!(ask(0, &["--id", "request-1"]), first);
+    }
+    let desk = Desk::new("redis");
+    let other = ["check", "--id", "request-1", "--cost"];
+    desk.says(0, &[&other[..], &["1"], &LOGIN].concat());
+    let taken = desk.ask(&[&other[..], &["2"], &LOGIN].concat());
+    fails(&taken, &["this id was used for another call"]);
+}
+
+#[test]
 fn a_check_waits_until_it_is_allowed() {
     for (scheme, limit) in [
         ("redis", "mail=gcra:1/1s"),
@@ -139,6 +191,7 @@ fn the_readme_shows_the_actual_output() {
     let both = [&login[..], &["--limit", "attempts=sliding-log:3/1h"]].concat();
     ask("check", &both);
     ask("reset", &both);
+    ask("block", &["--limit", "ban=block:15m"]);
 }
 
 #[test]

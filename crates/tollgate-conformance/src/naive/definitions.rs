@@ -63,8 +63,15 @@ impl Definition {
                 cost
             }
             Self::Bucket { window, .. } => cost * window,
-            // A denied call counts at most the amount.
+            // A denied call, or what is settled beyond a call's cost, counts at most the amount.
             Self::Log { amount, .. } => cost.min(amount),
+            Self::Counter { amount, window } => {
+                let this = events
+                    .iter()
+                    .filter(|event| event.at / window == at / window);
+                let counted: i128 = this.map(|event| event.amount).sum();
+                cost.min(amount - counted)
+            }
             _ => cost,
         };
         events.push(Event { at, amount });
@@ -85,9 +92,18 @@ impl Definition {
             Self::Counter { window, .. } => now / window <= at / window + 1,
             Self::Log { window, .. } => at + window > now,
             // What has leaked since the call is not given back again.
-            Self::Bucket { amount, window, .. } => {
+            Self::Bucket {
+                burst,
+                amount,
+                window,
+            } => {
+                let level = level(events, amount, now);
+                // Beyond the burst, calls may be waiting for what the others leave.
+                if level > burst * window {
+                    return;
+                }
                 let kept = cost * window - (now - at) * amount;
-                let returned = kept.clamp(0, level(events, amount, now));
+                let returned = kept.clamp(0, level);
                 if returned > 0 {
                     let amount = -returned;
                     events.push(Event { at: now, amount });

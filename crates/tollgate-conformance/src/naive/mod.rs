@@ -4,12 +4,14 @@
 //! formula for waits. Each definition computes what remains at an instant from everything counted
 //! so far, and waits are found by search. It is slow, and meant to be obviously right.
 
+mod blocks;
 mod definitions;
 mod starts;
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Limit, Verdict};
 
+pub(crate) use blocks::Blocks;
 use definitions::{Definition, Event};
 pub(crate) use starts::{Cost, Starts};
 
@@ -120,6 +122,28 @@ impl Naive {
         let now = i128::from(now);
         self.definition
             .refund(&mut self.events, now, at.into(), cost.into());
+        self.answer(now, 0, true, 0)
+    }
+
+    /// Settles at `cost`, at `now`, a call that consumed `was` and was counted at `at`.
+    pub fn settle(&mut self, now: u64, at: u64, was: u64, cost: u64) -> Answer {
+        if cost < was {
+            return self.refund(now, at, was - cost);
+        }
+        if cost > was {
+            let (now, more) = (i128::from(now), i128::from(cost - was));
+            self.definition.count(&mut self.events, now, more);
+        }
+        self.answer(now.into(), 0, true, 0)
+    }
+
+    /// Lowers what remains at `now` to at most `remaining`.
+    pub fn lower(&mut self, now: u64, remaining: u64) -> Answer {
+        let now = i128::from(now);
+        let beyond = self.remaining(now) - i128::from(remaining);
+        if beyond > 0 {
+            self.definition.count(&mut self.events, now, beyond);
+        }
         self.answer(now, 0, true, 0)
     }
 

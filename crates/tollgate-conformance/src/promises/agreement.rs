@@ -3,7 +3,7 @@
 use tollgate_core::Limit;
 
 use crate::harness::Harness;
-use crate::history::{Act, Acts, Start, Step, histories, starts};
+use crate::history::{Act, Acts, Start, Step, histories, settled, starts};
 use crate::naive::{Answer, Naive};
 use crate::plan::Plan;
 use crate::scene::Scene;
@@ -69,12 +69,14 @@ async fn follows(harness: &impl Harness, limit: &Limit, start: Start, history: &
         return Ok(());
     };
     let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
-    // When and how much was consumed by each call that was not refunded yet.
+    // When and how much was consumed by each call that was not refunded or settled yet.
     let mut held: Vec<(u64, u64)> = Vec::new();
     for step in history {
         let refunded = match step.act {
-            // The session refunds the receipt at this same index.
-            Act::Refund(index) if !held.is_empty() => Some(held.swap_remove(index % held.len())),
+            // The session takes the receipt at this same index.
+            Act::Refund(index) | Act::Settle(index) if !held.is_empty() => {
+                Some(held.swap_remove(index % held.len()))
+            }
             _ => None,
         };
         let Some(decision) = scene.step(step).await? else {
@@ -86,6 +88,8 @@ async fn follows(harness: &impl Harness, limit: &Limit, start: Start, history: &
             (Act::Peek, _) => naive.peek(now, cost),
             (Act::TakeUpTo, _) => naive.take_up_to(now, cost),
             (Act::Refund(_), Some((at, cost))) => naive.refund(now, at, cost),
+            (Act::Settle(_), Some((at, was))) => naive.settle(now, at, was, settled(limit, cost)),
+            (Act::Lower, _) => naive.lower(now, cost),
             _ => continue,
         };
         let verdict = decision.as_slice()[0];

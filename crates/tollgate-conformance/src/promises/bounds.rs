@@ -5,14 +5,15 @@ use tollgate_core::{Limit, Timestamp};
 
 use crate::bound::{Admitted, bound, most_within};
 use crate::harness::Harness;
-use crate::history::{Act, Acts, Start, Step, assaults, histories, starts};
+use crate::history::{Act, Acts, Start, Step, assaults, histories, settled, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
 use crate::session::Outcome;
 
 /// No half-open span of any length holds more than the algorithm's bound.
 ///
-/// Counts what was admitted and not given back, with refunds and a clock that steps back.
+/// Counts what was admitted and not given back, with refunds, settlements and a clock that steps
+/// back.
 ///
 /// # Panics
 ///
@@ -24,7 +25,7 @@ pub async fn never_over_admits(harness: &impl Harness, plan: &Plan) {
     );
 }
 
-/// Refunds never make room for more than the bound, even if callers take everything around window
+/// Refunds and settlements never make room for more than the bound, even if callers take everything around window
 /// boundaries and give it back at the worst moments.
 ///
 /// # Panics
@@ -48,10 +49,15 @@ async fn keeps_within(
     let mut kept: Vec<Admitted> = Vec::new();
     let mut held: Vec<usize> = Vec::new();
     for step in history {
-        if let (Act::Refund(index), false) = (step.act, held.is_empty()) {
-            // The session refunds the receipt at this same index.
+        if let (Act::Refund(index) | Act::Settle(index), false) = (step.act, held.is_empty()) {
+            // The session takes the receipt at this same index.
             let place = held.swap_remove(index % held.len());
-            kept[place].amount = 0;
+            let least = match step.act {
+                Act::Settle(_) => settled(limit, step.planned[0].cost),
+                _ => 0,
+            };
+            // What is settled beyond the call's cost was not admitted: the bound does not hold it.
+            kept[place].amount = kept[place].amount.min(least);
         }
         let Some(decision) = scene.step(step).await? else {
             continue;

@@ -3,10 +3,12 @@
 mod absence;
 mod agreement;
 mod answers;
+mod block;
 mod bounds;
 mod change;
 mod composite;
 mod concurrency;
+mod id;
 mod inert;
 mod own_clock;
 mod reservation;
@@ -25,6 +27,10 @@ pub use answers::{
     allows_exactly_what_remains, smaller_costs_wait_no_longer, takes_exactly_the_cost,
     time_only_gives_back,
 };
+pub use block::{
+    blocks_agree_with_the_definition, blocks_agree_with_the_machine,
+    blocks_agree_with_the_machine_at_its_own_clock, concurrent_blocks_are_one,
+};
 pub use bounds::{never_over_admits, reaches_its_bound, refunds_keep_the_bound};
 pub use change::{a_changed_limit_applies_at_once, extremes_are_exact, zero_denies_everything};
 pub(crate) use change::{limit_of, with_quota};
@@ -35,6 +41,10 @@ pub use composite::{
 pub use concurrency::{
     admits_exactly_the_bound_under_concurrency, concurrent_calls_are_linearizable,
     keeps_its_rate_in_real_time,
+};
+pub use id::{
+    an_id_of_another_call_changes_nothing, answers_are_forgotten, concurrent_repeats_are_one,
+    denials_are_not_kept, repeated_calls_get_the_first_answer,
 };
 pub use inert::{denied_calls_change_nothing, keys_are_independent, peek_changes_nothing};
 pub use own_clock::{

@@ -136,7 +136,7 @@ async fn follows(
     Ok(())
 }
 
-/// Whatever is cancelled or refunded, the starts that are kept stay within each limit's bound.
+/// Whatever is cancelled, refunded or settled, the starts that are kept stay within each limit's bound.
 ///
 /// # Panics
 ///
@@ -150,6 +150,8 @@ pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &impl Harness,
             let mut session = Session::open(harness, start.0).await;
             let keys = keys();
             let mut kept: Vec<(Vec<PlannedCheck>, Receipt)> = Vec::new();
+            // What is left of calls that were settled, and their limits.
+            let mut settled: Vec<(usize, Admitted)> = Vec::new();
             for step in &history {
                 session.travel(step.time);
                 let operation = match step.act {
@@ -157,6 +159,18 @@ pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &impl Harness,
                         let (planned, receipt) = kept.remove(index % kept.len());
                         let checks = checks(limits, &keys, &planned);
                         let request = Request::new(Operation::Refund(&receipt), checks);
+                        let _ = session.call(&request).await?;
+                        continue;
+                    }
+                    Act::Settle(index) if !kept.is_empty() => {
+                        let (mut planned, receipt) = kept.remove(index % kept.len());
+                        for (planned, consumed) in planned.iter_mut().zip(receipt.consumed()) {
+                            planned.cost = step.planned[0].cost.min(consumed.cost());
+                            let (at, amount) = (consumed.at(), planned.cost);
+                            settled.push((planned.limit, Admitted { at, amount }));
+                        }
+                        let checks = checks(limits, &keys, &planned);
+                        let request = Request::new(Operation::Settle(&receipt), checks);
                         let _ = session.call(&request).await?;
                         continue;
                     }
@@ -170,7 +184,7 @@ pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &impl Harness,
                 if let Some(receipt) = answer.into_receipt() {
                     kept.push((step.planned.clone(), receipt));
                 }
-                within_bounds(&session, limits, &kept)?;
+                within_bounds(&session, limits, &kept, &settled)?;
             }
             Ok(())
         },
@@ -182,8 +196,12 @@ fn within_bounds(
     session: &Session,
     limits: &[Limit],
     kept: &[(Vec<PlannedCheck>, Receipt)],
+    settled: &[(usize, Admitted)],
 ) -> Outcome {
     let mut admitted: BTreeMap<usize, Vec<Admitted>> = BTreeMap::new();
+    for &(limit, left) in settled {
+        admitted.entry(limit).or_default().push(left);
+    }
     for (planned, receipt) in kept {
         for (planned, consumed) in planned.iter().zip(receipt.consumed()) {
             admitted.entry(planned.limit).or_default().push(Admitted {
@@ -296,7 +314,7 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, p
         let [alice, bob] = keys();
         for step in &history {
             let mut step = step.clone();
-            if matches!(step.act, Act::Refund(_) | Act::Reset) {
+            if matches!(step.act, Act::Refund(_) | Act::Settle(_) | Act::Reset) {
                 continue;
             }
             for key in [&alice, &bob] {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tollgate_core::{
     CalendarQuota, CalendarUnit, ErrorKind, Event, Key, LONGEST_EVENT_ID, MAX_EVENTS_PER_CALL,
     Placement, Quota, Reason, Schedule, ScheduleAnswer, ScheduleOperation, ScheduleQuota,
-    ScheduleRequest, ScheduleState, ScheduleStore, Terms, Timestamp,
+    ScheduleRequest, ScheduleState, ScheduleStore, ScheduleTerms, Timestamp,
 };
 
 use super::ScheduleHarness;
@@ -55,7 +55,7 @@ struct Setup {
 }
 
 impl Setup {
-    fn terms(&self, unit: u64) -> Terms {
+    fn terms(&self, unit: u64) -> ScheduleTerms {
         let sliding = self
             .quotas
             .iter()
@@ -68,7 +68,7 @@ impl Setup {
             let zone = "Europe/Berlin";
             format!("daily={amount}/day@{zone}").parse().unwrap()
         });
-        Terms::new("plans", sliding.chain(daily))
+        ScheduleTerms::new("plans", sliding.chain(daily))
             .unwrap()
             .with_tolerance(Duration::from_micros(self.tolerance * unit))
             .unwrap()
@@ -168,7 +168,7 @@ fn steps(span: u64) -> impl Strategy<Value = Vec<Step>> {
 
 /// Calls `run` with the request that `step` means.
 fn request<'a>(
-    terms: &'a Terms,
+    terms: &'a ScheduleTerms,
     key: Key<'a>,
     step: &Step,
     ids: &'a [String],
@@ -550,7 +550,7 @@ pub async fn next_free_is_the_first_free_time(harness: &impl ScheduleHarness, pl
 /// When the promise is broken.
 pub async fn times_outside_the_horizon_are_refused(harness: &impl ScheduleHarness, _plan: &Plan) {
     let store = harness.store().await;
-    let terms = Terms::new("plans", ["5/1h"])
+    let terms = ScheduleTerms::new("plans", ["5/1h"])
         .unwrap()
         .with_horizon(Duration::from_secs(7_200))
         .unwrap()
@@ -612,7 +612,7 @@ pub async fn times_outside_the_horizon_are_refused(harness: &impl ScheduleHarnes
 /// When the promise is broken.
 pub async fn events_that_are_over_count_no_more(harness: &impl ScheduleHarness, _plan: &Plan) {
     let store = harness.store().await;
-    let terms = Terms::new("plans", ["2/10s"])
+    let terms = ScheduleTerms::new("plans", ["2/10s"])
         .unwrap()
         .with_horizon(Duration::from_secs(100))
         .unwrap()
@@ -686,7 +686,7 @@ pub async fn keys_are_independent(harness: &impl ScheduleHarness, _plan: &Plan) 
     .map(|(partition, rest)| OwnedKey::of(partition, rest))
     .collect();
     for name in ["plans", "plans-2"] {
-        let terms = Terms::new(name, ["1/1h"]).unwrap();
+        let terms = ScheduleTerms::new(name, ["1/1h"]).unwrap();
         for key in &keys {
             let event = Event::new("a", wall_clock().saturating_add(Duration::from_secs(600)));
             let add = ScheduleOperation::Add(vec![event]);
@@ -695,7 +695,7 @@ pub async fn keys_are_independent(harness: &impl ScheduleHarness, _plan: &Plan) 
         }
     }
     // The store's clock and callers' instants count apart.
-    let terms = Terms::new("plans", ["1/1h"]).unwrap();
+    let terms = ScheduleTerms::new("plans", ["1/1h"]).unwrap();
     let now = wall_clock();
     let event = Event::new("a", now.saturating_add(Duration::from_secs(600)));
     let add = ScheduleOperation::Add(vec![event]);
@@ -715,7 +715,7 @@ pub async fn keys_are_independent(harness: &impl ScheduleHarness, _plan: &Plan) 
 /// When the promise is broken.
 pub async fn malformed_requests_change_nothing(harness: &impl ScheduleHarness, _plan: &Plan) {
     let store = harness.store().await;
-    let terms = Terms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")])
+    let terms = ScheduleTerms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")])
         .unwrap()
         .with_horizon(Duration::from_secs(7_200))
         .unwrap();
@@ -802,7 +802,7 @@ pub async fn days_follow_the_time_zone(harness: &impl ScheduleHarness, _plan: &P
         let end = start + hours * HOUR_US;
         let schedule = Schedule::with_terms(
             Arc::clone(&store),
-            Terms::new("plans", ["2/day@Europe/Berlin"]).unwrap(),
+            ScheduleTerms::new("plans", ["2/day@Europe/Berlin"]).unwrap(),
         );
         let key = OwnedKey::fresh("alice");
         let now = stamp(start - DAY_US);
@@ -879,7 +879,7 @@ pub async fn concurrent_callers_break_no_quota(harness: &impl ScheduleHarness, _
     const EACH: usize = 4;
     for _ in 0..4 {
         let store = harness.store().await;
-        let terms = Terms::new("plans", ["1/1m", "5/1h", "10/1d"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1/1m", "5/1h", "10/1d"]).unwrap();
         let schedule = Schedule::with_terms(store, terms);
         let key = fresh_key("alice");
         let from = wall_clock().saturating_add(Duration::from_secs(3_600));

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod ids;
 mod own_clock;
 #[path = "../reference/mod.rs"]
 mod reference;
@@ -109,8 +110,17 @@ caught! {
     failing_on_huge_costs: FailsOnHugeCosts by
         fixed_window::allows_exactly_what_remains
         gcra::extremes_are_exact;
+    forgetting_to_block: IgnoresBlocks by
+        block::blocks_agree_with_the_definition
+        block::blocks_agree_with_the_machine;
+    forgetting_to_lower: IgnoresLowering by
+        gcra::agrees_with_the_machine
+        composite::composites_agree_with_the_machine;
     forgetting_to_refund: IgnoresRefunds by
         sliding_counter::a_refund_at_once_undoes;
+    forgetting_to_settle: IgnoresSettlements by
+        sliding_log::agrees_with_the_machine
+        sliding_log::agrees_with_the_definition;
     forgetting_to_reset: IgnoresResets by
         gcra::reset_forgets_everything;
     ignoring_the_cost: IgnoresCost by
@@ -142,6 +152,28 @@ caught! {
         gcra::retry_after_is_exact
         sliding_log::agrees_with_the_definition
         composite::waits_for_the_slowest_limit;
+}
+
+mod by_id {
+    use super::ids::{BrokenById, Fault};
+    use super::*;
+
+    caught! {
+        BrokenById:
+        ignoring_ids: IgnoresIds by
+            id::repeated_calls_get_the_first_answer
+            id::concurrent_repeats_are_one;
+        keeping_answers_for_ever: KeepsForever by
+            id::answers_are_forgotten;
+        keeping_answers_to_denied_calls: KeepsDenials by
+            id::denials_are_not_kept;
+        keeping_no_answers: KeepsNothing by
+            id::repeated_calls_get_the_first_answer
+            id::denials_are_not_kept
+            id::an_id_of_another_call_changes_nothing;
+        taking_other_calls_for_other_ids: TakesOtherCallsForOtherIds by
+            id::an_id_of_another_call_changes_nothing;
+    }
 }
 
 mod at_its_own_clock {

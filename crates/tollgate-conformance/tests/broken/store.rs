@@ -32,11 +32,14 @@ pub(crate) enum Fault {
     DeniesEverything,
     FailsOnHugeCosts,
     ForgetsWhenTheClockStepsBack,
+    IgnoresBlocks,
     IgnoresCallerTime,
     IgnoresCost,
+    IgnoresLowering,
     IgnoresNames,
     IgnoresRefunds,
     IgnoresResets,
+    IgnoresSettlements,
     JoinsKeys,
     LosesUpdates,
     PanicsOnHugeCosts,
@@ -76,7 +79,10 @@ impl BrokenStore {
         let mut held = self.held.lock().unwrap();
         for ((check, state), written) in request.checks().iter().zip(states).zip(written) {
             let lost = match request.operation() {
+                Operation::Block(_) => self.is(Fault::IgnoresBlocks),
+                Operation::Lower => self.is(Fault::IgnoresLowering),
                 Operation::Refund(_) => self.is(Fault::IgnoresRefunds),
+                Operation::Settle(_) => self.is(Fault::IgnoresSettlements),
                 _ => self.is(Fault::AdmitsEverything),
             };
             if *written && !lost {

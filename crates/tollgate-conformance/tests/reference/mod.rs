@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tollgate_conformance::Harness;
 use tollgate_core::algorithm::State;
 use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Request, Store, StoreError, Timestamp, Verdicts,
+    CallId, Check, Checks, ErrorKind, Fingerprint, Request, Store, StoreError, Timestamp, Verdicts,
 };
 
 /// A limit's identity and a key's two parts.
@@ -30,11 +30,13 @@ impl Harness for Reference {
 
 /// Parts of the names of cases that need chosen instants, or time to pass.
 #[allow(dead_code, reason = "some of what includes this file compares with it")]
-const OF_INSTANTS: [&str; 13] = [
+const OF_INSTANTS: [&str; 15] = [
     "a_changed_limit_applies_at_once",
     "a_clock_that_steps_back_admits_no_more",
     "a_late_refund_gives_nothing",
     "an_idle_key_equals_a_new_key",
+    "blocks_agree_with_the_definition",
+    "blocks_agree_with_the_machine",
     "cancelling_the_last_reservation_undoes_it",
     "composite",
     "reaches_its_bound",
@@ -83,19 +85,59 @@ impl<S: Store> Store for WithoutInstants<S> {
 #[derive(Default)]
 pub(crate) struct ReferenceStore {
     states: Mutex<HashMap<StateKey, State>>,
+    answers: Mutex<HashMap<AnswerKey, Kept>>,
 }
 
-#[async_trait]
-impl Store for ReferenceStore {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let request = &request;
+/// The name of the first limit, both parts of its key, and the id.
+type AnswerKey = (String, Vec<u8>, Vec<u8>, Vec<u8>);
+
+/// An answer, the call that it is for, and until when it is kept, in microseconds.
+struct Kept {
+    call: String,
+    verdicts: Verdicts,
+    ends: u64,
+}
+
+impl ReferenceStore {
+    /// Decides a request that has an id.
+    fn decide_once(&self, id: CallId<'_>, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        let first = request.checks()[0];
+        let key = (
+            first.limit().name().to_owned(),
+            first.key().partition().to_vec(),
+            first.key().rest().to_vec(),
+            id.bytes().to_vec(),
+        );
+        let checks = request.checks().iter();
+        let checks: Vec<_> = checks
+            .map(|check| (state_key(check), check.limit().to_string(), check.cost()))
+            .collect();
+        let call = format!("{:?} {checks:?}", request.operation());
+        let now = now(request);
+        let mut answers = self.answers.lock().unwrap();
+        if let Some(kept) = answers.get(&key).filter(|kept| kept.ends > now.as_micros()) {
+            if kept.call == call {
+                return Ok(kept.verdicts.again());
+            }
+            return Err(CallId::taken());
+        }
+        let verdicts = self.decide_plain(request)?;
+        if verdicts.is_allowed() {
+            let kept = Kept {
+                call,
+                verdicts: verdicts.again(),
+                ends: now.as_micros() + id.kept_us(),
+            };
+            answers.insert(key, kept);
+        }
+        Ok(verdicts)
+    }
+
+    fn decide_plain(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         request.validate(Fingerprint::of)?;
         let fingerprint = Fingerprint::of(request);
         let mut held = self.states.lock().unwrap();
-        let now = match request.caller_time() {
-            Some(now) => now,
-            None => Timestamp::try_from(SystemTime::now()).unwrap(),
-        };
+        let now = now(request);
         let checks = request.checks();
         let mut states: Vec<State> = checks
             .iter()
@@ -113,6 +155,23 @@ impl Store for ReferenceStore {
         }
         Ok(decision)
     }
+}
+
+fn now(request: &Request<'_>) -> Timestamp {
+    match request.caller_time() {
+        Some(now) => now,
+        None => Timestamp::try_from(SystemTime::now()).unwrap(),
+    }
+}
+
+#[async_trait]
+impl Store for ReferenceStore {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        match request.split_id()? {
+            (Some(id), request) => self.decide_once(id, &request),
+            (None, request) => self.decide_plain(&request),
+        }
+    }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         let mut held = self.states.lock().unwrap();
@@ -123,7 +182,8 @@ impl Store for ReferenceStore {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        request.is_defined()
+        let split = request.split_id();
+        split.is_ok_and(|(_, request)| request.is_defined())
     }
 }
 

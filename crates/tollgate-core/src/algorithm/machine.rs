@@ -2,6 +2,7 @@
 
 use super::State;
 use crate::quota::Quota;
+use crate::request::BlockSpan;
 use crate::time::Wait;
 
 /// The state that a machine keeps for one key.
@@ -97,8 +98,9 @@ pub(crate) trait Machine: Copy + Listed {
     /// Returns how much is left at `now`, and how long until all of it is.
     fn status(&self, state: &Self::State, now: u64) -> Status;
 
-    /// Records a call that [`wait`](Self::wait) admitted, or a denied one that counts, and returns
-    /// the instant at which it is recorded. `cost` is not zero.
+    /// Records a call that [`wait`](Self::wait) admitted, or one that counts although it does not
+    /// fit, and returns the instant at which it is recorded. `cost` is not zero, and may exceed the
+    /// capacity.
     fn commit(&self, state: &mut Self::State, now: u64, cost: u64) -> u64;
 
     /// Gives back up to `amount` of what was recorded at `at` and still counts.
@@ -115,19 +117,28 @@ pub(crate) trait Machine: Copy + Listed {
     /// at most [`longest_delay`](Self::longest_delay). Neither `delay` nor `cost` is zero.
     ///
     /// Called only if there is a longest delay.
-    fn reserve(&self, state: &mut Self::State, now: u64, delay: u64, cost: u64) -> Reserved {
-        let at = self.commit(state, now, cost);
-        Reserved {
-            start: at + delay,
-            at,
-            ..Reserved::default()
-        }
+    fn reserve(&self, _state: &mut Self::State, _now: u64, _delay: u64, _cost: u64) -> Reserved {
+        Default::default()
     }
 
     /// Gives back what a reservation of `amount` recorded, if it still counts and no call that is
-    /// kept depends on it.
-    fn cancel(&self, state: &mut Self::State, now: u64, reserved: &Reserved, amount: u64) {
-        self.refund(state, now, reserved.start, amount);
+    /// kept depends on it. Called only if there is a longest delay.
+    fn cancel(&self, _state: &mut Self::State, _now: u64, _reserved: &Reserved, _amount: u64) {}
+
+    /// Returns whether calls are counted: if not, they change no state.
+    #[inline]
+    fn counts(&self) -> bool {
+        true
+    }
+
+    /// Returns whether a key can be blocked.
+    fn can_block(&self) -> bool {
+        false
+    }
+
+    /// Returns the state after the key is blocked at `now`, or `None` if nothing changes.
+    fn blocked(&self, _state: &Self::State, _now: u64, _span: BlockSpan) -> Option<Self::State> {
+        None
     }
 
     /// Returns whether denied calls are recorded too.

@@ -9,6 +9,7 @@
 //!
 //! To add an algorithm, add a folder, and a line to the list below.
 
+mod block;
 mod fixed_window;
 mod gcra;
 mod list;
@@ -35,6 +36,7 @@ pub(crate) use twin::{CallContext, MOST_PARAMETERS, Twin, Words, double, integer
 
 use crate::decision::Verdict;
 use crate::quota::Quota;
+use crate::request::BlockSpan;
 use crate::time::{Timestamp, Wait};
 
 algorithms! { $
@@ -66,6 +68,8 @@ pub enum Algorithm {
     SlidingCounter(sliding_counter) keeps sliding_counter::State,
     /// Remembers when each unit of the last window was consumed.
     SlidingLog(sliding_log) keeps Box<sliding_log::State>,
+    /// Denies every call of a key while the key is blocked, and counts none.
+    Block(block) keeps block::State,
 }
 }
 
@@ -88,6 +92,34 @@ impl Algorithm {
     #[must_use]
     pub fn counts_denied(&self) -> bool {
         with_machine!(self, machine => machine.counts_denied())
+    }
+
+    /// Returns whether calls are counted.
+    #[inline]
+    pub(crate) fn counts(&self) -> bool {
+        with_machine!(self, machine => machine.counts())
+    }
+
+    /// Returns whether a key can be [blocked](crate::RateLimiter::block).
+    #[must_use]
+    pub fn can_block(&self) -> bool {
+        with_machine!(self, machine => machine.can_block())
+    }
+
+    /// Returns the wait of a call after the key has been blocked, and whether that changes the
+    /// state.
+    pub(crate) fn blocked(&self, state: &State, now: Timestamp, span: BlockSpan) -> (Wait, bool) {
+        with_machine!(self, machine => blocked(machine, state, now, span))
+    }
+
+    /// Blocks the key.
+    pub(crate) fn block(&self, state: &mut State, now: Timestamp, span: BlockSpan) {
+        with_machine!(self, machine => {
+            let state = open(machine, state);
+            if let Some(next) = machine.blocked(state, now.as_micros(), span) {
+                *state = next;
+            }
+        });
     }
 
     #[inline]
@@ -210,6 +242,20 @@ fn commit<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
     }
     let at = machine.commit(open(machine, state), now.as_micros(), cost);
     Timestamp::saturating_from_micros(at)
+}
+
+fn blocked<M: Machine>(
+    machine: &M,
+    state: &State,
+    now: Timestamp,
+    span: BlockSpan,
+) -> (Wait, bool) {
+    let fresh = M::State::default();
+    let (state, micros) = (M::view(state).unwrap_or(&fresh), now.as_micros());
+    match machine.blocked(state, micros, span) {
+        Some(next) => (machine.wait(&next, micros, 1), true),
+        None => (machine.wait(state, micros, 1), false),
+    }
 }
 
 /// Decides a request with one check, without the overhead of several.

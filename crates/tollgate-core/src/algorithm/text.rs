@@ -16,6 +16,19 @@ pub(super) trait Written: Machine + Into<Algorithm> {
     /// What an error says was expected instead of an unknown or repeated option.
     const EXPECTED: &'static str;
 
+    /// What an error says was expected instead of a quota.
+    const EXPECTED_QUOTA: &'static str = "`:` and a quota, such as `:20/1h`";
+
+    /// Reads the quota.
+    fn read_quota(reader: &mut Reader<'_>) -> Result<Quota, LimitError> {
+        Quota::read(reader)
+    }
+
+    /// Writes the quota.
+    fn write_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.quota(), f)
+    }
+
     /// Returns the algorithm of `quota` with `options`.
     fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError>;
 
@@ -28,6 +41,8 @@ pub(super) struct Spelling {
     name: &'static str,
     options: &'static [(&'static str, bool)],
     expected: &'static str,
+    expected_quota: &'static str,
+    read_quota: fn(&mut Reader<'_>) -> Result<Quota, LimitError>,
     read: fn(Quota, &Options<'_>) -> Result<Algorithm, LimitError>,
 }
 
@@ -37,6 +52,8 @@ impl Spelling {
             name: M::NAME,
             options: M::OPTIONS,
             expected: M::EXPECTED,
+            expected_quota: M::EXPECTED_QUOTA,
+            read_quota: M::read_quota,
             read: |quota, options| M::read(quota, options).map(Into::into),
         }
     }
@@ -69,7 +86,8 @@ impl Options<'_> {
 impl FromStr for Algorithm {
     type Err = LimitError;
 
-    /// Reads `ALGORITHM:N/WINDOW[,OPTION...]`, such as `gcra:10/1m,burst=3`.
+    /// Reads `ALGORITHM:N/WINDOW[,OPTION...]`, such as `gcra:10/1m,burst=3`. Of a `block`, the text
+    /// has only a time: `block:5m`.
     ///
     /// | algorithm | options |
     /// |---|---|
@@ -78,6 +96,7 @@ impl FromStr for Algorithm {
     /// | `sliding-buckets` | `buckets=NUMBER`, required |
     /// | `sliding-counter` | none |
     /// | `sliding-log` | `count-denied` |
+    /// | `block` | `doublings=NUMBER` |
     fn from_str(text: &str) -> Result<Self, LimitError> {
         Self::read(Reader::new(text, 0))
     }
@@ -94,11 +113,11 @@ impl Algorithm {
             reader.expected(start, if is_named { UNNAMED } else { &NAMES })
         })?;
         if !reader.skip(':') {
-            return Err(reader.expected(reader.at(), "`:` and a quota, such as `:20/1h`"));
+            return Err(reader.expected(reader.at(), spelling.expected_quota));
         }
         // Where the number is that an algorithm may refuse: that of an option, or the amount.
         let mut number_at = reader.at();
-        let quota = Quota::read(&mut reader)?;
+        let quota = (spelling.read_quota)(&mut reader)?;
         let mut given: Vec<(&str, Option<u64>)> = Vec::new();
         while !reader.is_at_end() {
             if !reader.skip(',') {
@@ -145,7 +164,8 @@ impl fmt::Display for Algorithm {
 }
 
 fn write_machine<M: Written>(machine: &M, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "{}:{}", M::NAME, machine.quota())?;
+    write!(f, "{}:", M::NAME)?;
+    machine.write_quota(f)?;
     machine.write(f)?;
     if machine.counts_denied() {
         f.write_str(",count-denied")?;

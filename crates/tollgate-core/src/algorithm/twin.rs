@@ -12,14 +12,15 @@
 //! | `fits` | an expression | | whether `cost`, which is not 0, is admitted |
 //! | `remaining` | an expression | | the largest cost that is admitted |
 //! | `answer` | statements (optional) | `fits` | `raw` |
-//! | `commit` | statements | `amount`, the cost to count, not 0 | the new state on the server, with a TTL |
+//! | `commit` | statements | `amount`, the cost to count, not 0; it may be more than fits | the new state on the server, with a TTL |
+//! | `block` | statements (optional) | `cost`, an instant or a time; `mode`, 0 for neither, 1 for an instant, 2 for a time | `free`, whether the key is not blocked afterwards, and `record`, which writes the new state, with a TTL |
 //! | `delay` | statements (optional) | | `own`, how long this limit alone delays a call of `cost`; writes nothing |
 //! | `reserve` | statements (optional) | `amount`, and `delay`, at least `own` | the new state on the server, with a TTL |
 //! | `locate` | statements (optional) | `amount`, the cost to give back, and `since`, when it was counted | what `refund` needs; writes nothing, and fails if `refund` would |
 //! | `refund` | statements | as `locate`; for a reservation, `taken`, `before` and `was_marked`, from [`Paired::reserved`] | the new state on the server, with a TTL, unless nothing is given back |
 //! | `search` | functions (optional) | | inserted wherever another section says `@search` |
 //!
-//! An algorithm without `delay` has no reservations.
+//! An algorithm without `delay` has no reservations, and one without `block` blocks no key.
 //!
 //! All other local names are free: if a request has several limits, each has a scope of its own.
 
@@ -63,9 +64,10 @@ pub(crate) trait Paired: Machine {
     fn decode(&self, reply: &[u64], call: CallContext) -> Option<State>;
 
     /// Returns the numbers that the script needs to cancel a reservation: `taken`, when it was
-    /// recorded; `before`, what was counted then; and `was_marked`.
+    /// recorded; `before`, what was counted then; and `was_marked`. Called only if there is a
+    /// [longest delay](Machine::longest_delay).
     fn reserved(&self, _reserved: &Reserved) -> [u64; 3] {
-        [0; 3]
+        Default::default()
     }
 
     /// Returns the numbers in a [shape](Machine::shape); `shape` is the part after the name.
@@ -199,6 +201,10 @@ mod tests {
             Some(fresh.clone())
         );
         assert_eq!(gcra.decode(&[], call).map(shown), Some(fresh));
+        // No debt is counted in units of nothing, with a mark or without.
+        for reply in [&[5, 6, 0][..], &[5, 6, 0, 1], &[5, 6, 7, 2]] {
+            assert!(gcra.decode(reply, call).is_none(), "{reply:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::schedule::answer::{PlannedEvent, Reason, Refusal, ScheduleAnswer};
 use crate::schedule::request::{Event, ScheduleOperation, ScheduleRequest};
 use crate::schedule::search::{Direction, Search, Uncovered};
-use crate::schedule::terms::Terms;
+use crate::schedule::terms::ScheduleTerms;
 use crate::time::{MAX_EXACT, Timestamp};
 
 /// The events of one key, sorted by time, then by id.
@@ -27,7 +27,7 @@ struct Limits {
 impl ScheduleState {
     /// Returns whether no event counts any more at `now`, so that the state may be dropped.
     #[must_use]
-    pub fn is_fresh(&self, terms: &Terms, now: Timestamp) -> bool {
+    pub fn is_fresh(&self, terms: &ScheduleTerms, now: Timestamp) -> bool {
         let limits = Limits::of(terms, now.max(self.latest));
         let last = self.entries.last().map(|entry| entry.time.as_micros());
         last.is_none_or(|last| limits.gone.is_some_and(|gone| last <= gone))
@@ -74,7 +74,7 @@ impl ScheduleState {
 }
 
 impl Limits {
-    fn of(terms: &Terms, now: Timestamp) -> Self {
+    fn of(terms: &ScheduleTerms, now: Timestamp) -> Self {
         let now = now.as_micros();
         let past = |by: u64| now.checked_sub(terms.tolerance_us() + by);
         Self {

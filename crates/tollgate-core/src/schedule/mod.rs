@@ -32,7 +32,7 @@ pub use request::{
 pub use store::{ScheduleStore, SyncScheduleStore};
 #[cfg(feature = "wire")]
 pub(crate) use terms::SHAPE;
-pub use terms::{MAX_EVENTS, Terms};
+pub use terms::{MAX_EVENTS, ScheduleTerms};
 
 /// Plans events at times to come, so that no window around any of them holds too many.
 ///
@@ -69,7 +69,7 @@ pub struct Schedule<S> {
 }
 
 struct Shared<S> {
-    terms: Terms,
+    terms: ScheduleTerms,
     store: S,
 }
 
@@ -79,7 +79,7 @@ impl<S> Schedule<S> {
     ///
     /// # Errors
     ///
-    /// The same as [`Terms::new`], which also says what the horizon and the tolerance are. To
+    /// The same as [`ScheduleTerms::new`], which also says what the horizon and the tolerance are. To
     /// choose them, use [`with_terms`](Self::with_terms).
     pub fn new<Q>(
         store: S,
@@ -90,7 +90,7 @@ impl<S> Schedule<S> {
         Q: TryInto<ScheduleQuota>,
         LimitError: From<Q::Error>,
     {
-        Ok(Self::with_terms(store, Terms::new(name, quotas)?))
+        Ok(Self::with_terms(store, ScheduleTerms::new(name, quotas)?))
     }
 
     /// Returns a schedule with these terms on `store`.
@@ -99,18 +99,18 @@ impl<S> Schedule<S> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_core::{LimitError, Schedule, Terms};
+    /// use tollgate_core::{LimitError, Schedule, ScheduleTerms};
     ///
     /// # fn example<S>(store: S) -> Result<(), LimitError> {
     /// let week = Duration::from_secs(7 * 86_400);
-    /// let terms = Terms::new("reminders", ["1/1m", "10/1d"])?.with_horizon(week)?;
+    /// let terms = ScheduleTerms::new("reminders", ["1/1m", "10/1d"])?.with_horizon(week)?;
     /// let schedule = Schedule::with_terms(store, terms);
     /// assert_eq!(schedule.terms().horizon(), week);
     /// # Ok(())
     /// # }
     /// # example(()).unwrap();
     /// ```
-    pub fn with_terms(store: S, terms: Terms) -> Self {
+    pub fn with_terms(store: S, terms: ScheduleTerms) -> Self {
         Self {
             shared: Arc::new(Shared { terms, store }),
         }
@@ -118,7 +118,7 @@ impl<S> Schedule<S> {
 
     /// Returns the name, the quotas, the horizon and the tolerance.
     #[must_use]
-    pub fn terms(&self) -> &Terms {
+    pub fn terms(&self) -> &ScheduleTerms {
         &self.shared.terms
     }
 

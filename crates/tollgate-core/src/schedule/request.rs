@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::schedule::quota::{Kind, ScheduleQuota};
-use crate::schedule::terms::Terms;
+use crate::schedule::terms::ScheduleTerms;
 use crate::time::Timestamp;
 
 /// The most events that one call adds, which bounds how long a server works on it.
@@ -185,7 +185,7 @@ impl Period {
 /// them.
 #[derive(Clone, Debug)]
 pub struct ScheduleRequest<'a> {
-    terms: &'a Terms,
+    terms: &'a ScheduleTerms,
     key: Key<'a>,
     operation: ScheduleOperation<'a>,
     wants_latest: bool,
@@ -201,7 +201,7 @@ impl<'a> ScheduleRequest<'a> {
     /// Returns a request to apply `operation` to the events of `key`.
     #[must_use]
     pub fn new(
-        terms: &'a Terms,
+        terms: &'a ScheduleTerms,
         key: impl Into<Key<'a>>,
         operation: ScheduleOperation<'a>,
     ) -> Self {
@@ -303,7 +303,7 @@ impl<'a> ScheduleRequest<'a> {
 
     /// Returns the schedule's name, quotas, horizon and tolerance.
     #[must_use]
-    pub fn terms(&self) -> &'a Terms {
+    pub fn terms(&self) -> &'a ScheduleTerms {
         self.terms
     }
 
@@ -447,7 +447,7 @@ mod tests {
     /// However far from now a time is that cannot be planned, few days are computed and sent.
     #[test]
     fn no_request_brings_more_days_than_can_be_planned() {
-        let terms = Terms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
         let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
         let far = [Timestamp::UNIX_EPOCH, Timestamp::MAX];
         let days = |request: &ScheduleRequest<'_>| -> usize {
@@ -474,7 +474,7 @@ mod tests {
     /// A request brings the days that its answer needs, so that no second round trip is needed.
     #[test]
     fn a_request_brings_the_days_that_it_needs() {
-        let terms = Terms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
         let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
         let day = Duration::from_secs(86_400);
         let later = |days: u32| now.saturating_add(days * day);
@@ -535,7 +535,7 @@ mod tests {
 
     #[test]
     fn a_request_brings_forty_days_and_earlier_ones_only_to_look_back() {
-        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1/day@UTC"]).unwrap();
         let at = day(20_000);
         let weight = 1;
         let latest = ScheduleOperation::LatestFree { until: at, weight };
@@ -557,7 +557,7 @@ mod tests {
             (&["1/1m", "1/day@UTC"], true),
             (&["1/day@UTC"], true),
         ] {
-            let terms = Terms::new("plans", quotas.iter().copied()).unwrap();
+            let terms = ScheduleTerms::new("plans", quotas.iter().copied()).unwrap();
             assert_eq!(terms.has_calendar(), has_calendar);
             let reserve = ScheduleOperation::ReserveNext(Event::new("a", day(20_000)));
             let request = ScheduleRequest::new(&terms, "k", reserve);
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn a_widened_request_brings_twice_as_many_days_up_to_those_that_can_be_planned() {
         // Times that can be planned are at most 300 days apart.
-        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1/day@UTC"]).unwrap();
         let terms = terms.with_horizon(290 * DAY).unwrap();
         let terms = terms.with_tolerance(10 * DAY).unwrap();
         for (at, expected) in [

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::answer::ScheduleAnswer;
 use crate::schedule::request::ScheduleRequest;
-use crate::schedule::terms::Terms;
+use crate::schedule::terms::ScheduleTerms;
 use crate::store::Boxed;
 
 /// Holds the events of schedules, and plans new ones atomically.
@@ -44,7 +44,11 @@ pub trait ScheduleStore: Send + Sync {
     /// # Errors
     ///
     /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError>;
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError>;
 }
 
 /// A store of schedules that can decide on the calling thread, without waiting for anything.
@@ -61,7 +65,7 @@ pub trait SyncScheduleStore: ScheduleStore {
     /// # Errors
     ///
     /// Same as [`ScheduleStore::reset_schedule`].
-    fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError>;
+    fn reset_schedule_now(&self, terms: &ScheduleTerms, key: Key<'_>) -> Result<(), StoreError>;
 }
 
 macro_rules! forward {
@@ -85,7 +89,7 @@ macro_rules! forward {
 
             fn reset_schedule<'a, 'store, 'call>(
                 &'store self,
-                terms: &'a Terms,
+                terms: &'a ScheduleTerms,
                 key: Key<'a>,
             ) -> Boxed<'call, Result<(), StoreError>>
             where
@@ -106,7 +110,11 @@ macro_rules! forward {
                 (**self).schedule_now(request)
             }
 
-            fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+            fn reset_schedule_now(
+                &self,
+                terms: &ScheduleTerms,
+                key: Key<'_>,
+            ) -> Result<(), StoreError> {
                 (**self).reset_schedule_now(terms, key)
             }
         }

@@ -1,4 +1,4 @@
-//! `Terms`: what a schedule allows: its name, quotas, horizon and tolerance.
+//! `ScheduleTerms`: what a schedule allows: its name, quotas, horizon and tolerance.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const LONGEST_US: u64 = MAX_EXACT / 8;
 ///
 /// Cloning is cheap.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Terms(Arc<Inner>);
+pub struct ScheduleTerms(Arc<Inner>);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Inner {
@@ -43,7 +43,7 @@ struct Inner {
     retention_us: u64,
 }
 
-impl Terms {
+impl ScheduleTerms {
     /// Returns the terms of a schedule called `name`, each quota a [`ScheduleQuota`], a
     /// [`Quota`](crate::Quota) or its text.
     ///
@@ -253,7 +253,7 @@ mod tests {
     fn horizon_is_as_long_as_ten_thousand_events_allow() {
         // A tolerance of a second and a window of a minute beside 9,999 minutes.
         let longest = 599_879 * SECOND;
-        let terms = Terms::new("plans", ["1/1m"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1/1m"]).unwrap();
         assert_eq!((terms.horizon(), terms.tolerance()), (longest, SECOND));
         let terms = terms.with_horizon(longest).unwrap();
         let error = terms.clone().with_horizon(longest + MICRO).unwrap_err();
@@ -264,17 +264,17 @@ mod tests {
         assert_eq!(error, most);
         // A horizon that was chosen stays, and one that was not makes room for the tolerance.
         assert!(terms.with_tolerance(2 * SECOND).is_err());
-        let terms = Terms::new("plans", ["1/1m"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1/1m"]).unwrap();
         let terms = terms.with_tolerance(10 * SECOND).unwrap();
         assert_eq!(terms.horizon(), longest - 9 * SECOND);
         // The tightest quota counts, and nothing is planned beyond a year unless that is chosen.
-        let terms = Terms::new("plans", ["1000/1s", "1/1h"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1000/1s", "1/1h"]).unwrap();
         assert_eq!(terms.horizon(), 366 * 86_400 * SECOND);
     }
 
     #[test]
     fn tolerance_is_shorter_where_even_that_holds_too_many_events() {
-        let terms = Terms::new("plans", ["1000/1us"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1000/1us"]).unwrap();
         assert_eq!(terms.horizon(), Duration::ZERO);
         assert_eq!(terms.tolerance(), 8 * MICRO);
     }
@@ -290,20 +290,20 @@ mod tests {
             // 8 months of 646 hours and two hold 10,000; kept for 770 hours.
             ("1000/month@UTC", 8 * 646 - 770),
         ] {
-            let terms = Terms::new("plans", [quota]).unwrap();
+            let terms = ScheduleTerms::new("plans", [quota]).unwrap();
             assert_eq!(terms.horizon(), (hours * 3_600 - 1) * SECOND, "{quota}");
         }
     }
 
     #[test]
     fn terms_have_bounds() {
-        assert!(Terms::new("plans", ["1000/1h"]).is_ok());
-        assert!(Terms::new("plans", ["1001/1h"]).is_err());
+        assert!(ScheduleTerms::new("plans", ["1000/1h"]).is_ok());
+        assert!(ScheduleTerms::new("plans", ["1001/1h"]).is_err());
         let quotas = |count: u64| (1..=count).map(|hours| format!("1/{hours}h"));
-        assert!(Terms::new("plans", quotas(32)).is_ok());
-        assert!(Terms::new("plans", quotas(33)).is_err());
-        assert!(Terms::new("plans", [""; 0]).is_err());
-        let window = |micros: u64| Terms::new("plans", [format!("1/{micros}us")]);
+        assert!(ScheduleTerms::new("plans", quotas(32)).is_ok());
+        assert!(ScheduleTerms::new("plans", quotas(33)).is_err());
+        assert!(ScheduleTerms::new("plans", [""; 0]).is_err());
+        let window = |micros: u64| ScheduleTerms::new("plans", [format!("1/{micros}us")]);
         assert!(window(LONGEST_US + 1).is_err());
         let terms = window(LONGEST_US).unwrap();
         let longest = Duration::from_micros(LONGEST_US);

@@ -5,13 +5,16 @@
 
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use super::fault::FOREIGN;
 use super::script::Form;
 use crate::algorithm::{CallContext, MOST_PARAMETERS, State, double, integer, words};
+use crate::call::CallId;
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
-use crate::request::{Check, Operation, Request};
-use crate::time::{MAX_EXACT, Timestamp};
+use crate::request::{BlockSpan, Change, Check, Operation, Request};
+use crate::time::{MAX_EXACT, Timestamp, micros_ceil};
 
 /// The longest slack in milliseconds: 285 years, as long as any state lasts.
 const MOST_SLACK: u64 = MAX_EXACT / 1_000;
@@ -46,9 +49,11 @@ pub(super) fn argument(
         match request.operation() {
             Operation::Consume => 1,
             Operation::Peek => 2,
-            Operation::Refund(_) => 3,
+            Operation::Refund(_) | Operation::Settle(_) => 3,
             Operation::TakeUpTo => 4,
             Operation::Reserve { .. } => 6,
+            Operation::Lower => 7,
+            Operation::Block(_) => 8,
         },
     );
     push_instant(&mut text, instant);
@@ -56,16 +61,59 @@ pub(super) fn argument(
     for (index, check) in request.checks().iter().enumerate() {
         push_member(&mut text, request, index, check);
     }
-    if let Operation::Refund(receipt) = request.operation() {
-        for (index, check) in request.checks().iter().enumerate() {
-            if let Some(reserved) = receipt.reserved(index) {
-                for number in check.limit().algorithm().reserved(reserved) {
-                    push(&mut text, number);
-                }
+    for (index, check) in request.checks().iter().enumerate() {
+        if let Some(reserved) = request.cancelled(index) {
+            for number in check.limit().algorithm().reserved(reserved) {
+                push(&mut text, number);
             }
         }
     }
     text
+}
+
+/// Appends what a script needs to keep the answer to `request` by `id`: a hash of the call, and how
+/// long in milliseconds, with `slack` in milliseconds. Returns the hash.
+pub(super) fn push_id(
+    text: &mut Vec<u8>,
+    request: &Request<'_>,
+    keys: &[Vec<u8>],
+    (id, slack): (&CallId<'_>, u64),
+) -> [u8; 8] {
+    let mut hasher = Sha256::new();
+    // What is the same when the call is repeated: everything but the instant.
+    hasher.update(argument(request, None, Duration::ZERO));
+    if let Operation::Reserve { max_delay } = request.operation() {
+        hasher.update(max_delay.as_nanos().to_le_bytes());
+    }
+    // The argument holds large costs as doubles, which are rounded.
+    for check in request.checks() {
+        hasher.update(check.cost().to_le_bytes());
+    }
+    for key in keys {
+        hasher.update(u64::try_from(key.len()).unwrap_or(u64::MAX).to_le_bytes());
+        hasher.update(key);
+    }
+    let hash: [u8; 32] = hasher.finalize().into();
+    let (call, _) = hash.split_first_chunk().unwrap_or((&[0; 8], &[]));
+    text.extend_from_slice(call);
+    push(
+        text,
+        (id.kept_us() / 1_000).saturating_add(slack).min(MOST_SLACK),
+    );
+    *call
+}
+
+/// Returns the part of `reply` after the hash of the call, which must be `call`.
+///
+/// # Errors
+///
+/// [`ErrorKind::Malformed`] if the answer is one to another call.
+pub(super) fn answer_to(call: [u8; 8], reply: &[u8]) -> Result<&[u8], StoreError> {
+    match reply.split_first_chunk() {
+        Some((answered, rest)) if *answered == call => Ok(rest),
+        Some(_) => Err(CallId::taken()),
+        None => Err(not_understood()),
+    }
 }
 
 /// Returns `slack` in milliseconds, rounded up.
@@ -76,18 +124,22 @@ pub(super) fn slack(slack: Duration) -> u64 {
 
 fn push_member(text: &mut Vec<u8>, request: &Request<'_>, index: usize, check: &Check<'_>) {
     let algorithm = check.limit().algorithm();
-    let (cost, since) = match request.operation() {
-        Operation::Refund(receipt) => {
-            let consumed = receipt.consumed()[index];
-            (consumed.cost(), consumed.at().as_micros())
+    let (cost, since) = match (request.change(index), request.operation()) {
+        (Some(Change::GiveBack { amount, at }), _) => (amount, Some(at.as_micros())),
+        (Some(Change::Count(more)), _) => (more, None),
+        (None, Operation::Reserve { max_delay }) => {
+            (check.cost(), Some(request.longest_delay_us(max_delay)))
         }
-        Operation::Reserve { max_delay } => (check.cost(), request.longest_delay_us(max_delay)),
-        _ => (check.cost(), 0),
+        // Without a cost, a script records nothing.
+        (None, Operation::Block(BlockSpan::Usual)) => (1, Some(0)),
+        (None, Operation::Block(BlockSpan::Until(instant))) => (instant.as_micros(), Some(1)),
+        (None, Operation::Block(BlockSpan::Lasting(time))) => (micros_ceil(time), Some(2)),
+        (None, _) => (check.cost(), Some(0)),
     };
     push(text, algorithm.code() as u64);
     push(text, u64::from(algorithm.counts_denied()));
     push(text, cost);
-    push(text, since);
+    push_or_minus_one(text, since);
     let parameters = algorithm.parameters();
     for index in 0..MOST_PARAMETERS {
         push(text, parameters.get(index).copied().unwrap_or(0));
@@ -101,8 +153,12 @@ pub(super) fn push(text: &mut Vec<u8>, number: u64) {
 
 /// Appends a caller's instant, or -1 for the server's clock.
 pub(super) fn push_instant(text: &mut Vec<u8>, instant: Option<Timestamp>) {
-    match instant {
-        Some(instant) => push(text, instant.as_micros()),
+    push_or_minus_one(text, instant.map(Timestamp::as_micros));
+}
+
+fn push_or_minus_one(text: &mut Vec<u8>, number: Option<u64>) {
+    match number {
+        Some(number) => push(text, number),
         None => text.extend_from_slice(&(-1_f64).to_le_bytes()),
     }
 }
@@ -125,8 +181,8 @@ pub(super) fn decision(
     }
     let mut states = told.states;
     let decision = match request.operation() {
-        // The reply to a refund holds the states after it: peek at those.
-        Operation::Refund(_) => {
+        // The reply to a refund or a settlement holds the states after it: peek at those.
+        Operation::Refund(_) | Operation::Settle(_) => {
             let checks = request.checks().iter();
             let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
             let look = Request::new(Operation::Peek, look);
@@ -203,7 +259,7 @@ impl Reply {
 /// Returns the cost that the script evaluated `check` with.
 fn cost(request: &Request<'_>, check: &Check<'_>, allowed: bool) -> u64 {
     match request.operation() {
-        Operation::Refund(_) => 0,
+        Operation::Block(_) | Operation::Lower | Operation::Refund(_) | Operation::Settle(_) => 0,
         Operation::TakeUpTo if !allowed => 1,
         Operation::Consume | Operation::Peek | Operation::Reserve { .. } | Operation::TakeUpTo => {
             check.cost()

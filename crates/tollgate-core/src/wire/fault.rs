@@ -13,6 +13,8 @@ pub(super) enum Effect {
     Nothing,
     /// It counts a call, or refunds one.
     Counts,
+    /// It counts a call that has an id, which is safe to repeat.
+    CountsOnce,
     /// It plans, moves or cancels events, which is safe to repeat: they have ids.
     Plans,
     /// It acquires, renews or releases a lease, which is safe to repeat: it has an id.
@@ -201,6 +203,10 @@ fn lost(what: &str, effect: Effect) -> StoreError {
             ErrorKind::Unknown,
             "the call may have been counted, so do not send it again",
         ),
+        Effect::CountsOnce => (
+            ErrorKind::Unknown,
+            "the call may have been counted: call again with the same id, which says what happened",
+        ),
         Effect::Plans => (
             ErrorKind::Unknown,
             "events may have been planned or changed: repeat the call with the same ids, which \
@@ -321,6 +327,7 @@ mod tests {
         for (effect, kind) in [
             (Effect::Nothing, ErrorKind::Unavailable),
             (Effect::Counts, ErrorKind::Unknown),
+            (Effect::CountsOnce, ErrorKind::Unknown),
             (Effect::Plans, ErrorKind::Unknown),
             (Effect::Holds, ErrorKind::Unknown),
             (Effect::Forgets, ErrorKind::Unknown),
@@ -332,5 +339,17 @@ mod tests {
         }
         let message = error(Failure::lost("cut"), Effect::Forgets).to_string();
         assert!(message.ends_with("reset it again"), "{message}");
+    }
+
+    #[test]
+    fn an_error_of_a_call_that_was_not_sent_says_what_was_not_done() {
+        for (effect, said) in [
+            (Effect::Counts, "nothing was counted"),
+            (Effect::Plans, "nothing was planned or changed"),
+            (Effect::Holds, "no lease was changed"),
+        ] {
+            let message = error(Failure::not_sent("down"), effect).to_string();
+            assert!(message.ends_with(said), "{message}");
+        }
     }
 }

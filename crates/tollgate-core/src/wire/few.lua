@@ -1,5 +1,6 @@
 -- Decides about few limits: this one, and each other in a scope within that of the one before it,
 -- so that its names are its own. All are read on the way in, and recorded on the way out.
+@recall
 local now, slack, cost, counted, @parameters = unpack('<dd@formats', ARGV[1])
 if now < 0 then
   local time = call('TIME')
@@ -12,4 +13,5 @@ local fits = cost == 0 or @fits
 local all, raws = fits, pack('<I2', #raw) .. raw
 @inner
 @record
-return pack('<bd', all and 1 or 0, now) .. raws
+@return pack('<bd', all and 1 or 0, now) .. raws
+@remember

@@ -13,6 +13,8 @@ use crate::request::Check;
 pub(super) const VERSION: &str = "v1";
 /// Marks states written at callers' instants, so that no key mixes two clocks.
 pub(super) const CALLER: &str = "-caller";
+/// The shape in the keys of answers that are kept by id.
+pub(super) const ANSWER: &str = "answer";
 /// Marks the counters of scriptless stores.
 pub(super) const PLAIN: &str = "-plain";
 
@@ -41,6 +43,28 @@ impl Keyspace {
         let keys = checks.iter();
         keys.map(|check| self.one(check.limit().identity(), check.key(), caller))
             .collect()
+    }
+
+    /// Returns the key of the answer to a call with `id`, which the first of `checks` names; kept
+    /// apart for calls at callers' instants if `caller`.
+    ///
+    /// It ends in half a SHA-256 of the id, or in a keyed hash if all keys are hashed.
+    pub(super) fn answer(&self, first: &Check<'_>, id: &[u8], caller: bool) -> Vec<u8> {
+        let identity = format!("{}:{ANSWER}", first.limit().name());
+        let mut text = self.one(&identity, first.key(), caller);
+        text.push(b':');
+        let hash = match &self.hashing {
+            Some(hashing) => {
+                let mut hasher = SipHasher24::new_with_key(&hashing.secret);
+                hasher.write(id);
+                hasher.finish128().as_bytes().to_vec()
+            }
+            None => Sha256::digest(id)[..16].to_vec(),
+        };
+        for byte in hash {
+            push_hex(&mut text, byte);
+        }
+        text
     }
 
     /// Returns both keys of `identity` for `key`: for the server's clock, and for callers' clocks.

@@ -1,6 +1,6 @@
 local function @name(operation, key, counted, cost, since, taken, before, was_marked, @parameters)
   @read
-  if operation == REFUND or operation == CHECK then
+  if operation == SETTLE or operation == CHECK then
     local amount = cost
     @locate
     if operation == CHECK then return end
@@ -8,6 +8,7 @@ local function @name(operation, key, counted, cost, since, taken, before, was_ma
     return
   end
   @later
+  @blocking
   local fits = cost == 0 or @fits
   @answer
   return fits, raw, function(amount)

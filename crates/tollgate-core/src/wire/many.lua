@@ -1,7 +1,9 @@
 -- Decides any operation on any number of limits: reads them all, and only then records.
--- A check is a refund that writes nothing.
-local CONSUME, PEEK, REFUND, TAKE, CHECK, RESERVE = 1, 2, 3, 4, 5, 6
-local argument = ARGV[1]
+-- A settlement counts more or gives back; a refund is one that gives back all. A check is a
+-- settlement that writes nothing.
+@recall
+local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8
+local argument, count = ARGV[1], @count
 local operation, now, slack = unpack('<ddd', argument)
 if now < 0 then
   local time = call('TIME')
@@ -15,22 +17,31 @@ local function look(i, as, instead)
   local code, counted, cost, since, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
   costs[i], counts[i] = instead or cost, counted == 1
   local taken, before, was_marked
-  if operation == REFUND and #argument > 24 + 64 * #KEYS then
-    -- The receipt of a reservation.
-    taken, before, was_marked = unpack('<ddd', argument, 64 * #KEYS + 24 * i + 1)
+  if operation == SETTLE and #argument > 24 + 64 * count then
+    -- The receipt of a reservation that is refunded.
+    taken, before, was_marked = unpack('<ddd', argument, 64 * count + 24 * i + 1)
   end
   return machines[code](as, KEYS[i], counted, costs[i], since, taken, before, was_marked, a, b, c, d)
 end
-if operation == REFUND then
+if operation == SETTLE then
   -- Nothing that is written is taken back, so what fails has to fail before the first write.
-  for i = 2, #KEYS do look(i, CHECK) end
+  for i = 2, count do look(i, CHECK) end
 end
-for i = 1, #KEYS do
+for i = 1, count do
   local fits, remaining
-  if operation == REFUND then
-    look(i, REFUND)
+  if operation == SETTLE then
+    local more, since = unpack('<dd', argument, 64 * i - 23)
+    if since >= 0 then
+      look(i, SETTLE)
+    elseif more > 0 then
+      local _, _, commit = look(i, CONSUME)
+      commit(more)
+    end
     -- What is left is looked at as it is afterwards.
     fits, raws[i] = look(i, PEEK, 0)
+  elseif operation == LOWER then
+    fits, raws[i], commits[i], remaining = look(i, TAKE, 0)
+    costs[i] = max(remaining - (unpack('<d', argument, 64 * i - 23)), 0)
   else
     fits, raws[i], commits[i], remaining = look(i, operation)
   end
@@ -45,7 +56,7 @@ if operation == TAKE then
   -- Where there is nothing to take, the refused call is that of one unit.
   local grant = min(most, least)
   allowed = grant > 0 or most == 0
-  for i = 1, #KEYS do
+  for i = 1, count do
     if allowed then
       costs[i] = grant
     else
@@ -54,12 +65,13 @@ if operation == TAKE then
     end
   end
 end
-if operation == CONSUME or operation == TAKE or operation == RESERVE then
-  for i = 1, #KEYS do
-    if costs[i] > 0 and (allowed or counts[i]) then commits[i](costs[i], delay) end
+if operation ~= PEEK and operation ~= SETTLE then
+  for i = 1, count do
+    if costs[i] > 0 and (allowed or counts[i] or operation == BLOCK) then commits[i](costs[i], delay) end
   end
 end
-for i = 1, #KEYS do
+for i = 1, count do
   raws[i] = pack('<I2', #raws[i]) .. raws[i]
 end
-return pack('<bd', allowed and 1 or 0, now) .. concat(raws)
+@return pack('<bd', allowed and 1 or 0, now) .. concat(raws)
+@remember

@@ -302,6 +302,9 @@ fn counter_call<'a>(request: &Request<'a>) -> Result<CounterCall<'a>, &'static s
     let &[check] = request.checks() else {
         return Err("several limits are decided all-or-nothing only by a script");
     };
+    if request.has_id() {
+        return Err("only a script decides a call and keeps its answer in one step");
+    }
     if request.caller_time().is_some() {
         return Err("counters expire by the server's clock");
     }
@@ -327,6 +330,10 @@ fn counter_call<'a>(request: &Request<'a>) -> Result<CounterCall<'a>, &'static s
         }
         Operation::Reserve { .. } => return Err("a counter cannot delay a call"),
         Operation::TakeUpTo => return Err("a counter cannot take part of a cost"),
+        Operation::Block(_) => return Err("a counter cannot block a key"),
+        Operation::Lower | Operation::Settle(_) => {
+            return Err("a counter cannot count more than fits");
+        }
     };
     Ok(CounterCall { check, plan, step })
 }

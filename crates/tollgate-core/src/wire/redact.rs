@@ -145,6 +145,11 @@ mod tests {
                 "secret-7",
                 "ERR no such member 'e...",
             ),
+            (
+                "ERR no such member 'abcd'",
+                "abcd",
+                "ERR no such member '...",
+            ),
             // Shorter ids are parts of other words, and the code is never hidden.
             (
                 "ERR no such member 'abc'",

@@ -24,6 +24,13 @@ const MANY: &str = include_str!("many.lua");
 const MACHINE: &str = include_str!("machine.lua");
 /// The part of [`MACHINE`] for [`Operation::Reserve`], if the algorithm has reservations.
 const MACHINE_RESERVE: &str = include_str!("machine_reserve.lua");
+/// The part of [`MACHINE`] for [`Operation::Block`], if the algorithm can block.
+const MACHINE_BLOCK: &str = include_str!("machine_block.lua");
+
+/// The part of a script before it decides a call that has an id.
+const RECALL: &str = include_str!("recall.lua");
+/// The part of a script after it decided a call that has an id.
+const REMEMBER: &str = include_str!("remember.lua");
 
 /// The most limits that [`FEW`] decides.
 const MOST_OF_FEW: u32 = 4;
@@ -79,13 +86,15 @@ impl Script {
     ///
     /// Limits with the same algorithms share a script, whatever their parameters. There is one
     /// script for each sequence of up to four algorithms, to consume, one to peek, one to reserve,
-    /// and one for each set of algorithms, for all other requests.
-    pub(super) fn of(request: &Request<'_>) -> &'static Self {
+    /// and one for each set of algorithms, for all other requests. If the call `has_id`, the script
+    /// also keeps the answer.
+    pub(super) fn of(request: &Request<'_>, has_id: bool) -> &'static Self {
         const SEQUENCES: usize = (TWINS.len() + 1).pow(MOST_OF_FEW);
         const SETS: usize = 1 << TWINS.len();
-        static FEW: [[OnceLock<Box<Script>>; SEQUENCES]; 3] =
-            [const { [const { OnceLock::new() }; SEQUENCES] }; 3];
-        static MANY: [OnceLock<Box<Script>>; SETS] = [const { OnceLock::new() }; SETS];
+        static FEW: [[OnceLock<Box<Script>>; SEQUENCES]; 6] =
+            [const { [const { OnceLock::new() }; SEQUENCES] }; 6];
+        static MANY: [[OnceLock<Box<Script>>; SETS]; 2] =
+            [const { [const { OnceLock::new() }; SETS] }; 2];
         let codes = request
             .checks()
             .iter()
@@ -96,14 +105,16 @@ impl Script {
                 let sequence = codes
                     .clone()
                     .fold(0, |sequence, code| sequence * TWINS.len() + code + 1);
-                FEW[act as usize][sequence].get_or_init(|| {
+                let act_and_id = 2 * act as usize + usize::from(has_id);
+                FEW[act_and_id][sequence].get_or_init(|| {
                     let twins: Vec<_> = codes.map(|code| &TWINS[code]).collect();
-                    Box::new(Self::new(few(&twins, act)))
+                    Box::new(Self::new(few(&twins, act, has_id)))
                 })
             }
             Form::Many => {
                 let set = codes.fold(0, |set, code| set | 1 << code);
-                MANY[set].get_or_init(|| Box::new(Self::new(many(set))))
+                MANY[usize::from(has_id)][set]
+                    .get_or_init(|| Box::new(Self::new(many(set, has_id))))
             }
         }
     }
@@ -149,7 +160,7 @@ impl Form {
 }
 
 /// Returns the script without a loop, for one limit of each of `twins`, in this order.
-fn few(twins: &[&Twin], act: Act) -> String {
+fn few(twins: &[&Twin], act: Act, has_id: bool) -> String {
     let [first, scope, record] = match act {
         Act::Consume => [FEW, SCOPE, RECORD],
         Act::Peek => [FEW, SCOPE, ""],
@@ -171,7 +182,20 @@ fn few(twins: &[&Twin], act: Act) -> String {
             .replace("@record", record.trim_end())
             .replace("@inner", scopes.trim_end());
     }
-    with_names(&scopes)
+    with_names(&answering(&scopes, has_id))
+}
+
+/// Fills in whether the script keeps its answer.
+fn answering(text: &str, has_id: bool) -> String {
+    let [returns, recall, remember, count] = if has_id {
+        ["local reply =", RECALL, REMEMBER, "#KEYS - 1"]
+    } else {
+        ["return", "", "", "#KEYS"]
+    };
+    text.replace("@return", returns)
+        .replace("@recall\n", recall)
+        .replace("@remember\n", remember)
+        .replace("@count", count)
 }
 
 /// Returns how many doubles a limit takes in the argument of [`few`]: its cost, whether denied
@@ -181,18 +205,23 @@ fn doubles(twin: &Twin) -> usize {
 }
 
 /// Returns the script for any number of limits with the algorithms in `set`.
-fn many(set: usize) -> String {
+fn many(set: usize, has_id: bool) -> String {
     let used = || {
         let all = TWINS.iter().enumerate();
         all.filter(move |(code, _)| set & 1 << code != 0)
     };
     let machine = |twin: &Twin| {
-        let later = if twin.section("delay").is_empty() {
-            ""
-        } else {
-            MACHINE_RESERVE.trim()
+        let only = |section: &str, part: &'static str| {
+            if twin.section(section).is_empty() {
+                ""
+            } else {
+                part.trim()
+            }
         };
-        fill(&MACHINE.replace("@later", later), twin)
+        let whole = MACHINE
+            .replace("@later", only("delay", MACHINE_RESERVE))
+            .replace("@blocking", only("block", MACHINE_BLOCK));
+        fill(&whole, twin)
     };
     let machines: String = used().map(|(_, twin)| machine(twin)).collect();
     let names: Vec<_> = used()
@@ -201,7 +230,7 @@ fn many(set: usize) -> String {
     let text = MANY
         .replace("@machines", machines.trim_end())
         .replace("@names", &names.join(", "));
-    with_names(&text)
+    with_names(&answering(&text, has_id))
 }
 
 fn is_in_name(c: char) -> bool {
@@ -216,6 +245,7 @@ fn fill(frame: &str, twin: &Twin) -> String {
         "read",
         "fits",
         "answer",
+        "block",
         "delay",
         "reserve",
         "commit",
@@ -263,11 +293,13 @@ mod tests {
             .filter(|t| !t.section("delay").is_empty())
             .collect();
         let texts = [
-            few(&twins, Act::Consume),
-            few(&twins, Act::Peek),
-            few(&later, Act::Reserve),
+            few(&twins, Act::Consume, false),
+            few(&twins, Act::Consume, true),
+            few(&twins, Act::Peek, false),
+            few(&later, Act::Reserve, true),
         ];
-        for text in texts.into_iter().chain((1..1 << TWINS.len()).map(many)) {
+        let sets = (1..1 << TWINS.len()).flat_map(|set| [many(set, false), many(set, true)]);
+        for text in texts.into_iter().chain(sets) {
             assert!(!text.contains('@'), "{text}");
         }
     }

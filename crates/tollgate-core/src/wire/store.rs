@@ -15,13 +15,14 @@ use super::options::{Clock, Options};
 use super::redact;
 use super::schedule;
 use super::script::Script;
+use crate::call::CallId;
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::lease::{LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms};
 use crate::request::{Check, Checks, Operation, Request};
-use crate::schedule::{ScheduleAnswer, ScheduleRequest, ScheduleStore, Terms};
+use crate::schedule::{ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms};
 use crate::store::Store;
 use crate::time::Timestamp;
 
@@ -68,24 +69,48 @@ impl<E: Engine> WireStore<E> {
     ///
     /// The same as [`Store::decide`].
     pub async fn execute(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        // Without an id, the request is not copied.
+        let split = if request.has_id() {
+            Some(request.split_id()?)
+        } else {
+            None
+        };
+        let (id, request) = match &split {
+            Some((id, request)) => (id.as_ref(), request),
+            None => (None, request),
+        };
         request.validate(Fingerprint::of)?;
         if !self.supports(request) {
             return Err(unsupported());
         }
         let instant = self.instant(request.caller_time())?;
-        let keys = self.keyspace.of(request.checks(), instant.is_some());
-        let argument = codec::argument(request, instant, self.options.caller_slack);
+        let mut keys = self.keyspace.of(request.checks(), instant.is_some());
+        let mut argument = codec::argument(request, instant, self.options.caller_slack);
+        let hash = id.map(|id| {
+            let slack = instant.map_or(0, |_| codec::slack(self.options.caller_slack));
+            let hash = codec::push_id(&mut argument, request, &keys, (id, slack));
+            let first = &request.checks()[0];
+            keys.push(self.keyspace.answer(first, id.bytes(), instant.is_some()));
+            hash
+        });
         let call = Call {
-            script: Script::of(request),
+            script: Script::of(request, id.is_some()),
             keys: &keys,
             argument: &argument,
             ids: &[],
         };
-        let effect = match request.operation() {
-            Operation::Peek => Effect::Nothing,
-            _ => Effect::Counts,
+        let effect = match (request.operation(), id) {
+            (Operation::Peek, _) => Effect::Nothing,
+            (_, None) => Effect::Counts,
+            (_, Some(_)) => Effect::CountsOnce,
         };
-        codec::decision(request, instant, &self.reply(&call, effect).await?)
+        let repeats = id.is_some_and(CallId::is_repeated);
+        let reply = self.reply(&call, effect, repeats).await?;
+        match hash {
+            None => codec::decision(request, instant, &reply),
+            // The answer may be one to an earlier call, at another instant.
+            Some(hash) => codec::decision(request, None, codec::answer_to(hash, &reply)?),
+        }
     }
 
     /// Decides `request`, like [`ScheduleStore::schedule`].
@@ -110,7 +135,8 @@ impl<E: Engine> WireStore<E> {
             argument: &argument,
             ids: &schedule::ids(request),
         };
-        let reply = self.reply(&call, schedule::effect(request)).await?;
+        let effect = schedule::effect(request);
+        let reply = self.reply(&call, effect, false).await?;
         schedule::answer(request, instant, &reply)
     }
 
@@ -119,7 +145,11 @@ impl<E: Engine> WireStore<E> {
     /// # Errors
     ///
     /// The same as [`ScheduleStore::reset_schedule`].
-    pub async fn reset_schedule(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+    pub async fn reset_schedule(
+        &self,
+        terms: &ScheduleTerms,
+        key: Key<'_>,
+    ) -> Result<(), StoreError> {
         self.forget(&self.keyspace.both(terms.identity(), key))
             .await
     }
@@ -144,7 +174,7 @@ impl<E: Engine> WireStore<E> {
             // The server gets a hash of the lease's id, so it cannot repeat the id.
             ids: &[],
         };
-        let reply = self.reply(&call, lease::effect(request)).await?;
+        let reply = self.reply(&call, lease::effect(request), false).await?;
         lease::answer(request, instant, &reply)
     }
 
@@ -159,9 +189,21 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Returns the reply of a script, which does `effect`.
-    async fn reply(&self, call: &Call<'_>, effect: Effect) -> Result<Vec<u8>, StoreError> {
+    ///
+    /// A call that is lost is sent once more if it `repeats`.
+    async fn reply(
+        &self,
+        call: &Call<'_>,
+        effect: Effect,
+        repeats: bool,
+    ) -> Result<Vec<u8>, StoreError> {
         let is_out = AtomicBool::new(false);
-        let work = pin!(self.run(call, &is_out));
+        let work = pin!(async {
+            match self.run(call, &is_out).await {
+                Err(Failure::Lost(_)) if repeats => self.run(call, &is_out).await,
+                outcome => outcome,
+            }
+        });
         let is_out = || is_out.load(Ordering::Relaxed);
         until(self.options.deadline, &self.engine, effect, is_out, work).await
     }
@@ -188,6 +230,11 @@ impl<E: Engine> WireStore<E> {
 
     /// Returns whether this store can decide `request`, like [`Store::supports`].
     pub fn supports(&self, request: &Request<'_>) -> bool {
+        if request.has_id() {
+            return request
+                .split_id()
+                .is_ok_and(|(_, request)| self.supports(&request));
+        }
         request.is_defined() && (!self.engine.is_clustered() || share_partition(request.checks()))
     }
 
@@ -295,7 +342,11 @@ impl<E: Engine> ScheduleStore for WireStore<E> {
         self.schedule(request).await
     }
 
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
         self.reset_schedule(terms, key).await
     }
 }

@@ -20,7 +20,13 @@ fn agree(algorithm: Algorithm, start: u64, steps: &[Step]) -> Result<(), TestCas
             Ask::Consume(cost) => naive.consume(now, cost),
             Ask::Peek(cost) => naive.peek(now, cost),
             Ask::TakeUpTo(most) => naive.take_up_to(now, most),
-            Ask::Refund(_) if receipts.is_empty() => continue,
+            Ask::Lower(least) => naive.lower(now, least),
+            Ask::Refund(_) | Ask::Settle(..) if receipts.is_empty() => continue,
+            Ask::Settle(index, cost) => {
+                let consumed = receipts[index % receipts.len()].consumed()[0];
+                let (at, was) = (consumed.at().as_micros(), consumed.cost());
+                naive.settle(now, at, was, cost)
+            }
             Ask::Refund(index) => {
                 // The subject refunds the receipt at this same index.
                 let consumed = receipts[index % receipts.len()].consumed()[0];

@@ -49,8 +49,12 @@ pub(crate) enum Ask {
     Consume(u64),
     Peek(u64),
     TakeUpTo(u64),
+    /// Lowers what remains.
+    Lower(u64),
     /// Refunds one of the earlier calls.
     Refund(usize),
+    /// Settles one of the earlier calls.
+    Settle(usize, u64),
 }
 
 pub(crate) type Step = (Shift, Ask);
@@ -64,8 +68,15 @@ fn ask(refunds: bool) -> impl Strategy<Value = Ask> {
         8 => cost().prop_map(Ask::Consume),
         1 => cost().prop_map(Ask::Peek),
         2 => cost().prop_map(Ask::TakeUpTo),
-        3 => any::<usize>().prop_map(move |index| match refunds {
-            true => Ask::Refund(index),
+        3 => (any::<usize>(), 0..3_u8, 0..=10_u64).prop_map(move |(index, kind, cost)| {
+            match (refunds, kind) {
+                (false, _) => Ask::Consume(1),
+                (true, 0) => Ask::Settle(index, cost),
+                (true, _) => Ask::Refund(index),
+            }
+        }),
+        1 => cost().prop_map(move |cost| match refunds {
+            true => Ask::Lower(cost),
             false => Ask::Consume(1),
         }),
     ]
@@ -273,7 +284,12 @@ impl Subject {
             Ask::Consume(cost) => (Operation::Consume, cost),
             Ask::Peek(cost) => (Operation::Peek, cost),
             Ask::TakeUpTo(most) => (Operation::TakeUpTo, most),
-            Ask::Refund(_) if receipts.is_empty() => (Operation::Peek, 0),
+            Ask::Lower(least) => (Operation::Lower, least),
+            Ask::Refund(_) | Ask::Settle(..) if receipts.is_empty() => (Operation::Peek, 0),
+            Ask::Settle(index, cost) => {
+                let receipt = receipts.swap_remove(index % receipts.len());
+                return self.decide_at(Operation::Settle(&receipt), cost, self.now);
+            }
             Ask::Refund(index) => {
                 let receipt = receipts.swap_remove(index % receipts.len());
                 return self.decide_at(Operation::Refund(&receipt), 0, self.now);

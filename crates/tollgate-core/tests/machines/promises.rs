@@ -306,7 +306,7 @@ proptest! {
             // Make only calls that both admit, so that the two differ by one call.
             let cost = match ask {
                 Ask::Consume(cost) | Ask::Peek(cost) | Ask::TakeUpTo(cost) => cost,
-                Ask::Refund(_) => 1,
+                Ask::Lower(_) | Ask::Refund(_) | Ask::Settle(..) => 1,
             };
             if with.peek(cost).is_allowed() {
                 with.consume(cost);

@@ -250,6 +250,16 @@ fn every_algorithm_has_a_latest_instant() {
         ("leases:v1", &[another()], UNREAD),
         ("leases:v2", &[], UNREAD),
         ("gcra:v2", &[], UNREAD),
+        // A block: its end, which may lie ahead, and when it was made.
+        ("block:v1", &[state(&[NOW + 9, NOW + 1, 5])], AHEAD),
+        ("block:v1", &[state(&[NOW + 9, NOW, 5])], NOT_AHEAD),
+        ("block:v1-caller", &[state(&[NOW + 9, NOW + 1, 5])], AHEAD),
+        ("block:v1", &[state(&[NOW + 9, NOW + 1])], UNREAD),
+        ("block:v1", &[state(&[NOW + 9, NOW + 1, 5, 0])], UNREAD),
+        ("block:v1", &[Reply::Nil], NOT_AHEAD),
+        // An answer keeps nobody waiting.
+        ("answer:v1", &[state(&[NOW + 9, NOW + 9, 9])], NOT_AHEAD),
+        ("answer:v1-caller", &[Reply::Integer(1)], NOT_AHEAD),
     ];
     for (key, values, expected) in table {
         assert_eq!(

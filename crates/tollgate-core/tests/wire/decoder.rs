@@ -216,7 +216,15 @@ fn states_that_no_script_writes_are_errors() {
     const MOST: f64 = 9_007_199_254_740_991.;
     // A window has passed since 4 s.
     const NOW: u64 = 5_000_000;
-    let table: [(&str, u8, &[f64], bool); 38] = [
+    let table: [(&str, u8, &[f64], bool); 46] = [
+        ("block:1s", 0, &[6e6, 5e6, 1e6], true),
+        ("block:1s", 1, &[5e6, 4e6, 1e6], true),
+        ("block:1s", 0, &[MOST, 5e6, 0.], true),
+        ("block:1s", 0, &[MOST + 1., 5e6, 0.], false),
+        ("block:1s", 0, &[6e6, 5e6, MOST], true),
+        ("block:1s", 0, &[6e6, 5e6, MOST + 1.], false),
+        ("block:1s", 0, &[6e6, 5e6], false),
+        ("block:1s", 0, &[6e6, 5e6, 1e6, 0.], false),
         ("fixed-window:10/1s", 1, &[5e6, 3., 0.], true),
         ("fixed-window:10/1s", 0, &[5e6, MOST, 0.], true),
         ("fixed-window:10/1s", 0, &[5e6, MOST + 1., 0.], false),

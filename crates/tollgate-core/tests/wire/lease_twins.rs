@@ -24,7 +24,7 @@ const UNIT: i64 = 300;
 /// The last instant that there is.
 const MAX: u64 = (1 << 53) - 1;
 
-/// Terms that may take each other's place while leases are held.
+/// ScheduleTerms that may take each other's place while leases are held.
 fn terms() -> [LeaseTerms; 4] {
     [(4, 6_000), (9, 2_001), (1, 6_000), (30, 60_000)].map(|(amount, micros)| {
         LeaseTerms::new("places", amount, Duration::from_micros(micros)).unwrap()

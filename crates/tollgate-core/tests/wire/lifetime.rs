@@ -33,15 +33,18 @@ fn expires(raw: &Raw, key: &[u8]) -> Option<u64> {
 enum Act {
     Consume(u64),
     TakeUpTo(u64),
-    /// Gives back one of the calls that were not given back yet.
+    Lower(u64),
+    /// Gives back one of the calls that were not given back or settled yet.
     Refund(usize),
+    /// Settles one of those calls at a cost.
+    Settle(usize, u64),
 }
 
 impl Act {
     /// Removes the receipt that a refund gives back, if there is one.
     fn take(self, receipts: &mut Vec<Receipt>) -> Option<Receipt> {
         match self {
-            Self::Refund(which) if !receipts.is_empty() => {
+            Self::Refund(which) | Self::Settle(which, _) if !receipts.is_empty() => {
                 Some(receipts.remove(which % receipts.len()))
             }
             _ => None,
@@ -53,7 +56,9 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         4 => (1..4_u64).prop_map(Act::Consume),
         1 => (1..12_u64).prop_map(Act::TakeUpTo),
-        3 => (0..12_usize).prop_map(Act::Refund),
+        1 => (0..4_u64).prop_map(Act::Lower),
+        2 => (0..12_usize).prop_map(Act::Refund),
+        2 => (0..12_usize, 0..12_u64).prop_map(|(which, cost)| Act::Settle(which, cost)),
     ]
 }
 
@@ -88,7 +93,9 @@ proptest! {
                 (Act::Consume(cost), _) => Request::consume(check(cost)),
                 (Act::TakeUpTo(cost), _) => Request::take_up_to(check(cost)),
                 (Act::Refund(_), Some(receipt)) => Request::refund(receipt, check(0)),
-                (Act::Refund(_), None) => continue,
+                (Act::Settle(_, cost), Some(receipt)) => Request::settle(receipt, check(cost)),
+                (Act::Refund(_) | Act::Settle(..), None) => continue,
+                (Act::Lower(cost), _) => Request::lower(check(cost)),
             };
             let sent = server_time(raw);
             let decision = now(store.execute(&request)).unwrap();
@@ -102,7 +109,7 @@ proptest! {
             let lives = reset.div_ceil(1_000).max(1);
             let writes = match act {
                 // Where there is nothing to give back any more, nothing is written.
-                Act::Refund(_) => ends != ended,
+                Act::Lower(_) | Act::Refund(_) | Act::Settle(..) => ends != ended,
                 Act::Consume(_) | Act::TakeUpTo(_) => {
                     decision.is_allowed() || limit.algorithm().counts_denied()
                 }
@@ -134,7 +141,10 @@ proptest! {
         let mut receipts: Vec<Receipt> = Vec::new();
         for act in history {
             let cost = match act {
-                Act::Consume(cost) | Act::TakeUpTo(cost) => cost,
+                Act::Consume(cost)
+                | Act::Lower(cost)
+                | Act::Settle(_, cost)
+                | Act::TakeUpTo(cost) => cost,
                 Act::Refund(_) => 0,
             };
             let checks = limits.iter().zip(&keys);
@@ -143,8 +153,10 @@ proptest! {
             let operation = match (act, &receipt) {
                 (Act::Consume(_), _) => Operation::Consume,
                 (Act::TakeUpTo(_), _) => Operation::TakeUpTo,
+                (Act::Lower(_), _) => Operation::Lower,
                 (Act::Refund(_), Some(receipt)) => Operation::Refund(receipt),
-                (Act::Refund(_), None) => continue,
+                (Act::Settle(..), Some(receipt)) => Operation::Settle(receipt),
+                (Act::Refund(_) | Act::Settle(..), None) => continue,
             };
             let mut request = Request::new(operation, &checks);
             if let Some(at) = caller {

@@ -15,6 +15,7 @@ mod ahead;
 mod decoder;
 mod engine;
 mod futures;
+mod ids;
 mod keys;
 mod lease_replies;
 mod lease_servers;

@@ -115,11 +115,13 @@ fn prepare(
 enum Act {
     Consume(u64),
     Peek,
+    Lower,
     Refund,
+    Settle(u64),
     TakeUpTo(u64),
 }
 
-const ACTS: [Act; 7] = [
+const ACTS: [Act; 11] = [
     Act::Consume(0),
     Act::Consume(1),
     // More than any of the limits admits.
@@ -128,6 +130,10 @@ const ACTS: [Act; 7] = [
     Act::Refund,
     Act::TakeUpTo(1),
     Act::TakeUpTo(11),
+    Act::Lower,
+    Act::Settle(0),
+    Act::Settle(3),
+    Act::Settle(11),
 ];
 
 /// Every operation on every state that would write is refused with `Full`, and writes nothing; what
@@ -161,7 +167,11 @@ fn server_without_memory_refuses_the_first_write() {
                         let (operation, cost) = match (act, &receipts[shape.2]) {
                             (Act::Consume(cost), _) => (Operation::Consume, cost),
                             (Act::Refund, Some(receipt)) => (Operation::Refund(receipt), 0),
-                            (Act::Peek | Act::Refund, _) => (Operation::Peek, 1),
+                            (Act::Settle(cost), Some(receipt)) => {
+                                (Operation::Settle(receipt), cost)
+                            }
+                            (Act::Lower, _) => (Operation::Lower, 0),
+                            (Act::Peek | Act::Refund | Act::Settle(_), _) => (Operation::Peek, 1),
                             (Act::TakeUpTo(most), _) => (Operation::TakeUpTo, most),
                         };
                         decide(&store, &limits, stem, operation, cost, instant(shape))
@@ -190,7 +200,9 @@ fn server_without_memory_refuses_the_first_write() {
             }
             let counts = limits.iter().any(|l| l.algorithm().counts_denied());
             let admits = limits.iter().all(|l| l.algorithm().capacity() > 0);
-            let expected = [false, true, counts, false, admits, true, true];
+            let expected = [
+                false, true, counts, false, admits, true, true, admits, admits, admits, admits,
+            ];
             assert_eq!(refused, expected, "{names:?} on {flavor}");
         }
     }

@@ -206,6 +206,24 @@ fn a_call_without_a_reply_is_unknown_and_a_peek_is_unavailable() {
 }
 
 #[test]
+fn a_deadline_of_zero_is_a_mistake() {
+    let options = Options::new().with_deadline(Duration::ZERO);
+    let store = WireStore::new(Weak::default(), options);
+    let limit = limit("gcra:5/1s");
+    let outcomes = [
+        ask(&store, Operation::Consume, "gcra:5/1s"),
+        now(Store::reset(
+            &store,
+            Checks::from(&[Check::new(&limit, "k", 1)][..]),
+        )),
+    ];
+    for outcome in outcomes {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    }
+}
+
+#[test]
 fn a_call_that_was_not_sent_was_not_counted() {
     let error = ask(&scripted(TooLate, false), Operation::Consume, "gcra:5/1s").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -251,6 +269,14 @@ fn a_store_decides_exactly_the_requests_it_supports() {
         (
             Request::new(Operation::TakeUpTo, [check(0, "a")]),
             [false, true, true],
+        ),
+        (
+            Request::reserve(check(1, "a"), Duration::ZERO),
+            [false, true, true],
+        ),
+        (
+            Request::reserve(check(0, "a"), Duration::ZERO),
+            [false, false, false],
         ),
     ] {
         let supported = [

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tollgate_core::{
     ErrorKind, Event, PlannedEvent, Reason, ScheduleAnswer, ScheduleOperation, ScheduleRequest,
-    StoreError, Terms, Timestamp,
+    ScheduleTerms, StoreError, Timestamp,
 };
 
 use crate::engine::{Canned, now};
@@ -15,8 +15,8 @@ fn stamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-fn terms() -> Terms {
-    Terms::new("plans", ["2/10s", "3/1d", "9/day@Europe/Berlin"]).unwrap()
+fn terms() -> ScheduleTerms {
+    ScheduleTerms::new("plans", ["2/10s", "3/1d", "9/day@Europe/Berlin"]).unwrap()
 }
 
 /// Every operation, on two events for `Add`.
@@ -291,11 +291,11 @@ fn numbers_that_no_script_gives_are_errors() {
 
 #[test]
 fn only_calendars_lack_periods_and_only_a_caller_who_asks_is_told_the_latest_time() {
-    let ask = |terms: &Terms, row: &Row| {
+    let ask = |terms: &ScheduleTerms, row: &Row| {
         let request = ScheduleRequest::new(terms, "k", operations()[row.0].clone());
         now(Canned::store(&given(row)).schedule(&request))
     };
-    let sliding = Terms::new("plans", ["2/10s"]).unwrap();
+    let sliding = ScheduleTerms::new("plans", ["2/10s"]).unwrap();
     ask(&sliding, &(ADD, 6, [-1., -1., at(7), -1.], &[])).unwrap_err();
     ask(&terms(), &(ADD, 6, [-1., -1., at(7), -1.], &[])).unwrap();
     ask(&sliding, &(ADD, 1, [0., 0., at(11), at(9)], &[])).unwrap_err();

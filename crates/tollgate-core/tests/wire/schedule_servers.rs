@@ -9,7 +9,7 @@ use tollgate_core::wire::{
 };
 use tollgate_core::{
     ErrorKind, Event, Key, Reason, Schedule, ScheduleAnswer, ScheduleOperation, ScheduleRequest,
-    StoreError, Terms, Timestamp,
+    ScheduleTerms, StoreError, Timestamp,
 };
 use tollgate_testkit::shared;
 use tollgate_testkit::{Flavor, Reply, Server};
@@ -55,8 +55,8 @@ fn stamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-fn terms() -> Terms {
-    Terms::new("plans", ["2/10s", "9/1h"]).unwrap()
+fn terms() -> ScheduleTerms {
+    ScheduleTerms::new("plans", ["2/10s", "9/1h"]).unwrap()
 }
 
 fn add(id: &'static str, second: u64, weight: u64) -> ScheduleOperation<'static> {
@@ -761,7 +761,7 @@ fn errors_and_debug_output_show_no_id() {
 /// As many events at once as one call may add, with the longest ids and other weights.
 #[test]
 fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
-    let terms = Terms::new("plans", ["200/1h"]).unwrap();
+    let terms = ScheduleTerms::new("plans", ["200/1h"]).unwrap();
     for flavor in Flavor::chosen() {
         let server = shared::standalone(flavor);
         let options = Options::new().with_prefix(&fresh("many")).unwrap();
@@ -829,7 +829,7 @@ fn operators_find_and_clear_events() {
         let store = store(flavor);
         let real = Timestamp::try_from(SystemTime::now()).unwrap();
         let plan = |name: &str, key: &str, ahead: u64| {
-            let terms = Terms::new(name, ["2/10s"]).unwrap();
+            let terms = ScheduleTerms::new(name, ["2/10s"]).unwrap();
             let at = real.saturating_add(Duration::from_secs(ahead));
             let event = ScheduleOperation::Add(vec![Event::new("a", at)]);
             let answer = now(store.schedule(&ScheduleRequest::new(&terms, key, event).at(at)));

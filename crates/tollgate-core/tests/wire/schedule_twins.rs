@@ -8,7 +8,8 @@ use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
-    Event, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState, Terms, Timestamp,
+    Event, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState, ScheduleTerms,
+    Timestamp,
 };
 use tollgate_testkit::{Flavor, Reply, Server};
 
@@ -21,11 +22,11 @@ const HOUR: u64 = 3_600_000_000;
 /// The last instant that there is.
 const MAX: u64 = (1 << 53) - 1;
 
-/// Terms that may take each other's place while a schedule is in use: other amounts, windows,
+/// ScheduleTerms that may take each other's place while a schedule is in use: other amounts, windows,
 /// horizons and tolerances, and calendars that come and go. All times are multiples of the unit.
 struct Family {
     unit: u64,
-    terms: Vec<Terms>,
+    terms: Vec<ScheduleTerms>,
 }
 
 fn micros(units: u64, unit: u64) -> std::time::Duration {
@@ -34,7 +35,7 @@ fn micros(units: u64, unit: u64) -> std::time::Duration {
 
 fn families() -> Vec<Family> {
     let terms = |quotas: &[&str], horizon: u64, tolerance: u64, unit: u64| {
-        let terms = Terms::new("plans", quotas.iter().copied()).unwrap();
+        let terms = ScheduleTerms::new("plans", quotas.iter().copied()).unwrap();
         let terms = terms.with_tolerance(micros(tolerance, unit)).unwrap();
         terms.with_horizon(micros(horizon, unit)).unwrap()
     };
@@ -263,7 +264,7 @@ fn look(store: &WireStore<Raw>) -> (Held, u64) {
 }
 
 /// Returns the events of the machine's state at an instant, which it shows to a list.
-fn shown(terms: &Terms, state: &ScheduleState, at: Timestamp) -> Vec<(Vec<u8>, u64, u64)> {
+fn shown(terms: &ScheduleTerms, state: &ScheduleState, at: Timestamp) -> Vec<(Vec<u8>, u64, u64)> {
     let all = ScheduleOperation::List {
         from: Timestamp::UNIX_EPOCH,
         until: Timestamp::MAX,
@@ -372,7 +373,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
 }
 
 /// Returns how long an event is kept after its time: the longest window, and the tolerance.
-fn kept_us(terms: &Terms) -> u64 {
+fn kept_us(terms: &ScheduleTerms) -> u64 {
     let longest = terms.quotas().iter().map(|quota| {
         let text = quota.to_string();
         let (_, window) = text.split_once('/').unwrap();
@@ -390,7 +391,7 @@ fn kept_us(terms: &Terms) -> u64 {
     longest.max().unwrap() + tolerance
 }
 
-fn gone(terms: &Terms, now: u64) -> Option<u64> {
+fn gone(terms: &ScheduleTerms, now: u64) -> Option<u64> {
     now.checked_sub(kept_us(terms))
 }
 
@@ -453,7 +454,7 @@ fn play(small: u32) {
 /// Asks both for each operation at `clock`, and returns the last answer.
 fn both(
     store: &WireStore<Raw>,
-    terms: &Terms,
+    terms: &ScheduleTerms,
     clock: u64,
     operations: impl IntoIterator<Item = ScheduleOperation<'static>>,
 ) -> ScheduleAnswer {
@@ -464,7 +465,7 @@ fn both(
 /// Asks both for each operation at its instant, and returns the last answer.
 fn both_at(
     store: &WireStore<Raw>,
-    terms: &Terms,
+    terms: &ScheduleTerms,
     operations: impl IntoIterator<Item = (u64, ScheduleOperation<'static>)>,
 ) -> ScheduleAnswer {
     let operations = operations.into_iter();
@@ -477,7 +478,7 @@ fn both_at(
 /// Asks both for each operation by its terms and at its instant, and returns the last answer.
 fn both_by<'t>(
     store: &WireStore<Raw>,
-    operations: impl IntoIterator<Item = (&'t Terms, u64, ScheduleOperation<'static>)>,
+    operations: impl IntoIterator<Item = (&'t ScheduleTerms, u64, ScheduleOperation<'static>)>,
 ) -> ScheduleAnswer {
     let mut state = ScheduleState::default();
     let mut last = None;
@@ -536,7 +537,7 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
             for (quota, window) in [("1/10us", 10), ("1/day@UTC", DAY)] {
-                let terms = Terms::new("plans", [quota]).unwrap();
+                let terms = ScheduleTerms::new("plans", [quota]).unwrap();
                 let terms = terms.with_tolerance(micros(0, 1)).unwrap();
                 // The first instant of a day.
                 let start = START / DAY * DAY + DAY;
@@ -569,7 +570,7 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
 fn weights_and_ids_tell_events_apart() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["9/1h"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["9/1h"]).unwrap();
             let all = ScheduleOperation::List {
                 from: Timestamp::UNIX_EPOCH,
                 until: Timestamp::MAX,
@@ -599,7 +600,7 @@ fn weights_and_ids_tell_events_apart() {
 fn a_window_with_more_events_than_are_read_at_once_is_full() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["65/1h"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["65/1h"]).unwrap();
             let all = (0..65).map(|number| event(id(number), START + number));
             let full = [add(all), latest(START + HOUR - 1, 1), next(START, 1)];
             let answer = both(&store, &terms, START, full);
@@ -613,7 +614,7 @@ fn a_window_with_more_events_than_are_read_at_once_is_full() {
 fn a_search_reads_on_in_both_directions() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["1/10us", "1000/100ms"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["1/10us", "1000/100ms"]).unwrap();
             let terms = terms.with_tolerance(micros(1_000, 1)).unwrap();
             let chain = || add((0..70).map(|number| event(id(number), START + 10 * number)));
             for (search, end) in [
@@ -640,7 +641,7 @@ fn a_day_with_more_events_than_are_read_at_once_is_summed_up() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
             for (quota, is_full) in [("140/day@UTC", true), ("141/day@UTC", false)] {
-                let terms = Terms::new("plans", [quota]).unwrap();
+                let terms = ScheduleTerms::new("plans", [quota]).unwrap();
                 let day = START / (24 * HOUR) * 24 * HOUR + 24 * HOUR;
                 let heavy = |number| event(id(number), day + number).with_weight(2);
                 let all = add((0..70).map(heavy));
@@ -657,11 +658,12 @@ fn a_day_with_more_events_than_are_read_at_once_is_summed_up() {
 fn a_day_does_not_count_the_event_that_is_moved() {
     const DAY: u64 = 24 * HOUR;
     let day = START / DAY * DAY + 2 * DAY;
-    let terms = ["1/day@UTC", "3/day@UTC"].map(|quota| Terms::new("plans", [quota]).unwrap());
+    let terms =
+        ["1/day@UTC", "3/day@UTC"].map(|quota| ScheduleTerms::new("plans", [quota]).unwrap());
     let [one, three] = &terms;
     // The terms by which events are planned, another event, the one that is moved, and whether it
     // may be.
-    let cases: [(&Terms, Option<u64>, u64, bool); 5] = [
+    let cases: [(&ScheduleTerms, Option<u64>, u64, bool); 5] = [
         (one, None, day, true),
         (one, None, day + DAY - 1, true),
         (one, Some(day + HOUR), day + DAY, false),
@@ -689,7 +691,7 @@ fn a_day_does_not_count_the_event_that_is_moved() {
 fn the_last_time_of_a_search_is_free_only_if_every_quota_has_room() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["2/10us", "3/25us"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["2/10us", "3/25us"]).unwrap();
             let terms = terms.with_tolerance(micros(100, 1)).unwrap();
             let terms = terms.with_horizon(micros(100, 1)).unwrap();
             let at = |micros| Timestamp::from_micros(START + micros - 1_000).unwrap();
@@ -724,7 +726,7 @@ fn the_last_time_of_a_search_is_free_only_if_every_quota_has_room() {
 fn a_list_ends_before_its_end() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["9/1h"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["9/1h"]).unwrap();
             for (end, listed) in [(5, 1), (6, 2), (7, 2)] {
                 let add = ScheduleOperation::Add(vec![event("a", START), event("b", START + 5)]);
                 let list = ScheduleOperation::List {
@@ -746,7 +748,7 @@ fn a_list_ends_before_its_end() {
 fn an_id_within_another_is_not_mistaken_for_it() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["9/1h"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["9/1h"]).unwrap();
             let add = |id, at| ScheduleOperation::Add(vec![event(id, START + at)]);
             for (first, second) in [
                 ("\u{1}a", "a"),
@@ -768,7 +770,7 @@ fn an_id_within_another_is_not_mistaken_for_it() {
 fn an_event_is_forgotten_when_it_no_longer_counts() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["1/10ms"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["1/10ms"]).unwrap();
             let terms = terms.with_tolerance(micros(5, 1)).unwrap();
             let add = ScheduleOperation::Add(vec![event("a", START)]);
             for (later, was_planned) in [(10_004, true), (10_005, false)] {
@@ -790,7 +792,7 @@ fn an_event_is_forgotten_when_it_no_longer_counts() {
 fn events_of_one_call_keep_their_weights() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["5/10us"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["5/10us"]).unwrap();
             let terms = terms.with_tolerance(micros(0, 1)).unwrap();
             let terms = terms.with_horizon(micros(100, 1)).unwrap();
             let heavy = |id, at, weight| event(id, START + at).with_weight(weight);
@@ -816,7 +818,7 @@ fn events_of_weight_one_take_no_room_for_weights() {
     for flavor in Flavor::chosen() {
         let options = Options::new().with_small_schedule(2);
         let store = crate::engine::store_with(flavor, options);
-        let terms = Terms::new("plans", ["9/1h"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["9/1h"]).unwrap();
         let add = |id, at| ScheduleOperation::Add(vec![event(id, START + at)]);
         let prefix = store.options().prefix();
         let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
@@ -854,7 +856,7 @@ fn events_of_weight_one_take_no_room_for_weights() {
 fn no_time_before_the_epoch_is_free() {
     for flavor in Flavor::chosen() {
         let store = crate::engine::store(flavor);
-        let terms = Terms::new("plans", ["1/10us"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1/10us"]).unwrap();
         let terms = terms.with_tolerance(micros(30, 1)).unwrap();
         let latest = ScheduleOperation::LatestFree {
             until: Timestamp::from_micros(14).unwrap(),
@@ -871,7 +873,7 @@ fn no_time_before_the_epoch_is_free() {
 fn the_mark_of_weights_is_no_event() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = Terms::new("plans", ["2/10us"]).unwrap();
+            let terms = ScheduleTerms::new("plans", ["2/10us"]).unwrap();
             let terms = terms.with_tolerance(micros(20, 1)).unwrap();
             let heavy = add([event("a", 40).with_weight(2)]);
             let answer = both(&store, &terms, 15, [heavy, latest(5, 2)]);
@@ -886,7 +888,7 @@ fn the_epoch_can_be_free() {
     for flavor in Flavor::chosen() {
         let store = crate::engine::store(flavor);
         for quota in ["1/10us", "1/day@UTC"] {
-            let terms = Terms::new("plans", [quota]).unwrap();
+            let terms = ScheduleTerms::new("plans", [quota]).unwrap();
             let terms = terms.with_tolerance(micros(20, 1)).unwrap();
             let at = |micros| Timestamp::from_micros(micros).unwrap();
             let (until, time) = match quota {

@@ -9,7 +9,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 use tollgate_core::algorithm::{Algorithm, State};
 use tollgate_core::wire::WireStore;
-use tollgate_core::{Check, Limit, MAX_EXACT, Operation, Receipt, Request, Timestamp};
+use tollgate_core::{BlockSpan, Check, Limit, MAX_EXACT, Operation, Receipt, Request, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 use crate::engine::{Canned, Raw, limit, now, store_on};
@@ -19,7 +19,7 @@ const SLACK: u64 = 600_000;
 const START: u64 = 1_780_000_000_000_000;
 
 /// Limits that count in the same states, and so may take each other's place.
-const FAMILIES: [&[&str]; 18] = [
+const FAMILIES: [&[&str]; 20] = [
     &["gcra:10/1s", "gcra:7/1s,burst=3", "gcra:3/1s", "gcra:0/1s"],
     // Debts that are no whole number of another quota's units.
     &[
@@ -83,6 +83,12 @@ const FAMILIES: [&[&str]; 18] = [
         "sliding-log:0/1s,count-denied",
         "sliding-log:15/1s",
     ],
+    &[
+        "block:1s",
+        "block:300ms,doublings=2",
+        "block:1500ms,doublings=1",
+    ],
+    &["block:3us,doublings=5", "block:1us"],
 ];
 
 /// What a server holds at a key, and the last millisecond in which it does.
@@ -205,6 +211,9 @@ impl Pair {
             let writes = match operation {
                 // Where there is nothing to give back, nothing is written.
                 Operation::Refund(_) => said != said_by_machine(algorithm, &before[index]),
+                Operation::Settle(receipt) if receipt.consumed()[index].cost() > check.cost() => {
+                    said != said_by_machine(algorithm, &before[index])
+                }
                 _ => evaluation.writes_to(&request, index),
             };
             wrote |= writes;
@@ -424,11 +433,18 @@ fn cost() -> impl Strategy<Value = Cost> {
 
 #[derive(Clone, Debug)]
 enum Act {
+    /// Blocks the keys under the limits that can, for their own time, or until or for so many
+    /// microseconds.
+    Block(u8, u64),
     Consume(Cost),
     Peek(Cost),
     TakeUpTo(Cost),
+    /// Lowers what remains to a cost.
+    Lower(Cost),
     /// Gives back one of the calls so far, perhaps once more.
     Refund(Index),
+    /// Settles one of the calls so far, perhaps once more.
+    Settle(Index, Cost),
     /// Reserves a start, at most this many tenths of the first limit's window away. Where a limit
     /// has no reservations, this consumes.
     Reserve(Cost, u64),
@@ -440,10 +456,17 @@ fn act() -> impl Strategy<Value = Act> {
         12 => cost().prop_map(Act::Consume),
         2 => cost().prop_map(Act::Peek),
         3 => cost().prop_map(Act::TakeUpTo),
-        8 => any::<Index>().prop_map(Act::Refund),
+        6 => any::<Index>().prop_map(Act::Refund),
+        4 => (any::<Index>(), cost()).prop_map(|(index, cost)| Act::Settle(index, cost)),
+        2 => cost().prop_map(Act::Lower),
         6 => (cost(), reach()).prop_map(|(cost, tenths)| Act::Reserve(cost, tenths)),
         1 => Just(Act::Reset),
+        4 => (0..3_u8, span()).prop_map(|(kind, span)| Act::Block(kind, span)),
     ]
+}
+
+fn span() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => 0..9_u64, 4 => 0..2_000_000_u64, 1 => Just(MAX_EXACT), 1 => Just(u64::MAX)]
 }
 
 fn reach() -> impl Strategy<Value = u64> {
@@ -523,15 +546,17 @@ fn play(most: usize) {
                 let capacity = limits[0].algorithm().capacity();
                 let cost = match act {
                     Act::Consume(cost)
+                    | Act::Lower(cost)
                     | Act::Peek(cost)
                     | Act::Reserve(cost, _)
+                    | Act::Settle(_, cost)
                     | Act::TakeUpTo(cost) => match cost {
                         Cost::Units(units) => units,
                         Cost::Tenths(tenths) => (capacity / 10 * tenths).max(1),
                         Cost::Left(more) => left + more,
                         Cost::Beyond(more) => capacity + more,
                     },
-                    Act::Refund(_) | Act::Reset => 0,
+                    Act::Block(..) | Act::Refund(_) | Act::Reset => 0,
                 };
                 let checks = limits.iter().zip(&names).enumerate();
                 let cost_of = |index| match other {
@@ -543,6 +568,23 @@ fn play(most: usize) {
                     .map(|(index, (limit, name))| Check::new(limit, name, cost_of(index)))
                     .collect();
                 let operation = match &act {
+                    Act::Block(kind, span) => {
+                        let blocks = checks.into_iter();
+                        let blocks: Vec<_> = blocks
+                            .filter(|check| check.limit().algorithm().can_block())
+                            .collect();
+                        if !blocks.is_empty() {
+                            let span = match kind {
+                                0 => BlockSpan::Usual,
+                                1 => BlockSpan::Until(Timestamp::saturating_from_micros(
+                                    clock.saturating_add(*span),
+                                )),
+                                _ => BlockSpan::Lasting(Duration::from_micros(*span)),
+                            };
+                            pair.decide(Operation::Block(span), &blocks, clock);
+                        }
+                        continue;
+                    }
                     Act::Consume(_) => Operation::Consume,
                     Act::Peek(_) => Operation::Peek,
                     Act::Reserve(_, tenths)
@@ -555,8 +597,10 @@ fn play(most: usize) {
                     }
                     Act::Reserve(..) => Operation::Consume,
                     Act::TakeUpTo(_) => Operation::TakeUpTo,
-                    Act::Refund(_) if receipts.is_empty() => continue,
+                    Act::Lower(_) => Operation::Lower,
+                    Act::Refund(_) | Act::Settle(..) if receipts.is_empty() => continue,
                     Act::Refund(index) => Operation::Refund(index.get(&receipts)),
+                    Act::Settle(index, _) => Operation::Settle(index.get(&receipts)),
                     Act::Reset => {
                         pair.reset(&checks);
                         continue;
@@ -569,6 +613,106 @@ fn play(most: usize) {
             Ok(())
         })
         .unwrap();
+}
+
+/// All histories of a few blocks of a few microseconds: at, before and after the instants at which a
+/// block ends or is forgotten.
+#[test]
+fn scripts_of_short_blocks_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    for text in [
+        "block:1us,doublings=1",
+        "block:2us,doublings=1",
+        "block:2us",
+        "block:1us,doublings=30",
+    ] {
+        let limit = limit(text);
+        let spans = |clock| {
+            [
+                BlockSpan::Usual,
+                BlockSpan::Until(Timestamp::from_micros(clock).unwrap()),
+                BlockSpan::Until(Timestamp::from_micros(clock + 1).unwrap()),
+                BlockSpan::Lasting(Duration::from_micros(2)),
+            ]
+        };
+        let moves = [0, 1, 2, 3, 4, 5, 6];
+        for second in 0..moves.len() * 4 {
+            for third in 0..moves.len() * 4 {
+                let key = pair.begin();
+                let check = [Check::new(&limit, &key, 1)];
+                let mut clock = START;
+                pair.decide(Operation::Block(BlockSpan::Usual), &check, clock);
+                for step in [second, third] {
+                    clock += moves[step / 4];
+                    let span = spans(clock)[step % 4];
+                    pair.decide(Operation::Block(span), &check, clock);
+                }
+            }
+        }
+        // A clock that was set back.
+        let key = pair.begin();
+        let check = [Check::new(&limit, &key, 1)];
+        pair.decide(Operation::Block(BlockSpan::Usual), &check, START);
+        let longer = BlockSpan::Until(Timestamp::from_micros(START + 9).unwrap());
+        pair.decide(Operation::Block(longer), &check, START - 1);
+    }
+}
+
+#[test]
+fn a_limit_that_does_not_block_takes_nothing_from_the_largest_grant() {
+    let mut pair = Pair::on(Flavor::System);
+    let [ban, window] = ["block:1s", "fixed-window:9007199254740991/1s"].map(limit);
+    let key = pair.begin();
+    let checks = [&ban, &window].map(|limit| Check::new(limit, &key, u64::MAX));
+    let (remaining, _) = pair.decide(Operation::TakeUpTo, &checks, START);
+    assert_eq!(remaining, 0);
+}
+
+#[test]
+fn scripts_of_the_largest_settlements_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    for text in [
+        "gcra:5/1s",
+        "gcra:5/1m",
+        "sliding-counter:5/1s",
+        "sliding-buckets:5/1s,buckets=4",
+        "fixed-window:5/1s",
+        "sliding-log:5/1s",
+    ] {
+        let limit = limit(text);
+        for cost in [6, 1 << 40, MAX_EXACT - 1, MAX_EXACT, u64::MAX] {
+            let key = pair.begin();
+            let check = |cost| [Check::new(&limit, &key, cost)];
+            let (_, receipt) = pair.decide(Operation::Consume, &check(2), START);
+            let settle = Operation::Settle(receipt.as_ref().unwrap());
+            pair.decide(settle, &check(cost), START + 1);
+            pair.decide(settle, &check(cost), START + 2);
+        }
+    }
+}
+
+/// The shortest time that a server keeps a key is a millisecond.
+#[test]
+fn what_ends_within_a_millisecond_is_written_by_the_servers_clock() {
+    let store = crate::engine::store(Flavor::System);
+    let ban = limit("block:1us");
+    let check = Check::new(&ban, "k", 1);
+    for micros in [1, 499, 999, 1_001] {
+        let span = BlockSpan::Lasting(Duration::from_micros(micros));
+        let blocked = now(store.execute(&Request::block(span, check))).unwrap();
+        assert!(blocked.retry_after().as_micros().unwrap() >= micros);
+    }
+    // A quota of zero counts nothing, so it is forgotten at once.
+    let [some, none] = ["sliding-counter:5/1d", "sliding-counter:0/1d"].map(limit);
+    let receipt = now(store.execute(&Request::consume(Check::new(&some, "k", 1)))).unwrap();
+    let receipt = receipt.into_receipt().unwrap();
+    let settle = Request::settle(&receipt, Check::new(&none, "k", 5));
+    let _ = now(store.execute(&settle)).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let peek = Request::peek(Check::new(&some, "k", 1));
+    assert_eq!(now(store.execute(&peek)).unwrap().remaining(), 5);
+    let keys = store.engine().keys(store.options());
+    assert_eq!(keys, [b""; 0]);
 }
 
 /// A slow limit delays calls of a fast one, which is marked; then some are given back, in any order
@@ -734,6 +878,22 @@ fn a_reservation_up_to_the_largest_debt_can_be_cancelled() {
     pair.decide(Operation::Refund(&receipt.unwrap()), &[check(0)], START);
     let (_, again) = pair.decide(within, &[check(1)], START);
     assert!(again.is_some());
+}
+
+/// Under a quota so close to its own that it would have left as much, a reservation is kept too.
+#[test]
+fn a_reservation_is_not_cancelled_under_another_quota() {
+    let mut pair = Pair::on(Flavor::System);
+    let [three, two] = ["gcra:1/3us", "gcra:1/2us"].map(limit);
+    let key = pair.begin();
+    let within = Operation::Reserve {
+        max_delay: Duration::from_secs(1),
+    };
+    pair.decide(Operation::Consume, &[Check::new(&three, &key, 1)], START);
+    let (_, receipt) = pair.decide(within, &[Check::new(&three, &key, 1)], START + 2);
+    let refund = receipt.unwrap();
+    let check = Check::new(&two, &key, 0);
+    pair.decide(Operation::Refund(&refund), &[check], START + 2);
 }
 
 const EACH: [&str; 7] = [
@@ -926,5 +1086,117 @@ fn a_search_of_a_long_log_reads_few_entries() {
             read <= most,
             "{read} entries are read to find that {gone} have left"
         );
+    }
+}
+
+/// Blocks of a few microseconds, at and around the ends of earlier ones, and when those are just
+/// about to be forgotten, also by a clock that has stepped back.
+#[test]
+fn blocks_at_every_microsecond_leave_the_states_of_the_machine() {
+    const SPANS: [(u8, u64); 6] = [(0, 0), (1, 0), (1, 1), (1, 6), (2, 0), (2, 4)];
+    const MOVES: [i64; 9] = [-1, 0, 1, 2, 3, 4, 7, 8, 9];
+    let mut pair = Pair::on(Flavor::System);
+    for limit in [
+        "block:3us",
+        "block:1us,doublings=2",
+        "block:2us,doublings=1",
+    ]
+    .map(limit)
+    {
+        let span = |(kind, micros): (u8, u64), now: u64| match kind {
+            0 => BlockSpan::Usual,
+            1 => BlockSpan::Until(Timestamp::from_micros(now + micros).unwrap()),
+            _ => BlockSpan::Lasting(Duration::from_micros(micros)),
+        };
+        for second in SPANS {
+            for later in MOVES {
+                for third in SPANS {
+                    let key = pair.begin();
+                    let check = [Check::new(&limit, &key, 1)];
+                    let mut now = START;
+                    pair.decide(Operation::Block(span((0, 0), now)), &check, now);
+                    now += 1;
+                    pair.decide(Operation::Block(span(second, now)), &check, now);
+                    now = now.saturating_add_signed(later);
+                    pair.decide(Operation::Consume, &check, now);
+                    pair.decide(Operation::TakeUpTo, &check, now);
+                    pair.decide(Operation::Block(span(third, now)), &check, now);
+                }
+            }
+        }
+    }
+}
+
+/// Calls that are settled at more than any number can hold, again and again.
+#[test]
+fn debts_without_bound_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    for limit in [
+        "gcra:3/7us,burst=4",
+        "gcra:9007199254740991/1us",
+        "fixed-window:3/1s",
+        "sliding-counter:3/1s",
+        "sliding-buckets:3/1s,buckets=3",
+        "sliding-buckets:9007199254740991/1s,buckets=2",
+        "sliding-log:3/1s",
+    ]
+    .map(limit)
+    {
+        for costs in [
+            [u64::MAX, u64::MAX],
+            [MAX_EXACT, MAX_EXACT],
+            [5, MAX_EXACT - 2],
+        ] {
+            let key = pair.begin();
+            let check = |cost| [Check::new(&limit, &key, cost)];
+            let (_, receipt) = pair.decide(Operation::Consume, &check(2), START);
+            let receipt = receipt.unwrap();
+            for (later, cost) in costs.into_iter().enumerate() {
+                let now = START + 400_000 * later as u64;
+                pair.decide(Operation::Settle(&receipt), &check(cost), now);
+                pair.decide(Operation::Consume, &check(1), now + 1);
+                pair.decide(Operation::Refund(&receipt), &check(0), now + 2);
+            }
+        }
+    }
+}
+
+/// Once no number holds more, later calls count nothing, and the state ends with the earlier ones.
+#[test]
+fn a_full_ring_ends_with_its_newest_bucket_that_counts() {
+    let mut pair = Pair::on(Flavor::System);
+    let limit = limit("sliding-buckets:3/1s,buckets=4");
+    for later in [0, 1, 2, 3, 4] {
+        let key = pair.begin();
+        let check = |cost| [Check::new(&limit, &key, cost)];
+        let (_, receipt) = pair.decide(Operation::Consume, &check(1), START);
+        let receipt = receipt.unwrap();
+        pair.decide(Operation::Settle(&receipt), &check(u64::MAX), START);
+        let then = START + 250_000 * later;
+        pair.decide(Operation::Settle(&receipt), &check(2), then);
+        pair.decide(Operation::Peek, &check(1), then);
+    }
+}
+
+/// The amount is lowered to zero between a call and its settlement.
+#[test]
+fn a_quota_of_zero_keeps_no_debt() {
+    let mut pair = Pair::on(Flavor::System);
+    for [before, after] in [
+        ["sliding-counter:3/1s", "sliding-counter:0/1s"],
+        ["fixed-window:3/1s", "fixed-window:0/1s"],
+        ["sliding-log:3/1s", "sliding-log:0/1s"],
+        ["gcra:3/1s", "gcra:0/1s"],
+    ]
+    .map(|pair| pair.map(limit))
+    {
+        let key = pair.begin();
+        let (_, receipt) = pair.decide(Operation::Consume, &[Check::new(&before, &key, 1)], START);
+        let receipt = receipt.unwrap();
+        for cost in [3, 5] {
+            let settled = [Check::new(&after, &key, cost)];
+            pair.decide(Operation::Settle(&receipt), &settled, START + cost);
+            pair.decide(Operation::Peek, &settled, START + cost);
+        }
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tollgate_fred::{
-    Clock, ConcurrencyLimiter, ErrorKind, FredStore, Options, RateLimiter, settings,
+    Check, Clock, ConcurrencyLimiter, ErrorKind, FredStore, Operation, Options, RateLimiter,
+    Request, Store, settings,
 };
 use tollgate_scenarios::extremes as shared;
 use tollgate_testkit::{Cluster, Flavor, Server};
@@ -94,6 +95,10 @@ fn a_store_whose_runtime_has_ended_says_so() {
     let places = Duration::from_secs(30);
     let places = ConcurrencyLimiter::new(limiter.store(), "uploads", 1, places).unwrap();
     runtime().block_on(async {
+        // A mistake in the call is still told as one.
+        let none = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
+        let error = limiter.store().decide(none).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{error:?}");
         let errors = [
             limiter.check("k").await.map(drop).unwrap_err(),
             limiter.reset("k").await.unwrap_err(),

@@ -1,6 +1,7 @@
 //! Combines the answers for each limit of a call into the verdicts of the store.
 
-use tollgate_core::{StoreError, Timestamp, Verdict, Wait};
+use tollgate_core::algorithm::State;
+use tollgate_core::{Check, Request, StoreError, Timestamp, Verdict, Wait};
 
 use super::expected::Answer;
 use super::received::{ReceivedCall, Verb};
@@ -77,12 +78,17 @@ fn opinion(
     let consumes = match received.verb {
         Verb::Check | Verb::Reserve => cost,
         Verb::TakeUpTo => cost.min(capacity),
-        Verb::Peek | Verb::Refund | Verb::Reset => 0,
+        Verb::Block | Verb::Lower | Verb::Peek | Verb::Refund | Verb::Reset | Verb::Settle => 0,
+    };
+    // What remains at most if the call is allowed.
+    let most = match received.verb {
+        Verb::Lower => cost.min(capacity),
+        _ => capacity.saturating_sub(consumes),
     };
     let is_possible = match received.verb {
         Verb::Check | Verb::Peek | Verb::Reserve => cost <= capacity,
         Verb::TakeUpTo => cost == 0 || capacity > 0,
-        Verb::Refund | Verb::Reset => true,
+        Verb::Block | Verb::Lower | Verb::Refund | Verb::Reset | Verb::Settle => true,
     };
     let refuse = |why: String| -> ! {
         let answer = answer.map_or_else(String::new, |answer| answer.to_string());
@@ -99,7 +105,6 @@ fn opinion(
             ))
         }
         Some(Answer::Allow { remaining }) => {
-            let most = capacity - consumes;
             if remaining.is_some_and(|remaining| remaining > most) {
                 refuse(format!(
                     "at most {most} of the capacity, {capacity}, can remain after this call: \
@@ -113,6 +118,9 @@ fn opinion(
                 );
             }
             (remaining.unwrap_or(most) + consumes, Wait::ZERO)
+        }
+        None | Some(Answer::Succeed) if received.verb == Verb::Block => {
+            (0, blocked(received, check))
         }
         Some(Answer::Deny(_)) if cost == 0 => {
             refuse("a call that costs nothing is always allowed: expect a higher cost".to_owned())
@@ -147,9 +155,16 @@ fn opinion(
             let message = format!("the test says to fail: {kind:?}");
             return Err(StoreError::new(kind, message));
         }
-        None | Some(Answer::Succeed) => (capacity, Wait::ZERO),
+        None | Some(Answer::Succeed) => (most + consumes, Wait::ZERO),
     };
     Ok(Opinion { left, wait, delay })
+}
+
+/// Returns how long a block lasts in a limit that blocked nothing before.
+fn blocked(received: &ReceivedCall<'_>, check: &Check<'_>) -> Wait {
+    let now = received.at.unwrap_or(Timestamp::UNIX_EPOCH);
+    let request = Request::block(received.span, *check);
+    request.decide_on(&mut State::default(), now).retry_after()
 }
 
 /// How long a call is denied if it is granted nothing.

@@ -185,7 +185,7 @@ impl fmt::Display for Call {
         write!(f, "{verb} of limit `{limit}` for key {key}")?;
         match self.cost {
             Some(cost) => write!(f, " at cost {cost}"),
-            None if verb == Verb::Reset => Ok(()),
+            None if matches!(verb, Verb::Block | Verb::Reset) => Ok(()),
             None => f.write_str(" at any cost"),
         }
     }

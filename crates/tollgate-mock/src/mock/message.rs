@@ -69,7 +69,7 @@ fn advice(received: &ReceivedCall<'_>, standings: &[Standing]) -> String {
         Standing::Expected(_) | Standing::NotNamed => "this call, add",
     };
     let answer = match verb {
-        Verb::Reset => "succeed",
+        Verb::Block | Verb::Reset => "succeed",
         _ => "allow",
     };
     format!("to expect {what} `{call}` with an answer, such as `.{answer}()`")

@@ -179,6 +179,57 @@ impl MockStore {
         self.expect(Verb::Refund, limit, key)
     }
 
+    /// Expects that a call to `limit` for `key` is settled; the cost is what it is settled at.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_mock::{Gcra, Limit, MockStore, Quota, RateLimiter};
+    ///
+    /// let mut store = MockStore::new();
+    /// store.expect_check("tokens", "alice").cost(300).allow();
+    /// store.expect_settle("tokens", "alice").cost(120).allow_with_remaining(880);
+    ///
+    /// let tokens = Limit::new("tokens", Gcra::new(Quota::per_minute(1_000))?)?;
+    /// let limiter = RateLimiter::new(store, [tokens])?;
+    /// let estimated = limiter.check("alice").cost(300).run().unwrap();
+    /// let receipt = estimated.into_receipt().unwrap();
+    /// let left = limiter.settle("alice", receipt, 120).run().unwrap();
+    /// assert_eq!(left.remaining(), 880);
+    /// # Ok::<(), tollgate_core::LimitError>(())
+    /// ```
+    pub fn expect_settle(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
+        self.expect(Verb::Settle, limit, key)
+    }
+
+    /// Expects that `key` is blocked by `limit`.
+    ///
+    /// Answered with [`succeed`](Expectation::succeed), the block lasts as long as the call says, or
+    /// else as long as the limit does; with [`deny_for`](Expectation::deny_for), that long.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_mock::{MockStore, RateLimiter};
+    ///
+    /// let mut store = MockStore::new();
+    /// store.expect_block("ban", "mallory").succeed();
+    ///
+    /// let limiter = RateLimiter::new(store, ["api=gcra:5/1s", "ban=block:15m"])?;
+    /// let wait = limiter.block("mallory").run().unwrap();
+    /// assert_eq!(wait.duration(), Some(Duration::from_secs(15 * 60)));
+    /// # Ok::<(), tollgate_mock::LimitError>(())
+    /// ```
+    pub fn expect_block(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
+        self.expect(Verb::Block, limit, key)
+    }
+
+    /// Expects that what remains of `limit` for `key` is lowered; the cost is what may remain.
+    pub fn expect_lower(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
+        self.expect(Verb::Lower, limit, key)
+    }
+
     /// Expects a reservation with `limit` for `key`, alone or together with other limits.
     ///
     /// # Examples
@@ -294,10 +345,11 @@ impl Expectation<'_> {
     ///
     /// # Panics
     ///
-    /// If this is a reset, which has no cost.
+    /// If this is a block or a reset, which have no cost.
     pub fn cost(mut self, cost: u64) -> Self {
-        let has_cost = self.call.verb != Verb::Reset;
-        assert!(has_cost, "a reset has no cost: remove `.cost({cost})`");
+        let verb = self.call.verb;
+        let has_cost = !matches!(verb, Verb::Block | Verb::Reset);
+        assert!(has_cost, "a {verb} has no cost: remove `.cost({cost})`");
         self.call.cost = Some(cost);
         self
     }
@@ -315,7 +367,7 @@ impl Expectation<'_> {
     /// Expects that no such call is made.
     pub fn never(self) {
         let answer = match self.call.verb {
-            Verb::Reset => Answer::Succeed,
+            Verb::Block | Verb::Reset => Answer::Succeed,
             _ => Answer::Allow { remaining: None },
         };
         self.times(0).answer(answer);
@@ -370,7 +422,7 @@ impl Expectation<'_> {
         self.answer(Answer::Fail(kind));
     }
 
-    /// Lets the reset succeed.
+    /// Lets the block or reset succeed.
     pub fn succeed(self) {
         self.answer(Answer::Succeed);
     }
@@ -383,12 +435,15 @@ impl Expectation<'_> {
     fn answer(self, answer: Answer) {
         let verb = self.call.verb;
         let fits = match answer {
-            Answer::Allow { .. } => verb != Verb::Reset,
+            Answer::Allow { .. } => !matches!(verb, Verb::Block | Verb::Reset),
             Answer::Delay(_) => verb == Verb::Reserve,
-            Answer::Deny(_) => !matches!(verb, Verb::Refund | Verb::Reset),
+            Answer::Deny(_) => !matches!(
+                verb,
+                Verb::Lower | Verb::Refund | Verb::Reset | Verb::Settle
+            ),
             Answer::Fail(_) => true,
             Answer::Grant(_) => verb == Verb::TakeUpTo,
-            Answer::Succeed => verb == Verb::Reset,
+            Answer::Succeed => matches!(verb, Verb::Block | Verb::Reset),
         };
         let answers = verb.answers();
         assert!(fits, "`{answer}` answers no {verb}: answer with {answers}");
@@ -408,12 +463,15 @@ impl Store for MockStore {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        request.is_defined() && ReceivedCall::of(request).is_some()
+        // Ids are accepted, and make no difference.
+        let split = request.split_id();
+        split.is_ok_and(|(_, request)| request.is_defined() && ReceivedCall::of(&request).is_some())
     }
 }
 
 impl SyncStore for MockStore {
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        let (_, request) = &request.split_id()?;
         request.validate(Fingerprint::of)?;
         let fingerprint = Fingerprint::of(request);
         let received = ReceivedCall::of(request).ok_or_else(single::unsupported)?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str;
 use std::time::Duration;
 
-use tollgate_core::{Check, Key, Operation, Receipt, Request, Timestamp};
+use tollgate_core::{BlockSpan, Check, Key, Operation, Receipt, Request, Timestamp};
 
 /// A call of a store: one operation on one or more limits.
 #[derive(Clone, Copy)]
@@ -15,16 +15,21 @@ pub(super) struct ReceivedCall<'r> {
     receipt: Option<&'r Receipt>,
     /// The longest delay that a reservation accepts.
     pub(super) within: Option<Duration>,
+    /// How long the key is to be blocked.
+    pub(super) span: BlockSpan,
 }
 
 /// The operation of a call, named like the methods of `RateLimiter`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verb {
+    Block,
     Check,
+    Lower,
     Peek,
     Refund,
     Reserve,
     Reset,
+    Settle,
     TakeUpTo,
 }
 
@@ -32,10 +37,13 @@ impl<'r> ReceivedCall<'r> {
     /// Converts `request`, or returns `None` if the mock does not know its operation.
     pub(super) fn of(request: &'r Request<'r>) -> Option<Self> {
         let (verb, receipt) = match request.operation() {
+            Operation::Block(_) => (Verb::Block, None),
             Operation::Consume => (Verb::Check, None),
+            Operation::Lower => (Verb::Lower, None),
             Operation::Peek => (Verb::Peek, None),
             Operation::Refund(receipt) => (Verb::Refund, Some(receipt)),
             Operation::Reserve { .. } => (Verb::Reserve, None),
+            Operation::Settle(_) => (Verb::Settle, None),
             Operation::TakeUpTo => (Verb::TakeUpTo, None),
             _ => return None,
         };
@@ -48,6 +56,10 @@ impl<'r> ReceivedCall<'r> {
                 Operation::Reserve { max_delay } => Some(max_delay),
                 _ => None,
             },
+            span: match request.operation() {
+                Operation::Block(span) => span,
+                _ => BlockSpan::Usual,
+            },
         })
     }
 
@@ -58,16 +70,17 @@ impl<'r> ReceivedCall<'r> {
             at: None,
             receipt: None,
             within: None,
+            span: BlockSpan::Usual,
         }
     }
 
     /// Returns the cost for the limit at `index`; for a refund, what the receipt gives back to that
-    /// limit.
+    /// limit; for a settlement, the cost it is settled at; for `lower`, what may remain.
     ///
-    /// A reset has no cost.
+    /// A block and a reset have no cost.
     pub(super) fn cost(&self, index: usize) -> Option<u64> {
         match (self.verb, self.receipt) {
-            (Verb::Reset, _) => None,
+            (Verb::Block | Verb::Reset, _) => None,
             (_, Some(receipt)) => receipt
                 .consumed()
                 .get(index)
@@ -93,10 +106,13 @@ impl Verb {
     /// Returns the names of the answers that an expectation of this operation accepts.
     pub(super) fn answers(self) -> &'static str {
         match self {
+            Self::Block => "`succeed`, `deny_for`, `deny_forever` or `fail`",
             Self::Check | Self::Peek => {
                 "`allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"
             }
-            Self::Refund => "`allow`, `allow_with_remaining` or `fail`",
+            Self::Lower | Self::Refund | Self::Settle => {
+                "`allow`, `allow_with_remaining` or `fail`"
+            }
             Self::Reserve => {
                 "`allow`, `allow_with_remaining`, `delay_by`, `deny_for`, `deny_forever` or `fail`"
             }
@@ -111,11 +127,14 @@ impl Verb {
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Block => "block",
             Self::Check => "check",
+            Self::Lower => "lower",
             Self::Peek => "peek",
             Self::Refund => "refund",
             Self::Reserve => "reservation",
             Self::Reset => "reset",
+            Self::Settle => "settle",
             Self::TakeUpTo => "take_up_to",
         })
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use tollgate_core::{
     ErrorKind, Event, Key, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation,
-    ScheduleRequest, ScheduleStore, StoreError, SyncScheduleStore, Terms, Timestamp,
+    ScheduleRequest, ScheduleStore, ScheduleTerms, StoreError, SyncScheduleStore, Timestamp,
 };
 
 use super::MockStore;
@@ -602,7 +602,7 @@ fn replied(
     })
 }
 
-fn names(terms: &Terms) -> String {
+fn names(terms: &ScheduleTerms) -> String {
     let names: Vec<_> = terms
         .quotas()
         .iter()
@@ -628,7 +628,11 @@ impl ScheduleStore for MockStore {
         self.schedule_now(request)
     }
 
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
         self.reset_schedule_now(terms, key)
     }
 }
@@ -641,7 +645,7 @@ impl SyncScheduleStore for MockStore {
         replied(request, &received, &answer)
     }
 
-    fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_schedule_now(&self, terms: &ScheduleTerms, key: Key<'_>) -> Result<(), StoreError> {
         let received = ReceivedCall {
             verb: Verb::Reset,
             schedule: terms.name(),

@@ -28,8 +28,9 @@ pub use failover::{
 pub use hang::{hangs, is_told_to_pause};
 pub use memory::has_no_memory_left;
 pub use network::{
-    cluster_connections_are_cut, connections_are_cut, connections_are_refused, falls_silent,
-    replies_are_cut_off, replies_are_dropped, replies_are_late,
+    cluster_connections_are_cut, connections_are_cut, connections_are_refused,
+    cut_off_calls_are_repeated, falls_silent, replies_are_cut_off, replies_are_dropped,
+    replies_are_late,
 };
 pub use script::forgets_its_scripts;
 pub use slots::slots_move;
@@ -81,6 +82,7 @@ macro_rules! faults {
             cluster_promotes_a_replica
             connections_are_cut
             connections_are_refused
+            cut_off_calls_are_repeated
             falls_silent
             forgets_in_a_crash
             forgets_its_scripts

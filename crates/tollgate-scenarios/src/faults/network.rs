@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tollgate_core::{Decision, ErrorKind};
+use tollgate_core::{CallId, Decision, ErrorKind};
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
 
 use super::load::{CALLERS, PATIENCE};
@@ -266,4 +266,52 @@ pub async fn falls_silent<C: Client>() {
     network.settle::<C>(&fault, &tally, Some(resumed)).await;
     let each = u64::try_from(CALLERS).expect("a small number");
     assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
+}
+
+/// Calls whose replies are cut off are repeated with their ids: all are allowed, and each is counted
+/// once.
+pub async fn cut_off_calls_are_repeated<C: Client>() {
+    let network = Network::start::<C>().await;
+    let limiter = network.scene.limiter();
+    let mut tally = Tally::default();
+    let mut longest_absence = Duration::ZERO;
+    for cut in 0..=CUTS {
+        // The first call only loads the script.
+        if cut > 0 {
+            network.proxy.cut_after_next("EVALSHA");
+        }
+        let bytes = cut.to_le_bytes();
+        let mut id = CallId::new(&bytes);
+        // The store repeats every other call by itself, where it can connect in time.
+        if cut % 2 == 0 {
+            id = id.repeated();
+        }
+        let began = Instant::now();
+        loop {
+            let outcome = limiter.check(KEY).id(id).await.map(Decision::into_verdicts);
+            let is_known = outcome.is_ok();
+            tally.record(KEY, &outcome, began.elapsed());
+            if is_known {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE);
+            sleep(Duration::from_millis(2)).await;
+        }
+        longest_absence = longest_absence.max(began.elapsed());
+    }
+    assert_eq!(network.scene.counted(KEY).await, 1 + CUTS);
+    assert_eq!(tally.allowed(), 1 + CUTS, "{tally}");
+    assert!(tally.unknown() >= CUTS / 2, "{tally}");
+    let admitted = 1 + CUTS + network.scene.use_up(KEY).await;
+    assert_eq!(admitted, BOUND);
+    Row {
+        fault: "the connection is cut before each reply, and the call is repeated with its id",
+        client: C::NAME,
+        tally: &tally,
+        counted: 1 + CUTS,
+        admitted,
+        bound: BOUND,
+        resumed: Some(longest_absence),
+    }
+    .print();
 }

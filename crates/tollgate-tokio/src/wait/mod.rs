@@ -13,13 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tollgate_core::{
-    Call, Check, Decision, ErrorKind, Limit, Operation, RateLimiter, Receipt, Request, Store,
-    StoreError, Verdicts, Wait, inside,
+    Call, Check, Decision, ErrorKind, Key, Limit, Operation, RateLimiter, Receipt, Request,
+    SettleError, Store, StoreError, Verdicts, Wait, inside,
 };
 
 use self::line::{Asker, Turn};
-use self::place::Lines;
+use self::place::Shared;
 use self::sent::{Reserved, Sent};
 use crate::key::OwnedKey;
 
@@ -109,7 +111,7 @@ impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, '_, S> {
 
     fn into_future(self) -> Self::IntoFuture {
         let parts = inside::parts(self.call);
-        let error = refusal(parts.operation, parts.at.is_some());
+        let error = refusal(parts.operation, parts.at.is_some(), parts.id.is_some());
         let (limiter, key, cost) = (parts.limiter, OwnedKey::from(parts.key), parts.cost);
         Box::pin(async move {
             if let Some(error) = error {
@@ -123,10 +125,13 @@ impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, '_, S> {
 }
 
 /// Returns the error of a call that cannot wait.
-fn refusal(operation: Operation<'_>, has_instant: bool) -> Option<StoreError> {
+fn refusal(operation: Operation<'_>, has_instant: bool, has_id: bool) -> Option<StoreError> {
     let message = match operation {
         Operation::Consume if has_instant => {
             "a call that waits is decided at the store's clock: leave out `at`"
+        }
+        Operation::Consume if has_id => {
+            "a call that waits may ask more than once: leave out `id`, or `within`"
         }
         Operation::Consume => return None,
         _ => "only a check can wait: use `check` with `within`",
@@ -149,7 +154,7 @@ pub(crate) async fn wait<S: Store + 'static>(
     if store.supports(&caller.request(reservation, caller.cost)) {
         reserve(&caller, reservation, longest).await
     } else {
-        stand_in_line(&caller, longest).await
+        Ok(stand_in_line(&caller, longest).await?.0)
     }
 }
 
@@ -175,19 +180,21 @@ async fn reserve<S: Store + 'static>(
 }
 
 /// Waits for the caller's turn among those that wait for the same key, and until it is admitted.
-async fn stand_in_line<S: Store + 'static>(
+/// Returns also when the store was asked for that.
+pub(crate) async fn stand_in_line<S: Store + 'static>(
     caller: &Arc<Caller<S>>,
     longest: Duration,
-) -> Result<Verdicts, WaitError> {
-    let lines = inside::companion(&caller.limiter, Lines::shared);
+) -> Result<(Verdicts, Instant), WaitError> {
+    let lines = inside::companion(&caller.limiter, Shared::default);
     let lines = lines.ok_or_else(foreign_companion)?;
-    let place = lines.enter(caller, longest)?;
+    let place = lines.0.enter(caller, longest)?;
     loop {
         match place.turn() {
             Turn::Ask => {
+                let asked = Instant::now();
                 let verdicts = Sent::new(caller, place.ask()).await?;
                 if verdicts.is_allowed() {
-                    return Ok(verdicts);
+                    return Ok((verdicts, asked));
                 }
                 if verdicts.retry_after().is_never() {
                     let limit = caller.limit(verdicts.binding());
@@ -237,7 +244,22 @@ impl<S: Store + 'static> Caller<S> {
         })
     }
 
-    async fn decide(&self, operation: Operation<'static>) -> Result<Verdicts, StoreError> {
+    pub(crate) fn key(&self) -> Key<'_> {
+        self.key.as_key()
+    }
+
+    pub(crate) fn limits(&self) -> &[Limit] {
+        self.limiter.limits()
+    }
+
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    pub(crate) async fn decide(
+        &self,
+        operation: Operation<'static>,
+    ) -> Result<Verdicts, StoreError> {
         let request = self.request(operation, self.cost);
         let verdicts = self.limiter.store().decide(request).await?;
         // Checks the number of verdicts.
@@ -246,14 +268,33 @@ impl<S: Store + 'static> Caller<S> {
 
     /// Gives back what `verdicts` consumed.
     async fn give_back(&self, verdicts: Verdicts) {
-        let Some(receipt) = verdicts.into_receipt() else {
-            return;
-        };
         // If it fails, the call stays counted: nobody is there to retry.
-        let _ = self.limiter.refund(self.key.as_key(), receipt).await;
-        if let Some(lines) = inside::companion(&self.limiter, Lines::shared) {
-            lines.look_again(&self.key);
-        }
+        let _ = self.refund(verdicts).await;
+    }
+
+    /// Does the same in a task of its own.
+    pub(crate) fn give_back_in_background(self: &Arc<Self>, verdicts: Verdicts) -> JoinHandle<()> {
+        let caller = Arc::clone(self);
+        self.runtime
+            .spawn(async move { caller.give_back(verdicts).await })
+    }
+
+    /// Gives back what `verdicts` consumed.
+    pub(crate) async fn refund(&self, verdicts: Verdicts) -> Result<(), SettleError> {
+        let Some(receipt) = verdicts.into_receipt() else {
+            return Ok(());
+        };
+        let refunded = self.limiter.refund(self.key.as_key(), receipt).await;
+        refunded.map(|_| ())
+    }
+
+    /// Makes `cost` what `verdicts` consumed.
+    pub(crate) async fn settle(&self, verdicts: Verdicts, cost: u64) -> Result<(), SettleError> {
+        let Some(receipt) = verdicts.into_receipt() else {
+            return Ok(());
+        };
+        let settled = self.limiter.settle(self.key.as_key(), receipt, cost).await;
+        settled.map(|_| ())
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use tollgate_core::{Operation, Store, StoreError, Verdicts};
+use tollgate_core::inside::Companion;
+use tollgate_core::{Key, Operation, Store, StoreError, Verdicts};
 
 use super::line::{Line, Position, Turn};
 use super::{Caller, TooLong};
@@ -23,11 +24,19 @@ pub(super) struct Lines {
     next_number: AtomicU64,
 }
 
-impl Lines {
-    pub(super) fn shared() -> Arc<Self> {
-        Arc::default()
-    }
+/// The lines that a limiter and its clones share.
+#[derive(Default)]
+pub(super) struct Shared(pub(super) Arc<Lines>);
 
+impl Companion for Shared {
+    /// Lets the calls for `key` ask again at once.
+    fn given_back(&self, key: Key<'_>) {
+        let key = OwnedKey::from(key);
+        self.0.change(&key, |line| line.look_again(Instant::now()));
+    }
+}
+
+impl Lines {
     /// Puts a call at the end of its line.
     ///
     /// # Errors
@@ -62,11 +71,6 @@ impl Lines {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<OwnedKey, Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets the calls for `key` ask again at once: something was given back.
-    pub(super) fn look_again(&self, key: &OwnedKey) {
-        self.change(key, |line| line.look_again(Instant::now()));
     }
 
     /// Changes the line of `key`, if there is one, and removes it if nobody is left in it.

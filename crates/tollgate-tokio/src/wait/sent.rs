@@ -92,9 +92,7 @@ impl<S: Store + 'static> Future for Reserved<S> {
 impl<S: Store + 'static> Drop for Reserved<S> {
     fn drop(&mut self) {
         if let Some(verdicts) = self.verdicts.take() {
-            let caller = Arc::clone(&self.caller);
-            let runtime = caller.runtime.clone();
-            runtime.spawn(async move { caller.give_back(verdicts).await });
+            drop(self.caller.give_back_in_background(verdicts));
         }
     }
 }

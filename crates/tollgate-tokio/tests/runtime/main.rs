@@ -4,6 +4,8 @@
 
 mod clock;
 mod guard;
+mod meter;
+mod outbound;
 mod within;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

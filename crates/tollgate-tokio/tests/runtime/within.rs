@@ -19,21 +19,21 @@ use tollgate_tokio::{Admitted, Pace, TooLong, WaitError, Within};
 use crate::arrives;
 use crate::clock::TokioClock;
 
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// Tokio's timers are this exact.
-const TICK: Duration = Duration::from_millis(1);
+pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// A store that counts its calls, takes time to answer, and loses replies.
-struct Remote {
+pub(crate) struct Remote {
     store: MemoryStore,
     calls: AtomicUsize,
-    delay_ms: AtomicU64,
+    pub(crate) delay_ms: AtomicU64,
     loses: AtomicUsize,
 }
 
 impl Remote {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             store: MemoryStore::builder().clock(TokioClock::new()).build(),
             calls: AtomicUsize::new(0),
@@ -42,7 +42,7 @@ impl Remote {
         })
     }
 
-    fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
@@ -463,6 +463,39 @@ async fn calls_without_time_are_asked_about_side_by_side() {
 }
 
 /// What a dropped call has consumed is given back, and the next one need not wait for it.
+#[derive(Clone, Copy, Debug)]
+enum GivesBack {
+    Refund,
+    Settlement,
+    Reset,
+}
+
+/// Also if the program gives something back by the methods of the limiter.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_asks_again_when_something_is_given_back() {
+    for by in [GivesBack::Refund, GivesBack::Settlement, GivesBack::Reset] {
+        let (_, limiter) = limiter(&["a=sliding-log:1/1m"]);
+        let receipt = limiter.check("k").await.unwrap().into_receipt().unwrap();
+        let begun = Instant::now();
+        let waiting = tokio::spawn({
+            let limiter = limiter.clone();
+            async move { limiter.check("k").within(2 * MINUTE).await.map(drop) }
+        });
+        sleep(SECOND).await;
+        match by {
+            GivesBack::Refund => drop(limiter.refund("k", receipt).await.unwrap()),
+            GivesBack::Settlement => drop(limiter.settle("k", receipt, 0).await.unwrap()),
+            GivesBack::Reset => limiter.reset("k").await.unwrap(),
+        }
+        waiting.await.unwrap().unwrap();
+        assert!(
+            begun.elapsed() < 2 * SECOND,
+            "{by:?}: {:?}",
+            begun.elapsed()
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_next_call_gets_what_a_dropped_one_gives_back() {
     let (store, limiter) = limiter(&["l=sliding-log:1/1h"]);

@@ -1,7 +1,7 @@
 //! `Plan`: the messages with their permitted times, as JSON or as a table.
 
 use serde::Serialize;
-use tollgate_core::{ScheduleQuota, Terms, Timestamp};
+use tollgate_core::{ScheduleQuota, ScheduleTerms, Timestamp};
 
 use super::messages::{Message, Messages};
 use crate::text::{Grouped, Span, Table, plural, printable, rfc3339};
@@ -47,7 +47,11 @@ struct Refused<'a> {
 }
 
 impl<'m> Plan<'m> {
-    pub(super) fn new(messages: &'m Messages, terms: &'m Terms, outcomes: Vec<Outcome>) -> Self {
+    pub(super) fn new(
+        messages: &'m Messages,
+        terms: &'m ScheduleTerms,
+        outcomes: Vec<Outcome>,
+    ) -> Self {
         let (mut moved, mut refused) = (0, 0);
         for (message, outcome) in messages.iter().zip(&outcomes) {
             match outcome {

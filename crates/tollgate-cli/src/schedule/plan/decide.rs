@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tollgate_core::{Placement, Reason, Schedule, StoreError, Terms, Timestamp};
+use tollgate_core::{Placement, Reason, Schedule, ScheduleTerms, StoreError, Timestamp};
 use tollgate_memory::MemoryStore;
 
 use super::answer::Outcome;
@@ -25,7 +25,7 @@ type Item<'m> = (&'m Message, Timestamp);
 
 /// Plans each of `messages` in memory, at its instant.
 pub(super) fn in_memory(
-    terms: &Terms,
+    terms: &ScheduleTerms,
     messages: &Messages,
     instants: &[Timestamp],
     progress: &Progress,
@@ -55,7 +55,7 @@ pub(super) fn in_memory(
 /// Plans each of `messages` on the server of `run`, at its instant.
 pub(super) fn on_server(
     run: &Run,
-    terms: &Terms,
+    terms: &ScheduleTerms,
     messages: &Messages,
     instants: &[Timestamp],
     watched: (&Output, &Progress),
@@ -85,7 +85,7 @@ struct Planner<S> {
 }
 
 impl<S> Planner<S> {
-    fn new(store: S, terms: &Terms, messages: &Messages) -> Self {
+    fn new(store: S, terms: &ScheduleTerms, messages: &Messages) -> Self {
         Self {
             schedule: Schedule::with_terms(store, terms.clone()),
             full: Mutex::new(messages.key_ids().map(|_| Full::default()).collect()),

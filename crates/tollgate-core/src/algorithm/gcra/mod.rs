@@ -122,16 +122,13 @@ impl Gcra {
         )
     }
 
-    /// Returns the debt of a state that has a mark or another quota's unit. Converts the latter to
-    /// the same number of tokens in this quota's units, rounded up.
+    /// Returns the debt of a state that has a mark or another quota's unit: the same number of
+    /// tokens in this quota's units, rounded up.
     #[cold]
     fn converted(&self, state: &State) -> u64 {
-        let unit = state.unit & !MARK;
-        if unit == self.unit {
-            return state.debt;
-        }
+        let unit = (state.unit & !MARK).max(1);
         let product = u128::from(state.debt) * u128::from(self.unit);
-        let debt = product.div_ceil(u128::from(unit.max(1)));
+        let debt = product.div_ceil(u128::from(unit));
         u64::try_from(debt).map_or(MAX_EXACT, |debt| debt.min(MAX_EXACT))
     }
 
@@ -163,7 +160,7 @@ impl Gcra {
 impl Gcra {
     /// Returns whether some reserved call may not have started yet.
     fn has_pending(&self, state: &State, debt: u64) -> bool {
-        debt > self.full || state.mark(debt) > 0
+        debt > self.full || state.mark(debt) != 0
     }
 
     /// Returns the status for `debt`, with the clock `back` microseconds behind the state's
@@ -215,7 +212,9 @@ impl Machine for Gcra {
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         let (debt, at) = self.leaked(state, now);
         *state = State {
-            debt: debt + cost * self.unit,
+            debt: debt
+                .saturating_add(cost.saturating_mul(self.unit))
+                .min(MAX_EXACT),
             at,
             unit: self.unit | state.mark(debt),
         };
@@ -261,7 +260,7 @@ impl Machine for Gcra {
             at,
             before: debt,
             unit: self.unit,
-            marked: mark > 0,
+            marked: mark != 0,
         };
         // The debt of the call is due from its start: what other limits make it wait adds nothing.
         let debt = debt.max(lead * self.leak) + cost * self.unit;
@@ -286,13 +285,14 @@ impl Machine for Gcra {
         if reserved.unit != self.unit || now < reserved.at {
             return;
         }
-        let leaked = (now - reserved.at).saturating_mul(self.leak);
-        let lead = (reserved.start - reserved.at).saturating_mul(self.leak);
+        let leaks = |until: u64| (until - reserved.at).saturating_mul(self.leak);
+        // As the call has not started yet, no more has leaked than until its start.
+        let (leaked, lead) = (leaks(now), leaks(reserved.start));
         let after = reserved
             .before
             .max(lead)
             .saturating_add(amount.saturating_mul(self.unit));
-        if after > MAX_EXACT || after.checked_sub(leaked) != Some(debt) {
+        if after > MAX_EXACT || after - leaked != debt {
             return;
         }
         let debt = reserved.before.saturating_sub(leaked);

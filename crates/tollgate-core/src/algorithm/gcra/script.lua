@@ -52,7 +52,7 @@ floor(max(full - debt, 0) / unit)
 --@ answer
 
 --@ commit
-debt = debt + amount * unit
+debt = min(debt + amount * unit, 9007199254740991)
 local state = pack('<ddd', debt, at, unit)
 if marked then state = state .. pack('<d', 1) end
 call('SET', key, state, 'PX', ceil((ceil(debt / leak) + (at - now)) / 1000) + slack)

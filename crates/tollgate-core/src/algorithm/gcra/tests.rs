@@ -290,8 +290,11 @@ fn a_delay_that_another_limit_causes_counts_from_the_start() {
     // One microsecond before the start the debt is below the burst, so there is a mark until the
     // debt is gone: nothing that was counted before is given back.
     assert_eq!(state.unit, machine.unit | MARK);
+    let mut consumed = state;
+    assert!(machine.consume(&mut consumed, 4_000_000, 1).allowed);
     machine.commit(&mut state, 4_000_000, 1);
     assert_eq!(state.unit, machine.unit | MARK);
+    assert_eq!(consumed, state);
     let held = state;
     machine.refund(&mut state, 4_000_000, 4_000_000, 1);
     assert_eq!(state, held);
@@ -393,4 +396,130 @@ fn a_reservation_under_another_quota_is_not_given_back() {
     let held = state;
     machine.cancel(&mut state, 0, &late, 1);
     assert_eq!(state, held);
+}
+
+#[test]
+fn a_reservation_under_a_close_quota_is_not_given_back() {
+    let per = |micros| Gcra::new(Quota::new(1, Duration::from_micros(micros)).unwrap()).unwrap();
+    let (three, two) = (per(3), per(2));
+    let mut state = used(&three, 0, 1);
+    let second = reserved(&three, &mut state, 2, 1);
+    // Four thirds of a token, or three halves: rounded up, as much as the same reservation would
+    // have left under the other quota.
+    assert_eq!((second.before, state.debt), (1, 4));
+    assert_eq!(two.leaked(&state, 2).0, 3);
+    let held = state;
+    two.cancel(&mut state, 2, &second, 1);
+    assert_eq!(state, held);
+}
+
+#[test]
+fn a_reservation_that_leaks_more_than_can_be_counted_is_not_given_back() {
+    let per_microsecond = |amount, burst| {
+        let quota = Quota::new(amount, Duration::from_micros(1)).unwrap();
+        Gcra::with_burst(quota, burst).unwrap()
+    };
+    let slow = per_microsecond(1, 4_096);
+    // Until the start, 2^64 units leak.
+    let fast = per_microsecond(1 << 52, (1 << 52) + 1);
+    let mut full = used(&slow, 0, 4_096);
+    let second = reserved(&slow, &mut full, 0, 4_096);
+    assert_eq!((second.start, second.before), (4_096, 4_096));
+    let short = Reserved { start: 4, ..second };
+    for (now, state, reserved, amount) in [
+        (0, full, second, 4_096),
+        (0, State::default(), second, 1),
+        // Here it is 2^54.
+        (3, used(&fast, 3, (1 << 52) + 1), short, 1),
+    ] {
+        let mut after = state;
+        fast.cancel(&mut after, now, &reserved, amount);
+        assert_eq!(after, state);
+    }
+}
+
+#[test]
+fn a_reservation_is_given_back_only_at_its_own_cost() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
+    let mut state = used(&machine, 0, 1);
+    let second = reserved(&machine, &mut state, 0, 1);
+    let held = state;
+    for cost in [0, 2, (1 << 58) + 1, u64::MAX] {
+        machine.cancel(&mut state, 0, &second, cost);
+        assert_eq!(state, held, "{cost}");
+    }
+    machine.cancel(&mut state, 0, &second, 1);
+    assert_eq!(state, used(&machine, 0, 1));
+}
+
+#[test]
+fn a_cancelled_reservation_leaves_the_state_as_it_was() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
+    let mut pending = State::default();
+    machine.reserve(&mut pending, 0, 5_000_000, 1);
+    assert_eq!(pending.unit, machine.unit | MARK);
+    for held in [used(&machine, 0, 1), pending] {
+        let mut state = held;
+        let last = machine.reserve(&mut state, 0, 10_000_000, 1);
+        assert_eq!(state.unit, machine.unit | MARK);
+        machine.cancel(&mut state, 0, &last, 1);
+        assert_eq!(state, held);
+    }
+}
+
+#[test]
+fn a_mark_comes_back_only_with_a_debt() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
+    let mut pending = State::default();
+    machine.reserve(&mut pending, 0, 5_000_000, 1);
+    let last = machine.reserve(&mut pending, 0, 10_000_000, 1);
+    for (now, debt, mark) in [(5_999_999, 1, MARK), (6_000_000, 0, 0), (6_000_001, 0, 0)] {
+        let mut state = pending;
+        machine.cancel(&mut state, now, &last, 1);
+        let unit = machine.unit | mark;
+        let at = now;
+        assert_eq!(state, State { debt, at, unit });
+    }
+}
+
+#[test]
+fn the_longest_reservation_can_be_given_back() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
+    let mut state = State::default();
+    let longest = machine.longest_delay().unwrap();
+    let last = machine.reserve(&mut state, 0, longest, 3);
+    assert_eq!(state.debt, MAX_EXACT);
+    machine.cancel(&mut state, 0, &last, 3);
+    assert_eq!(state.debt, 0);
+}
+
+#[test]
+fn a_reservation_counts_as_a_call_from_the_microsecond_of_its_start() {
+    let quota = Quota::new(3, Duration::from_micros(1)).unwrap();
+    let machine = Gcra::with_burst(quota, 4).unwrap();
+    let mut state = used(&machine, 0, 4);
+    let second = reserved(&machine, &mut state, 0, 1);
+    assert_eq!(second.start, 1);
+    // It is not the last call, but has started.
+    machine.commit(&mut state, 1, 1);
+    assert_eq!(state.debt, 3);
+    machine.cancel(&mut state, 1, &second, 1);
+    assert_eq!(state.debt, 2);
+}
+
+#[test]
+fn no_reservation_starts_after_the_latest_instant() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
+    let mut state = used(&machine, MAX_EXACT - 5, 1);
+    let late = reserved(&machine, &mut state, MAX_EXACT - 5, 1);
+    assert_eq!((late.start, late.at), (MAX_EXACT, MAX_EXACT - 5));
+}
+
+#[test]
+fn a_refund_of_a_cost_too_large_to_count_forgives_no_later_call() {
+    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
+    let mut state = used(&machine, MAX_EXACT, 2);
+    // Since then, the largest debt has leaked.
+    machine.refund(&mut state, MAX_EXACT, 0, 1 << 52);
+    assert_eq!(state.debt, 2_000_000);
 }

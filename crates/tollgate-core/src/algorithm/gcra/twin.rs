@@ -26,11 +26,12 @@ impl Paired for Gcra {
     }
 
     fn reserved(&self, reserved: &Reserved) -> [u64; 3] {
-        // A debt in another unit is not restored: no reservation leaves more than `MAX_EXACT`.
+        // A debt in another unit is not restored: no reservation leaves more than `MAX_EXACT`,
+        // and this and its cost would be more.
         let before = if reserved.unit == self.unit {
             reserved.before
         } else {
-            MAX_EXACT + 1
+            MAX_EXACT
         };
         [reserved.at, before, u64::from(reserved.marked)]
     }

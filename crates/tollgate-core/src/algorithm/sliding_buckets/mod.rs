@@ -3,7 +3,7 @@
 use super::{Machine, Remembered, Status};
 use crate::error::LimitError;
 use crate::quota::Quota;
-use crate::time::Wait;
+use crate::time::{MAX_EXACT, Wait};
 
 /// The most buckets a window is divided into, so that no store scans more for one decision.
 const MOST_BUCKETS: u64 = 127;
@@ -228,6 +228,7 @@ impl Machine for SlidingBuckets {
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         let bucket = self.bucket(self.own(state), now);
         self.advance(state, bucket);
+        let cost = cost.min(MAX_EXACT - state.total);
         state.counts[self.slot(bucket)] += cost;
         state.total += cost;
         now.max(bucket * self.bucket_us)

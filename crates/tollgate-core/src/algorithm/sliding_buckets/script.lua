@@ -46,8 +46,16 @@ else
 end
 local place = 8 * (bucket % ring)
 local count = unpack('<d', counts, place + 1)
+amount = min(amount, 9007199254740991 - used)
 counts = sub(counts, 1, place) .. pack('<d', count + amount) .. sub(counts, place + 9)
-call('SET', key, pack('<dd', bucket, used + amount) .. counts, 'PX', ceil(((bucket * width - now) + ring * width) / 1000) + slack)
+local newest = bucket
+if amount == 0 then
+  -- Nothing more can be counted: the newest bucket that counts determines the TTL.
+  while newest > bucket - buckets and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do
+    newest = newest - 1
+  end
+end
+call('SET', key, pack('<dd', bucket, used + amount) .. counts, 'PX', ceil(((newest * width - now) + ring * width) / 1000) + slack)
 
 --@ refund
 local j = floor(since / width)

@@ -210,7 +210,7 @@ impl Machine for SlidingCounter {
         let view = self.as_of(state, now);
         *state = State {
             start: view.start,
-            current: view.current + cost,
+            current: view.current.saturating_add(cost).min(self.quota.amount()),
             previous: view.previous,
         };
         view.start + view.into

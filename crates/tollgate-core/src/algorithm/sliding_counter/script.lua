@@ -35,7 +35,11 @@ max(amount_per_window - current - weight, 0)
 --@ answer
 
 --@ commit
-call('SET', key, pack('<ddd', start, current + amount, previous), 'PX', ceil(((start - now) + 2 * window) / 1000) + slack)
+current = min(current + amount, amount_per_window)
+local ends = ceil(((start - now) + 2 * window) / 1000)
+-- A quota of zero counts nothing.
+if current == 0 then ends = 1 end
+call('SET', key, pack('<ddd', start, current, previous), 'PX', ends + slack)
 
 --@ refund
 local returned = 0

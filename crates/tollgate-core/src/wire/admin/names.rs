@@ -8,7 +8,7 @@ use super::command;
 use crate::algorithm::{TWINS, Words};
 use crate::lease::SHAPE as LEASES;
 use crate::schedule::SHAPE as SCHEDULE;
-use crate::wire::keyspace::{CALLER, PLAIN, VERSION};
+use crate::wire::keyspace::{ANSWER, CALLER, PLAIN, VERSION};
 
 /// The parsed name of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -31,6 +31,8 @@ pub(super) enum Held {
     Schedule,
     /// Leases.
     Leases,
+    /// The answer to a call with an id.
+    Answer,
     /// In the encoding of another release.
     Otherwise,
 }
@@ -87,6 +89,7 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     let read = match shape {
         SCHEDULE => Held::Schedule,
         LEASES => Held::Leases,
+        ANSWER => Held::Answer,
         shape => Held::ByScript(Shape::parse(shape)?),
     };
     let held = match version.strip_prefix(VERSION) {
@@ -194,6 +197,8 @@ mod tests {
             ("shop:a:schedule:v2:{k}", "a", Held::Otherwise),
             ("shop:a:leases:v1:{k}:r", "a", Held::Leases),
             ("shop:a:leases:v1-caller:{k}", "a", Held::Leases),
+            ("shop:a:answer:v1:{k}:r:00ff", "a", Held::Answer),
+            ("shop:a:answer:v1-caller:{k}:00ff", "a", Held::Answer),
             ("shop:a:leases:v2:{k}", "a", Held::Otherwise),
             ("shop:a:gcra:v7-caller:{k}", "a", Held::Otherwise),
             ("shop:a:gcra:v1-other-5:{k}", "a", Held::Otherwise),
@@ -213,6 +218,7 @@ mod tests {
             "shop:a:gcra:v1:{k",
             "shop:a:gcra:v1:{}",
             "shop:a:gcra:v1:{k}x",
+            "shop:a:gcra:v1:{k}xy",
             "shop:a:gcra:v1:{k}:",
             "shop:a:gcra:w1:{k}",
             "shop:a:gcra:v:{k}",

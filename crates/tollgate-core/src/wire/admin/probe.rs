@@ -11,7 +11,7 @@ use crate::key::Key;
 use crate::lease::{Acquisition, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseTerms};
 use crate::limit::Limit;
 use crate::request::{Check, Request};
-use crate::schedule::{Event, ScheduleOperation, ScheduleRequest, Terms};
+use crate::schedule::{Event, ScheduleOperation, ScheduleRequest, ScheduleTerms};
 use crate::time::Timestamp;
 use crate::wire::fault::Effect;
 use crate::wire::keyspace::Keyspace;
@@ -31,6 +31,8 @@ const ALGORITHMS: [&str; 5] = [
 ];
 /// The algorithm that needs other commands than the rest.
 const LOG: &str = "sliding-log:9/10s";
+/// How long the lease to try lasts if it is not released.
+const TERM: Duration = Duration::from_secs(10);
 /// The TTL of the key that commands are tried on, in milliseconds.
 const LIFETIME: &[u8] = b"10000";
 /// Commands that only sliding logs need, as written in an ACL.
@@ -184,7 +186,7 @@ pub(super) async fn probe<E: Nodes>(
         sender,
         master,
         &on,
-        Script::of(&Request::consume(Check::new(limit, tried_on, 1))),
+        Script::of(&Request::consume(Check::new(limit, tried_on, 1)), false),
     )
     .await?;
 
@@ -197,7 +199,7 @@ pub(super) async fn probe<E: Nodes>(
         }
     }
 
-    let terms = Terms::new(LIMIT, ["9/10s"]).ok();
+    let terms = ScheduleTerms::new(LIMIT, ["9/10s"]).ok();
     let planned = match &terms {
         Some(terms) => {
             keys.extend(keyspace.both(terms.identity(), Key::from(&key)));
@@ -210,7 +212,7 @@ pub(super) async fn probe<E: Nodes>(
         None => Ok(()),
     };
     let schedules = schedules(sender, master, &on, &tried, planned).await?;
-    let leases = match LeaseTerms::new(LIMIT, 1, Duration::from_secs(10)) {
+    let leases = match LeaseTerms::new(LIMIT, 1, TERM) {
         Ok(terms) => {
             keys.extend(keyspace.both(terms.identity(), Key::from(&key)));
             leases(store, &terms, &key).await

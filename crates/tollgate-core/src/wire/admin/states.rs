@@ -117,7 +117,7 @@ fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
             command([b"GET", key]),
             command([b"ZSCORE", key, schedule::CLOCK]),
         ],
-        Some(Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
+        Some(Held::Answer | Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
     }
 }
 
@@ -135,6 +135,8 @@ fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
             let values: Option<Vec<_>> = replies.iter().map(value).collect();
             values.and_then(|values| shape.latest(&values))
         }
+        // An answer keeps nobody waiting.
+        Some(Held::Answer) => Some(0),
         Some(Held::CounterOf(start)) => Some(start),
         Some(Held::Leases) => match replies {
             [Reply::Nil] => return Ahead::Gone,

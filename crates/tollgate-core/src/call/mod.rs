@@ -1,15 +1,21 @@
-//! `Call`, `Refund` and `Reset`: calls to a limiter, which do nothing until they are awaited or
-//! run.
+//! Calls to a limiter, which do nothing until they are awaited or run: `Call` and `Reserve` here,
+//! the others in modules of their own.
 
-use std::error::Error;
+mod change;
+mod id;
+mod settle;
+
 use std::fmt;
-use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::decision::{Decision, Receipt, Verdicts};
-use crate::error::{ErrorKind, StoreError};
+pub use change::{Adjust, BlockCall, Reset};
+pub use id::CallId;
+pub use settle::{Left, Settle, SettleError};
+
+use crate::decision::{Decision, Verdicts};
+use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::limiter::RateLimiter;
@@ -36,6 +42,7 @@ pub struct Call<'l, 'k, S> {
     key: Key<'k>,
     cost: u64,
     at: Option<Timestamp>,
+    id: Option<CallId<'k>>,
 }
 
 impl<'l, 'k, S> Call<'l, 'k, S> {
@@ -52,6 +59,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
             key,
             cost,
             at: None,
+            id: None,
         }
     }
 
@@ -86,6 +94,36 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
         self
     }
 
+    /// Sets the id of the call: if it is repeated with the same id, for the same key, limits and
+    /// cost, it gets the first answer and is not counted again.
+    ///
+    /// After [`Unknown`](crate::ErrorKind::Unknown), call again with the same id: the answer says
+    /// what happened. [`CallId`] says which answers are kept and for how long, and can
+    /// [repeat](CallId::repeated) a lost call by itself. An answer that is kept takes a key in the
+    /// store, whose name does not contain the id. Both answers hold the same receipt: give back or
+    /// settle one of them.
+    ///
+    /// With an id, the call fails with [`Malformed`](crate::ErrorKind::Malformed) if the id was used
+    /// for another call, such as one with another cost, and with
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) on a store that keeps no answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    /// # fn admit(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    /// let first = limiter.check("alice").id("request-1").run()?;
+    /// let again = limiter.check("alice").id("request-1").run()?;
+    /// assert_eq!(first.remaining(), again.remaining());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn id(mut self, id: impl Into<CallId<'k>>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
     /// Returns the parts of this call.
     pub(crate) fn into_parts(self) -> CallParts<'l, 'k, S> {
         let Self {
@@ -94,6 +132,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
             key,
             cost,
             at,
+            id,
         } = self;
         CallParts {
             limiter,
@@ -101,6 +140,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
             key,
             cost,
             at,
+            id,
         }
     }
 
@@ -112,7 +152,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
         'l: 'k,
     {
         let checks = checks(self.limiter.limits(), self.key, self.cost);
-        Request::of_parts(self.operation, checks, self.at)
+        Request::of_parts(self.operation, checks, self.at).with_id(self.id)
     }
 }
 
@@ -126,8 +166,8 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
     // away.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        match (self.limiter.limits(), self.operation, self.at) {
-            (limits @ [limit], Operation::Consume, None) => consume(
+        match (self.limiter.limits(), self.operation, self.at, self.id) {
+            (limits @ [limit], Operation::Consume, None, None) => consume(
                 limits,
                 self.limiter.store(),
                 Check::new(limit, self.key, self.cost),
@@ -139,7 +179,8 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
     fn run_request(self) -> Result<Decision<'l>, StoreError> {
         let limiter = self.limiter;
         let checks = checks(limiter.limits(), self.key, self.cost);
-        let request = Request::of_parts(self.operation, Checks::borrowed(&checks), self.at);
+        let checks = Checks::borrowed(&checks);
+        let request = Request::of_parts(self.operation, checks, self.at).with_id(self.id);
         Decision::new(limiter.limits(), limiter.store().decide_now(&request)?)
     }
 }
@@ -186,6 +227,8 @@ pub struct CallParts<'l, 'k, S> {
     pub cost: u64,
     /// The caller's instant, or `None` for the store's clock.
     pub at: Option<Timestamp>,
+    /// The id, if the call has one.
+    pub id: Option<CallId<'k>>,
 }
 
 impl<S> fmt::Debug for Call<'_, '_, S> {
@@ -196,6 +239,7 @@ impl<S> fmt::Debug for Call<'_, '_, S> {
             .field("key", &self.key)
             .field("cost", &self.cost)
             .field("at", &self.at)
+            .field("id", &self.id)
             .finish()
     }
 }
@@ -269,229 +313,6 @@ impl fmt::Debug for Deciding<'_, '_> {
         f.debug_struct("Deciding")
             .field("limits", &self.limits)
             .finish_non_exhaustive()
-    }
-}
-
-/// A pending refund, made by [`RateLimiter::refund`]. End it with `.await` or [`run`](Self::run).
-///
-/// # Errors
-///
-/// Awaiting and running return a [`RefundError`], which holds the receipt if nothing was given
-/// back.
-///
-/// - [`Malformed`](ErrorKind::Malformed): the receipt is from another key, another limit or the
-///   other clock.
-/// - [`Unsupported`](ErrorKind::Unsupported): on a server, a
-///   [`SlidingLog`](crate::algorithm::SlidingLog) holds more than 2,000 entries before the refunded
-///   one and more than 2,000 after it. The call then counts until it leaves the window.
-#[must_use = "a refund does nothing until it is awaited, or ended by `run`"]
-pub struct Refund<'l, 'k, S> {
-    limiter: &'l RateLimiter<S>,
-    key: Key<'k>,
-    receipt: Receipt,
-    at: Option<Timestamp>,
-}
-
-impl<'l, 'k, S> Refund<'l, 'k, S> {
-    #[inline]
-    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, receipt: Receipt) -> Self {
-        Self {
-            limiter,
-            key,
-            receipt,
-            at: None,
-        }
-    }
-
-    /// Sets the instant to decide at. Set it if and only if the call that consumed had one.
-    pub fn at(mut self, now: Timestamp) -> Self {
-        self.at = Some(now);
-        self
-    }
-
-    fn request(&self) -> Request<'_> {
-        let checks = checks(self.limiter.limits(), self.key, 0);
-        Request::of_parts(Operation::Refund(&self.receipt), checks, self.at)
-    }
-
-    fn finish(self, verdicts: Result<Verdicts, StoreError>) -> Result<Refunded<'l>, RefundError> {
-        verdicts
-            .and_then(|verdicts| Decision::new(self.limiter.limits(), verdicts))
-            .map(Refunded)
-            .map_err(|error| RefundError::new(error, self.receipt))
-    }
-}
-
-impl<'l, S: SyncStore> Refund<'l, '_, S> {
-    /// Runs this refund without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Returns the store's error, with the receipt if nothing was given back.
-    pub fn run(self) -> Result<Refunded<'l>, RefundError> {
-        let verdicts = self.limiter.store().decide_now(&self.request());
-        self.finish(verdicts)
-    }
-}
-
-impl<'l: 'k, 'k, S: Store> IntoFuture for Refund<'l, 'k, S> {
-    type Output = Result<Refunded<'l>, RefundError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let verdicts = self.limiter.store().decide(self.request()).await;
-            self.finish(verdicts)
-        })
-    }
-}
-
-impl<S> fmt::Debug for Refund<'_, '_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refund")
-            .field("limits", &self.limiter.limits())
-            .field("key", &self.key)
-            .field("receipt", &self.receipt)
-            .field("at", &self.at)
-            .finish()
-    }
-}
-
-/// What a refund leaves: the decision of a call that costs nothing. It need not be read.
-///
-/// # Examples
-///
-/// ```
-/// #![deny(unused_must_use)]
-/// # use std::error::Error;
-/// # use tollgate_core::{RateLimiter, Receipt, SyncStore};
-/// # fn example(limiter: &RateLimiter<impl SyncStore>, receipts: [Receipt; 2]) -> Result<(), Box<dyn Error>> {
-/// # let [first, second] = receipts;
-/// limiter.refund("alice", first).run()?;
-/// let left = limiter.refund("alice", second).run()?.remaining();
-/// assert_eq!(limiter.peek("alice").run()?.remaining(), left);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Eq, PartialEq)]
-pub struct Refunded<'l>(Decision<'l>);
-
-impl<'l> Deref for Refunded<'l> {
-    type Target = Decision<'l>;
-
-    fn deref(&self) -> &Decision<'l> {
-        &self.0
-    }
-}
-
-/// The error of a refund, with the receipt if nothing was given back.
-#[derive(Debug)]
-pub struct RefundError {
-    error: StoreError,
-    receipt: Option<Box<Receipt>>,
-}
-
-impl RefundError {
-    fn new(error: StoreError, receipt: Receipt) -> Self {
-        let nothing_happened = match error.kind() {
-            ErrorKind::Full
-            | ErrorKind::Malformed
-            | ErrorKind::Unavailable
-            | ErrorKind::Unsupported => true,
-            ErrorKind::Misconfigured | ErrorKind::Protocol | ErrorKind::Unknown => false,
-        };
-        Self {
-            error,
-            receipt: nothing_happened.then(|| Box::new(receipt)),
-        }
-    }
-
-    /// Returns the receipt if nothing was given back, or `None` if something may have been.
-    ///
-    /// If [the error is retryable](StoreError::is_retryable), retry the refund with this receipt.
-    #[must_use]
-    pub fn into_receipt(self) -> Option<Receipt> {
-        self.receipt.map(|receipt| *receipt)
-    }
-
-    /// Returns the underlying error.
-    #[must_use]
-    pub fn error(&self) -> &StoreError {
-        &self.error
-    }
-
-    /// Returns the kind of the underlying error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.error.kind()
-    }
-}
-
-impl fmt::Display for RefundError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl Error for RefundError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source()
-    }
-}
-
-impl From<RefundError> for StoreError {
-    fn from(error: RefundError) -> Self {
-        error.error
-    }
-}
-
-/// A pending reset, made by [`RateLimiter::reset`]. End it with `.await` or [`run`](Self::run).
-///
-/// # Errors
-///
-/// Awaiting and running return the store's errors. After [`Unknown`](ErrorKind::Unknown), reset
-/// again.
-#[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
-pub struct Reset<'l, 'k, S> {
-    limiter: &'l RateLimiter<S>,
-    key: Key<'k>,
-}
-
-impl<'l, 'k, S> Reset<'l, 'k, S> {
-    #[inline]
-    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
-        Self { limiter, key }
-    }
-}
-
-impl<S: SyncStore> Reset<'_, '_, S> {
-    /// Runs this reset without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Returns the store's errors.
-    pub fn run(self) -> Result<(), StoreError> {
-        let checks = checks(self.limiter.limits(), self.key, 0);
-        self.limiter.store().reset_now(&checks)
-    }
-}
-
-impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
-    type Output = Result<(), StoreError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let checks = checks(self.limiter.limits(), self.key, 0);
-        self.limiter.store().reset(checks)
-    }
-}
-
-impl<S> fmt::Debug for Reset<'_, '_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reset")
-            .field("limits", &self.limiter.limits())
-            .field("key", &self.key)
-            .finish()
     }
 }
 

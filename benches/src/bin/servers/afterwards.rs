@@ -1,0 +1,101 @@
+//! The points of calls that have ids, and of calls that are given back or settled afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_benches::Outcome;
+use tollgate_core::algorithm::Gcra;
+use tollgate_core::{CallId, Limit, Quota, RateLimiter, Store};
+
+use crate::Problem;
+use crate::clients::Client;
+use crate::keys::Keys;
+use crate::measure::Plan;
+use crate::points::{KEYS, Point, row};
+use crate::run::{Subject, erase};
+
+/// What is done besides a check of one GCRA limit.
+#[derive(Clone, Copy)]
+enum Extra {
+    /// An id of its own for every call.
+    Id,
+    /// The same id for every call of a key.
+    Repeated,
+    Refund,
+    Settle,
+}
+
+pub(crate) const WITH_ID: &str = "gcra with an id";
+pub(crate) const REFUNDED: &str = "gcra and its refund";
+pub(crate) const SETTLED: &str = "gcra and its settlement";
+
+const EXTRAS: [(&str, Extra); 4] = [
+    (WITH_ID, Extra::Id),
+    ("gcra with an id, repeated", Extra::Repeated),
+    (REFUNDED, Extra::Refund),
+    (SETTLED, Extra::Settle),
+];
+
+/// Returns the names of the rows.
+pub(crate) fn rows() -> [String; 4] {
+    EXTRAS.map(|(name, _)| row(name, Outcome::Allowed))
+}
+
+/// Adds the points through one client.
+pub(crate) fn add<C: Client>(
+    points: &mut Vec<Point>,
+    client: &C,
+    plan: &Plan,
+) -> Result<(), Problem> {
+    for ((name, extra), row) in EXTRAS.into_iter().zip(rows()) {
+        let quota = Quota::per_second(1_000_000);
+        let limit = Limit::new(&name.replace([' ', ','], "-"), Gcra::new(quota)?)?;
+        let keys = Arc::new(Keys::new(KEYS));
+        let subject = Calls {
+            limiter: RateLimiter::new(client.store()?, [limit])?,
+            extra,
+            keys: Arc::clone(&keys),
+        };
+        points.push(Point {
+            row,
+            client: C::NAME,
+            runs: erase(subject),
+            keys,
+            warm_up: plan.warm_up,
+            expected: Some(Outcome::Allowed),
+        });
+    }
+    Ok(())
+}
+
+struct Calls<S> {
+    limiter: RateLimiter<S>,
+    extra: Extra,
+    keys: Arc<Keys>,
+}
+
+impl<S: Store + 'static> Subject for Calls<S> {
+    async fn call(&self, turn: usize) -> Result<bool, Problem> {
+        let key = self.keys.name(turn);
+        let call = self.limiter.check(key);
+        let decision = match self.extra {
+            Extra::Id => {
+                let id = turn.to_le_bytes();
+                // Otherwise the server would hold all of them.
+                let id = CallId::new(&id).kept(Duration::from_secs(1));
+                call.id(id).await?
+            }
+            Extra::Repeated => call.id("always the same").await?,
+            Extra::Refund | Extra::Settle => call.cost(2).await?,
+        };
+        let allowed = decision.is_allowed();
+        if let Some(receipt) = decision.into_receipt() {
+            match self.extra {
+                Extra::Refund => drop(self.limiter.refund(key, receipt).await?),
+                Extra::Settle => drop(self.limiter.settle(key, receipt, 1).await?),
+                Extra::Id | Extra::Repeated => {}
+            }
+        }
+        Ok(allowed)
+    }
+}

@@ -1,0 +1,245 @@
+//! `Adjust`, `BlockCall` and `Reset`: calls that change what a key may do, and consume nothing.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Left, checks};
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::limiter::RateLimiter;
+use crate::request::{BlockSpan, Check, Checks, Operation, Request};
+use crate::store::{Boxed, Store, SyncStore};
+use crate::time::{Timestamp, Wait};
+
+/// A pending change of what a key has left, made by [`RateLimiter::lower`]. End it with `.await` or
+/// [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
+/// repeat the call: once or twice makes no difference.
+#[must_use = "a call does nothing until it is awaited, or ended by `run`"]
+pub struct Adjust<'l, 'k, S> {
+    limiter: &'l RateLimiter<S>,
+    key: Key<'k>,
+    remaining: u64,
+    at: Option<Timestamp>,
+}
+
+impl<'l, 'k, S> Adjust<'l, 'k, S> {
+    #[inline]
+    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, remaining: u64) -> Self {
+        Self {
+            limiter,
+            key,
+            remaining,
+            at: None,
+        }
+    }
+
+    /// Sets the instant to decide at, instead of the store's own clock. See [`Request::at`] for its
+    /// restrictions.
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    fn request(&self) -> Request<'_> {
+        let checks = checks(self.limiter.limits(), self.key, self.remaining);
+        Request::of_parts(Operation::Lower, checks, self.at)
+    }
+}
+
+impl<'l, S: SyncStore> Adjust<'l, '_, S> {
+    /// Runs this call without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's errors.
+    pub fn run(self) -> Result<Left<'l>, StoreError> {
+        let verdicts = self.limiter.store().decide_now(&self.request())?;
+        Left::new(self.limiter, verdicts)
+    }
+}
+
+impl<'l: 'k, 'k, S: Store> IntoFuture for Adjust<'l, 'k, S> {
+    type Output = Result<Left<'l>, StoreError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let verdicts = self.limiter.store().decide(self.request()).await?;
+            Left::new(self.limiter, verdicts)
+        })
+    }
+}
+
+impl<S> fmt::Debug for Adjust<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adjust")
+            .field("limits", &self.limiter.limits())
+            .field("key", &self.key)
+            .field("remaining", &self.remaining)
+            .field("at", &self.at)
+            .finish()
+    }
+}
+
+/// A pending block, made by [`RateLimiter::block`]. End it with `.await` or [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return the store's errors, and
+/// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit is a
+/// [`Block`](crate::algorithm::Block). After [`Unknown`](crate::ErrorKind::Unknown), block again:
+/// once or twice makes no difference.
+#[must_use = "a block does nothing until it is awaited, or ended by `run`"]
+pub struct BlockCall<'l, 'k, S> {
+    limiter: &'l RateLimiter<S>,
+    key: Key<'k>,
+    span: BlockSpan,
+    at: Option<Timestamp>,
+}
+
+impl<'l, 'k, S> BlockCall<'l, 'k, S> {
+    #[inline]
+    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
+        Self {
+            limiter,
+            key,
+            span: BlockSpan::Usual,
+            at: None,
+        }
+    }
+
+    /// Blocks until `instant`, by the store's clock.
+    pub fn until(mut self, instant: Timestamp) -> Self {
+        self.span = BlockSpan::Until(instant);
+        self
+    }
+
+    /// Blocks for `time` from now on, by the store's clock, rounded up to microseconds.
+    pub fn lasting(mut self, time: Duration) -> Self {
+        self.span = BlockSpan::Lasting(time);
+        self
+    }
+
+    /// Sets the instant to decide at, instead of the store's own clock. See [`Request::at`] for its
+    /// restrictions.
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    fn request(&self) -> Request<'_> {
+        let limits = self.limiter.limits().iter();
+        let check = |limit| Check::new(limit, self.key, 1);
+        let blocks: Checks<'_> = limits
+            .clone()
+            .filter(|limit| limit.algorithm().can_block())
+            .map(check)
+            .collect();
+        // A request of other limits is refused, with the reason.
+        let checks = if blocks.is_empty() {
+            limits.map(check).collect()
+        } else {
+            blocks
+        };
+        Request::of_parts(Operation::Block(self.span), checks, self.at)
+    }
+}
+
+impl<S: SyncStore> BlockCall<'_, '_, S> {
+    /// Runs this block without waiting, and returns how long the key is blocked now.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's errors.
+    pub fn run(self) -> Result<Wait, StoreError> {
+        let verdicts = self.limiter.store().decide_now(&self.request())?;
+        Ok(verdicts.retry_after())
+    }
+}
+
+impl<'l: 'k, 'k, S: Store> IntoFuture for BlockCall<'l, 'k, S> {
+    type Output = Result<Wait, StoreError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let verdicts = self.limiter.store().decide(self.request()).await?;
+            Ok(verdicts.retry_after())
+        })
+    }
+}
+
+impl<S> fmt::Debug for BlockCall<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCall")
+            .field("limits", &self.limiter.limits())
+            .field("key", &self.key)
+            .field("span", &self.span)
+            .field("at", &self.at)
+            .finish()
+    }
+}
+
+/// A pending reset, made by [`RateLimiter::reset`]. End it with `.await` or [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
+/// reset again.
+#[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
+pub struct Reset<'l, 'k, S> {
+    limiter: &'l RateLimiter<S>,
+    key: Key<'k>,
+}
+
+impl<'l, 'k, S> Reset<'l, 'k, S> {
+    #[inline]
+    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
+        Self { limiter, key }
+    }
+}
+
+impl<S: SyncStore> Reset<'_, '_, S> {
+    /// Runs this reset without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's errors.
+    pub fn run(self) -> Result<(), StoreError> {
+        let checks = checks(self.limiter.limits(), self.key, 0);
+        self.limiter.store().reset_now(&checks)?;
+        self.limiter.given_back(self.key);
+        Ok(())
+    }
+}
+
+impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
+    type Output = Result<(), StoreError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let checks = checks(self.limiter.limits(), self.key, 0);
+        let forgotten = self.limiter.store().reset(checks);
+        if self.limiter.companion().get().is_none() {
+            return forgotten;
+        }
+        Box::pin(async move {
+            forgotten.await?;
+            self.limiter.given_back(self.key);
+            Ok(())
+        })
+    }
+}
+
+impl<S> fmt::Debug for Reset<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reset")
+            .field("limits", &self.limiter.limits())
+            .field("key", &self.key)
+            .finish()
+    }
+}

@@ -1,0 +1,213 @@
+//! `Settle`: a pending refund or settlement, and what it leaves.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Deref;
+
+use super::checks;
+use crate::decision::{Decision, Receipt, Verdicts};
+use crate::error::{ErrorKind, StoreError};
+use crate::key::Key;
+use crate::limiter::RateLimiter;
+use crate::request::{Operation, Request};
+use crate::store::{Boxed, Store, SyncStore};
+use crate::time::Timestamp;
+
+/// A pending refund or settlement, made by [`RateLimiter::refund`] and [`RateLimiter::settle`]. End
+/// it with `.await` or [`run`](Self::run).
+///
+/// # Errors
+///
+/// Awaiting and running return a [`SettleError`], which holds the receipt if nothing was changed.
+///
+/// - [`Malformed`](ErrorKind::Malformed): the receipt is from another key, another limit or the
+///   other clock.
+/// - [`Full`](ErrorKind::Full): more is to be counted for a key that the store has no room for.
+/// - [`Unsupported`](ErrorKind::Unsupported): on a server, a
+///   [`SlidingLog`](crate::algorithm::SlidingLog) holds more than 2,000 entries before the entry of
+///   the call and more than 2,000 after it. The call then counts until it leaves the window.
+#[must_use = "a refund or settlement does nothing until it is awaited, or ended by `run`"]
+pub struct Settle<'l, 'k, S> {
+    limiter: &'l RateLimiter<S>,
+    key: Key<'k>,
+    receipt: Receipt,
+    /// What the call turned out to cost, or `None` for a refund.
+    cost: Option<u64>,
+    at: Option<Timestamp>,
+}
+
+impl<'l, 'k, S> Settle<'l, 'k, S> {
+    #[inline]
+    pub(crate) fn new(
+        limiter: &'l RateLimiter<S>,
+        key: Key<'k>,
+        receipt: Receipt,
+        cost: Option<u64>,
+    ) -> Self {
+        Self {
+            limiter,
+            key,
+            receipt,
+            cost,
+            at: None,
+        }
+    }
+
+    /// Sets the instant to decide at. Set it if and only if the call that consumed had one.
+    pub fn at(mut self, now: Timestamp) -> Self {
+        self.at = Some(now);
+        self
+    }
+
+    fn request(&self) -> Request<'_> {
+        let (operation, cost) = match self.cost {
+            Some(cost) => (Operation::Settle(&self.receipt), cost),
+            None => (Operation::Refund(&self.receipt), 0),
+        };
+        let checks = checks(self.limiter.limits(), self.key, cost);
+        Request::of_parts(operation, checks, self.at)
+    }
+
+    fn finish(self, verdicts: Result<Verdicts, StoreError>) -> Result<Left<'l>, SettleError> {
+        if verdicts.is_ok() {
+            self.limiter.given_back(self.key);
+        }
+        verdicts
+            .and_then(|verdicts| Left::new(self.limiter, verdicts))
+            .map_err(|error| SettleError::new(error, self.receipt))
+    }
+}
+
+impl<'l, S: SyncStore> Settle<'l, '_, S> {
+    /// Runs this refund or settlement without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's error, with the receipt if nothing was changed.
+    pub fn run(self) -> Result<Left<'l>, SettleError> {
+        let verdicts = self.limiter.store().decide_now(&self.request());
+        self.finish(verdicts)
+    }
+}
+
+impl<'l: 'k, 'k, S: Store> IntoFuture for Settle<'l, 'k, S> {
+    type Output = Result<Left<'l>, SettleError>;
+    type IntoFuture = Boxed<'k, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let verdicts = self.limiter.store().decide(self.request()).await;
+            self.finish(verdicts)
+        })
+    }
+}
+
+impl<S> fmt::Debug for Settle<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settle")
+            .field("limits", &self.limiter.limits())
+            .field("key", &self.key)
+            .field("receipt", &self.receipt)
+            .field("cost", &self.cost)
+            .field("at", &self.at)
+            .finish()
+    }
+}
+
+/// What is left after a refund, a settlement or a [lowering](RateLimiter::lower): the decision of a
+/// call that costs nothing. It need not be read.
+///
+/// # Examples
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// # use std::error::Error;
+/// # use tollgate_core::{RateLimiter, Receipt, SyncStore};
+/// # fn example(limiter: &RateLimiter<impl SyncStore>, receipts: [Receipt; 2]) -> Result<(), Box<dyn Error>> {
+/// # let [first, second] = receipts;
+/// limiter.refund("alice", first).run()?;
+/// let left = limiter.refund("alice", second).run()?.remaining();
+/// assert_eq!(limiter.peek("alice").run()?.remaining(), left);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Eq, PartialEq)]
+pub struct Left<'l>(Decision<'l>);
+
+impl<'l> Left<'l> {
+    pub(super) fn new<S>(
+        limiter: &'l RateLimiter<S>,
+        verdicts: Verdicts,
+    ) -> Result<Self, StoreError> {
+        Decision::new(limiter.limits(), verdicts).map(Self)
+    }
+}
+
+impl<'l> Deref for Left<'l> {
+    type Target = Decision<'l>;
+
+    fn deref(&self) -> &Decision<'l> {
+        &self.0
+    }
+}
+
+/// The error of a refund or settlement, with the receipt if nothing was changed.
+#[derive(Debug)]
+pub struct SettleError {
+    error: StoreError,
+    receipt: Option<Box<Receipt>>,
+}
+
+impl SettleError {
+    fn new(error: StoreError, receipt: Receipt) -> Self {
+        let nothing_happened = match error.kind() {
+            ErrorKind::Full
+            | ErrorKind::Malformed
+            | ErrorKind::Unavailable
+            | ErrorKind::Unsupported => true,
+            ErrorKind::Misconfigured | ErrorKind::Protocol | ErrorKind::Unknown => false,
+        };
+        Self {
+            error,
+            receipt: nothing_happened.then(|| Box::new(receipt)),
+        }
+    }
+
+    /// Returns the receipt if nothing was changed, or `None` if something may have been.
+    ///
+    /// If [the error is retryable](StoreError::is_retryable), retry with this receipt.
+    #[must_use]
+    pub fn into_receipt(self) -> Option<Receipt> {
+        self.receipt.map(|receipt| *receipt)
+    }
+
+    /// Returns the underlying error.
+    #[must_use]
+    pub fn error(&self) -> &StoreError {
+        &self.error
+    }
+
+    /// Returns the kind of the underlying error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.error.kind()
+    }
+}
+
+impl fmt::Display for SettleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for SettleError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl From<SettleError> for StoreError {
+    fn from(error: SettleError) -> Self {
+        error.error
+    }
+}

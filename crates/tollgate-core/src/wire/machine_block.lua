@@ -1,0 +1,5 @@
+  if operation == BLOCK then
+    local mode = since
+    @block
+    return free, raw, record
+  end

@@ -1,0 +1,163 @@
+//! Answers to calls with ids, so that a repeated call gets the first one.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use parking_lot::Mutex;
+use tollgate_core::{
+    CallId, Fingerprint, Key, Limit, Operation, Request, StoreError, SyncStore, Timestamp, Verdicts,
+};
+
+use crate::store::MemoryStore;
+use crate::tables::{Kept, Tables};
+
+/// Locks that make repeated calls wait for each other.
+const LOCKS: usize = 64;
+
+/// The answers of a store by id.
+#[derive(Default)]
+pub(crate) struct Answers {
+    pub(crate) tables: Tables<Answer>,
+    /// Held from before a call looks for an answer until it has kept its own.
+    locks: Locks,
+}
+
+struct Locks([Mutex<()>; LOCKS]);
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
+/// The answer to one id.
+#[derive(Default)]
+pub(crate) struct Answer {
+    /// A hash of the call, which is the same if the call is repeated.
+    call: u64,
+    /// When the answer is forgotten, in microseconds; zero if there is none.
+    ends: u64,
+    /// `None` while the call is being decided.
+    verdicts: Option<Box<Verdicts>>,
+}
+
+impl Kept for Answer {
+    /// The first limit of the call, whose name is part of the key.
+    type Terms = Limit;
+
+    fn identity(first: &Limit) -> &str {
+        first.name()
+    }
+
+    fn is_fresh(&self, _: &Limit, now: Timestamp) -> bool {
+        self.ends <= now.as_micros()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ends == 0
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.verdicts.as_ref().map_or(0, |verdicts| {
+            // The verdict on one limit is in place.
+            let several = verdicts.as_slice().len() > 1;
+            size_of::<Verdicts>() + size_of_val(verdicts.as_slice()) * usize::from(several)
+        })
+    }
+}
+
+impl MemoryStore {
+    /// Decides a request that has an id: returns the answer to an earlier call with that id, or
+    /// keeps this one, if it is allowed.
+    pub(crate) fn decide_once(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        let (id, request) = request.split_id()?;
+        let (Some(id), Some(first)) = (id, request.checks().first()) else {
+            return self.decide_now(&request);
+        };
+        request.validate(Fingerprint::of)?;
+        let key = key(&request, &id);
+        let (first, call) = ((first.limit(), Key::new(&key)), hash(&request));
+        let caller = request.caller_time();
+        let lock = usize::try_from(call_lock(first.1)).unwrap_or_default() % LOCKS;
+        let _held = self.answers.locks.0[lock].lock();
+        let known = self.answer(first, caller, |answer, now| {
+            if answer.ends > now.as_micros() {
+                return match &answer.verdicts {
+                    _ if answer.call != call => Some(Err(CallId::taken())),
+                    // Without verdicts, the call that was to keep them has panicked.
+                    verdicts => verdicts.as_deref().map(Verdicts::again).map(Ok),
+                };
+            }
+            *answer = Answer::default();
+            None
+        })?;
+        if let Some(known) = known {
+            return known;
+        }
+        // Make room for the answer before anything is consumed.
+        self.answer(first, caller, |answer, now| {
+            *answer = Answer {
+                call,
+                ends: now.as_micros() + id.kept_us(),
+                verdicts: None,
+            };
+        })?;
+        let decided = self.decide_now(&request);
+        self.answer(first, caller, |answer, _| match &decided {
+            Ok(verdicts) if verdicts.is_allowed() => {
+                answer.verdicts = Some(Box::new(verdicts.again()));
+            }
+            _ => *answer = Answer::default(),
+        })?;
+        decided
+    }
+
+    /// Calls `change` with the answer at a key of the first limit; one that it empties is dropped.
+    fn answer<A>(
+        &self,
+        (first, key): (&Limit, Key<'_>),
+        caller: Option<Timestamp>,
+        change: impl Fn(&mut Answer, Timestamp) -> A,
+    ) -> Result<A, StoreError> {
+        self.decide_kept(&self.answers.tables, first, key, caller, change, |_| true)
+    }
+}
+
+/// Returns the key of the answer: those of the first check and the id, none of which runs into the
+/// next.
+fn key(request: &Request<'_>, id: &CallId<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(first) = request.checks().first() {
+        for part in [first.key().partition(), first.key().rest()] {
+            bytes.extend_from_slice(&part.len().to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+    }
+    bytes.extend_from_slice(id.bytes());
+    bytes
+}
+
+/// Returns a hash of what is the same when a call is repeated: everything but the instant.
+fn hash(request: &Request<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let (operation, most) = match request.operation() {
+        Operation::Consume => (0_u8, None),
+        Operation::TakeUpTo => (1, None),
+        Operation::Reserve { max_delay } => (2, Some(max_delay)),
+        // No other operation has an id.
+        _ => (3, None),
+    };
+    (operation, most).hash(&mut hasher);
+    for check in request.checks() {
+        check.limit().identity().hash(&mut hasher);
+        check.limit().algorithm().to_string().hash(&mut hasher);
+        check.key().hash(&mut hasher);
+        check.cost().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn call_lock(key: Key<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,235 @@
+//! `OutboundBuilder`: the settings of an `Outbound`.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tollgate_core::algorithm::Block;
+use tollgate_core::{Limit, LimitError, RateLimiter};
+
+use super::{Outbound, Shared, stricter};
+
+/// How long a key is paused for the first time, if the service does not say how long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How many times such a pause doubles.
+const DOUBLINGS: u64 = 6;
+
+/// The settings of an [`Outbound`], made by [`Outbound::builder`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct OutboundBuilder<S> {
+    store: S,
+    limits: Result<Vec<Limit>, LimitError>,
+    margin: Duration,
+    permit_age: Option<Duration>,
+    reserve: u64,
+}
+
+impl<S> OutboundBuilder<S> {
+    pub(super) fn new(store: S, limits: Result<Vec<Limit>, LimitError>) -> Self {
+        Self {
+            store,
+            limits,
+            margin: Duration::ZERO,
+            permit_age: None,
+            reserve: 0,
+        }
+    }
+
+    /// Sets by how much the time varies that passes between the store's decision and the service's
+    /// count: the longest such time less the shortest. The default is zero.
+    ///
+    /// The limits become stricter by this, rounded up to whole microseconds: see [`Outbound`].
+    pub fn margin(mut self, margin: Duration) -> Self {
+        self.margin = margin;
+        self
+    }
+
+    /// Sets how long the store may take to answer. The permit of a slower answer is given back, and
+    /// the store is asked again.
+    ///
+    /// The default is the margin. With zero, a permit may have any age. If the way from this
+    /// process to the service takes up to `V` longer at one time than at another, the limits are
+    /// kept exactly with a margin of `V` plus this age.
+    pub fn permit_age(mut self, longest: Duration) -> Self {
+        self.permit_age = Some(longest);
+        self
+    }
+
+    /// Sets how many units of each limit background calls leave to urgent ones. The default is zero.
+    pub fn reserve(mut self, units: u64) -> Self {
+        self.reserve = units;
+        self
+    }
+
+    /// Returns the [`Outbound`].
+    ///
+    /// # Errors
+    ///
+    /// - [`OutboundError::Limit`] for the errors of [`RateLimiter::new`], if a stricter limit cannot
+    ///   be counted exactly, and if no limit counts anything.
+    /// - [`OutboundError::CountsDenied`] for a limit with `count-denied`.
+    /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if there is a margin.
+    /// - [`OutboundError::ReserveTooLarge`] if the reserve leaves nothing of a limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// let outbound = Outbound::builder(MemoryStore::new(), ["api=gcra:100/1s,burst=20"])
+    ///     .margin(Duration::from_millis(50))
+    ///     .reserve(5)
+    ///     .build()?;
+    /// // Five tokens come within the margin, so they are left out of the burst.
+    /// assert_eq!(outbound.stricter_limits()[0].to_string(), "api=gcra:100/1s,burst=15");
+    ///
+    /// let error = Outbound::builder(MemoryStore::new(), ["api=gcra:100/1s"]).reserve(100).build();
+    /// assert_eq!(
+    ///     error.unwrap_err().to_string(),
+    ///     "a reserve of 100 leaves nothing of limit `api` to background calls: choose at most 99"
+    /// );
+    /// # Ok::<(), tollgate_tokio::OutboundError>(())
+    /// ```
+    pub fn build(self) -> Result<Outbound<S>, OutboundError> {
+        let mut limits = self.limits?;
+        if let Some(counting) = limits
+            .iter()
+            .find(|limit| limit.algorithm().counts_denied())
+        {
+            return Err(OutboundError::CountsDenied {
+                limit: counting.name().to_owned(),
+            });
+        }
+        let first = limits.iter().find(|limit| counts(limit));
+        let Some(first) = first.map(|first| first.name().to_owned()) else {
+            return Err(LimitError::NoLimits.into());
+        };
+        if limits.iter().all(counts) {
+            let pause = Block::new(FIRST_PAUSE)?.doubling(DOUBLINGS)?;
+            limits.push(Limit::new(&format!("{first}-paused"), pause)?);
+        }
+        let margin = u64::try_from(self.margin.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
+        let stricter: Vec<Limit> = limits
+            .iter()
+            .map(|limit| stricter::on_arrival(limit, margin))
+            .collect::<Result<_, _>>()?;
+        let store = Arc::new(self.store);
+        let urgent = RateLimiter::new(Arc::clone(&store), &stricter)?;
+        let background = if self.reserve == 0 {
+            urgent.clone()
+        } else {
+            let mut all = stricter.clone();
+            for limit in &stricter {
+                all.extend(stricter::for_background(limit, self.reserve)?);
+            }
+            RateLimiter::new(store, all)?
+        };
+        let age = self.permit_age.or(Some(self.margin));
+        Ok(Outbound {
+            shared: Arc::new(Shared {
+                limits,
+                urgent,
+                background,
+                margin: self.margin,
+                permit_age: age.filter(|age| !age.is_zero()),
+                admitted: AtomicU64::new(0),
+                stale: AtomicU64::new(0),
+            }),
+        })
+    }
+}
+
+/// Returns whether `limit` counts calls. A block does not.
+pub(super) fn counts(limit: &Limit) -> bool {
+    !limit.algorithm().can_block()
+}
+
+impl<S> fmt::Debug for OutboundBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboundBuilder")
+            .field("limits", &self.limits)
+            .field("margin", &self.margin)
+            .field("permit_age", &self.permit_age)
+            .field("reserve", &self.reserve)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An error for settings of an [`Outbound`] that are not possible.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum OutboundError {
+    /// A limit counts denied calls. Calls that wait ask more than once, so they would count more
+    /// than once.
+    CountsDenied {
+        /// The limit's name.
+        limit: String,
+    },
+    /// A fixed window has no stricter form: calls that depart in one window may arrive in the next.
+    FixedWindowWithMargin {
+        /// The limit's name.
+        limit: String,
+    },
+    /// A limit is not valid, or the limit that the margin or the reserve makes of it is not.
+    Limit(LimitError),
+    /// The reserve leaves nothing of a limit to background calls.
+    ReserveTooLarge {
+        /// The limit's name.
+        limit: String,
+        /// The reserve that was requested.
+        reserve: u64,
+        /// The largest that is accepted.
+        most: u64,
+    },
+}
+
+impl fmt::Display for OutboundError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CountsDenied { limit } => write!(
+                f,
+                "limit `{limit}` counts denied calls, and calls that wait may be denied several \
+                 times: leave out `count-denied`"
+            ),
+            Self::FixedWindowWithMargin { limit } => write!(
+                f,
+                "limit `{limit}` is a fixed window, which cannot have a margin: use sliding-log, \
+                 sliding-buckets or gcra, or a margin of zero"
+            ),
+            Self::Limit(error) => error.fmt(f),
+            Self::ReserveTooLarge {
+                limit,
+                reserve,
+                most,
+            } => {
+                write!(
+                    f,
+                    "a reserve of {reserve} leaves nothing of limit `{limit}` to background calls: "
+                )?;
+                match most {
+                    0 => f.write_str("leave out the reserve"),
+                    most => write!(f, "choose at most {most}"),
+                }
+            }
+        }
+    }
+}
+
+impl Error for OutboundError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Limit(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<LimitError> for OutboundError {
+    fn from(error: LimitError) -> Self {
+        Self::Limit(error)
+    }
+}

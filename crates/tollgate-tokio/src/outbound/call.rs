@@ -1,0 +1,272 @@
+//! `OutboundCall` and `Permit`: a call that waits for its turn, and the proof that it may be made.
+
+use std::fmt;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate_core::{
+    ErrorKind, Key, Limit, Operation, Receipt, SettleError, Store, StoreError, Verdicts,
+};
+
+use super::Outbound;
+use crate::key::OwnedKey;
+use crate::wait::{Caller, WaitError, stand_in_line};
+
+/// How many permits in a row may be too old before a call fails.
+const MOST_STALE: u32 = 8;
+
+/// A call to a service that waits until the limits admit it, made by [`Outbound::call`], to be
+/// awaited.
+///
+/// The calls of one [`Outbound`] and its clones for one key are admitted in the order in which they
+/// came, urgent and background calls each in a line of their own if there is a reserve. Several
+/// processes compete: see [`Waiting`](crate::Waiting).
+///
+/// # Errors
+///
+/// - [`WaitError::TooLong`] if the wait would exceed the time given.
+/// - [`WaitError::Store`] for the store's errors, and with [`ErrorKind::Unavailable`] if the store
+///   has answered too slowly several times in a row: see
+///   [`permit_age`](super::OutboundBuilder::permit_age).
+///
+/// # Panics
+///
+/// Awaiting panics outside of a Tokio runtime.
+///
+/// # Cancel safety
+///
+/// If the future is dropped before it completes, what it consumed is given back in the background.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct OutboundCall<'k, S> {
+    outbound: Outbound<S>,
+    key: Key<'k>,
+    cost: u64,
+    is_background: bool,
+    longest: Duration,
+}
+
+impl<'k, S> OutboundCall<'k, S> {
+    pub(super) fn new(outbound: Outbound<S>, key: Key<'k>) -> Self {
+        Self {
+            outbound,
+            key,
+            cost: 1,
+            is_background: false,
+            longest: Duration::MAX,
+        }
+    }
+
+    /// Sets the cost, 1 by default. A cost of zero consumes nothing and is always admitted, also in
+    /// a pause.
+    pub fn cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Gives this call a low priority: it leaves the [reserve](super::OutboundBuilder::reserve) to
+    /// other calls.
+    pub fn background(mut self) -> Self {
+        self.is_background = true;
+        self
+    }
+
+    /// Sets how long the call may wait. By default, that is for ever.
+    ///
+    /// If it is clear that it would take longer, the call is refused at once and consumes nothing.
+    pub fn within(mut self, longest: Duration) -> Self {
+        self.longest = longest;
+        self
+    }
+}
+
+impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
+    type Output = Result<Permit<S>, WaitError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let key = OwnedKey::from(self.key);
+        let (outbound, cost, longest) = (self.outbound, self.cost, self.longest);
+        let limiter = if self.is_background {
+            outbound.shared.background.clone()
+        } else {
+            outbound.shared.urgent.clone()
+        };
+        Box::pin(async move { admit(outbound, Caller::new(limiter, key, cost), longest).await })
+    }
+}
+
+/// Waits until the call of `caller` is admitted, and gives back permits that come too late.
+async fn admit<S: Store + 'static>(
+    outbound: Outbound<S>,
+    caller: Arc<Caller<Arc<S>>>,
+    longest: Duration,
+) -> Result<Permit<S>, WaitError> {
+    let entered = Instant::now();
+    let mut stale = 0;
+    loop {
+        let left = longest.saturating_sub(entered.elapsed());
+        let (verdicts, asked) = if caller.cost() == 0 {
+            let asked = Instant::now();
+            (caller.decide(Operation::Consume).await?, asked)
+        } else {
+            stand_in_line(&caller, left).await?
+        };
+        let took = asked.elapsed();
+        let oldest = outbound.shared.permit_age;
+        let Some(oldest) = oldest.filter(|oldest| took > *oldest && caller.cost() > 0) else {
+            outbound.shared.admitted.fetch_add(1, Ordering::Relaxed);
+            return Ok(Permit {
+                outbound,
+                caller,
+                verdicts,
+                asked,
+            });
+        };
+        stale += 1;
+        outbound.shared.stale.fetch_add(1, Ordering::Relaxed);
+        // In a task, so that it happens even if this future is dropped.
+        let _ = caller.give_back_in_background(verdicts).await;
+        if stale == MOST_STALE || entered.elapsed() >= longest {
+            return Err(too_slow(took, oldest).into());
+        }
+    }
+}
+
+fn too_slow(took: Duration, oldest: Duration) -> StoreError {
+    StoreError::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the store took {took:?} to answer, but a permit may be {oldest:?} old: it was given \
+             back; find out why the store is slow, or set a larger margin"
+        ),
+    )
+}
+
+/// The proof that a call to a service may be made, now.
+///
+/// It dereferences to the [`Verdicts`], one for each of its [`limits`](Self::limits). Dropping it
+/// gives nothing back.
+pub struct Permit<S: Store + 'static> {
+    outbound: Outbound<S>,
+    caller: Arc<Caller<Arc<S>>>,
+    verdicts: Verdicts,
+    asked: Instant,
+}
+
+impl<S: Store + 'static> Permit<S> {
+    /// Returns what admitted this call.
+    #[must_use]
+    pub fn outbound(&self) -> &Outbound<S> {
+        &self.outbound
+    }
+
+    /// Returns the key.
+    #[must_use]
+    pub fn key(&self) -> Key<'_> {
+        self.caller.key()
+    }
+
+    /// Returns the cost that the call consumed from each limit that counts.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.caller.cost()
+    }
+
+    /// Returns the limits that admitted this call, in the order of the verdicts.
+    ///
+    /// First come [`Outbound::stricter_limits`]; then, for a background call, those that leave the
+    /// reserve to others.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        self.caller.limits()
+    }
+
+    /// Returns the time since the store was asked for this permit: the permit is at most this old.
+    ///
+    /// If you could not send the request at once, and this exceeds what your margin allows,
+    /// [give it back](Self::give_back).
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.asked.elapsed()
+    }
+
+    /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
+    #[must_use]
+    pub fn into_receipt(self) -> Option<Receipt> {
+        self.verdicts.into_receipt()
+    }
+
+    /// Gives back what was consumed, for a request that was not sent.
+    ///
+    /// Do not give back a request that was sent: the service may have counted it, even if it
+    /// refused it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's error; see [`SettleError`].
+    pub async fn give_back(self) -> Result<(), SettleError> {
+        self.caller.refund(self.verdicts).await
+    }
+
+    /// Makes `cost` what this call consumed, once it is known. A call of cost zero has consumed
+    /// nothing, and nothing is settled. See
+    /// [`RateLimiter::settle`](tollgate_core::RateLimiter::settle).
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's error; see [`SettleError`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbound = Outbound::builder(MemoryStore::new(), ["tokens=gcra:1000/1h"]).build()?;
+    /// let permit = outbound.call("model").cost(300).await?;
+    /// // The answer says that 120 tokens were used.
+    /// permit.settle(120).await?;
+    /// assert_eq!(outbound.call("model").cost(1).await?.remaining(), 879);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn settle(self, cost: u64) -> Result<(), SettleError> {
+        self.caller.settle(self.verdicts, cost).await
+    }
+}
+
+impl<S: Store + 'static> Deref for Permit<S> {
+    type Target = Verdicts;
+
+    fn deref(&self) -> &Verdicts {
+        &self.verdicts
+    }
+}
+
+impl<S: Store + 'static> fmt::Debug for Permit<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("outbound", &self.outbound)
+            .field("verdicts", &self.verdicts)
+            .field("age", &self.age())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> fmt::Debug for OutboundCall<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboundCall")
+            .field("outbound", &self.outbound)
+            .field("key", &self.key)
+            .field("cost", &self.cost)
+            .field("is_background", &self.is_background)
+            .field("longest", &self.longest)
+            .finish()
+    }
+}

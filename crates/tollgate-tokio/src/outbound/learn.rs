@@ -1,0 +1,186 @@
+//! What a service says about its limits, for all processes: less is left, or calls must pause.
+
+use std::time::Duration;
+
+use tollgate_core::{Check, ErrorKind, Key, Limit, Request, Store, StoreError, Wait};
+
+use super::Outbound;
+use super::builder::counts;
+
+impl<S: Store> Outbound<S> {
+    /// Takes over what the service says: `remaining` units are left for `key`, and no more for
+    /// `reset_after`.
+    ///
+    /// This can only lower what the limits admit, for all processes: what is missing to `remaining`
+    /// counts as consumed now. If nothing remains, and `reset_after` says how long, the key is also
+    /// paused for that time and the margin.
+    ///
+    /// If there are several limits, this is about the one with the shortest window that is at least
+    /// `reset_after` long, or with the shortest of all if that is unknown. If you know which limit
+    /// the service describes, use [`observe_limit`](Self::observe_limit).
+    ///
+    /// An answer that is late describes a window that may be over. Such a report makes calls slower
+    /// than they need be, for a window at most, and never faster. Calls of other processes that are
+    /// on their way to the service may not be counted in `remaining`, but the store has counted
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting returns the store's errors. After an error, report again: once or twice makes no
+    /// difference.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbound = Outbound::builder(MemoryStore::new(), ["api=sliding-log:100/1m"]).build()?;
+    /// outbound.observe("api.example.com", 3, None).await?;
+    /// let permit = outbound.call("api.example.com").await?;
+    /// assert_eq!(permit.remaining(), 2);
+    /// // More than that is not believed.
+    /// outbound.observe("api.example.com", 50, None).await?;
+    /// assert_eq!(outbound.call("api.example.com").await?.remaining(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn observe<'a>(
+        &'a self,
+        key: impl Into<Key<'a>>,
+        remaining: u64,
+        reset_after: Option<Duration>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let described = self.described_by(reset_after);
+        let described = described.map(|index| &self.stricter_limits()[index]);
+        self.lower(key.into(), described, remaining, reset_after)
+    }
+
+    /// Does the same as [`observe`](Self::observe), for the limit called `name`.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting returns the store's errors, and [`ErrorKind::Malformed`] if there is no such limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = ["second=sliding-log:10/1s", "hour=sliding-log:500/1h"];
+    /// let outbound = Outbound::builder(MemoryStore::new(), limits).build()?;
+    /// outbound.observe_limit("api.example.com", "hour", 40, None).await?;
+    /// let permit = outbound.call("api.example.com").await?;
+    /// assert_eq!(permit.as_slice()[0].remaining(), 9);
+    /// assert_eq!(permit.as_slice()[1].remaining(), 39);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn observe_limit<'a>(
+        &'a self,
+        key: impl Into<Key<'a>>,
+        name: &str,
+        remaining: u64,
+        reset_after: Option<Duration>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let mut limits = self.stricter_limits().iter();
+        let described = limits.find(|limit| counts(limit) && limit.name() == name);
+        self.lower(key.into(), described, remaining, reset_after)
+    }
+
+    /// Denies all calls for `key`, of all processes, for `wait` and the margin.
+    ///
+    /// Returns how long the key is paused now: a pause never ends earlier than an earlier one said.
+    /// Calls that wait go on waiting if they may wait that long, and are refused otherwise. Calls
+    /// that have their permit already are not called back.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting returns the store's errors. After an error, call this again: once or twice makes no
+    /// difference.
+    ///
+    /// # Examples
+    ///
+    /// See the [type](Self).
+    pub fn penalize<'a>(
+        &'a self,
+        key: impl Into<Key<'a>>,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Wait, StoreError>> + Send {
+        let pause = wait.saturating_add(self.shared.margin);
+        self.shared.urgent.block(key).lasting(pause).into_future()
+    }
+
+    /// Does the same as [`penalize`](Self::penalize), for a service that does not say how long to
+    /// wait: for as long as the block says.
+    ///
+    /// That is 1 second by default. A pause that begins soon after the last one lasts twice as long,
+    /// up to 64 seconds; see [`Block`](tollgate_core::algorithm::Block).
+    ///
+    /// # Errors
+    ///
+    /// Awaiting returns the store's errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbound = Outbound::builder(MemoryStore::new(), ["api=gcra:10/1s"]).build()?;
+    /// let pause = outbound.back_off("api.example.com").await?;
+    /// assert_eq!(pause.as_secs_ceil(), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn back_off<'a>(
+        &'a self,
+        key: impl Into<Key<'a>>,
+    ) -> impl Future<Output = Result<Wait, StoreError>> + Send {
+        self.shared.urgent.block(key).into_future()
+    }
+
+    /// Returns the index in [`limits`](Self::limits) of the limit that [`observe`](Self::observe)
+    /// lowers for this `reset_after`. There always is one.
+    #[must_use]
+    pub fn described_by(&self, reset_after: Option<Duration>) -> Option<usize> {
+        let least = reset_after.unwrap_or_default();
+        let window = |limit: &Limit| limit.algorithm().quota().window();
+        let counting = self.limits().iter().enumerate();
+        let counting = counting.filter(|(_, limit)| counts(limit));
+        let shortest = counting.min_by_key(|(_, limit)| {
+            let window = window(limit);
+            // If all windows are shorter, it is about the longest.
+            let is_short = window < least;
+            (is_short, if is_short { least - window } else { window })
+        });
+        shortest.map(|(index, _)| index)
+    }
+
+    async fn lower(
+        &self,
+        key: Key<'_>,
+        limit: Option<&Limit>,
+        remaining: u64,
+        reset_after: Option<Duration>,
+    ) -> Result<(), StoreError> {
+        let Some(limit) = limit else {
+            let message = "no limit of this name: see `limits`";
+            return Err(StoreError::new(ErrorKind::Malformed, message));
+        };
+        if let (0, Some(wait)) = (remaining, reset_after) {
+            // First what stops all calls at once.
+            let _ = self.penalize(key, wait).await?;
+        }
+        let request = Request::lower(Check::new(limit, key, remaining));
+        let _ = self.shared.urgent.store().decide(request).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,342 @@
+//! A metered stream settles once, at what passed, however it ends.
+
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::FusedStream;
+use futures_util::{Stream, StreamExt, stream};
+use tokio::runtime::Builder;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
+use tollgate_core::{
+    Checks, ErrorKind, Operation, RateLimiter, Receipt, Request, Store, StoreError, SyncStore,
+    Verdicts,
+};
+use tollgate_memory::MemoryStore;
+use tollgate_tokio::{Meter, Metered, Within};
+
+use crate::arrives;
+use crate::clock::TokioClock;
+
+const SECOND: Duration = Duration::from_secs(1);
+const ESTIMATE: u64 = 100;
+
+/// A store that takes a second to settle, records at which costs it settled, and fails.
+struct Ledger {
+    store: MemoryStore,
+    settled: Mutex<Vec<u64>>,
+    /// How many settlements are refused before anything is changed.
+    refuses: AtomicUsize,
+    /// How many replies are lost.
+    loses: AtomicUsize,
+}
+
+#[async_trait]
+impl Store for Ledger {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        if !matches!(request.operation(), Operation::Settle(_)) {
+            return self.store.decide_now(&request);
+        }
+        sleep(SECOND).await;
+        let one_less = |left: usize| left.checked_sub(1);
+        let refused = self
+            .refuses
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        if refused.is_ok() {
+            return Err(StoreError::new(ErrorKind::Unavailable, "refused"));
+        }
+        let cost = request.checks()[0].cost();
+        self.settled.lock().unwrap().push(cost);
+        arrives(self.store.decide_now(&request), &self.loses)
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+type Limiter = RateLimiter<Arc<Ledger>>;
+
+fn limiter() -> Limiter {
+    let store = Ledger {
+        store: MemoryStore::builder().clock(TokioClock::new()).build(),
+        settled: Mutex::default(),
+        refuses: AtomicUsize::new(0),
+        loses: AtomicUsize::new(0),
+    };
+    RateLimiter::new(Arc::new(store), ["bytes=sliding-log:1000/1h"]).unwrap()
+}
+
+async fn estimated(limiter: &Limiter) -> Receipt {
+    let decision = limiter.check("alice").cost(ESTIMATE).await.unwrap();
+    decision.into_receipt().unwrap()
+}
+
+/// Returns the costs that were settled, once all settlements in the background had time to end.
+async fn settled(limiter: &Limiter) -> Vec<u64> {
+    sleep(5 * SECOND).await;
+    limiter.store().settled.lock().unwrap().clone()
+}
+
+async fn remaining(limiter: &Limiter) -> u64 {
+    limiter.peek("alice").await.unwrap().remaining()
+}
+
+type Chunk = Result<Vec<u8>, &'static str>;
+
+/// Returns a stream of chunks of these sizes, or of errors.
+fn chunks(
+    sizes: impl IntoIterator<Item = Result<usize, &'static str>>,
+) -> stream::Iter<std::vec::IntoIter<Chunk>> {
+    let chunks = sizes.into_iter().map(|size| size.map(|size| vec![0; size]));
+    stream::iter(chunks.collect::<Vec<_>>())
+}
+
+async fn metered(
+    limiter: &Limiter,
+    sizes: impl IntoIterator<Item = Result<usize, &'static str>>,
+) -> Metered<stream::Iter<std::vec::IntoIter<Chunk>>, Arc<Ledger>> {
+    let receipt = estimated(limiter).await;
+    chunks(sizes).metered(limiter, "alice", receipt)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ended_stream_is_settled_at_its_size() {
+    let limiter = limiter();
+    let mut body = metered(&limiter, [Ok(7), Ok(0), Ok(5)]).await;
+    assert_eq!(body.size_hint(), (3, Some(3)));
+    let mut sizes = Vec::new();
+    while let Some(chunk) = body.next().await {
+        sizes.push(chunk.unwrap().len());
+    }
+    assert_eq!((sizes, body.cost()), (vec![7, 0, 5], 12));
+    assert!(body.is_terminated() && body.next().await.is_none());
+    assert_eq!(body.size_hint(), (0, Some(0)));
+    // The stream still exists: its end was enough.
+    assert_eq!(settled(&limiter).await, [12]);
+    assert_eq!(remaining(&limiter).await, 988);
+    drop(body);
+    assert_eq!(settled(&limiter).await, [12]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_stream_does_not_wait_for_the_settlement() {
+    let limiter = limiter();
+    let mut body = metered(&limiter, [Ok(7)]).await;
+    let started = Instant::now();
+    while body.next().await.is_some() {}
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_stream_is_settled_at_what_it_yielded() {
+    let limiter = limiter();
+    let mut body = metered(&limiter, [Ok(7), Ok(9), Ok(5)]).await;
+    for _ in 0..2 {
+        assert!(body.next().await.is_some());
+    }
+    drop(body);
+    assert_eq!(settled(&limiter).await, [16]);
+    assert_eq!(remaining(&limiter).await, 984);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_never_polled_is_settled_at_nothing() {
+    let limiter = limiter();
+    drop(metered(&limiter, [Ok(7)]).await);
+    assert_eq!(settled(&limiter).await, [0]);
+    assert_eq!(remaining(&limiter).await, 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_stream_is_settled_at_nothing() {
+    let limiter = limiter();
+    let body = metered(&limiter, [Ok(0)]).await;
+    assert_eq!(body.collect::<Vec<_>>().await.len(), 1);
+    assert_eq!(settled(&limiter).await, [0]);
+    assert_eq!(remaining(&limiter).await, 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_pass_through_and_count_as_nothing() {
+    let limiter = limiter();
+    let mut body = metered(&limiter, [Ok(7), Err("reset"), Ok(5), Err("gone")]).await;
+    assert_eq!(body.next().await.unwrap().unwrap().len(), 7);
+    assert_eq!(body.next().await.unwrap(), Err("reset"));
+    assert_eq!(settled(&limiter).await, [0; 0]);
+    assert_eq!(body.next().await.unwrap().unwrap().len(), 5);
+    assert_eq!(body.next().await.unwrap(), Err("gone"));
+    // As most readers of a body do after an error.
+    drop(body);
+    assert_eq!(settled(&limiter).await, [12]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_the_estimate_is_counted_too() {
+    let limiter = limiter();
+    let body = metered(&limiter, [Ok(700), Ok(400)]).await;
+    drop(body.collect::<Vec<_>>().await);
+    assert_eq!(settled(&limiter).await, [1_100]);
+    assert_eq!(remaining(&limiter).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn started_units_count_in_full() {
+    const KIB: NonZeroU64 = NonZeroU64::new(1_024).unwrap();
+    for (sizes, cost) in [
+        (&[0][..], 0),
+        (&[1], 1),
+        (&[1_024], 1),
+        (&[1_025], 2),
+        // The sum is rounded, not each chunk.
+        (&[1, 1, 1], 1),
+        (&[1_024, 1, 1_023], 2),
+        (&[1_024, 1_024, 1], 3),
+    ] {
+        let limiter = limiter();
+        let sizes = sizes.iter().map(|&size| Ok(size));
+        let mut body = metered(&limiter, sizes).await.per(KIB);
+        while body.next().await.is_some() {}
+        let settled = body.finish().await.unwrap();
+        assert_eq!((settled.cost(), settled.remaining()), (cost, 1_000 - cost));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_measure_can_be_settled() {
+    let limiter = limiter();
+    let receipt = estimated(&limiter).await;
+    let tokens = stream::iter([3_u64, 4, 5]);
+    let mut tokens = tokens.metered_by(&limiter, "alice", receipt, |&count| count);
+    while tokens.next().await.is_some() {}
+    assert_eq!(tokens.finish().await.unwrap().cost(), 12);
+
+    // The largest counts are not added modulo 2^64.
+    let receipt = estimated(&limiter).await;
+    let tokens = stream::iter([u64::MAX, 2]);
+    let mut tokens = tokens.metered_by(&limiter, "alice", receipt, |&count| count);
+    while tokens.next().await.is_some() {}
+    assert_eq!(tokens.cost(), u64::MAX);
+    let settled = tokens.finish().await.unwrap();
+    assert_eq!((settled.cost(), settled.remaining()), (u64::MAX, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_can_be_finished_before_and_after_its_end() {
+    let limiter = limiter();
+    let mut body = metered(&limiter, [Ok(7), Ok(9)]).await;
+    assert!(body.next().await.is_some());
+    let early = body.finish().await.unwrap();
+    assert_eq!((early.cost(), early.remaining()), (7, 993));
+
+    let mut body = metered(&limiter, [Ok(7), Ok(9)]).await;
+    while body.next().await.is_some() {}
+    sleep(5 * SECOND).await;
+    let late = body.finish().await.unwrap();
+    assert_eq!((late.cost(), late.remaining()), (16, 977));
+    assert_eq!(settled(&limiter).await, [7, 16]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settlement_goes_on_if_nobody_waits_for_it_any_more() {
+    let limiter = limiter();
+    let body = metered(&limiter, [Ok(7)]).await;
+    assert!(timeout(SECOND / 2, body.finish()).await.is_err());
+    assert_eq!(settled(&limiter).await, [0]);
+
+    // Nor is anything settled twice if it is dropped before it was polled.
+    let body = metered(&limiter, [Ok(7)]).await;
+    drop(body.finish());
+    assert_eq!(settled(&limiter).await, [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settlement_that_failed_returns_the_receipt_if_nothing_was_changed() {
+    let limiter = limiter();
+    limiter.store().refuses.store(1, Ordering::SeqCst);
+    let mut body = metered(&limiter, [Ok(7)]).await;
+    while body.next().await.is_some() {}
+    let refused = body.finish().await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Unavailable);
+    assert_eq!((refused.cost(), &*refused.to_string()), (7, "refused"));
+    assert_eq!(remaining(&limiter).await, 900);
+    let (cost, receipt) = (refused.cost(), refused.into_receipt().unwrap());
+    let left = limiter.settle("alice", receipt, cost).await.unwrap();
+    assert_eq!(left.remaining(), 993);
+
+    limiter.store().loses.store(1, Ordering::SeqCst);
+    let lost = metered(&limiter, [Ok(7)]).await.finish().await.unwrap_err();
+    assert_eq!(lost.error().kind(), ErrorKind::Unknown);
+    assert!(lost.into_receipt().is_none());
+
+    // Nobody learns of it in the background.
+    limiter.store().refuses.store(1, Ordering::SeqCst);
+    drop(metered(&limiter, [Ok(7)]).await);
+    assert_eq!(settled(&limiter).await, [7, 0]);
+    assert_eq!(remaining(&limiter).await, 893);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_is_admitted_when_a_stream_gives_back() {
+    let limiter = limiter();
+    let body = metered(&limiter, [Ok(7)]).await;
+    let rest = limiter.check("alice").cost(900).await.unwrap();
+    assert_eq!(rest.remaining(), 0);
+    let started = Instant::now();
+    let waiting = tokio::spawn({
+        let limiter = limiter.clone();
+        async move {
+            limiter
+                .check("alice")
+                .within(600 * 60 * SECOND)
+                .await
+                .is_ok()
+        }
+    });
+    sleep(SECOND).await;
+    drop(body);
+    assert!(waiting.await.unwrap());
+    assert!(started.elapsed() < 5 * SECOND, "{:?}", started.elapsed());
+}
+
+/// Streams of bodies are dropped wherever their connection is.
+#[test]
+fn a_stream_that_is_dropped_outside_of_its_runtime_is_settled_there() {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let (limiter, body) = runtime.block_on(async {
+        let limiter = limiter();
+        let body = metered(&limiter, [Ok(7)]).await;
+        (limiter, body)
+    });
+    drop(body);
+    assert_eq!(runtime.block_on(settled(&limiter)), [0]);
+}
+
+#[test]
+fn a_runtime_that_ends_leaves_the_settlement_unknown() {
+    let first = Builder::new_current_thread().enable_time().build().unwrap();
+    let (limiter, body) = first.block_on(async {
+        let limiter = limiter();
+        let body = metered(&limiter, [Ok(7)]).await;
+        yield_now().await;
+        (limiter, body)
+    });
+    drop(first);
+    let second = Builder::new_current_thread().enable_time().build().unwrap();
+    let error = second.block_on(body.finish()).unwrap_err();
+    assert_eq!(error.error().kind(), ErrorKind::Unknown);
+    assert!(error.to_string().contains("the runtime ended"), "{error}");
+    assert_eq!(StoreError::from(error).kind(), ErrorKind::Unknown);
+    assert_eq!(*limiter.store().settled.lock().unwrap(), [0; 0]);
+}

@@ -1,0 +1,446 @@
+//! Calls to another service keep a margin and a reserve, stop everywhere when the service asks for
+//! it, and never start with a permit that is too old.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tollgate_core::{ErrorKind, Store};
+use tollgate_tokio::{Outbound, OutboundError, Permit, WaitError};
+
+use crate::within::{MINUTE, Remote, SECOND, TICK};
+
+const KEY: &str = "api.example.com";
+const MARGIN: Duration = Duration::from_millis(50);
+const NOW: Duration = Duration::ZERO;
+
+type Fleet = Outbound<Arc<Remote>>;
+
+/// Returns one process of a fleet on `store`.
+fn process(store: &Arc<Remote>, limits: &[&str]) -> Fleet {
+    let outbound = Outbound::builder(Arc::clone(store), limits.iter().copied());
+    outbound.margin(MARGIN).build().unwrap()
+}
+
+async fn urgent(outbound: &Fleet) -> Result<Permit<Arc<Remote>>, WaitError> {
+    outbound.call(KEY).within(NOW).await
+}
+
+async fn background(outbound: &Fleet) -> Result<Permit<Arc<Remote>>, WaitError> {
+    outbound.call(KEY).background().within(NOW).await
+}
+
+/// Returns the name of the limit that refused a call.
+fn refused_by<T>(result: Result<T, WaitError>) -> String {
+    match result {
+        Err(WaitError::TooLong(refused)) => refused.limit().name().to_owned(),
+        Err(error) => panic!("{error} instead of a refusal"),
+        Ok(_) => panic!("admitted"),
+    }
+}
+
+/// Returns when `count` calls were admitted that one of `fleet` made all at once, each.
+async fn departures(fleet: &[Fleet], count: usize) -> Vec<Duration> {
+    let started = Instant::now();
+    let mut calls = JoinSet::new();
+    for outbound in fleet.iter().cycle().take(count) {
+        let call = outbound.call(KEY).within(10 * MINUTE);
+        calls.spawn(async move {
+            let permit = call.await.unwrap();
+            (started.elapsed(), permit.age())
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(call) = calls.join_next().await {
+        all.push(call.unwrap().0);
+    }
+    all.sort_unstable();
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_hold_on_arrival_whatever_the_journey_takes() {
+    for limit in ["a=sliding-log:20/1s", "a=sliding-buckets:20/1s,buckets=10"] {
+        let store = Remote::new();
+        let fleet = [
+            process(&store, &[limit]),
+            process(&store, &[limit]),
+            process(&store, &[limit]),
+        ];
+        let departures = departures(&fleet, 200).await;
+        for late in departures.windows(21) {
+            // The first of 21 takes the longest time, and the last one the shortest.
+            assert!(late[20] - late[0] >= SECOND + MARGIN, "{limit}: {late:?}");
+        }
+        // Not more than the margin, a bucket, and the times that calls compete for are lost.
+        let span = departures[199] - departures[0];
+        assert!(span <= Duration::from_secs(12), "{limit}: {span:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn buckets_hold_on_arrival_whatever_the_journey_takes() {
+    let store = Remote::new();
+    let limit = "a=gcra:100/1s,burst=20";
+    let fleet = [process(&store, &[limit]), process(&store, &[limit])];
+    let departures = departures(&fleet, 300).await;
+    for (index, first) in departures.iter().enumerate() {
+        for (count, last) in (1_u32..).zip(&departures[index..]) {
+            // These arrive closer together by the margin than they departed.
+            let span = (*last - *first).saturating_sub(MARGIN);
+            let tokens = span.as_micros() / 10_000;
+            assert!(u128::from(count) <= 20 + tokens, "{count} in {span:?}");
+        }
+    }
+    let span = departures[299];
+    assert!(span <= Duration::from_millis(3_200), "{span:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_margin_the_limits_are_the_services() {
+    let store = Remote::new();
+    let limits = ["a=sliding-log:2/1s", "b=fixed-window:9/1m"];
+    let outbound = Outbound::builder(store, limits).build().unwrap();
+    assert_eq!(outbound.stricter_limits(), outbound.limits());
+    assert_eq!(
+        outbound.limits()[2].to_string(),
+        "a-paused=block:1s,doublings=6"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_store_will_do() {
+    let store: Arc<dyn Store> = Remote::new();
+    let outbound = Outbound::builder(store, ["a=gcra:2/1s"]).build().unwrap();
+    assert_eq!(outbound.call(KEY).await.unwrap().remaining(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn margins_are_rounded_up_to_microseconds() {
+    let outbound = Outbound::builder(Remote::new(), ["a=sliding-log:2/1s"]);
+    let outbound = outbound.margin(Duration::from_nanos(1)).build().unwrap();
+    let stricter = &outbound.stricter_limits()[0];
+    assert_eq!(stricter.to_string(), "a=sliding-log:2/1000001us");
+}
+
+#[tokio::test(start_paused = true)]
+async fn background_calls_leave_the_reserve_to_urgent_ones() {
+    for limit in ["a=sliding-log:10/1s", "a=sliding-buckets:10/1s,buckets=4"] {
+        let store = Remote::new();
+        let builder = || Outbound::builder(Arc::clone(&store), [limit]).reserve(3);
+        let [one, other] = [(); 2].map(|()| builder().build().unwrap());
+        for _ in 0..7 {
+            let permit = background(&one).await.unwrap();
+            assert_eq!(permit.limits()[2].name(), "a-background");
+        }
+        assert_eq!(refused_by(background(&one).await), "a-background");
+        assert_eq!(refused_by(background(&other).await), "a-background");
+        for _ in 0..3 {
+            assert!(urgent(&other).await.is_ok(), "{limit}");
+        }
+        assert_eq!(refused_by(urgent(&one).await), "a");
+
+        // Urgent calls may use everything.
+        sleep(2 * SECOND).await;
+        for _ in 0..10 {
+            assert!(urgent(&one).await.is_ok(), "{limit}");
+        }
+        assert_eq!(refused_by(background(&other).await), "a");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reserve_of_a_bucket_comes_back_while_background_calls_go_on() {
+    let store = Remote::new();
+    let builder = Outbound::builder(store, ["a=gcra:100/1s,burst=20"]);
+    let outbound: Fleet = builder.reserve(5).build().unwrap();
+    let jobs = outbound.clone();
+    let jobs = tokio::spawn(async move {
+        loop {
+            jobs.call(KEY).background().await.unwrap();
+        }
+    });
+    for _ in 0..5 {
+        // Five at once, at most five a second.
+        sleep(Duration::from_millis(1_100)).await;
+        for _ in 0..5 {
+            assert!(urgent(&outbound).await.is_ok());
+        }
+    }
+    jobs.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_reserve_all_calls_are_alike() {
+    let store = Remote::new();
+    let outbound = process(&store, &["a=sliding-log:2/1s"]);
+    assert_eq!(background(&outbound).await.unwrap().limits().len(), 2);
+    assert!(urgent(&outbound).await.is_ok());
+    assert_eq!(refused_by(background(&outbound).await), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_stops_every_process_until_it_ends() {
+    let store = Remote::new();
+    let limits = ["a=sliding-log:2/1s"];
+    let one = process(&store, &limits);
+    let fleet = [one.clone(), process(&store, &limits)];
+    for outbound in &fleet {
+        assert!(urgent(outbound).await.is_ok());
+    }
+    // These wait for the window when the pause begins.
+    let started = Instant::now();
+    let mut waiting = JoinSet::new();
+    for outbound in &fleet {
+        let calls = [outbound.call(KEY), outbound.call(KEY).background()];
+        for call in calls {
+            waiting.spawn(async move {
+                call.within(MINUTE).await.unwrap();
+                started.elapsed()
+            });
+        }
+    }
+    sleep(SECOND / 2).await;
+    let pause = one.penalize(KEY, 5 * SECOND).await.unwrap();
+    assert_eq!(pause.duration(), Some(5 * SECOND + MARGIN));
+    // A shorter pause does not end a longer one.
+    let pause = one.penalize(KEY, SECOND).await.unwrap();
+    assert!(pause.duration() > Some(4 * SECOND));
+    // A process in which nobody waits asks the store.
+    let third = process(&store, &limits);
+    assert_eq!(refused_by(urgent(&third).await), "a-paused");
+    assert_eq!(refused_by(background(&third).await), "a-paused");
+    for outbound in &fleet {
+        assert!(urgent(outbound).await.is_err());
+        let other = outbound.call("other.example.com").within(NOW).await;
+        assert!(other.is_ok());
+    }
+    let ends = SECOND / 2 + 5 * SECOND + MARGIN;
+    while let Some(call) = waiting.join_next().await {
+        let at = call.unwrap();
+        assert!(at >= ends && at <= ends + 3 * SECOND, "{at:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_double_if_the_service_does_not_say_how_long() {
+    let store = Remote::new();
+    let outbound = process(&store, &["a=sliding-log:2/1s"]);
+    let other = process(&store, &["a=sliding-log:2/1s"]);
+    for seconds in [1, 2, 4] {
+        let pause = outbound.back_off(KEY).await.unwrap();
+        assert_eq!(pause.as_secs_ceil(), Some(seconds));
+        // The other processes of the fleet that hear the same do not make it longer.
+        let pause = other.back_off(KEY).await.unwrap();
+        assert_eq!(pause.as_secs_ceil(), Some(seconds));
+        assert_eq!(refused_by(urgent(&other).await), "a-paused");
+        sleep(Duration::from_secs(seconds) + TICK).await;
+        assert!(urgent(&other).await.is_ok());
+    }
+
+    let limits = ["stop=block:3s", "a=sliding-log:2/1s"];
+    let outbound = process(&Remote::new(), &limits);
+    assert_eq!(outbound.limits().len(), 2);
+    let pause = outbound.back_off(KEY).await.unwrap();
+    assert_eq!(pause.as_secs_ceil(), Some(3));
+    assert_eq!(refused_by(urgent(&outbound).await), "stop");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_lowers_what_remains_and_never_raises_it() {
+    for limit in [
+        "a=sliding-log:10/1s",
+        "a=sliding-buckets:10/1s,buckets=4",
+        "a=gcra:10/10s",
+    ] {
+        let store = Remote::new();
+        let [one, other] = [(); 2].map(|()| process(&store, &[limit]));
+        one.observe(KEY, 3, None).await.unwrap();
+        // Twice, or more than that, changes nothing.
+        one.observe(KEY, 3, Some(SECOND)).await.unwrap();
+        one.observe(KEY, 8, None).await.unwrap();
+        for left in [2, 1, 0] {
+            assert_eq!(urgent(&other).await.unwrap().remaining(), left, "{limit}");
+        }
+        assert_eq!(refused_by(urgent(&other).await), "a");
+        one.observe(KEY, 100, Some(SECOND)).await.unwrap();
+        assert_eq!(refused_by(urgent(&one).await), "a");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_nothing_remains_pauses_until_the_reset() {
+    let store = Remote::new();
+    let limits = ["a=sliding-log:10/1s"];
+    let [one, other] = [(); 2].map(|()| process(&store, &limits));
+    one.observe(KEY, 0, Some(5 * SECOND)).await.unwrap();
+    assert_eq!(refused_by(background(&other).await), "a-paused");
+    sleep(5 * SECOND + MARGIN - TICK).await;
+    assert_eq!(refused_by(urgent(&other).await), "a-paused");
+    sleep(2 * TICK).await;
+    assert!(urgent(&other).await.is_ok());
+
+    // Without a reset, the limit itself says when there is more.
+    one.observe(KEY, 0, None).await.unwrap();
+    assert_eq!(refused_by(urgent(&other).await), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_is_about_the_limit_that_fits_its_reset() {
+    for (reset_after, lowered) in [
+        (None, "second"),
+        (Some(SECOND), "second"),
+        (Some(2 * SECOND), "minute"),
+        (Some(MINUTE), "minute"),
+        (Some(2 * MINUTE), "hour"),
+        (Some(100 * MINUTE), "hour"),
+    ] {
+        let limits = [
+            "minute=sliding-log:20/1m",
+            "second=sliding-log:10/1s",
+            "hour=sliding-log:30/1h",
+        ];
+        let outbound = process(&Remote::new(), &limits);
+        outbound.observe(KEY, 1, reset_after).await.unwrap();
+        let permit = urgent(&outbound).await.unwrap();
+        for (verdict, limit) in permit.as_slice().iter().zip(permit.limits()) {
+            let is_lowered = verdict.remaining() == 0;
+            assert_eq!(
+                is_lowered,
+                limit.name() == lowered,
+                "{reset_after:?}, {limit}"
+            );
+        }
+    }
+    let outbound = process(&Remote::new(), &["a=sliding-log:20/1m"]);
+    for unknown in ["b", "a-paused"] {
+        let error = outbound.observe_limit(KEY, unknown, 1, None).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Malformed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_too_old_is_given_back() {
+    let store = Remote::new();
+    let outbound = process(&store, &["a=sliding-log:5/1h"]);
+    // The store is slow for two calls, and a part of the second refund.
+    let slow = Arc::clone(&store);
+    slow.delay_ms.store(80, Ordering::SeqCst);
+    tokio::spawn(async move {
+        while slow.calls() < 2 {
+            sleep(TICK).await;
+        }
+        sleep(Duration::from_millis(90)).await;
+        slow.delay_ms.store(40, Ordering::SeqCst);
+    });
+    let permit = outbound.call(KEY).within(MINUTE).await.unwrap();
+    assert!(permit.age() <= MARGIN, "{:?}", permit.age());
+    // What was given back is there again.
+    assert_eq!(permit.remaining(), 4);
+    let stats = outbound.stats();
+    assert_eq!((stats.admitted, stats.stale), (1, 2));
+    assert_eq!(outbound.clone().stats(), stats);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_stays_slow_is_an_error_and_nothing_is_consumed() {
+    for (longest, asked) in [(SECOND / 10, 1), (MINUTE, 8), (Duration::MAX, 8)] {
+        let store = Remote::new();
+        let outbound = process(&store, &["a=sliding-log:5/1h"]);
+        store.delay_ms.store(120, Ordering::SeqCst);
+        let error = outbound.call(KEY).within(longest).await.unwrap_err();
+        let WaitError::Store(error) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.to_string().contains("120ms"), "{error}");
+        assert_eq!(
+            (store.calls(), outbound.stats().stale),
+            (asked, u64::try_from(asked).unwrap())
+        );
+        store.delay_ms.store(0, Ordering::SeqCst);
+        assert_eq!(urgent(&outbound).await.unwrap().remaining(), 4);
+    }
+    // Without a margin, permits have any age.
+    let store = Remote::new();
+    let outbound = Outbound::builder(Arc::clone(&store), ["a=sliding-log:5/1h"]);
+    let outbound = outbound.build().unwrap();
+    store.delay_ms.store(120, Ordering::SeqCst);
+    assert!(urgent(&outbound).await.is_ok());
+    let outbound = Outbound::builder(Arc::clone(&store), ["a=sliding-log:5/1h"]);
+    let outbound = outbound.permit_age(2 * SECOND / 20).build().unwrap();
+    assert!(urgent(&outbound).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_goes_away_gives_its_permit_back() {
+    let store = Remote::new();
+    let outbound = process(&store, &["a=sliding-log:5/1h"]);
+    store.delay_ms.store(80, Ordering::SeqCst);
+    for millis in (5..200).step_by(10) {
+        let call = outbound.call(KEY).within(MINUTE).into_future();
+        let gone = tokio::time::timeout(Duration::from_millis(millis), call).await;
+        assert!(gone.is_err());
+    }
+    sleep(SECOND).await;
+    store.delay_ms.store(0, Ordering::SeqCst);
+    assert_eq!(urgent(&outbound).await.unwrap().remaining(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_can_be_given_back_or_settled() {
+    let store = Remote::new();
+    let outbound = process(&store, &["a=sliding-log:10/1h"]);
+    let permit = outbound.call(KEY).cost(4).within(NOW).await.unwrap();
+    assert_eq!((permit.cost(), permit.remaining()), (4, 6));
+    assert_eq!(permit.key().partition(), KEY.as_bytes());
+    permit.give_back().await.unwrap();
+    let permit = outbound.call(KEY).cost(4).within(NOW).await.unwrap();
+    assert_eq!(permit.remaining(), 6);
+    permit.settle(2).await.unwrap();
+    let permit = outbound.call(KEY).cost(8).within(NOW).await.unwrap();
+    assert_eq!(permit.remaining(), 0);
+    // Who waits for the key is admitted at once.
+    let waiting = tokio::spawn(outbound.call(KEY).within(SECOND * 10_000).into_future());
+    sleep(SECOND).await;
+    let started = Instant::now();
+    permit.settle(7).await.unwrap();
+    assert!(waiting.await.unwrap().is_ok());
+    assert!(started.elapsed() <= 5 * TICK);
+    // A cost of zero consumes nothing.
+    let free = outbound.call(KEY).cost(0).within(NOW).await.unwrap();
+    assert!(free.into_receipt().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_are_not_possible_are_errors() {
+    let error = |limits: &[&str], reserve| {
+        let outbound = Outbound::builder(Remote::new(), limits.iter().copied());
+        let outbound = outbound.margin(MARGIN).reserve(reserve).build();
+        outbound.unwrap_err()
+    };
+    for (limits, reserve, expected) in [
+        (&[][..], 0, "at least one limit"),
+        (&["stop=block:1s"], 0, "at least one limit"),
+        (&["a=sliding-log:5/1"], 0, "expected a unit"),
+        (&["a=sliding-log:5/1s", "a=gcra:1/1s"], 0, "called \"a\""),
+        (
+            &["a=sliding-log:5/1s,count-denied"],
+            0,
+            "leave out `count-denied`",
+        ),
+        (&["a=fixed-window:5/1s"], 0, "or a margin of zero"),
+        (
+            &["a=sliding-log:5/1s", "b=gcra:9/1m"],
+            5,
+            "`a` to background calls: choose at most 4",
+        ),
+    ] {
+        let error = error(limits, reserve).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let counts = error(&["a=sliding-log:5/1s,count-denied"], 0);
+    assert!(matches!(counts, OutboundError::CountsDenied { limit } if limit == "a"));
+}
