@@ -18,9 +18,14 @@ const MOST_ON_THEIR_WAY: usize = 64;
 
 /// How exact Tokio's timers are.
 const TICK: Duration = Duration::from_millis(1);
-/// The longest time that a line asks later than it could, if others want the key, too: two ticks
+/// The longest time that a line asks later than it could, if others want the key, too: some ticks
 /// of Tokio's timers, which tick at other instants in other processes.
-const MOST_JITTER: Duration = Duration::from_millis(2);
+const MOST_JITTER: Duration = Duration::from_millis(8);
+/// After others were faster, a line expects them for so many more waits.
+const RIVALS_EXPECTED: u32 = 16;
+/// Among how many lines a limit is meant to be shared equally: with more or fewer, a line that gets
+/// less than others still asks before them more often.
+const RIVALS: u32 = 8;
 
 /// Makes requests for the limits and the key of a line.
 pub(super) trait Asker {
@@ -43,6 +48,10 @@ pub(super) struct Line {
     ready: Instant,
     /// How much later than that it asks, because others want the key, too.
     jitter: Duration,
+    /// How many units this line has got too few when it shared the limit with others.
+    owed: u64,
+    /// For how many more waits others are expected.
+    rivals_for: u32,
     /// The limit that it waits for.
     binding: usize,
     forecast: Forecast,
@@ -94,6 +103,8 @@ impl Line {
             decided: Timestamp::UNIX_EPOCH,
             ready: now,
             jitter: Duration::ZERO,
+            owed: 0,
+            rivals_for: 0,
             binding: 0,
             forecast: Forecast::default(),
         }
@@ -259,12 +270,6 @@ impl Line {
             return;
         }
         self.binding = answer.binding();
-        self.jitter = Duration::ZERO;
-        if answer.is_denied() && was_expected.is_some_and(|ready| ready <= asked) {
-            // Others were faster. If all asked at the same instants, the fastest would always win.
-            let wait = answer.retry_after().duration().unwrap_or_default();
-            self.jitter = random_below((wait / 4).min(MOST_JITTER));
-        }
         self.ready = if answer.is_denied() && is_first {
             let wait = answer.retry_after().duration();
             // A store that denies a call without a wait is not asked again and again.
@@ -275,6 +280,41 @@ impl Line {
             next.and_then(|(_, cost)| self.forecast.ready(asker, cost))
         }
         .unwrap_or(asked);
+        if answer.is_allowed() {
+            self.owed = self.owed.saturating_sub(cost);
+        }
+        let was_expected = was_expected.is_some_and(|ready| ready <= asked);
+        let others_were_faster = answer.is_denied() && was_expected;
+        let wait = self.ready.duration_since(asked);
+        let binding = answer.as_slice().get(self.binding);
+        let capacity = binding.map_or(0, Verdict::capacity);
+        self.jitter = self.yields(wait, capacity, others_were_faster);
+    }
+
+    /// Returns how much later than it could the line asks after `wait`, so that the lines of several
+    /// processes take turns.
+    ///
+    /// If all asked at the same instants, the fastest would always win. So each time that others
+    /// were faster, a line is owed its share of the limit, and the more it is owed, the earlier it
+    /// asks.
+    fn yields(&mut self, wait: Duration, capacity: u64, others_were_faster: bool) -> Duration {
+        if wait.is_zero() {
+            return Duration::ZERO;
+        }
+        if others_were_faster {
+            self.rivals_for = RIVALS_EXPECTED;
+            let share = capacity.div_ceil(u64::from(RIVALS));
+            self.owed = self.owed.saturating_add(share).min(capacity);
+        } else {
+            self.rivals_for = self.rivals_for.saturating_sub(1);
+        }
+        if self.rivals_for == 0 {
+            return Duration::ZERO;
+        }
+        let step = (wait / 4).min(MOST_JITTER) / (RIVALS + 1);
+        let owed = u128::from(self.owed) * u128::from(RIVALS) / u128::from(capacity.max(1));
+        let steps = RIVALS.saturating_sub(u32::try_from(owed).unwrap_or(RIVALS));
+        step * steps + random_below(step)
     }
 
     /// Removes a call whose caller has gone.
