@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Check, Limit, Request, Store, Timestamp, Verdicts};
 
 use super::change::{limit_of, with_quota};
@@ -118,16 +117,16 @@ pub async fn concurrent_calls_are_linearizable(harness: &impl Harness, plan: &Pl
     }
 }
 
-/// By the store's own clock and with more demand than fits, no span holds more than the bound, and
-/// at least half of what should be admitted is.
+/// By the store's own clock and with more demand than fits, no span holds more than the bound. The
+/// clock goes on, and at least half of what fits at the instants of the calls is admitted.
 ///
 /// # Panics
 ///
 /// When the promise is broken.
 pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
-    // If the machine is busy with something else, there may be too few calls in a round. A store
-    // that admits too little does so in every round.
-    const ROUNDS: u32 = 12;
+    // If the machine is busy with something else, all calls of a round may come late. A store that
+    // admits too little does so in every round.
+    const ROUNDS: u32 = 4;
     for _ in 1..ROUNDS {
         if admitted_too_little(harness, plan).await.is_none() {
             return;
@@ -138,7 +137,7 @@ pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
 }
 
 /// Makes calls for five windows, and fails if any span holds more than the bound. Returns a
-/// complaint if less than half of the amount was admitted.
+/// complaint if the clock stood still, or too few calls were admitted.
 async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<String> {
     const AMOUNT: u64 = 20;
     const WINDOW: Duration = Duration::from_millis(80);
@@ -183,15 +182,19 @@ async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<Stri
                 "{limit}: {most} were admitted within {span} us, where at most {bound} may be"
             );
         }
-        // A log that counts denied calls locks out callers who keep trying.
-        let locks = limit.algorithm().counts_denied()
-            && matches!(limit.algorithm(), Algorithm::SlidingLog(_));
-        let capacity = limit.algorithm().capacity();
-        let least = if locks {
-            capacity
-        } else {
-            capacity.max(AMOUNT * u64::from(WINDOWS) / 2)
-        };
+        let of_this = calls.iter().filter(|(of, _)| *of == index);
+        let mut instants: Vec<_> = of_this.map(|(_, call)| call.at).collect();
+        instants.sort_unstable();
+        let span = instants[instants.len() - 1].saturating_duration_since(instants[0]);
+        if span < WINDOW * WINDOWS / 2 {
+            return Some(format!(
+                "{limit}: calls of {WINDOWS} windows of {WINDOW:?} were decided within {span:?}"
+            ));
+        }
+        // What is admitted if the same calls are decided one after another.
+        let (mut machine, key) = (Machine::default(), OwnedKey::fresh("alice"));
+        let fits = |at: &Timestamp| machine.answer(&consume(limit, &key, 1), *at).is_allowed();
+        let least = instants.into_iter().filter(fits).count() as u64 / 2;
         let total: u64 = admitted.iter().map(|call| call.amount).sum();
         if total < least {
             return Some(format!(

@@ -21,8 +21,9 @@ const TICK: Duration = Duration::from_millis(1);
 /// The longest time that a line asks later than it could, if others want the key, too: some ticks
 /// of Tokio's timers, which tick at other instants in other processes.
 const MOST_JITTER: Duration = Duration::from_millis(8);
-/// After others were faster, a line expects them for so many more waits.
-const RIVALS_EXPECTED: u32 = 16;
+/// After others were faster, a line expects them for so many more waits. Without any, it lets them
+/// go first once in so many waits: a line that always takes everything would not notice them.
+const EXPECTED: u32 = 16;
 /// Among how many lines a limit is meant to be shared equally: with more or fewer, a line that gets
 /// less than others still asks before them more often.
 const RIVALS: u32 = 8;
@@ -50,8 +51,8 @@ pub(super) struct Line {
     jitter: Duration,
     /// How many units this line has got too few when it shared the limit with others.
     owed: u64,
-    /// For how many more waits others are expected.
-    rivals_for: u32,
+    /// How many times it has waited since others were faster.
+    waits: u32,
     /// The limit that it waits for.
     binding: usize,
     forecast: Forecast,
@@ -104,7 +105,8 @@ impl Line {
             ready: now,
             jitter: Duration::ZERO,
             owed: 0,
-            rivals_for: 0,
+            // So that it soon finds out whether there are others.
+            waits: 2 * EXPECTED - 4,
             binding: 0,
             forecast: Forecast::default(),
         }
@@ -270,6 +272,7 @@ impl Line {
             return;
         }
         self.binding = answer.binding();
+        let waits_again = self.ready + self.jitter <= asked;
         self.ready = if answer.is_denied() && is_first {
             let wait = answer.retry_after().duration();
             // A store that denies a call without a wait is not asked again and again.
@@ -288,7 +291,9 @@ impl Line {
         let wait = self.ready.duration_since(asked);
         let binding = answer.as_slice().get(self.binding);
         let capacity = binding.map_or(0, Verdict::capacity);
-        self.jitter = self.yields(wait, capacity, others_were_faster);
+        if waits_again || others_were_faster {
+            self.jitter = self.yields(wait, capacity, others_were_faster);
+        }
     }
 
     /// Returns how much later than it could the line asks after `wait`, so that the lines of several
@@ -296,22 +301,25 @@ impl Line {
     ///
     /// If all asked at the same instants, the fastest would always win. So each time that others
     /// were faster, a line is owed its share of the limit, and the more it is owed, the earlier it
-    /// asks.
+    /// asks. A line that does not know of others lets them go first now and then.
     fn yields(&mut self, wait: Duration, capacity: u64, others_were_faster: bool) -> Duration {
         if wait.is_zero() {
             return Duration::ZERO;
         }
         if others_were_faster {
-            self.rivals_for = RIVALS_EXPECTED;
+            self.waits = 0;
             let share = capacity.div_ceil(u64::from(RIVALS));
             self.owed = self.owed.saturating_add(share).min(capacity);
         } else {
-            self.rivals_for = self.rivals_for.saturating_sub(1);
+            self.waits = self.waits.wrapping_add(1);
         }
-        if self.rivals_for == 0 {
-            return Duration::ZERO;
+        let most = (wait / 4).min(MOST_JITTER);
+        match self.waits {
+            0..EXPECTED => {}
+            waits if waits % EXPECTED == 0 => return most,
+            _ => return Duration::ZERO,
         }
-        let step = (wait / 4).min(MOST_JITTER) / (RIVALS + 1);
+        let step = most / (RIVALS + 1);
         let owed = u128::from(self.owed) * u128::from(RIVALS) / u128::from(capacity.max(1));
         let steps = RIVALS.saturating_sub(u32::try_from(owed).unwrap_or(RIVALS));
         step * steps + random_below(step)

@@ -449,6 +449,55 @@ async fn a_window_that_an_earlier_call_has_begun_is_taken_over() {
     }
 }
 
+/// Returns how many calls each of eight lines gets in ten seconds, if 20 calls wait in each at any
+/// time.
+async fn shares(limit: &str) -> Vec<usize> {
+    let store = Remote::new();
+    store.delay_ms.store(2, Ordering::SeqCst);
+    let until = Instant::now() + 10 * SECOND;
+    let mut callers = JoinSet::new();
+    for line in 0..8 {
+        // Limiters that are not clones of each other have lines of their own, as in processes.
+        let limiter = RateLimiter::new(Arc::clone(&store), [limit]).unwrap();
+        for _ in 0..20 {
+            let limiter = limiter.clone();
+            callers.spawn(async move {
+                let mut admitted = 0;
+                while Instant::now() < until {
+                    limiter.check("alice").within(MINUTE).await.unwrap();
+                    admitted += 1;
+                }
+                (line, admitted)
+            });
+        }
+    }
+    let mut shares = vec![0; 8];
+    while let Some(caller) = callers.join_next().await {
+        let (line, admitted): (usize, usize) = caller.unwrap();
+        shares[line] += admitted;
+    }
+    shares
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_of_several_processes_take_turns() {
+    for limit in [
+        "l=fixed-window:20/100ms",
+        "l=fixed-window:20/100ms,anchored",
+        "l=sliding-log:20/100ms",
+        "l=sliding-counter:20/100ms",
+        "l=sliding-buckets:20/100ms,buckets=10",
+    ] {
+        let shares = shares(limit).await;
+        let sum: usize = shares.iter().sum();
+        let squares: usize = shares.iter().map(|share| share * share).sum();
+        // Jain's index, in thousandths.
+        let index = 1_000 * sum * sum / (shares.len() * squares);
+        assert!(index >= 980, "{limit}: {index}, {shares:?}");
+        assert!(sum >= 1_800, "{limit}: {sum} in all");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn calls_without_time_are_asked_about_side_by_side() {
     let (store, limiter) = limiter(&["l=fixed-window:100/1m"]);
