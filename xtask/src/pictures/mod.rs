@@ -1,8 +1,9 @@
 //! `cargo xtask pictures`: draws what each algorithm decides about the same calls, a
-//! schedule, leases, settlements, reservations, and calls that wait.
+//! schedule, leases, settlements, reservations, calls that wait, and a day of outbound calls.
 
 mod drawing;
 mod leases;
+mod outbound;
 mod pattern;
 mod queue;
 mod schedule;
@@ -112,6 +113,7 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
     pictures.push((format!("{FOLDER}/schedule.svg"), schedule::draw()?));
     pictures.push((format!("{FOLDER}/leases.svg"), leases::draw()?));
     pictures.push((format!("{FOLDER}/settling.svg"), settling::draw()?));
+    pictures.push((format!("{FOLDER}/outbound.svg"), outbound::draw()?));
     for queue in &QUEUES {
         pictures.push((format!("{FOLDER}/{}.svg", queue.name), queue.draw()?));
     }
