@@ -83,6 +83,7 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let wanted = |limits: &&&[&str]| limits.iter().any(|limit| limit.contains(filter));
     say(&one::heading(arguments.calls))?;
+    say(&runtime.block_on(one::only_sleep(arguments.calls))?)?;
     for limits in LIMITS.iter().filter(wanted) {
         say(&runtime.block_on(one::measure(limits, arguments.calls))?)?;
     }

@@ -64,6 +64,27 @@ pub(crate) async fn measure(limits: &[&str], calls: usize) -> Result<String, Pro
     ))
 }
 
+/// Sleeps `calls` times, 5 ms each, and returns the row of the table: what the runtime takes without
+/// any limit.
+pub(crate) async fn only_sleep(calls: usize) -> Result<String, Problem> {
+    let busy = processor_time();
+    let started = tokio::time::Instant::now();
+    let mut late = Vec::with_capacity(calls);
+    for number in 1..=u32::try_from(calls)? {
+        let due = started + Duration::from_millis(5) * number;
+        tokio::time::sleep_until(due).await;
+        late.push(due.elapsed());
+    }
+    let busy = processor_time() - busy;
+    late.sort_unstable();
+    Ok(format!(
+        "| none: only sleeps, 5 ms each | | | {:.1?} | {:.1?} | {:.1?} |",
+        late[calls / 2],
+        late[calls * 99 / 100],
+        busy / u32::try_from(calls)?,
+    ))
+}
+
 /// Returns when calls would be admitted if each came as soon as it is allowed for as long as `goes_on`
 /// returns true for their number and the time.
 pub(crate) fn soonest(
