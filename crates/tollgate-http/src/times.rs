@@ -55,7 +55,8 @@ fn up(duration: Duration) -> Duration {
     }
 }
 
-/// Reads a decimal number of seconds, rounded up to microseconds.
+/// Reads a decimal number of seconds, rounded up to microseconds. One that is too large to count is
+/// as large as can be.
 fn decimal(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -65,10 +66,10 @@ fn decimal(text: &str) -> Option<Duration> {
     let shown = fraction.get(..6).unwrap_or(fraction);
     let micros = format!("{shown:0<6}").parse().ok()?;
     let is_rounded = fraction.bytes().skip(6).any(|digit| digit != b'0');
-    let seconds = Duration::from_secs(whole.parse().ok()?);
-    seconds
-        .checked_add(Duration::from_micros(micros))?
-        .checked_add(Duration::from_micros(is_rounded.into()))
+    // Only digits, so the only error is that it does not fit.
+    let seconds = Duration::from_secs(whole.parse().unwrap_or(u64::MAX));
+    let micros = Duration::from_micros(micros) + Duration::from_micros(is_rounded.into());
+    Some(seconds.saturating_add(micros))
 }
 
 /// Reads durations such as `6m0s` and `20ms`.
@@ -86,12 +87,12 @@ fn units(mut text: &str) -> Option<Duration> {
         let one = match unit {
             "ms" => number.checked_div(1_000).map(up)?,
             "s" => number,
-            "m" => number.checked_mul(60)?,
-            "h" => number.checked_mul(3_600)?,
-            "d" => number.checked_mul(86_400)?,
+            "m" => number.saturating_mul(60),
+            "h" => number.saturating_mul(3_600),
+            "d" => number.saturating_mul(86_400),
             _ => return None,
         };
-        all = all.checked_add(one)?;
+        all = all.saturating_add(one);
         text = rest;
     }
     Some(all)
@@ -141,11 +142,19 @@ mod tests {
             "6m0",
             "m",
             "1w",
-            "99999999999999999999",
-            "18446744073709551615d",
             "2023-11-14",
         ] {
             assert_eq!(until(text, now), None, "{text}");
+        }
+        // Never a short time for a number that cannot be counted.
+        let long = Duration::from_secs(1_000 * 365 * 86_400);
+        for text in [
+            "99999999999999999999",
+            "99999999999999999999.9999999",
+            "18446744073709551615d",
+            "18446744073709551615s18446744073709551615s",
+        ] {
+            assert!(until(text, now).unwrap() > long, "{text}");
         }
         // Never shorter than what it says.
         let micro = Duration::from_micros(1);

@@ -2,7 +2,7 @@
 //! what it was told to.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
@@ -102,6 +102,89 @@ impl Engine for Raw {
 
     fn is_clustered(&self) -> bool {
         self.clustered
+    }
+}
+
+/// An engine that runs calls on a real server, and loses the replies to the next ones.
+pub(crate) struct Losing {
+    pub(crate) raw: Raw,
+    /// How many replies are still to be lost.
+    left: AtomicU64,
+    /// Whether what is lost is reported as never sent.
+    unsent: bool,
+    ran: AtomicU64,
+}
+
+impl Losing {
+    pub(crate) fn to(flavor: Flavor) -> Self {
+        Self {
+            raw: Raw::to(flavor),
+            left: AtomicU64::new(0),
+            unsent: false,
+            ran: AtomicU64::new(0),
+        }
+    }
+
+    /// Says that what is lost was never sent, although it was.
+    pub(crate) fn unsent(self, unsent: bool) -> Self {
+        Self { unsent, ..self }
+    }
+
+    /// Loses so many replies from now on.
+    pub(crate) fn lose(&self, replies: u64) {
+        self.left.store(replies, Relaxed);
+    }
+
+    /// Returns how many scripts ran.
+    pub(crate) fn ran(&self) -> u64 {
+        self.ran.load(Relaxed)
+    }
+
+    /// Passes errors of the server on.
+    fn lost<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
+        let reply = reply?;
+        let left = self.left.load(Relaxed);
+        if left == 0 {
+            return Ok(reply);
+        }
+        self.left.store(left - 1, Relaxed);
+        if self.unsent {
+            return Err(Failure::not_sent("no connection"));
+        }
+        Err(Failure::lost("the connection was lost"))
+    }
+}
+
+impl Engine for Losing {
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        let reply = self.raw.run(call).await?;
+        self.ran.fetch_add(1, Relaxed);
+        self.lost(Ok(reply))
+    }
+
+    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+        self.raw.load(call).await
+    }
+
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
+        let reply = self.raw.forget(keys).await;
+        self.lost(reply)
+    }
+
+    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        Some(work.await)
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn is_clustered(&self) -> bool {
+        false
     }
 }
 
@@ -262,7 +345,7 @@ pub(crate) fn info(server: &Server, section: &str, name: &str) -> u64 {
 /// Returns a name that nobody else uses.
 pub(crate) fn fresh(stem: &str) -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let count = COUNTER.fetch_add(1, Relaxed);
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     format!(
         "{stem}-{}-{}-{count}",

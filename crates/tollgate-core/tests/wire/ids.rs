@@ -1,81 +1,22 @@
 //! Calls with ids on a server: what is kept, for how long, and what a lost reply leads to.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 use tollgate_core::{CallId, Check, ErrorKind, Limit, Operation, Request, Timestamp, Verdicts};
 use tollgate_testkit::{Flavor, Reply, Server};
 
-use crate::engine::{Canned, LIMITS, Raw, fresh, info, limit, now, store, store_on};
+use crate::engine::{Canned, LIMITS, Losing, fresh, info, limit, now, store, store_on};
 
 const START: u64 = 1_700_000_000_000_000;
 
-/// An engine that runs scripts and loses the replies of the first calls.
-struct Losing {
-    raw: Raw,
-    /// How many replies are still to be lost.
-    left: Mutex<usize>,
-    /// Whether what is lost is lost before it is sent.
-    unsent: bool,
-    sent: AtomicU64,
-}
-
-impl Losing {
-    fn store(replies: usize, unsent: bool) -> WireStore<Self> {
-        let options = Options::new().with_prefix(&fresh("ids")).unwrap();
-        let engine = Self {
-            raw: Raw::to(Flavor::System),
-            left: Mutex::new(replies),
-            unsent,
-            sent: AtomicU64::new(0),
-        };
-        WireStore::new(engine, options)
-    }
-}
-
-impl Engine for Losing {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
-        let reply = self.raw.run(call).await;
-        if let Err(Failure::Refused { .. }) = reply {
-            return reply;
-        }
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        let mut left = self.left.lock().unwrap();
-        if *left == 0 {
-            return reply;
-        }
-        *left -= 1;
-        if self.unsent {
-            return Err(Failure::not_sent("no connection"));
-        }
-        Err(Failure::lost("the connection was lost"))
-    }
-
-    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
-        self.raw.load(call).await
-    }
-
-    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
-        self.raw.forget(keys).await
-    }
-
-    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        Some(work.await)
-    }
-
-    fn now(&self) -> SystemTime {
-        SystemTime::now()
-    }
-
-    fn is_clustered(&self) -> bool {
-        false
-    }
+/// Returns a store that loses the replies to the first calls; if `unsent`, it says that they were
+/// never sent.
+fn losing(replies: u64, unsent: bool) -> WireStore<Losing> {
+    let options = Options::new().with_prefix(&fresh("ids")).unwrap();
+    let engine = Losing::to(Flavor::System).unsent(unsent);
+    engine.lose(replies);
+    WireStore::new(engine, options)
 }
 
 /// Requests with every kind of script: for one limit, for a few, for many, and for operations of
@@ -122,7 +63,7 @@ fn an_id_tells_what_happened_to_a_call_whose_reply_was_lost() {
     for request in requests(&limits) {
         let request = request.at(at);
         let what = format!("{request:?}");
-        let store = Losing::store(1, false);
+        let store = losing(1, false);
         let lost = now(store.execute(&request.clone().id("one"))).unwrap_err();
         assert_eq!(lost.kind(), ErrorKind::Unknown, "{what}");
         let counted = left(&store, &request);
@@ -147,7 +88,7 @@ fn a_call_that_may_be_repeated_is_sent_once_more_and_counted_once() {
     for request in requests(&limits) {
         let request = request.at(at);
         let what = format!("{request:?}");
-        let plain = Losing::store(0, false);
+        let plain = losing(0, false);
         let _ = now(plain.execute(&request)).unwrap();
         for (replies, unsent, sent, kind) in [
             (0, false, 1, None),
@@ -156,14 +97,14 @@ fn a_call_that_may_be_repeated_is_sent_once_more_and_counted_once() {
             // What was not sent was not counted, so the caller is told.
             (1, true, 1, Some(ErrorKind::Unavailable)),
         ] {
-            let store = Losing::store(replies, unsent);
+            let store = losing(replies, unsent);
             let told = now(store.execute(&request.clone().id(id)));
             assert_eq!(
                 told.as_ref().err().map(|error| error.kind()),
                 kind,
                 "{what}"
             );
-            assert_eq!(store.engine().sent.load(Ordering::Relaxed), sent, "{what}");
+            assert_eq!(store.engine().ran(), sent, "{what}");
             assert_eq!(left(&store, &request), left(&plain, &request), "{what}");
         }
     }

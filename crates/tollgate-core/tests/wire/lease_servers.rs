@@ -1,6 +1,5 @@
 //! Leases on real servers: their keys, what users may do, memory, lost replies and lost scripts.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
@@ -11,8 +10,8 @@ use tollgate_core::{
 };
 use tollgate_testkit::{Flavor, Reply, Server};
 
-use crate::engine::{Canned, Raw, fresh, info, now, store, store_on};
-use crate::schedule_servers::{Echoing, Losing, Users, users};
+use crate::engine::{Canned, Losing, Raw, fresh, info, now, store, store_on};
+use crate::schedule_servers::{Echoing, Users, users};
 
 const NOW: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000_000;
@@ -583,14 +582,11 @@ fn a_lease_is_over_at_its_end() {
 #[test]
 fn after_a_lost_reply_the_same_id_has_the_same_lease() {
     for flavor in Flavor::chosen() {
-        let engine = Losing {
-            raw: Raw::to(flavor),
-            loses: AtomicBool::new(false),
-        };
+        let engine = Losing::to(flavor);
         let options = Options::new().with_prefix(&fresh("lost")).unwrap();
         let store = WireStore::new(engine, options);
         let lose = |operation, later| {
-            store.engine().loses.store(true, Relaxed);
+            store.engine().lose(1);
             ask(&store, operation, later).unwrap_err()
         };
         let unknown = |error: StoreError| {
@@ -620,7 +616,7 @@ fn after_a_lost_reply_the_same_id_has_the_same_lease() {
         let error = lose(LeaseOperation::Peek, 10);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.is_retryable());
-        store.engine().loses.store(true, Relaxed);
+        store.engine().lose(1);
         let error = now(store.reset_leases(&terms(), "k".into())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
         now(store.reset_leases(&terms(), "k".into())).unwrap();

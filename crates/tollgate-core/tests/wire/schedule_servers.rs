@@ -1,6 +1,5 @@
 //! Schedules on real servers: their keys, what users may do, memory, lost replies and lost scripts.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::wire::{
@@ -14,7 +13,7 @@ use tollgate_core::{
 use tollgate_testkit::shared;
 use tollgate_testkit::{Flavor, Reply, Server};
 
-use crate::engine::{Canned, Raw, fresh, info, now, store, store_on};
+use crate::engine::{Canned, Losing, Raw, fresh, info, now, store, store_on};
 
 const NOW: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000_000;
@@ -503,56 +502,6 @@ fn refused_events_searches_and_lists_write_nothing() {
     }
 }
 
-/// An engine on a real server, whose next reply is lost if `loses`.
-pub(crate) struct Losing {
-    pub(crate) raw: Raw,
-    pub(crate) loses: AtomicBool,
-}
-
-impl Losing {
-    fn lost<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
-        if self.loses.swap(false, Relaxed) && reply.is_ok() {
-            return Err(Failure::lost("the connection was cut"));
-        }
-        reply
-    }
-}
-
-impl Engine for Losing {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
-        let reply = self.raw.run(call).await;
-        match reply {
-            Ok(reply) => self.lost(Ok(reply)),
-            error => error,
-        }
-    }
-
-    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
-        self.raw.load(call).await
-    }
-
-    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
-        let reply = self.raw.forget(keys).await;
-        self.lost(reply)
-    }
-
-    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        Some(work.await)
-    }
-
-    fn now(&self) -> SystemTime {
-        SystemTime::now()
-    }
-
-    fn is_clustered(&self) -> bool {
-        false
-    }
-}
-
 /// A caller who repeats a call whose reply was lost, with the same ids, gets the same answer as
 /// without the loss, and plans nothing twice.
 #[test]
@@ -580,14 +529,11 @@ fn after_a_lost_reply_the_same_call_gives_the_same_answer() {
         ),
     ];
     for flavor in Flavor::chosen() {
-        let engine = Losing {
-            raw: Raw::to(flavor),
-            loses: AtomicBool::new(false),
-        };
+        let engine = Losing::to(flavor);
         let options = Options::new().with_prefix(&fresh("lost")).unwrap();
         let store = WireStore::new(engine, options);
         for (operation, expected) in &writes {
-            store.engine().loses.store(true, Relaxed);
+            store.engine().lose(1);
             let error = ask(&store, operation.clone(), 0).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
             let message = error.to_string();
@@ -604,12 +550,12 @@ fn after_a_lost_reply_the_same_call_gives_the_same_answer() {
         assert_eq!(events[0].id(), b"b");
         // A search changes nothing, so that its loss is no question.
         for operation in operations().into_iter().skip(9) {
-            store.engine().loses.store(true, Relaxed);
+            store.engine().lose(1);
             let error = ask(&store, operation, 0).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.is_retryable());
         }
-        store.engine().loses.store(true, Relaxed);
+        store.engine().lose(1);
         let error = now(store.reset_schedule(&terms(), "k".into())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
         now(store.reset_schedule(&terms(), "k".into())).unwrap();

@@ -67,10 +67,12 @@ impl<S> OutboundBuilder<S> {
     ///
     /// # Errors
     ///
-    /// - [`OutboundError::Limit`] for the errors of [`RateLimiter::new`], if a stricter limit cannot
-    ///   be counted exactly, and if no limit counts anything.
+    /// - [`OutboundError::Limit`] for the errors of [`RateLimiter::new`], and if a stricter limit
+    ///   cannot be counted exactly. The block for pauses and the limits of background calls count
+    ///   as limits, and their names end in `-paused` and `-background`.
     /// - [`OutboundError::CountsDenied`] for a limit with `count-denied`.
     /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if there is a margin.
+    /// - [`OutboundError::OnlyBlocks`] if no limit counts calls.
     /// - [`OutboundError::ReserveTooLarge`] if the reserve leaves nothing of a limit.
     ///
     /// # Examples
@@ -106,7 +108,12 @@ impl<S> OutboundBuilder<S> {
         }
         let first = limits.iter().find(|limit| counts(limit));
         let Some(first) = first.map(|first| first.name().to_owned()) else {
-            return Err(LimitError::NoLimits.into());
+            return Err(match limits.first() {
+                Some(block) => OutboundError::OnlyBlocks {
+                    limit: block.name().to_owned(),
+                },
+                None => LimitError::NoLimits.into(),
+            });
         };
         if limits.iter().all(counts) {
             let pause = Block::new(FIRST_PAUSE)?.doubling(DOUBLINGS)?;
@@ -176,6 +183,11 @@ pub enum OutboundError {
     },
     /// A limit is not valid, or the limit that the margin or the reserve makes of it is not.
     Limit(LimitError),
+    /// All limits are blocks, which count nothing.
+    OnlyBlocks {
+        /// The first one's name.
+        limit: String,
+    },
     /// The reserve leaves nothing of a limit to background calls.
     ReserveTooLarge {
         /// The limit's name.
@@ -201,6 +213,11 @@ impl fmt::Display for OutboundError {
                  sliding-buckets or gcra, or a margin of zero"
             ),
             Self::Limit(error) => error.fmt(f),
+            Self::OnlyBlocks { limit } => write!(
+                f,
+                "limit `{limit}` is a block, which counts no calls: add the service's limit, such \
+                 as `api=sliding-log:100/1s`"
+            ),
             Self::ReserveTooLarge {
                 limit,
                 reserve,

@@ -55,7 +55,12 @@ impl<S: Store> Outbound<S> {
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         let described = self.described_by(reset_after);
         let described = described.map(|index| &self.stricter_limits()[index]);
-        self.lower(key.into(), described, remaining, reset_after)
+        self.lower(
+            key.into(),
+            described.ok_or_else(String::new),
+            remaining,
+            reset_after,
+        )
     }
 
     /// Does the same as [`observe`](Self::observe), for the limit called `name`.
@@ -90,6 +95,7 @@ impl<S: Store> Outbound<S> {
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         let mut limits = self.stricter_limits().iter();
         let described = limits.find(|limit| counts(limit) && limit.name() == name);
+        let described = described.ok_or_else(|| name.to_owned());
         self.lower(key.into(), described, remaining, reset_after)
     }
 
@@ -164,17 +170,23 @@ impl<S: Store> Outbound<S> {
         shortest.map(|(index, _)| index)
     }
 
+    /// Lowers what is left of `limit`, which is the name if there is no such limit.
     async fn lower(
         &self,
         key: Key<'_>,
-        limit: Option<&Limit>,
+        limit: Result<&Limit, String>,
         remaining: u64,
         reset_after: Option<Duration>,
     ) -> Result<(), StoreError> {
-        let Some(limit) = limit else {
-            let message = "no limit of this name: see `limits`";
-            return Err(StoreError::new(ErrorKind::Malformed, message));
-        };
+        let limit = limit.map_err(|name| {
+            let counting = self.limits().iter().filter(|limit| counts(limit));
+            let names: Vec<_> = counting.map(Limit::name).collect();
+            let message = format!(
+                "no limit `{name}` counts calls here: choose one of `{}`",
+                names.join("`, `")
+            );
+            StoreError::new(ErrorKind::Malformed, message)
+        })?;
         if let (0, Some(wait)) = (remaining, reset_after) {
             // First what stops all calls at once.
             let _ = self.penalize(key, wait).await?;

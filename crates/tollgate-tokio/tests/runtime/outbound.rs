@@ -317,7 +317,11 @@ async fn a_report_is_about_the_limit_that_fits_its_reset() {
     let outbound = process(&Remote::new(), &["a=sliding-log:20/1m"]);
     for unknown in ["b", "a-paused"] {
         let error = outbound.observe_limit(KEY, unknown, 1, None).await;
-        assert_eq!(error.unwrap_err().kind(), ErrorKind::Malformed);
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        let message = error.to_string();
+        let expected = format!("no limit `{unknown}` counts calls here: choose one of `a`");
+        assert!(message.contains(&expected), "{message}");
     }
 }
 
@@ -423,7 +427,11 @@ async fn settings_that_are_not_possible_are_errors() {
     };
     for (limits, reserve, expected) in [
         (&[][..], 0, "at least one limit"),
-        (&["stop=block:1s"], 0, "at least one limit"),
+        (
+            &["stop=block:1s"],
+            0,
+            "limit `stop` is a block, which counts no calls",
+        ),
         (&["a=sliding-log:5/1"], 0, "expected a unit"),
         (&["a=sliding-log:5/1s", "a=gcra:1/1s"], 0, "called \"a\""),
         (
