@@ -294,7 +294,7 @@ fn malformed_fields_are_ignored() {
         "RateLimit: remaining=(1 2)",
         "X-RateLimit-Limit: unlimited",
         "X-RateLimit-Remaining: -1",
-        "X-RateLimit-Reset: 99999999999999999999999",
+        "X-RateLimit-Reset: later",
         "X-RateLimit: 5",
         "X-Ratelimited: yes",
         "RateLimit-Policy: \"burst\";q=100;w=60",
