@@ -12,6 +12,7 @@ mod machine;
 pub mod naive;
 mod plan;
 pub mod promises;
+mod race;
 mod scene;
 pub mod schedules;
 mod session;

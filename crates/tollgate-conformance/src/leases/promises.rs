@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, prop_oneof};
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
 use tollgate_core::{
     Acquisition, ConcurrencyLimiter, ErrorKind, LONGEST_LEASE_ID, LeaseAnswer, LeaseOperation,
     LeaseRequest, LeaseState, LeaseStore, LeaseTerms, Timestamp,
@@ -18,6 +16,7 @@ use super::naive::NaiveLeases;
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, fresh_key};
 use crate::plan::Plan;
+use crate::race::race;
 use crate::session::{Outcome, Stop};
 
 const START: u64 = 1_780_000_123_456_789;
@@ -386,13 +385,10 @@ pub async fn concurrent_holders_never_exceed_the_amount(harness: &impl LeaseHarn
     let limiter = ConcurrencyLimiter::new(store, "places", AMOUNT, ttl).unwrap();
     let key = fresh_key("alice");
     let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let barrier = Arc::new(Barrier::new(CALLERS));
-    let mut callers = JoinSet::new();
-    for caller in 0..CALLERS {
-        let (limiter, key, barrier) = (limiter.clone(), key.clone(), Arc::clone(&barrier));
+    let granted = race(CALLERS, |caller| {
+        let (limiter, key) = (limiter.clone(), key.clone());
         let (held, most) = (Arc::clone(&held), Arc::clone(&most));
-        callers.spawn(async move {
-            barrier.wait().await;
+        async move {
             let mut granted = 0_u32;
             for round in 0..30 {
                 let id = format!("{caller}-{round}");
@@ -410,9 +406,9 @@ pub async fn concurrent_holders_never_exceed_the_amount(harness: &impl LeaseHarn
                 assert!(limiter.release(&key, &lease).await.unwrap());
             }
             granted
-        });
-    }
-    let granted: u32 = callers.join_all().await.into_iter().sum();
+        }
+    });
+    let granted: u32 = granted.await.into_iter().sum();
     assert!(granted > 0);
     assert_eq!(limiter.peek(&key).await.unwrap().held(), 0);
     for holder in ["a", "b", "c"] {

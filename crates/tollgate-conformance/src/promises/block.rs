@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{BlockSpan, Check, Limit, Request, Timestamp, Verdict, Wait};
 
@@ -15,6 +13,7 @@ use crate::harness::{Harness, OwnedKey};
 use crate::history::{Act, Acts, LONGEST, PlannedCheck, Span, Step, composites, moves, starts};
 use crate::naive::Blocks;
 use crate::plan::Plan;
+use crate::race::race;
 use crate::session::{Outcome, Session};
 
 /// The number of concurrent callers.
@@ -119,25 +118,21 @@ pub async fn concurrent_blocks_are_one(harness: &impl Harness, plan: &Plan) {
         };
         let limit = Limit::new(limit.name(), algorithm).unwrap();
         let store = harness.store().await;
-        let key = Arc::new(OwnedKey::fresh("mallory"));
+        let key = OwnedKey::fresh("mallory");
         let request = Request::block(BlockSpan::Usual, Check::new(&limit, key.key(), 1));
         if !store.supports(&request) {
             continue;
         }
-        let barrier = Arc::new(Barrier::new(CALLERS));
-        let mut callers = JoinSet::new();
-        for _ in 0..CALLERS {
-            let (store, key) = (Arc::clone(&store), Arc::clone(&key));
-            let (limit, barrier) = (limit.clone(), Arc::clone(&barrier));
-            callers.spawn(async move {
-                barrier.wait().await;
+        let waits = race(CALLERS, |_| {
+            let (limit, store, key) = (limit.clone(), Arc::clone(&store), key.clone());
+            async move {
                 let check = Check::new(&limit, key.key(), 1);
                 let request = Request::block(BlockSpan::Usual, check);
                 store.decide(request).await.unwrap().retry_after()
-            });
-        }
+            }
+        });
         let usual = Wait::from_micros(limit.algorithm().quota().window_us());
-        for wait in callers.join_all().await {
+        for wait in waits.await {
             assert!(
                 wait <= usual,
                 "{limit}: a block of {wait} instead of {usual}"

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tollgate_core::{Check, Limit, Request, Store, Timestamp, Verdicts};
 
@@ -13,6 +12,7 @@ use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::harness::{Harness, OwnedKey};
 use crate::machine::Machine;
 use crate::plan::Plan;
+use crate::race::race;
 use crate::session::told;
 
 /// The number of concurrent callers.
@@ -239,19 +239,16 @@ async fn at_once(
 ) -> Vec<(Timestamp, u64, Verdicts)> {
     let now = wall_clock();
     let given = takes(&**store, limit, now).then_some(now);
-    let start = Arc::new(Barrier::new(costs.len()));
-    let mut callers = JoinSet::new();
-    for &cost in costs {
+    race(costs.len(), |caller| {
         let (limit, store, key) = (limit.clone(), Arc::clone(store), key.clone());
-        let start = Arc::clone(&start);
-        callers.spawn(async move {
-            start.wait().await;
+        let cost = costs[caller];
+        async move {
             let request = at_or_now(consume(&limit, &key, cost), given);
             let decision = store.decide(request).await;
             let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
             let now = given.unwrap_or_else(|| decision.as_slice()[0].decided_at());
             (now, cost, decision)
-        });
-    }
-    callers.join_all().await
+        }
+    })
+    .await
 }

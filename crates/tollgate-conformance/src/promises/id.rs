@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
 use tollgate_core::{CallId, Check, ErrorKind, Limit, Operation, Request, Verdicts};
 
 use super::composite::keys;
@@ -15,6 +13,7 @@ use crate::clock::{by_the_day, wall_clock};
 use crate::harness::{Harness, OwnedKey};
 use crate::history::{Act, Acts, LONGEST, Step, composites, starts};
 use crate::plan::Plan;
+use crate::race::race;
 use crate::session::{Outcome, Session, Stop, checks};
 
 /// The number of concurrent callers.
@@ -172,18 +171,14 @@ pub async fn concurrent_repeats_are_one(harness: &impl Harness, plan: &Plan) {
         if !store.supports(&asked) {
             continue;
         }
-        let barrier = Arc::new(Barrier::new(CALLERS));
-        let mut callers = JoinSet::new();
-        for _ in 0..CALLERS {
-            let (store, key) = (Arc::clone(&store), Arc::clone(&key));
-            let (limit, barrier) = (limit.clone(), Arc::clone(&barrier));
-            callers.spawn(async move {
-                barrier.wait().await;
+        let answers = race(CALLERS, |_| {
+            let (limit, store, key) = (limit.clone(), Arc::clone(&store), key.clone());
+            async move {
                 let request = Request::consume(Check::new(&limit, key.key(), 1));
                 store.decide(request.id("request")).await.unwrap()
-            });
-        }
-        let answers = callers.join_all().await;
+            }
+        });
+        let answers = answers.await;
         for answer in &answers {
             assert_eq!(*answer, answers[0], "{limit}");
         }

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::strategy::Union;
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
 use tollgate_core::{Check, Limit, Operation, Receipt, Request, Timestamp, Verdicts};
 
 use super::composite::keys;
@@ -20,6 +18,7 @@ use crate::history::{
 use crate::machine::Machine;
 use crate::naive::{self, Starts};
 use crate::plan::Plan;
+use crate::race::race;
 use crate::session::{Outcome, Session, checks, told};
 
 /// The number of concurrent callers.
@@ -390,12 +389,12 @@ pub async fn concurrent_reservations_have_an_order(harness: &impl Harness, plan:
             continue;
         }
         for _ in 0..ROUNDS {
-            race(harness, limit).await;
+            race_for_starts(harness, limit).await;
         }
     }
 }
 
-async fn race(harness: &impl Harness, limit: &Limit) {
+async fn race_for_starts(harness: &impl Harness, limit: &Limit) {
     let store = harness.store().await;
     let key = OwnedKey::fresh("alice");
     let now = wall_clock();
@@ -407,22 +406,18 @@ async fn race(harness: &impl Harness, limit: &Limit) {
     if !store.supports(&probe) {
         return;
     }
-    let gate = Arc::new(Barrier::new(CALLERS));
-    let mut callers = JoinSet::new();
-    for _ in 0..CALLERS {
+    let answers = race(CALLERS, |_| {
         let (limit, store, key) = (limit.clone(), Arc::clone(&store), key.clone());
-        let gate = Arc::clone(&gate);
-        callers.spawn(async move {
-            gate.wait().await;
+        async move {
             let check = Check::new(&limit, key.key(), 1);
             let request = at_or_now(Request::reserve(check, LONG), given);
             let answer = store.decide(request).await;
             let answer = answer.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
             let decided_at = answer.as_slice()[0].decided_at();
             (given.unwrap_or(decided_at), answer)
-        });
-    }
-    let mut answers = callers.join_all().await;
+        }
+    });
+    let mut answers = answers.await;
     // Each reservation leaves a longer way to an empty state than the one before.
     let emptied = |(now, answer): &(Timestamp, Verdicts)| {
         now.as_micros() + answer.reset_after().as_micros().unwrap()

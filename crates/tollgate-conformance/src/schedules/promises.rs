@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
 use tollgate_core::{
     CalendarQuota, CalendarUnit, ErrorKind, Event, Key, LONGEST_EVENT_ID, MAX_EVENTS_PER_CALL,
     Placement, Quota, Reason, Schedule, ScheduleAnswer, ScheduleOperation, ScheduleQuota,
@@ -18,6 +16,7 @@ use super::naive::{NaiveSchedule, Rule};
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, fresh_key};
 use crate::plan::Plan;
+use crate::race::race;
 use crate::session::{Outcome, Stop};
 
 /// An instant that is no boundary of anything.
@@ -883,12 +882,9 @@ pub async fn concurrent_callers_break_no_quota(harness: &impl ScheduleHarness, _
         let schedule = Schedule::with_terms(store, terms);
         let key = fresh_key("alice");
         let from = wall_clock().saturating_add(Duration::from_secs(3_600));
-        let barrier = Arc::new(Barrier::new(CALLERS));
-        let mut callers = JoinSet::new();
-        for caller in 0..CALLERS {
-            let (schedule, key, barrier) = (schedule.clone(), key.clone(), Arc::clone(&barrier));
-            callers.spawn(async move {
-                barrier.wait().await;
+        let planned = race(CALLERS, |caller| {
+            let (schedule, key) = (schedule.clone(), key.clone());
+            async move {
                 let mut times = Vec::new();
                 for number in 0..EACH {
                     // Every id is asked for by two callers.
@@ -897,10 +893,10 @@ pub async fn concurrent_callers_break_no_quota(harness: &impl ScheduleHarness, _
                     times.push((id, reserved.permit().unwrap()));
                 }
                 times
-            });
-        }
+            }
+        });
         let mut times = std::collections::BTreeMap::new();
-        for (id, time) in callers.join_all().await.into_iter().flatten() {
+        for (id, time) in planned.await.into_iter().flatten() {
             let first = *times.entry(id.clone()).or_insert(time);
             assert_eq!(first, time, "{id} was planned twice");
         }
