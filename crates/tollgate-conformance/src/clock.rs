@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tollgate_core::{Check, Limit, Request, Store, Timestamp};
 
-use crate::harness::{Harness, OwnedKey};
+use crate::harness::{OwnedKey, Stores};
 use crate::plan::Plan;
 use crate::promises::{limit_of, with_quota};
 
@@ -15,7 +15,7 @@ const MOST: u64 = 1_000;
 ///
 /// Limits that `store` decides only by its own clock get windows of about a day, so that time gives
 /// nothing back while a case runs.
-pub(crate) async fn whatever_the_clock(harness: &impl Harness, plan: &Plan) -> Plan {
+pub(crate) async fn whatever_the_clock(harness: &Stores, plan: &Plan) -> Plan {
     let store = harness.store().await;
     let limits = plan.limits().iter().map(|limit| {
         let algorithm = limit.algorithm();

@@ -1,5 +1,6 @@
 //! `Harness`: what a backend author implements to run the suite, and keys that no other test uses.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,6 +46,22 @@ pub trait Harness: Send + Sync {
     fn applies(&self, promise: &str) -> Option<bool> {
         let _ = promise;
         None
+    }
+}
+
+/// Makes stores of the kind `S`. Every harness does, so that the promises are compiled once, and not
+/// for each type of harness again.
+pub trait Source<S: ?Sized>: Send + Sync {
+    /// Returns a store that shares no key with any other.
+    fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<S>> + Send + 'a>>;
+}
+
+/// A [`Harness`] of any type.
+pub type Stores = dyn Source<dyn Store>;
+
+impl<H: Harness> Source<dyn Store> for H {
+    fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + 'a>> {
+        Box::pin(Harness::store(self))
     }
 }
 

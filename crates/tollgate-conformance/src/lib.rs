@@ -18,7 +18,7 @@ pub mod schedules;
 mod session;
 mod watched;
 
-pub use harness::{__histories, Harness, fresh_key};
+pub use harness::{__histories, Harness, Source, Stores, fresh_key};
 pub use leases::{__lease_histories, LeaseHarness};
 pub use plan::Plan;
 pub use schedules::{__schedule_histories, ScheduleHarness};

@@ -2,7 +2,7 @@
 
 use tollgate_core::{Check, Limit, Receipt, Request, Verdict, Verdicts};
 
-use crate::harness::{Harness, OwnedKey};
+use crate::harness::{OwnedKey, Stores};
 use crate::history::{Move, PlannedCheck, Start, Step};
 use crate::session::{Outcome, Session};
 
@@ -20,14 +20,14 @@ pub(crate) struct Scene<'l> {
 
 impl<'l> Scene<'l> {
     /// Opens a scene with two unused keys, at the caller's instants.
-    pub(crate) async fn open(harness: &impl Harness, limit: &'l Limit, start: Start) -> Self {
+    pub(crate) async fn open(harness: &Stores, limit: &'l Limit, start: Start) -> Self {
         Self::of(Session::open(harness, start.0).await, limit)
     }
 
     /// Opens a scene with two unused keys; uses the store's own clock if the store takes no
     /// instants.
     pub(crate) async fn open_whatever_the_clock(
-        harness: &impl Harness,
+        harness: &Stores,
         limit: &'l Limit,
         start: Start,
     ) -> Self {
@@ -36,7 +36,7 @@ impl<'l> Scene<'l> {
     }
 
     /// Opens a scene with two unused keys, by the store's own clock.
-    pub(crate) async fn open_by_its_own_clock(harness: &impl Harness, limit: &'l Limit) -> Self {
+    pub(crate) async fn open_by_its_own_clock(harness: &Stores, limit: &'l Limit) -> Self {
         Self::of(Session::open_by_its_own_clock(harness).await, limit)
     }
 

@@ -10,7 +10,7 @@ use tollgate_core::{
 };
 
 use crate::clock::takes;
-use crate::harness::{Harness, OwnedKey};
+use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Move, PlannedCheck, Step, settled};
 use crate::machine::Machine;
 
@@ -58,7 +58,7 @@ pub(crate) struct Answers {
 
 impl Session {
     /// Opens a session on a store of `harness`, starting at `start`.
-    pub(crate) async fn open(harness: &impl Harness, start: Timestamp) -> Self {
+    pub(crate) async fn open(harness: &Stores, start: Timestamp) -> Self {
         Self {
             store: harness.store().await,
             machine: Machine::default(),
@@ -71,7 +71,7 @@ impl Session {
     }
 
     /// Opens a session on a store of `harness`, by the store's own clock.
-    pub(crate) async fn open_by_its_own_clock(harness: &impl Harness) -> Self {
+    pub(crate) async fn open_by_its_own_clock(harness: &Stores) -> Self {
         Self {
             by_its_own_clock: true,
             ..Self::open(harness, Timestamp::UNIX_EPOCH).await
@@ -80,7 +80,7 @@ impl Session {
 
     /// Opens a session at `start`, or by the store's own clock if it takes no instants for `limit`.
     pub(crate) async fn open_whatever_the_clock(
-        harness: &impl Harness,
+        harness: &Stores,
         limit: &Limit,
         start: Timestamp,
     ) -> Self {

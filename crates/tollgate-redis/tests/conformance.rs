@@ -18,6 +18,7 @@ use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 fn histories(flavor: Flavor) -> u32 {
     match flavor {
         Flavor::System if Flavor::is_every() => 64,
+        Flavor::System => 8,
         _ => 16,
     }
 }

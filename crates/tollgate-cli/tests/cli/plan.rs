@@ -328,7 +328,7 @@ fn servers_plan_as_memory_does() {
         ("redis-cluster", cluster.addresses()),
         ("fred-cluster", cluster.addresses()),
     ];
-    let text = many(400);
+    let text = many(200);
     let messages = file("many.csv", &text);
     let mixed = [&THREE[..], &BERLIN].concat();
     let short = ["--quota", "1/1m", "--quota", "second=1/1s"];

@@ -98,7 +98,7 @@ fn a_cluster_decides_as_memory_does() {
 #[test]
 fn requests_are_decided_in_order_of_time_and_then_of_lines() {
     let mut log = String::new();
-    for n in 0..3_000_u32 {
+    for n in 0..1_200_u32 {
         let (key, second, millis) = (n * 7 % 5, n * 13 % 60, n * 11 % 4 * 250);
         let time = format!("2015-05-17T10:05:{second:02}.{millis:03}Z");
         writeln!(log, r#"{{"time":"{time}","ip":"{key}"}}"#).unwrap();
@@ -215,7 +215,7 @@ fn an_interrupted_replay_leaves_no_keys() {
 
 #[test]
 fn a_failed_replay_leaves_no_keys() {
-    let options = ["--maxmemory", "4mb", "--maxmemory-policy", "noeviction"];
+    let options = ["--maxmemory", "2mb", "--maxmemory-policy", "noeviction"];
     let server = Server::options(Flavor::System).args(options).start();
     let log = long_log(100_000);
     for scheme in ["redis", "fred"] {

@@ -3,9 +3,12 @@
 mod naive;
 pub mod promises;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tollgate_core::LeaseStore;
+
+use crate::harness::Source;
 
 /// Creates the stores of leases that the suite checks, as [`Harness`](crate::Harness) does for
 /// limits.
@@ -18,6 +21,15 @@ pub trait LeaseHarness: Send + Sync {
     /// Returns the number of histories per promise: 64 unless overridden.
     fn histories(&self) -> u32 {
         crate::harness::HISTORIES
+    }
+}
+
+/// A [`LeaseHarness`] of any type.
+pub(crate) type Leases = dyn Source<dyn LeaseStore>;
+
+impl<H: LeaseHarness> Source<dyn LeaseStore> for H {
+    fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn LeaseStore>> + Send + 'a>> {
+        Box::pin(LeaseHarness::store(self))
     }
 }
 

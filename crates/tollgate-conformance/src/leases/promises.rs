@@ -11,7 +11,7 @@ use tollgate_core::{
     LeaseRequest, LeaseState, LeaseStore, LeaseTerms, Timestamp,
 };
 
-use super::LeaseHarness;
+use super::Leases;
 use super::naive::NaiveLeases;
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, fresh_key};
@@ -71,7 +71,7 @@ fn terms(amount: u64, ttl: Duration) -> LeaseTerms {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn agrees_with_the_machine(harness: &impl LeaseHarness, plan: &Plan) {
+pub async fn agrees_with_the_machine(harness: &Leases, plan: &Plan) {
     plan.check(&histories(), async |history| {
         let mut state = LeaseState::default();
         check(harness, history, |request, now| {
@@ -86,7 +86,7 @@ pub async fn agrees_with_the_machine(harness: &impl LeaseHarness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn agrees_with_the_definition(harness: &impl LeaseHarness, plan: &Plan) {
+pub async fn agrees_with_the_definition(harness: &Leases, plan: &Plan) {
     plan.check(&histories(), async |history| {
         let mut naive = NaiveLeases::default();
         check(harness, history, |request, now| naive.decide(request, now)).await
@@ -94,7 +94,7 @@ pub async fn agrees_with_the_definition(harness: &impl LeaseHarness, plan: &Plan
 }
 
 async fn check(
-    harness: &impl LeaseHarness,
+    harness: &Leases,
     (both, acts): History,
     mut expect: impl FnMut(&LeaseRequest<'_>, Timestamp) -> LeaseAnswer,
 ) -> Outcome {
@@ -147,7 +147,7 @@ async fn check(
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn a_repeated_acquisition_is_the_same_lease(harness: &impl LeaseHarness, _plan: &Plan) {
+pub async fn a_repeated_acquisition_is_the_same_lease(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let limiter = ConcurrencyLimiter::new(store, "places", 3, Duration::from_secs(60)).unwrap();
     let key = fresh_key("alice");
@@ -197,7 +197,7 @@ pub async fn a_repeated_acquisition_is_the_same_lease(harness: &impl LeaseHarnes
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn ends_by_itself_at_its_own_clock(harness: &impl LeaseHarness, _plan: &Plan) {
+pub async fn ends_by_itself_at_its_own_clock(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let ttl = Duration::from_millis(400);
     let limiter = ConcurrencyLimiter::new(store, "places", 2, ttl).unwrap();
@@ -245,7 +245,7 @@ pub async fn ends_by_itself_at_its_own_clock(harness: &impl LeaseHarness, _plan:
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn tokens_only_grow(harness: &impl LeaseHarness, _plan: &Plan) {
+pub async fn tokens_only_grow(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let terms = terms(2, Duration::from_millis(1));
     let key = OwnedKey::fresh("alice");
@@ -293,7 +293,7 @@ pub async fn tokens_only_grow(harness: &impl LeaseHarness, _plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn keys_are_independent(harness: &impl LeaseHarness, _plan: &Plan) {
+pub async fn keys_are_independent(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let base = fresh_key("k");
     for name in ["places", "places-2"] {
@@ -321,7 +321,7 @@ pub async fn keys_are_independent(harness: &impl LeaseHarness, _plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn malformed_requests_change_nothing(harness: &impl LeaseHarness, _plan: &Plan) {
+pub async fn malformed_requests_change_nothing(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let terms = terms(1, Duration::from_secs(60));
     let key = OwnedKey::fresh("alice");
@@ -377,7 +377,7 @@ pub async fn malformed_requests_change_nothing(harness: &impl LeaseHarness, _pla
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn concurrent_holders_never_exceed_the_amount(harness: &impl LeaseHarness, _plan: &Plan) {
+pub async fn concurrent_holders_never_exceed_the_amount(harness: &Leases, _plan: &Plan) {
     const AMOUNT: u64 = 3;
     const CALLERS: usize = 16;
     let store = harness.store().await;

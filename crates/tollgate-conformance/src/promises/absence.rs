@@ -1,7 +1,7 @@
 //! Promises that expired, reset or refunded calls leave no trace.
 
 use crate::clock::whatever_the_clock;
-use crate::harness::Harness;
+use crate::harness::Stores;
 use crate::history::{Acts, costs, histories, moves, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
@@ -13,7 +13,7 @@ use crate::scene::{ALICE, BOB, Scene};
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn an_idle_key_equals_a_new_key(harness: &impl Harness, plan: &Plan) {
+pub async fn an_idle_key_equals_a_new_key(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
             let before = histories(limit, 1, Acts::FORWARD);
@@ -37,7 +37,7 @@ pub async fn an_idle_key_equals_a_new_key(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn reset_forgets_everything(harness: &impl Harness, plan: &Plan) {
+pub async fn reset_forgets_everything(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
@@ -65,7 +65,7 @@ pub async fn reset_forgets_everything(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn a_refund_at_once_undoes(harness: &impl Harness, plan: &Plan) {
+pub async fn a_refund_at_once_undoes(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
@@ -95,7 +95,7 @@ pub async fn a_refund_at_once_undoes(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn a_late_refund_gives_nothing(harness: &impl Harness, plan: &Plan) {
+pub async fn a_late_refund_gives_nothing(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
             let after = histories(limit, 1, Acts::FORWARD);

@@ -2,7 +2,7 @@
 
 use tollgate_core::Limit;
 
-use crate::harness::Harness;
+use crate::harness::Stores;
 use crate::history::{Act, Acts, Start, Step, histories, settled, starts};
 use crate::naive::{Answer, Naive};
 use crate::plan::Plan;
@@ -17,7 +17,7 @@ use crate::session::Outcome;
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn agrees_with_the_machine(harness: &impl Harness, plan: &Plan) {
+pub async fn agrees_with_the_machine(harness: &Stores, plan: &Plan) {
     agree_on(harness, plan, Acts::ALL);
 }
 
@@ -27,7 +27,7 @@ pub async fn agrees_with_the_machine(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn agrees_with_the_machine_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+pub async fn agrees_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| histories(limit, 2, Acts::ALL),
         async |limit, history| {
@@ -38,7 +38,7 @@ pub async fn agrees_with_the_machine_at_its_own_clock(harness: &impl Harness, pl
 }
 
 /// Checks that the store agrees with the machine on histories of `kind`.
-pub(super) fn agree_on(harness: &impl Harness, plan: &Plan, kind: Acts) {
+pub(super) fn agree_on(harness: &Stores, plan: &Plan, kind: Acts) {
     plan.check_each(
         |limit| (starts(limit), histories(limit, 2, kind)),
         async |limit, (start, history)| {
@@ -53,7 +53,7 @@ pub(super) fn agree_on(harness: &impl Harness, plan: &Plan, kind: Acts) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn agrees_with_the_definition(harness: &impl Harness, plan: &Plan) {
+pub async fn agrees_with_the_definition(harness: &Stores, plan: &Plan) {
     // With refunds, the clock only moves forward: a refunded call no longer records how far it had
     // come.
     for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS] {
@@ -64,7 +64,7 @@ pub async fn agrees_with_the_definition(harness: &impl Harness, plan: &Plan) {
     }
 }
 
-async fn follows(harness: &impl Harness, limit: &Limit, start: Start, history: &[Step]) -> Outcome {
+async fn follows(harness: &Stores, limit: &Limit, start: Start, history: &[Step]) -> Outcome {
     let Some(mut naive) = Naive::of(limit) else {
         return Ok(());
     };

@@ -4,7 +4,7 @@ use proptest::strategy::Strategy;
 use tollgate_core::Timestamp;
 
 use crate::clock::whatever_the_clock;
-use crate::harness::Harness;
+use crate::harness::Stores;
 use crate::history::{Act, Acts, costs, histories, moves, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
@@ -16,7 +16,7 @@ use crate::scene::{ALICE, Scene};
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn allows_exactly_what_remains(harness: &impl Harness, plan: &Plan) {
+pub async fn allows_exactly_what_remains(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
@@ -65,7 +65,7 @@ pub async fn allows_exactly_what_remains(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn takes_exactly_the_cost(harness: &impl Harness, plan: &Plan) {
+pub async fn takes_exactly_the_cost(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
@@ -101,7 +101,7 @@ pub async fn takes_exactly_the_cost(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn smaller_costs_wait_no_longer(harness: &impl Harness, plan: &Plan) {
+pub async fn smaller_costs_wait_no_longer(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
             let history = histories(limit, 1, Acts::ALL);
@@ -136,7 +136,7 @@ pub async fn smaller_costs_wait_no_longer(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn time_only_gives_back(harness: &impl Harness, plan: &Plan) {
+pub async fn time_only_gives_back(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
             let history = histories(limit, 1, Acts::ALL);

@@ -9,7 +9,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{BlockSpan, Check, Limit, Request, Timestamp, Verdict, Wait};
 
 use super::composite::keys;
-use crate::harness::{Harness, OwnedKey};
+use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Acts, LONGEST, PlannedCheck, Span, Step, composites, moves, starts};
 use crate::naive::Blocks;
 use crate::plan::Plan;
@@ -25,7 +25,7 @@ const CALLERS: usize = 24;
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn blocks_agree_with_the_machine(harness: &impl Harness, plan: &Plan) {
+pub async fn blocks_agree_with_the_machine(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = (starts(&limits[0]), blocks(limits));
     plan.check(&history, async |(start, history)| {
@@ -42,7 +42,7 @@ pub async fn blocks_agree_with_the_machine(harness: &impl Harness, plan: &Plan) 
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn blocks_agree_with_the_machine_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+pub async fn blocks_agree_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     plan.check(&blocks(limits), async |history| {
         let mut session = Session::open_by_its_own_clock(harness).await;
@@ -58,7 +58,7 @@ pub async fn blocks_agree_with_the_machine_at_its_own_clock(harness: &impl Harne
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn blocks_agree_with_the_definition(harness: &impl Harness, plan: &Plan) {
+pub async fn blocks_agree_with_the_definition(harness: &Stores, plan: &Plan) {
     let plan = plan.clone().with_limits(blocking(plan.limits()));
     plan.check_each(
         |limit| {
@@ -109,7 +109,7 @@ fn says(session: &Session, verdict: Verdict, wait: Option<u64>, left: u64) -> Ou
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn concurrent_blocks_are_one(harness: &impl Harness, plan: &Plan) {
+pub async fn concurrent_blocks_are_one(harness: &Stores, plan: &Plan) {
     for limit in blocking(plan.limits()) {
         let algorithm = format!("{},doublings=4", limit.algorithm());
         let Ok(algorithm) = algorithm.parse::<Algorithm>() else {

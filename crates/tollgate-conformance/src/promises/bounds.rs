@@ -4,7 +4,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Limit, Timestamp};
 
 use crate::bound::{Admitted, bound, most_within};
-use crate::harness::Harness;
+use crate::harness::Stores;
 use crate::history::{Act, Acts, Start, Step, assaults, histories, settled, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
@@ -18,7 +18,7 @@ use crate::session::Outcome;
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn never_over_admits(harness: &impl Harness, plan: &Plan) {
+pub async fn never_over_admits(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| (starts(limit), histories(limit, 1, Acts::REFUNDS)),
         async |limit, (start, history)| keeps_within(harness, limit, start, &history).await,
@@ -31,7 +31,7 @@ pub async fn never_over_admits(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn refunds_keep_the_bound(harness: &impl Harness, plan: &Plan) {
+pub async fn refunds_keep_the_bound(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| (starts(limit), assaults(limit)),
         async |limit, (start, history)| keeps_within(harness, limit, start, &history).await,
@@ -39,12 +39,7 @@ pub async fn refunds_keep_the_bound(harness: &impl Harness, plan: &Plan) {
 }
 
 /// Fails if more than the bound was admitted and not given back in any span.
-async fn keeps_within(
-    harness: &impl Harness,
-    limit: &Limit,
-    start: Start,
-    history: &[Step],
-) -> Outcome {
+async fn keeps_within(harness: &Stores, limit: &Limit, start: Start, history: &[Step]) -> Outcome {
     let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
     let mut kept: Vec<Admitted> = Vec::new();
     let mut held: Vec<usize> = Vec::new();
@@ -83,7 +78,7 @@ async fn keeps_within(
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn reaches_its_bound(harness: &impl Harness, plan: &Plan) {
+pub async fn reaches_its_bound(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |_| 0..4_u64,
         async |limit, windows| {

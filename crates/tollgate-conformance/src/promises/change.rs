@@ -9,7 +9,7 @@ use tollgate_core::algorithm::{
 use tollgate_core::{Check, Limit, MAX_EXACT, Quota};
 
 use super::agreement::agree_on;
-use crate::harness::{Harness, OwnedKey};
+use crate::harness::{OwnedKey, Stores};
 use crate::history::{Acts, LONGEST, Move, histories, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
@@ -23,7 +23,7 @@ use crate::session::Session;
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan) {
+pub async fn a_changed_limit_applies_at_once(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
             let steps = histories(limit, 1, Acts::FORWARD_REFUNDS);
@@ -69,7 +69,7 @@ pub async fn a_changed_limit_applies_at_once(harness: &impl Harness, plan: &Plan
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn zero_denies_everything(harness: &impl Harness, plan: &Plan) {
+pub async fn zero_denies_everything(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
             let zero = limit_of(limit, with_quota(limit.algorithm(), 0, 1_000_000, 0));
@@ -101,7 +101,7 @@ pub async fn zero_denies_everything(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn extremes_are_exact(harness: &impl Harness, plan: &Plan) {
+pub async fn extremes_are_exact(harness: &Stores, plan: &Plan) {
     let mut extremes: Vec<Limit> = Vec::new();
     for limit in plan.limits() {
         for (amount, window_us) in [

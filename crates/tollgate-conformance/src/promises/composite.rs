@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tollgate_core::{Check, Limit, Operation, Request, Verdicts};
 
 use crate::clock::wall_clock;
-use crate::harness::{Harness, OwnedKey, fresh_key};
+use crate::harness::{OwnedKey, Stores, fresh_key};
 use crate::history::{Act, Acts, Move, PlannedCheck, composites, costs, starts};
 use crate::plan::Plan;
 use crate::session::{Outcome, Session, checks};
@@ -31,7 +31,7 @@ pub(super) fn keys() -> [OwnedKey; 2] {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn composites_agree_with_the_machine(harness: &impl Harness, plan: &Plan) {
+pub async fn composites_agree_with_the_machine(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = composites(limits, 2, Acts::ALL);
     plan.check(&(starts(&limits[0]), history), async |(start, history)| {
@@ -48,7 +48,7 @@ pub async fn composites_agree_with_the_machine(harness: &impl Harness, plan: &Pl
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
+pub async fn is_all_or_nothing(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = composites(limits, 2, Acts::CALLS);
     plan.check(&(starts(&limits[0]), history), async |(start, history)| {
@@ -94,7 +94,7 @@ pub async fn is_all_or_nothing(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
+pub async fn waits_for_the_slowest_limit(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = composites(limits, 2, Acts::FORWARD);
     let costs: Vec<_> = limits
@@ -154,14 +154,14 @@ pub async fn waits_for_the_slowest_limit(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn crossing_requests_do_not_deadlock(harness: &impl Harness, plan: &Plan) {
+pub async fn crossing_requests_do_not_deadlock(harness: &Stores, plan: &Plan) {
     let limit = plan.limits()[0].clone();
     for _ in 0..ROUNDS {
         cross(harness, &limit).await;
     }
 }
 
-async fn cross(harness: &impl Harness, limit: &Limit) {
+async fn cross(harness: &Stores, limit: &Limit) {
     let store = harness.store().await;
     let [a, b] = keys();
     let now = wall_clock();

@@ -9,7 +9,7 @@ use tollgate_core::{Check, Limit, Request, Store, Timestamp, Verdicts};
 use super::change::{limit_of, with_quota};
 use crate::bound::{Admitted, bound, most_within};
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
-use crate::harness::{Harness, OwnedKey};
+use crate::harness::{OwnedKey, Stores};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::race::race;
@@ -28,7 +28,7 @@ const ROUNDS: usize = 8;
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, plan: &Plan) {
+pub async fn admits_exactly_the_bound_under_concurrency(harness: &Stores, plan: &Plan) {
     for limit in supported(harness, plan).await {
         let amount = limit.algorithm().capacity().min(CALLERS / 4);
         let limit = resized(&limit, amount, limit.algorithm().quota().window_us());
@@ -69,7 +69,7 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &impl Harness, 
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn concurrent_calls_are_linearizable(harness: &impl Harness, plan: &Plan) {
+pub async fn concurrent_calls_are_linearizable(harness: &Stores, plan: &Plan) {
     let costs: Vec<u64> = (0..CALLERS).map(|caller| 1 + caller % 5).collect();
     for limit in supported(harness, plan).await {
         if limit.algorithm().counts_denied() {
@@ -123,7 +123,7 @@ pub async fn concurrent_calls_are_linearizable(harness: &impl Harness, plan: &Pl
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
+pub async fn keeps_its_rate_in_real_time(harness: &Stores, plan: &Plan) {
     // If the machine is busy with something else, all calls of a round may come late. A store that
     // admits too little does so in every round.
     const ROUNDS: u32 = 4;
@@ -138,7 +138,7 @@ pub async fn keeps_its_rate_in_real_time(harness: &impl Harness, plan: &Plan) {
 
 /// Makes calls for five windows, and fails if any span holds more than the bound. Returns a
 /// complaint if the clock stood still, or too few calls were admitted.
-async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<String> {
+async fn admitted_too_little(harness: &Stores, plan: &Plan) -> Option<String> {
     const AMOUNT: u64 = 20;
     const WINDOW: Duration = Duration::from_millis(80);
     const WINDOWS: u32 = 5;
@@ -207,7 +207,7 @@ async fn admitted_too_little(harness: &impl Harness, plan: &Plan) -> Option<Stri
 }
 
 /// Returns the limits that the store supports, with long windows if it only has its own clock.
-async fn supported(harness: &impl Harness, plan: &Plan) -> Vec<Limit> {
+async fn supported(harness: &Stores, plan: &Plan) -> Vec<Limit> {
     let store = harness.store().await;
     let key = OwnedKey::fresh("alice");
     let supports = |limit: &&Limit| {

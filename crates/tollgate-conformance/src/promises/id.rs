@@ -10,7 +10,7 @@ use tollgate_core::{CallId, Check, ErrorKind, Limit, Operation, Request, Verdict
 
 use super::composite::keys;
 use crate::clock::{by_the_day, wall_clock};
-use crate::harness::{Harness, OwnedKey};
+use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Acts, LONGEST, Step, composites, starts};
 use crate::plan::Plan;
 use crate::race::race;
@@ -29,7 +29,7 @@ const SHORT: Duration = Duration::from_millis(100);
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn repeated_calls_get_the_first_answer(harness: &impl Harness, plan: &Plan) {
+pub async fn repeated_calls_get_the_first_answer(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let store = harness.store().await;
     let key = OwnedKey::fresh("alice");
@@ -121,7 +121,7 @@ async fn once(
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn an_id_of_another_call_changes_nothing(harness: &impl Harness, plan: &Plan) {
+pub async fn an_id_of_another_call_changes_nothing(harness: &Stores, plan: &Plan) {
     for limit in by_days(plan.limits()) {
         let store = harness.store().await;
         let [alice, bob] = keys();
@@ -163,7 +163,7 @@ pub async fn an_id_of_another_call_changes_nothing(harness: &impl Harness, plan:
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn concurrent_repeats_are_one(harness: &impl Harness, plan: &Plan) {
+pub async fn concurrent_repeats_are_one(harness: &Stores, plan: &Plan) {
     for limit in by_days(plan.limits()) {
         let store = harness.store().await;
         let key = Arc::new(OwnedKey::fresh("alice"));
@@ -193,7 +193,7 @@ pub async fn concurrent_repeats_are_one(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn denials_are_not_kept(harness: &impl Harness, plan: &Plan) {
+pub async fn denials_are_not_kept(harness: &Stores, plan: &Plan) {
     for limit in by_days(plan.limits()) {
         let store = harness.store().await;
         let key = OwnedKey::fresh("alice");
@@ -216,7 +216,7 @@ pub async fn denials_are_not_kept(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn answers_are_forgotten(harness: &impl Harness, plan: &Plan) {
+pub async fn answers_are_forgotten(harness: &Stores, plan: &Plan) {
     for limit in by_days(plan.limits()) {
         let store = harness.store().await;
         let key = OwnedKey::fresh("alice");

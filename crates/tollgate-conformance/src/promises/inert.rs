@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 
 use crate::clock::whatever_the_clock;
-use crate::harness::Harness;
+use crate::harness::Stores;
 use crate::history::{Acts, LONGEST, Move, costs, histories, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
@@ -13,7 +13,7 @@ use crate::scene::{ALICE, BOB, Scene};
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn peek_changes_nothing(harness: &impl Harness, plan: &Plan) {
+pub async fn peek_changes_nothing(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
@@ -49,7 +49,7 @@ pub async fn peek_changes_nothing(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
+pub async fn denied_calls_change_nothing(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
@@ -98,7 +98,7 @@ pub async fn denied_calls_change_nothing(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn keys_are_independent(harness: &impl Harness, plan: &Plan) {
+pub async fn keys_are_independent(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| (starts(limit), histories(limit, 2, Acts::FORWARD)),

@@ -4,7 +4,7 @@ use tollgate_core::{Check, Operation, Request, Verdict, Verdicts};
 
 use super::composite::keys;
 use crate::clock::by_the_day;
-use crate::harness::Harness;
+use crate::harness::Stores;
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
 use crate::session::{Outcome, Session, unless_moot};
@@ -18,7 +18,7 @@ const AMOUNT: u64 = 10;
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn counts_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+pub async fn counts_at_its_own_clock(harness: &Stores, plan: &Plan) {
     daily(plan).check_each(
         |_| 1..AMOUNT,
         async |limit, first| {
@@ -51,7 +51,7 @@ pub async fn counts_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn gives_back_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+pub async fn gives_back_at_its_own_clock(harness: &Stores, plan: &Plan) {
     daily(plan).check_each(
         |_| 1..AMOUNT,
         async |limit, first| {
@@ -86,7 +86,7 @@ pub async fn gives_back_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn is_all_or_nothing_at_its_own_clock(harness: &impl Harness, plan: &Plan) {
+pub async fn is_all_or_nothing_at_its_own_clock(harness: &Stores, plan: &Plan) {
     let plan = daily(plan);
     let limits = plan.limits();
     let amounts = 1..AMOUNT - 1;

@@ -11,7 +11,7 @@ use tollgate_core::{Check, Limit, Operation, Receipt, Request, Timestamp, Verdic
 use super::composite::keys;
 use crate::bound::{Admitted, bound, most_within};
 use crate::clock::{at_or_now, takes, wall_clock};
-use crate::harness::{Harness, OwnedKey};
+use crate::harness::{OwnedKey, Stores};
 use crate::history::{
     Act, Acts, Move, PlannedCheck, Start, Step, costs, moves, reservations, starts,
 };
@@ -34,7 +34,7 @@ const LONG: Duration = Duration::from_secs(1_000_000);
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn reservations_agree_with_the_machine(harness: &impl Harness, plan: &Plan) {
+pub async fn reservations_agree_with_the_machine(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = (starts(&limits[0]), reservations(limits, 2, Acts::ALL));
     plan.check(&history, async |(start, history)| {
@@ -51,10 +51,7 @@ pub async fn reservations_agree_with_the_machine(harness: &impl Harness, plan: &
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn reservations_agree_with_the_machine_at_its_own_clock(
-    harness: &impl Harness,
-    plan: &Plan,
-) {
+pub async fn reservations_agree_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     plan.check(&reservations(limits, 2, Acts::ALL), async |history| {
         let mut session = Session::open_by_its_own_clock(harness).await;
@@ -70,7 +67,7 @@ pub async fn reservations_agree_with_the_machine_at_its_own_clock(
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn reservations_agree_with_the_definition(harness: &impl Harness, plan: &Plan) {
+pub async fn reservations_agree_with_the_definition(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let start = prop_oneof![Just(0), 0..=1_000_000_000_u64];
     let history = (start, reservations(limits, 1, Acts::FORWARD));
@@ -80,12 +77,7 @@ pub async fn reservations_agree_with_the_definition(harness: &impl Harness, plan
     });
 }
 
-async fn follows(
-    harness: &impl Harness,
-    limits: &[Limit],
-    start: Start,
-    history: &[Step],
-) -> Outcome {
+async fn follows(harness: &Stores, limits: &[Limit], start: Start, history: &[Step]) -> Outcome {
     let Some(mut naive) = Starts::of(limits) else {
         return Ok(());
     };
@@ -140,7 +132,7 @@ async fn follows(
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &impl Harness, plan: &Plan) {
+pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = reservations(limits, 1, Acts::FORWARD_REFUNDS);
     plan.check(
@@ -231,7 +223,7 @@ fn within_bounds(
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn refused_reservations_change_nothing(harness: &impl Harness, plan: &Plan) {
+pub async fn refused_reservations_change_nothing(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let costs: Vec<_> = limits
         .iter()
@@ -296,7 +288,7 @@ pub async fn refused_reservations_change_nothing(harness: &impl Harness, plan: &
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, plan: &Plan) {
+pub async fn cancelling_the_last_reservation_undoes_it(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let cost = |limit: &Limit| prop_oneof![Just(1), costs(limit)];
     let all: Vec<_> = limits.iter().map(cost).collect();
@@ -381,7 +373,7 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &impl Harness, p
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn concurrent_reservations_have_an_order(harness: &impl Harness, plan: &Plan) {
+pub async fn concurrent_reservations_have_an_order(harness: &Stores, plan: &Plan) {
     for limit in plan.limits() {
         let quota = limit.algorithm().quota();
         if quota.amount() > quota.window_us() {
@@ -394,7 +386,7 @@ pub async fn concurrent_reservations_have_an_order(harness: &impl Harness, plan:
     }
 }
 
-async fn race_for_starts(harness: &impl Harness, limit: &Limit) {
+async fn race_for_starts(harness: &Stores, limit: &Limit) {
     let store = harness.store().await;
     let key = OwnedKey::fresh("alice");
     let now = wall_clock();

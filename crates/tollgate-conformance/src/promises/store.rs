@@ -7,7 +7,7 @@ use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Store, Timestam
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::families;
-use crate::harness::{Harness, OwnedKey, fresh_key};
+use crate::harness::{OwnedKey, Stores, fresh_key};
 use crate::plan::Plan;
 use crate::promises::{limit_of, with_quota};
 
@@ -20,7 +20,7 @@ use crate::promises::{limit_of, with_quota};
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn says_what_it_supports(harness: &impl Harness, _plan: &Plan) {
+pub async fn says_what_it_supports(harness: &Stores, _plan: &Plan) {
     let store = harness.store().await;
     let mut supported = 0;
     let all = [
@@ -76,7 +76,7 @@ pub async fn says_what_it_supports(harness: &impl Harness, _plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Plan) {
+pub async fn malformed_requests_change_nothing(harness: &Stores, plan: &Plan) {
     let store = harness.store().await;
     let plan = whatever_the_clock(harness, plan).await;
     let keys = [OwnedKey::fresh("alice"), OwnedKey::fresh("bob")];
@@ -146,7 +146,7 @@ pub async fn malformed_requests_change_nothing(harness: &impl Harness, plan: &Pl
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn receipts_from_before_a_reset_free_nothing(harness: &impl Harness, _plan: &Plan) {
+pub async fn receipts_from_before_a_reset_free_nothing(harness: &Stores, _plan: &Plan) {
     let store = harness.store().await;
     let now = wall_clock();
     let knows_instants = |limit: &Limit| match limit.algorithm() {
@@ -192,7 +192,7 @@ pub async fn receipts_from_before_a_reset_free_nothing(harness: &impl Harness, _
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn similar_keys_are_independent(harness: &impl Harness, plan: &Plan) {
+pub async fn similar_keys_are_independent(harness: &Stores, plan: &Plan) {
     let store = harness.store().await;
     let base = fresh_key("k");
     let now = wall_clock();
@@ -254,7 +254,7 @@ pub async fn similar_keys_are_independent(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn decides_at_the_given_instant(harness: &impl Harness, plan: &Plan) {
+pub async fn decides_at_the_given_instant(harness: &Stores, plan: &Plan) {
     let store = harness.store().await;
     let now = wall_clock();
     let year = Duration::from_secs(365 * 24 * 60 * 60);

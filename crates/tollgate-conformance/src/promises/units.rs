@@ -1,7 +1,7 @@
 //! Promises that a call of cost `n` counts like `n` calls of cost 1.
 
 use crate::clock::whatever_the_clock;
-use crate::harness::Harness;
+use crate::harness::Stores;
 use crate::history::{Acts, costs, histories, moves, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
@@ -14,7 +14,7 @@ const MOST_UNITS: u64 = 30;
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn a_cost_is_as_many_unit_calls(harness: &impl Harness, plan: &Plan) {
+pub async fn a_cost_is_as_many_unit_calls(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {
@@ -46,7 +46,7 @@ pub async fn a_cost_is_as_many_unit_calls(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn takes_what_unit_calls_would(harness: &impl Harness, plan: &Plan) {
+pub async fn takes_what_unit_calls_would(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
         |limit| {

@@ -3,7 +3,7 @@
 use proptest::strategy::Strategy;
 use tollgate_core::Limit;
 
-use crate::harness::Harness;
+use crate::harness::Stores;
 use crate::history::{Acts, Move, Start, Step, histories, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
@@ -14,7 +14,7 @@ use crate::session::Outcome;
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn retry_after_is_exact(harness: &impl Harness, plan: &Plan) {
+pub async fn retry_after_is_exact(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| denials(limit, Acts::ALL),
         async |limit, (start, history, cost, part)| {
@@ -31,7 +31,7 @@ pub async fn retry_after_is_exact(harness: &impl Harness, plan: &Plan) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn a_clock_that_steps_back_admits_no_more(harness: &impl Harness, plan: &Plan) {
+pub async fn a_clock_that_steps_back_admits_no_more(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| (denials(limit, Acts::FORWARD), 1..=1_000_000_u64),
         async |limit, ((start, history, cost, part), back)| {
@@ -64,7 +64,7 @@ pub async fn a_clock_that_steps_back_admits_no_more(harness: &impl Harness, plan
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn reset_after_is_exact(harness: &impl Harness, plan: &Plan) {
+pub async fn reset_after_is_exact(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| (starts(limit), histories(limit, 1, Acts::ALL)),
         async |limit, (start, history)| {

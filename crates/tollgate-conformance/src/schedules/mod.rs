@@ -3,9 +3,12 @@
 mod naive;
 pub mod promises;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tollgate_core::ScheduleStore;
+
+use crate::harness::Source;
 
 /// Creates the stores of schedules that the suite checks, as [`Harness`](crate::Harness) does for
 /// limits.
@@ -18,6 +21,15 @@ pub trait ScheduleHarness: Send + Sync {
     /// Returns the number of histories per promise: 64 unless overridden.
     fn histories(&self) -> u32 {
         crate::harness::HISTORIES
+    }
+}
+
+/// A [`ScheduleHarness`] of any type.
+pub(crate) type Schedules = dyn Source<dyn ScheduleStore>;
+
+impl<H: ScheduleHarness> Source<dyn ScheduleStore> for H {
+    fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn ScheduleStore>> + Send + 'a>> {
+        Box::pin(ScheduleHarness::store(self))
     }
 }
 

@@ -11,7 +11,7 @@ use tollgate_core::{
     ScheduleRequest, ScheduleState, ScheduleStore, ScheduleTerms, Timestamp,
 };
 
-use super::ScheduleHarness;
+use super::Schedules;
 use super::naive::{NaiveSchedule, Rule};
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, fresh_key};
@@ -262,7 +262,7 @@ fn differs(step: &Step, found: &ScheduleAnswer, expected: &ScheduleAnswer) -> St
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn agrees_with_the_machine(harness: &impl ScheduleHarness, plan: &Plan) {
+pub async fn agrees_with_the_machine(harness: &Schedules, plan: &Plan) {
     check(harness, plan, false).await;
 }
 
@@ -271,11 +271,11 @@ pub async fn agrees_with_the_machine(harness: &impl ScheduleHarness, plan: &Plan
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn agrees_with_the_definition(harness: &impl ScheduleHarness, plan: &Plan) {
+pub async fn agrees_with_the_definition(harness: &Schedules, plan: &Plan) {
     check(harness, plan, true).await;
 }
 
-async fn check(harness: &impl ScheduleHarness, plan: &Plan, by_definition: bool) {
+async fn check(harness: &Schedules, plan: &Plan, by_definition: bool) {
     let ids = ids();
     let run = async |(setup, steps): (Setup, Vec<Step>), unit: u64| -> Outcome {
         let store = harness.store().await;
@@ -316,7 +316,7 @@ async fn check(harness: &impl ScheduleHarness, plan: &Plan, by_definition: bool)
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn agrees_with_the_machine_at_its_own_clock(harness: &impl ScheduleHarness, plan: &Plan) {
+pub async fn agrees_with_the_machine_at_its_own_clock(harness: &Schedules, plan: &Plan) {
     let ids = ids();
     plan.check(&(setups(), steps(100)), async |(mut setup, steps)| {
         // Cases take seconds, not hours.
@@ -353,7 +353,7 @@ pub async fn agrees_with_the_machine_at_its_own_clock(harness: &impl ScheduleHar
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn a_call_repeated_changes_nothing(harness: &impl ScheduleHarness, plan: &Plan) {
+pub async fn a_call_repeated_changes_nothing(harness: &Schedules, plan: &Plan) {
     let ids = ids();
     plan.check(&(setups(), steps(100)), async |(setup, steps)| {
         let store = harness.store().await;
@@ -402,10 +402,7 @@ pub async fn a_call_repeated_changes_nothing(harness: &impl ScheduleHarness, pla
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn the_order_of_additions_makes_no_difference(
-    harness: &impl ScheduleHarness,
-    plan: &Plan,
-) {
+pub async fn the_order_of_additions_makes_no_difference(harness: &Schedules, plan: &Plan) {
     let times = vec((0_u64..100, any::<u32>()), 1..30);
     plan.check(&(setups(), times), async |(mut setup, times)| {
         (setup.horizon, setup.tolerance) = (200, 0);
@@ -478,7 +475,7 @@ pub async fn the_order_of_additions_makes_no_difference(
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn next_free_is_the_first_free_time(harness: &impl ScheduleHarness, plan: &Plan) {
+pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) {
     let times = vec(0_u64..60, 1..20);
     plan.check(
         &(setups(), times, 0_u64..60),
@@ -547,7 +544,7 @@ pub async fn next_free_is_the_first_free_time(harness: &impl ScheduleHarness, pl
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn times_outside_the_horizon_are_refused(harness: &impl ScheduleHarness, _plan: &Plan) {
+pub async fn times_outside_the_horizon_are_refused(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let terms = ScheduleTerms::new("plans", ["5/1h"])
         .unwrap()
@@ -609,7 +606,7 @@ pub async fn times_outside_the_horizon_are_refused(harness: &impl ScheduleHarnes
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn events_that_are_over_count_no_more(harness: &impl ScheduleHarness, _plan: &Plan) {
+pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let terms = ScheduleTerms::new("plans", ["2/10s"])
         .unwrap()
@@ -669,7 +666,7 @@ pub async fn events_that_are_over_count_no_more(harness: &impl ScheduleHarness, 
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn keys_are_independent(harness: &impl ScheduleHarness, _plan: &Plan) {
+pub async fn keys_are_independent(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let base = fresh_key("k");
     let long = "x".repeat(300);
@@ -712,7 +709,7 @@ pub async fn keys_are_independent(harness: &impl ScheduleHarness, _plan: &Plan) 
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn malformed_requests_change_nothing(harness: &impl ScheduleHarness, _plan: &Plan) {
+pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let terms = ScheduleTerms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")])
         .unwrap()
@@ -791,7 +788,7 @@ pub async fn malformed_requests_change_nothing(harness: &impl ScheduleHarness, _
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn days_follow_the_time_zone(harness: &impl ScheduleHarness, _plan: &Plan) {
+pub async fn days_follow_the_time_zone(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let zone = "Europe/Berlin".parse_zone();
     for (day, hours) in [("2026-03-29", 23), ("2026-07-01", 24), ("2026-10-25", 25)] {
@@ -873,7 +870,7 @@ async fn has_a_last_day(store: Arc<dyn ScheduleStore>) {
 /// # Panics
 ///
 /// When the promise is broken.
-pub async fn concurrent_callers_break_no_quota(harness: &impl ScheduleHarness, _plan: &Plan) {
+pub async fn concurrent_callers_break_no_quota(harness: &Schedules, _plan: &Plan) {
     const CALLERS: usize = 16;
     const EACH: usize = 4;
     for _ in 0..4 {
