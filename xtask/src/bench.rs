@@ -53,74 +53,63 @@ impl Arguments {
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+    let rest: Vec<&str> = arguments.rest.iter().map(String::as_str).collect();
     if arguments.replay {
         return replay::run(shell);
     }
-    let rest = &arguments.rest;
-    if arguments.ratios {
-        cmd!(
-            shell,
-            "cargo run --release --quiet --package tollgate-benches --bin ratios -- {rest...}"
-        )
-        .run()?;
-        return Ok(());
+    if arguments.test {
+        return once(shell, &rest);
     }
-    if arguments.servers {
-        servers::ensure_system(shell)?;
-        servers::run(shell)?;
-        cmd!(
-            shell,
-            "cargo run --release --quiet --package tollgate-benches --bin servers -- {rest...}"
-        )
-        .run()?;
-        return Ok(());
+    let programs = [
+        ("ratios", arguments.ratios),
+        ("servers", arguments.servers),
+        ("waiting", arguments.waiting),
+        ("outbound", arguments.outbound),
+    ];
+    for (program, is_chosen) in programs {
+        if !is_chosen {
+            continue;
+        }
+        if program != "ratios" {
+            servers::ensure_system(shell)?;
+        }
+        if program == "servers" {
+            servers::run(shell)?;
+        }
+        return measure(shell, "release", program, &rest);
     }
-    if arguments.waiting {
-        servers::ensure_system(shell)?;
-        cmd!(
-            shell,
-            "cargo run --release --quiet --package tollgate-benches --bin waiting -- {rest...}"
-        )
-        .run()?;
-        return Ok(());
-    }
-    if arguments.outbound {
-        servers::ensure_system(shell)?;
-        cmd!(
-            shell,
-            "cargo run --release --quiet --package tollgate-benches --bin outbound -- {rest...}"
-        )
-        .run()?;
-        return Ok(());
-    }
-    let test = arguments.test.then_some("--test");
+    benchmarks(shell, "bench", &rest)
+}
+
+/// Runs every benchmark once, as the tests are built: only that they work matters, and most of it
+/// is built for the tests anyway.
+fn once(shell: &Shell, rest: &[&str]) -> Outcome {
+    servers::ensure_system(shell)?;
+    benchmarks(shell, "dev", &[&["--test"], rest].concat())?;
+    let servers = ["--quick", "--flavor", "redis_system"];
+    measure(shell, "dev", "servers", &servers)?;
+    measure(shell, "dev", "waiting", &["--quick"])?;
+    measure(shell, "dev", "outbound", &["--quick"])
+}
+
+/// Runs the benchmarks that use criterion.
+fn benchmarks(shell: &Shell, profile: &str, rest: &[&str]) -> Outcome {
     // The glob selects only the benchmarks: the library's test harness does not know criterion's
     // options.
-    cmd!(
+    let benches = cmd!(
         shell,
-        "cargo bench --package tollgate-benches --bench * -- {test...} {rest...}"
-    )
-    .run()?;
-    if arguments.test {
-        servers::ensure_system(shell)?;
-        // With the profile of `cargo bench`, so that nothing is built twice.
-        cmd!(
-            shell,
-            "cargo run --profile bench --quiet --package tollgate-benches --bin servers -- --quick --flavor redis_system"
-        )
-        .run()?;
-        cmd!(
-            shell,
-            "cargo run --profile bench --quiet --package tollgate-benches --bin waiting -- --quick"
-        )
-        .run()?;
-        cmd!(
-            shell,
-            "cargo run --profile bench --quiet --package tollgate-benches --bin outbound -- --quick"
-        )
-        .run()?;
-    }
-    Ok(())
+        "cargo bench --profile {profile} --package tollgate-benches --bench * -- {rest...}"
+    );
+    Ok(benches.run()?)
+}
+
+/// Runs one of the programs that measure.
+fn measure(shell: &Shell, profile: &str, program: &str, rest: &[&str]) -> Outcome {
+    let program = cmd!(
+        shell,
+        "cargo run --profile {profile} --quiet --package tollgate-benches --bin {program} -- {rest...}"
+    );
+    Ok(program.run()?)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     step("lint", || lint::run(shell))?;
     step("oldest compiler", || oldest_compiler(shell))?;
     step("dependencies", || dependencies(shell))?;
-    // Only checks that the benchmarks run, each once in a release build; not how fast they are.
+    // Only checks that the benchmarks run, each once; not how fast they are.
     step("benchmarks", || {
         bench::run(shell, &bench::Arguments::once())
     })?;

@@ -12,12 +12,13 @@ use super::{lua, rust};
 use crate::project::Files;
 
 /// The crates to mutate.
-pub(super) const CRATES: [&str; 5] = [
+pub(super) const CRATES: [&str; 6] = [
     "tollgate-core",
     "tollgate-memory",
     "tollgate-mock",
     "tollgate-redis",
     "tollgate-fred",
+    "tollgate-tokio",
 ];
 
 /// A Rust file of a library, with its points and mutants.

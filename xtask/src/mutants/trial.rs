@@ -53,6 +53,7 @@ impl Candidate {
             "tollgate-mock" => &["tollgate-mock"],
             "tollgate-redis" => &["tollgate-redis"],
             "tollgate-fred" => &["tollgate-fred"],
+            "tollgate-tokio" => &["tollgate-tokio"],
             _ => &[],
         }
     }
