@@ -1,7 +1,9 @@
 //! Shared parts of the benchmarks: keys, subjects and measurement.
 
+use std::error::Error;
 use std::hint::black_box;
 use std::num::NonZeroU32;
+use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,26 @@ use tollgate_core::algorithm::{
 };
 use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter};
 use tollgate_memory::MemoryStore;
+
+/// Waits until the processes end, and returns the two numbers that each printed.
+///
+/// # Errors
+///
+/// If a process cannot be waited for, or printed anything else.
+pub fn printed(processes: Vec<Child>) -> Result<Vec<[u64; 2]>, Box<dyn Error + Send + Sync>> {
+    let mut all = Vec::with_capacity(processes.len());
+    for process in processes {
+        let output = process.wait_with_output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let numbers: Vec<u64> = text
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let numbers = <[u64; 2]>::try_from(numbers);
+        all.push(numbers.map_err(|_| format!("a process said {text:?}"))?);
+    }
+    Ok(all)
+}
 
 /// Whether the calls of a benchmark are all admitted or all denied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

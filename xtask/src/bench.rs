@@ -66,19 +66,16 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         ("waiting", arguments.waiting),
         ("outbound", arguments.outbound),
     ];
-    for (program, is_chosen) in programs {
-        if !is_chosen {
-            continue;
-        }
-        if program != "ratios" {
-            servers::ensure_system(shell)?;
-        }
-        if program == "servers" {
-            servers::run(shell)?;
-        }
-        return measure(shell, "release", program, &rest);
+    let Some((program, _)) = programs.into_iter().find(|(_, is_chosen)| *is_chosen) else {
+        return benchmarks(shell, "bench", &rest);
+    };
+    if program != "ratios" {
+        servers::ensure_system(shell)?;
     }
-    benchmarks(shell, "bench", &rest)
+    if program == "servers" {
+        servers::run(shell)?;
+    }
+    measure(shell, "release", program, &rest)
 }
 
 /// Runs every benchmark once, as the tests are built: only that they work matters, and most of it

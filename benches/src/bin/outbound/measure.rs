@@ -38,16 +38,7 @@ pub(crate) fn measure(case: &Case, arguments: &Arguments) -> Result<Row, Problem
         .map(|_| start(case, arguments, begin, &server.url(), &service.url()))
         .collect::<Result<_, _>>()?;
     let (mut admitted, mut stale) = (0, 0);
-    for child in children {
-        let output = child.wait_with_output()?;
-        let text = String::from_utf8(output.stdout)?;
-        let numbers: Vec<u64> = text
-            .split_whitespace()
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
-        let [own_admitted, own_stale] = numbers[..] else {
-            return Err(format!("a process said {text:?}").into());
-        };
+    for [own_admitted, own_stale] in tollgate_benches::printed(children)? {
         admitted += own_admitted;
         stale += own_stale;
     }

@@ -51,16 +51,7 @@ pub(crate) fn measure(limits: &[&str], span: Duration) -> Result<String, Problem
         .collect::<Result<_, _>>()?;
     let mut admitted = Vec::new();
     let mut calls = 0;
-    for child in children {
-        let output = child.wait_with_output()?;
-        let text = String::from_utf8(output.stdout)?;
-        let numbers: Vec<u64> = text
-            .split_whitespace()
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
-        let [own_admitted, own_calls] = numbers[..] else {
-            return Err(format!("a process said {text:?}").into());
-        };
+    for [own_admitted, own_calls] in tollgate_benches::printed(children)? {
         admitted.push(own_admitted);
         calls += own_calls;
     }

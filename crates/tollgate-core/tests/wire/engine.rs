@@ -171,20 +171,20 @@ impl Engine for Losing {
         self.lost(reply)
     }
 
-    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    async fn within<F>(&self, limit: Duration, work: F) -> Option<F::Output>
     where
         F: Future + Send,
         F::Output: Send,
     {
-        Some(work.await)
+        self.raw.within(limit, work).await
     }
 
     fn now(&self) -> SystemTime {
-        SystemTime::now()
+        self.raw.now()
     }
 
     fn is_clustered(&self) -> bool {
-        false
+        self.raw.is_clustered()
     }
 }
 
