@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{Operation, Request, Timestamp, Verdicts, Wait};
+use tollgate_core::{Check, Operation, Request, Timestamp, Verdicts, Wait};
 
-use super::line::Asker;
+use super::caller::Asker;
 
 /// What this process has consumed for one key, as the state machines count it.
 ///
@@ -32,7 +32,7 @@ impl Forecast {
     /// Takes note of the answer to a call that was made at `asked`, and decided at `decided`.
     pub(super) fn learn(
         &mut self,
-        asker: &dyn Asker,
+        asker: Asker<'_>,
         (asked, decided): (Instant, Timestamp),
         cost: u64,
         answer: &Verdicts,
@@ -54,7 +54,7 @@ impl Forecast {
 
     /// Takes over the anchored windows that the answer tells of. One that an earlier call has begun
     /// ends earlier than what this process knows. Returns whether there are such windows.
-    fn anchor(&mut self, asker: &dyn Asker, answer: &Verdicts) -> bool {
+    fn anchor(&mut self, asker: Asker<'_>, answer: &Verdicts) -> bool {
         let mut is_any = false;
         for (index, verdict) in answer.as_slice().iter().enumerate() {
             let Algorithm::FixedWindow(window) = asker.limit(index).algorithm() else {
@@ -70,7 +70,8 @@ impl Forecast {
             let ends = verdict.decided_at().as_micros().saturating_add(ends);
             let length = asker.limit(index).algorithm().quota().window_us();
             let start = Timestamp::saturating_from_micros(ends.saturating_sub(length));
-            let _ = Request::consume(asker.check(index, used)).decide_on(state, start);
+            let check = Check::new(asker.limit(index), asker.key, used);
+            let _ = Request::consume(check).decide_on(state, start);
         }
         is_any
     }
@@ -82,7 +83,7 @@ impl Forecast {
 
     /// Returns the earliest instant at which a call of `cost` may be admitted, or `None` if nothing
     /// is known, or it never is.
-    pub(super) fn ready(&mut self, asker: &dyn Asker, cost: u64) -> Option<Instant> {
+    pub(super) fn ready(&mut self, asker: Asker<'_>, cost: u64) -> Option<Instant> {
         let (asked, decided) = self.clocks?;
         let wait = peek(asker, &mut self.granted, decided, cost).retry_after();
         asked.checked_add(wait.duration()?)
@@ -92,7 +93,7 @@ impl Forecast {
     /// the limit that it waits for. None of them is admitted before `ready`.
     pub(super) fn foresee(
         &mut self,
-        asker: &dyn Asker,
+        asker: Asker<'_>,
         (now, ready): (Instant, Instant),
         ahead: impl Iterator<Item = u64>,
         cost: u64,
@@ -121,7 +122,7 @@ impl Forecast {
     }
 
     /// Adds a call of `cost` to the plan, if there is one.
-    pub(super) fn join(&mut self, asker: &dyn Asker, cost: u64) {
+    pub(super) fn join(&mut self, asker: Asker<'_>, cost: u64) {
         if let Some(plan) = &mut self.plan {
             plan.admit(asker, cost);
         }
@@ -131,13 +132,13 @@ impl Forecast {
 impl Plan {
     /// Returns how long after the last of them a call of `cost` is admitted, and the limit that it
     /// waits for.
-    fn foresee(&mut self, asker: &dyn Asker, cost: u64) -> (Wait, usize) {
+    fn foresee(&mut self, asker: Asker<'_>, cost: u64) -> (Wait, usize) {
         let verdicts = peek(asker, &mut self.states, self.until, cost);
         (verdicts.retry_after(), verdicts.binding())
     }
 
     /// Admits a call of `cost` as soon as possible after all others, unless that is never.
-    fn admit(&mut self, asker: &dyn Asker, cost: u64) {
+    fn admit(&mut self, asker: Asker<'_>, cost: u64) {
         if let Some(wait) = self.foresee(asker, cost).0.duration() {
             self.until = self.until.saturating_add(wait);
             consume(asker, &mut self.states, self.until, cost);
@@ -149,13 +150,13 @@ pub(super) fn micros(duration: Duration) -> Wait {
     Wait::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
 
-fn peek(asker: &dyn Asker, states: &mut Vec<State>, now: Timestamp, cost: u64) -> Verdicts {
+fn peek(asker: Asker<'_>, states: &mut Vec<State>, now: Timestamp, cost: u64) -> Verdicts {
     let request = asker.request(Operation::Peek, cost);
     states.resize_with(request.checks().len(), State::default);
     request.decide_on(&mut states[..], now)
 }
 
-fn consume(asker: &dyn Asker, states: &mut Vec<State>, now: Timestamp, cost: u64) {
+fn consume(asker: Asker<'_>, states: &mut Vec<State>, now: Timestamp, cost: u64) {
     let request = asker.request(Operation::Consume, cost);
     states.resize_with(request.checks().len(), State::default);
     // The store has admitted it, or the machines have just said that they would.

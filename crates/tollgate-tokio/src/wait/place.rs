@@ -10,8 +10,9 @@ use tokio::time::{Instant, sleep_until};
 use tollgate_core::inside::Companion;
 use tollgate_core::{Key, Operation, Store, StoreError, Verdicts};
 
+use super::caller::Caller;
+use super::error::TooLong;
 use super::line::{Line, Position, Turn};
-use super::{Caller, TooLong};
 use crate::key::OwnedKey;
 
 /// The lines of a limiter and its clones: one for each key for which calls wait or are on their way
@@ -51,16 +52,16 @@ impl Lines {
         let wake = Arc::new(Notify::new());
         let mut lines = self.lock();
         let line = lines
-            .entry(caller.key.clone())
+            .entry(caller.owned_key().clone())
             .or_insert_with(|| Line::new(now));
         // Under the lock, so numbers grow within each line.
         let position = Position {
             number: self.next_number.fetch_add(1, Ordering::Relaxed),
-            cost: caller.cost,
+            cost: caller.cost(),
             entered: now,
             longest,
         };
-        line.enter(&**caller, position, Arc::clone(&wake))?;
+        line.enter(caller.asker(), position, Arc::clone(&wake))?;
         Ok(Place {
             lines: Arc::clone(self),
             caller: Arc::clone(caller),
@@ -97,8 +98,8 @@ impl<S: Store + 'static> Place<S> {
     /// Returns what to do next. If that is to ask, the caller must do so.
     pub(super) fn turn(&self) -> Turn {
         let now = Instant::now();
-        let turn = self.lines.change(&self.caller.key, |line| {
-            line.turn(&*self.caller, &self.position, now)
+        let turn = self.lines.change(self.caller.owned_key(), |line| {
+            line.turn(self.caller.asker(), &self.position, now)
         });
         turn.unwrap_or(Turn::Gone)
     }
@@ -132,8 +133,9 @@ impl<S: Store + 'static> Place<S> {
 impl<S: Store + 'static> Drop for Place<S> {
     fn drop(&mut self) {
         let number = self.position.number;
-        self.lines
-            .change(&self.caller.key, |line| line.leave(&*self.caller, number));
+        self.lines.change(self.caller.owned_key(), |line| {
+            line.leave(self.caller.asker(), number)
+        });
     }
 }
 
@@ -155,8 +157,8 @@ impl<S: Store + 'static> Asking<S> {
 
     fn answer(&mut self, answer: Option<&Verdicts>) {
         self.answered = true;
-        self.lines.change(&self.caller.key, |line| {
-            line.answered(&*self.caller, self.number, self.asked, answer);
+        self.lines.change(self.caller.owned_key(), |line| {
+            line.answered(self.caller.asker(), self.number, self.asked, answer);
         });
     }
 }

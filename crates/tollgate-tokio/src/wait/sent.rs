@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::time::{Sleep, sleep};
 use tollgate_core::{Store, StoreError, Verdicts};
 
-use super::Caller;
+use super::caller::Caller;
 
 type Deciding = Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send>>;
 
@@ -51,7 +51,7 @@ impl<S: Store + 'static> Drop for Sent<S> {
     fn drop(&mut self) {
         if let Some(deciding) = self.deciding.take() {
             let caller = Arc::clone(&self.caller);
-            let runtime = caller.runtime.clone();
+            let runtime = caller.runtime().clone();
             runtime.spawn(async move {
                 // A call that failed has nothing to give back, or nobody knows what.
                 if let Ok(verdicts) = deciding.await {

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tollgate_core::{Check, Limit, Operation, Request, Timestamp, Verdict, Verdicts, Wait};
+use tollgate_core::{Timestamp, Verdict, Verdicts, Wait};
 
-use super::TooLong;
+use super::caller::Asker;
+use super::error::TooLong;
 use super::forecast::{Forecast, micros};
+use super::turns::Turns;
 use crate::random::random;
 
 /// The most calls of a line that are on their way to the store at a time.
@@ -18,22 +20,6 @@ const MOST_ON_THEIR_WAY: usize = 64;
 
 /// How exact Tokio's timers are.
 const TICK: Duration = Duration::from_millis(1);
-/// The longest time that a line asks later than it could, if others want the key, too: some ticks
-/// of Tokio's timers, which tick at other instants in other processes.
-const MOST_JITTER: Duration = Duration::from_millis(8);
-/// After others were faster, a line expects them for so many more waits. Without any, it lets them
-/// go first once in so many waits: a line that always takes everything would not notice them.
-const EXPECTED: u32 = 16;
-/// Among how many lines a limit is meant to be shared equally: with more or fewer, a line that gets
-/// less than others still asks before them more often.
-const RIVALS: u32 = 8;
-
-/// Makes requests for the limits and the key of a line.
-pub(super) trait Asker {
-    fn request(&self, operation: Operation<'static>, cost: u64) -> Request<'_>;
-    fn check(&self, index: usize, cost: u64) -> Check<'_>;
-    fn limit(&self, index: usize) -> &Limit;
-}
 
 /// The calls for one key.
 pub(super) struct Line {
@@ -49,10 +35,7 @@ pub(super) struct Line {
     ready: Instant,
     /// How much later than that it asks, because others want the key, too.
     jitter: Duration,
-    /// How many units this line has got too few when it shared the limit with others.
-    owed: u64,
-    /// How many times it has waited since others were faster.
-    waits: u32,
+    turns: Turns,
     /// The limit that it waits for.
     binding: usize,
     forecast: Forecast,
@@ -104,9 +87,7 @@ impl Line {
             decided: Timestamp::UNIX_EPOCH,
             ready: now,
             jitter: Duration::ZERO,
-            owed: 0,
-            // So that it soon finds out whether there are others.
-            waits: 2 * EXPECTED - 4,
+            turns: Turns::default(),
             binding: 0,
             forecast: Forecast::default(),
         }
@@ -123,7 +104,7 @@ impl Line {
     /// [`TooLong`] if it would wait too long.
     pub(super) fn enter(
         &mut self,
-        asker: &dyn Asker,
+        asker: Asker<'_>,
         place: Position,
         wake: Arc<Notify>,
     ) -> Result<(), TooLong> {
@@ -160,7 +141,7 @@ impl Line {
 
     /// Returns the least time from `now` until a call at the end of the line is admitted, and the
     /// limit that it waits for.
-    fn foresee(&mut self, asker: &dyn Asker, now: Instant, cost: u64) -> (Wait, usize) {
+    fn foresee(&mut self, asker: Asker<'_>, now: Instant, cost: u64) -> (Wait, usize) {
         let ahead = self.calls.values().map(|call| call.cost);
         let ready = self.ready.max(now);
         self.forecast.foresee(asker, (now, ready), ahead, cost)
@@ -172,7 +153,7 @@ impl Line {
         self.asking == 0 || self.asking < MOST_ON_THEIR_WAY && all <= self.remaining
     }
 
-    pub(super) fn turn(&mut self, asker: &dyn Asker, place: &Position, now: Instant) -> Turn {
+    pub(super) fn turn(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Turn {
         let deadline = place.entered.checked_add(place.longest);
         let first = self.first_waiting();
         if first.is_some_and(|(number, _)| number == place.number) {
@@ -196,7 +177,7 @@ impl Line {
     }
 
     /// Refuses a call that waits for the first one, at least.
-    fn too_long(&self, asker: &dyn Asker, place: &Position, now: Instant) -> Turn {
+    fn too_long(&self, asker: Asker<'_>, place: &Position, now: Instant) -> Turn {
         let least = place.longest.saturating_add(Duration::from_micros(1));
         let wait = self.ready.max(now).duration_since(place.entered).max(least);
         let limit = asker.limit(self.binding);
@@ -216,7 +197,7 @@ impl Line {
     /// Takes note of the answer to a call, or that there is none.
     pub(super) fn answered(
         &mut self,
-        asker: &dyn Asker,
+        asker: Asker<'_>,
         number: u64,
         asked: Instant,
         answer: Option<&Verdicts>,
@@ -248,7 +229,7 @@ impl Line {
     /// Takes note of the answer to the call with this number and cost.
     fn learn(
         &mut self,
-        asker: &dyn Asker,
+        asker: Asker<'_>,
         asked: Instant,
         (number, cost): (u64, u64),
         answer: &Verdicts,
@@ -266,14 +247,15 @@ impl Line {
         self.forecast.learn(asker, (asked, decided), cost, answer);
         let first = self.first_waiting();
         let first = first.map(|(number, call)| (number, call.cost));
-        let is_first = first.is_some_and(|(first, _)| first == number);
         if answer.is_denied() && first.is_some_and(|(first, _)| first < number) {
             // It is not yet the turn of this call, and the first one has had its own answer.
             return;
         }
         self.binding = answer.binding();
         let waits_again = self.ready + self.jitter <= asked;
-        self.ready = if answer.is_denied() && is_first {
+        // Where this call is denied, one that costs as much is denied, too.
+        let is_denied_too = answer.is_denied() && first.is_some_and(|(_, other)| other >= cost);
+        self.ready = if is_denied_too {
             let wait = answer.retry_after().duration();
             // A store that denies a call without a wait is not asked again and again.
             let wait = wait.map(|wait| if wait.is_zero() { TICK } else { wait });
@@ -284,7 +266,7 @@ impl Line {
         }
         .unwrap_or(asked);
         if answer.is_allowed() {
-            self.owed = self.owed.saturating_sub(cost);
+            self.turns.took(cost);
         }
         let was_expected = was_expected.is_some_and(|ready| ready <= asked);
         let others_were_faster = answer.is_denied() && was_expected;
@@ -292,41 +274,14 @@ impl Line {
         let binding = answer.as_slice().get(self.binding);
         let capacity = binding.map_or(0, Verdict::capacity);
         if waits_again || others_were_faster {
-            self.jitter = self.yields(wait, capacity, others_were_faster);
+            self.jitter = self
+                .turns
+                .delay(wait, capacity, others_were_faster, random());
         }
-    }
-
-    /// Returns how much later than it could the line asks after `wait`, so that the lines of several
-    /// processes take turns.
-    ///
-    /// If all asked at the same instants, the fastest would always win. So each time that others
-    /// were faster, a line is owed its share of the limit, and the more it is owed, the earlier it
-    /// asks. A line that does not know of others lets them go first now and then.
-    fn yields(&mut self, wait: Duration, capacity: u64, others_were_faster: bool) -> Duration {
-        if wait.is_zero() {
-            return Duration::ZERO;
-        }
-        if others_were_faster {
-            self.waits = 0;
-            let share = capacity.div_ceil(u64::from(RIVALS));
-            self.owed = self.owed.saturating_add(share).min(capacity);
-        } else {
-            self.waits = self.waits.wrapping_add(1);
-        }
-        let most = (wait / 4).min(MOST_JITTER);
-        match self.waits {
-            0..EXPECTED => {}
-            waits if waits % EXPECTED == 0 => return most,
-            _ => return Duration::ZERO,
-        }
-        let step = most / (RIVALS + 1);
-        let owed = u128::from(self.owed) * u128::from(RIVALS) / u128::from(capacity.max(1));
-        let steps = RIVALS.saturating_sub(u32::try_from(owed).unwrap_or(RIVALS));
-        step * steps + random_below(step)
     }
 
     /// Removes a call whose caller has gone.
-    pub(super) fn leave(&mut self, asker: &dyn Asker, number: u64) {
+    pub(super) fn leave(&mut self, asker: Asker<'_>, number: u64) {
         let Some(call) = self.calls.get_mut(&number) else {
             return;
         };
@@ -346,7 +301,7 @@ impl Line {
 
     /// The first call that waits, of this cost, has gone. If the next one costs less, it may be
     /// admitted earlier.
-    fn follow(&mut self, asker: &dyn Asker, gone: u64) {
+    fn follow(&mut self, asker: Asker<'_>, gone: u64) {
         let next = self.first_waiting().map(|(_, call)| call.cost);
         if let Some(next) = next.filter(|next| *next < gone) {
             self.ready = self.forecast.ready(asker, next).unwrap_or(self.ready);
@@ -354,8 +309,5 @@ impl Line {
     }
 }
 
-/// Returns a random time from zero to `most`.
-fn random_below(most: Duration) -> Duration {
-    let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX >> 32);
-    Duration::from_nanos(nanos.saturating_mul(random() >> 32) >> 32)
-}
+#[cfg(test)]
+mod tests;

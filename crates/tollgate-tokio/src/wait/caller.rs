@@ -1,0 +1,136 @@
+//! `Caller`: a call that may outlive the future that made it.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tollgate_core::{
+    Check, Key, Limit, Operation, RateLimiter, Request, SettleError, Store, StoreError, Verdicts,
+    inside,
+};
+
+use crate::key::OwnedKey;
+
+/// A call that may outlive the future that made it.
+pub(crate) struct Caller<S> {
+    limiter: RateLimiter<S>,
+    key: OwnedKey,
+    cost: u64,
+    /// Where calls are completed whose callers have gone.
+    runtime: Handle,
+}
+
+impl<S: Store + 'static> Caller<S> {
+    /// # Panics
+    ///
+    /// Panics outside of a Tokio runtime.
+    pub(crate) fn new(limiter: RateLimiter<S>, key: OwnedKey, cost: u64) -> Arc<Self> {
+        Arc::new(Self {
+            limiter,
+            key,
+            cost,
+            runtime: Handle::current(),
+        })
+    }
+
+    pub(crate) fn key(&self) -> Key<'_> {
+        self.key.as_key()
+    }
+
+    /// Returns the key as the name of a line.
+    pub(super) fn owned_key(&self) -> &OwnedKey {
+        &self.key
+    }
+
+    pub(super) fn limiter(&self) -> &RateLimiter<S> {
+        &self.limiter
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    pub(super) fn asker(&self) -> Asker<'_> {
+        Asker {
+            limits: self.limits(),
+            key: self.key(),
+        }
+    }
+
+    /// Returns whether the store supports `operation` for all limits.
+    pub(super) fn supports(&self, operation: Operation<'static>) -> bool {
+        let request = self.asker().request(operation, self.cost);
+        self.limiter.store().supports(&request)
+    }
+
+    pub(crate) fn limits(&self) -> &[Limit] {
+        self.limiter.limits()
+    }
+
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    pub(crate) async fn decide(
+        &self,
+        operation: Operation<'static>,
+    ) -> Result<Verdicts, StoreError> {
+        let request = self.asker().request(operation, self.cost);
+        let verdicts = self.limiter.store().decide(request).await?;
+        // Checks the number of verdicts.
+        Ok(inside::decision(self.limiter.limits(), verdicts)?.into_verdicts())
+    }
+
+    /// Gives back what `verdicts` consumed.
+    pub(super) async fn give_back(&self, verdicts: Verdicts) {
+        // If it fails, the call stays counted: nobody is there to retry.
+        let _ = self.refund(verdicts).await;
+    }
+
+    /// Does the same in a task of its own.
+    pub(crate) fn give_back_in_background(self: &Arc<Self>, verdicts: Verdicts) -> JoinHandle<()> {
+        let caller = Arc::clone(self);
+        self.runtime
+            .spawn(async move { caller.give_back(verdicts).await })
+    }
+
+    /// Gives back what `verdicts` consumed.
+    pub(crate) async fn refund(&self, verdicts: Verdicts) -> Result<(), SettleError> {
+        let Some(receipt) = verdicts.into_receipt() else {
+            return Ok(());
+        };
+        let refunded = self.limiter.refund(self.key.as_key(), receipt).await;
+        refunded.map(|_| ())
+    }
+
+    /// Makes `cost` what `verdicts` consumed.
+    pub(crate) async fn settle(&self, verdicts: Verdicts, cost: u64) -> Result<(), SettleError> {
+        let Some(receipt) = verdicts.into_receipt() else {
+            return Ok(());
+        };
+        let settled = self.limiter.settle(self.key.as_key(), receipt, cost).await;
+        settled.map(|_| ())
+    }
+}
+
+/// The limits and the key of a call, for which requests are made.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) limits: &'a [Limit],
+    pub(super) key: Key<'a>,
+}
+
+impl<'a> Asker<'a> {
+    /// Returns a request of `cost` for all limits.
+    pub(super) fn request(self, operation: Operation<'a>, cost: u64) -> Request<'a> {
+        let checks = self
+            .limits
+            .iter()
+            .map(|limit| Check::new(limit, self.key, cost));
+        Request::new(operation, checks)
+    }
+
+    pub(super) fn limit(self, index: usize) -> &'a Limit {
+        &self.limits[index]
+    }
+}

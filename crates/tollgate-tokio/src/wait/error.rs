@@ -1,0 +1,116 @@
+//! `WaitError` and `TooLong`: why a call was not admitted.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use tollgate_core::{Limit, StoreError, Wait};
+
+/// The error of a call that waits.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The wait would be longer than the time given. Nothing was consumed.
+    TooLong(TooLong),
+    /// The store failed. Its [kind](StoreError::kind) says whether anything may have been consumed.
+    Store(StoreError),
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(refused) => refused.fmt(f),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for WaitError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::TooLong(_) => None,
+            Self::Store(error) => error.source(),
+        }
+    }
+}
+
+impl From<TooLong> for WaitError {
+    fn from(refused: TooLong) -> Self {
+        Self::TooLong(refused)
+    }
+}
+
+impl From<StoreError> for WaitError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// A call was refused, because it would have waited for longer than the time given.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TooLong {
+    limit: Limit,
+    wait: Wait,
+    longest: Duration,
+}
+
+impl TooLong {
+    /// `wait` is `None` if it never ends.
+    pub(super) fn new(limit: &Limit, wait: Option<Duration>, longest: Duration) -> Self {
+        let micros = wait.and_then(|wait| u64::try_from(wait.as_micros()).ok());
+        Self {
+            limit: limit.clone(),
+            wait: micros.map_or(Wait::NEVER, Wait::from_micros),
+            longest,
+        }
+    }
+
+    /// Returns the limit with the longest wait.
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// Returns how long the call would have waited since it was made, in all:
+    /// [`Wait::NEVER`] if its cost exceeds a limit's capacity.
+    ///
+    /// It is exact if all calls for the key go through one limiter and its clones, and none of them
+    /// is given back. Other processes make it longer.
+    #[must_use]
+    pub fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    /// Returns by how much that exceeds the time given.
+    #[must_use]
+    pub fn excess(&self) -> Wait {
+        match self.wait.duration() {
+            Some(wait) => {
+                let excess = wait.saturating_sub(self.longest).as_micros();
+                Wait::from_micros(u64::try_from(excess).unwrap_or(u64::MAX))
+            }
+            None => Wait::NEVER,
+        }
+    }
+}
+
+/// Writes ``limit `mail`: would wait 2.5s, but may wait 1s``.
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.limit.name();
+        match self.wait.duration() {
+            Some(wait) => write!(
+                f,
+                "limit `{name}`: would wait {wait:?}, but may wait {:?}",
+                self.longest
+            ),
+            None => write!(
+                f,
+                "limit `{name}`: never allowed, because the cost exceeds the capacity of {}",
+                self.limit.algorithm().capacity()
+            ),
+        }
+    }
+}
+
+impl Error for TooLong {}

@@ -1,0 +1,628 @@
+//! Tests of lines: who asks when, what an answer changes, and who is refused.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tollgate_core::algorithm::State;
+use tollgate_core::{Key, Limit, Operation, Timestamp, Verdicts};
+
+use super::{Line, Position, Turn};
+use crate::wait::caller::Asker;
+use crate::wait::error::TooLong;
+
+const MS: Duration = Duration::from_millis(1);
+const US: Duration = Duration::from_micros(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// What the store's clock says when a scene starts.
+const STORE_START: u64 = 1_700_000_000_000_000;
+
+/// A line, the store that its calls ask, and the time. Nothing happens by itself.
+struct Scene {
+    limits: Vec<Limit>,
+    store: Vec<State>,
+    line: Line,
+    now: Instant,
+    started: Instant,
+    calls: u64,
+}
+
+/// A call in the line.
+struct Caller {
+    position: Position,
+    wake: Arc<Notify>,
+}
+
+impl Caller {
+    /// Returns whether it was woken since this was last asked.
+    fn was_woken(&self) -> bool {
+        self.wake.notified().now_or_never().is_some()
+    }
+}
+
+impl Scene {
+    fn new(limits: &[&str]) -> Self {
+        let limits: Vec<Limit> = limits.iter().map(|text| text.parse().unwrap()).collect();
+        let now = Instant::now();
+        Self {
+            store: vec![State::default(); limits.len()],
+            limits,
+            line: Line::new(now),
+            now,
+            started: now,
+            calls: 0,
+        }
+    }
+
+    fn try_enter(&mut self, cost: u64, longest: Duration) -> Result<Caller, TooLong> {
+        let wake = Arc::new(Notify::new());
+        let position = Position {
+            number: self.calls,
+            cost,
+            entered: self.now,
+            longest,
+        };
+        self.calls += 1;
+        let asker = Asker {
+            limits: &self.limits,
+            key: Key::from("alice"),
+        };
+        self.line.enter(asker, position, Arc::clone(&wake))?;
+        Ok(Caller { position, wake })
+    }
+
+    fn enter(&mut self, cost: u64) -> Caller {
+        self.try_enter(cost, Duration::MAX).unwrap()
+    }
+
+    /// Returns for how long a call of this cost would have to wait.
+    fn wait_of(&mut self, cost: u64) -> Duration {
+        match self.try_enter(cost, Duration::ZERO) {
+            Ok(caller) => {
+                self.leave(&caller);
+                Duration::ZERO
+            }
+            Err(refused) => refused.wait().duration().unwrap(),
+        }
+    }
+
+    fn turn(&mut self, caller: &Caller) -> Turn {
+        let asker = Asker {
+            limits: &self.limits,
+            key: Key::from("alice"),
+        };
+        self.line.turn(asker, &caller.position, self.now)
+    }
+
+    #[track_caller]
+    fn asks(&mut self, caller: &Caller) {
+        let turn = self.turn(caller);
+        assert!(matches!(turn, Turn::Ask), "{}", shown(&turn));
+    }
+
+    /// Returns for how long the call is told to wait from now, at most.
+    #[track_caller]
+    fn waits(&mut self, caller: &Caller) -> Option<Duration> {
+        match self.turn(caller) {
+            Turn::Wait(until) => until.map(|until| until.duration_since(self.now)),
+            turn => panic!("{} instead of a wait", shown(&turn)),
+        }
+    }
+
+    #[track_caller]
+    fn is_too_long(&mut self, caller: &Caller) -> TooLong {
+        match self.turn(caller) {
+            Turn::TooLong(refused) => refused,
+            turn => panic!("{} instead of a refusal", shown(&turn)),
+        }
+    }
+
+    /// The store decides on a call of this cost now.
+    fn decide(&mut self, cost: u64) -> Verdicts {
+        let passed = self.now.duration_since(self.started).as_micros();
+        let now = Timestamp::from_micros(STORE_START + u64::try_from(passed).unwrap());
+        let asker = Asker {
+            limits: &self.limits,
+            key: Key::from("alice"),
+        };
+        let request = asker.request(Operation::Consume, cost);
+        request.decide_on(&mut self.store[..], now.unwrap())
+    }
+
+    /// The answer to a call that was sent at `asked` arrives.
+    fn answer(&mut self, caller: &Caller, asked: Instant, answer: Option<&Verdicts>) {
+        let asker = Asker {
+            limits: &self.limits,
+            key: Key::from("alice"),
+        };
+        let number = caller.position.number;
+        self.line.answered(asker, number, asked, answer);
+    }
+
+    /// The call asks, is decided and answered now. Tells whether it was allowed.
+    #[track_caller]
+    fn ask(&mut self, caller: &Caller) -> bool {
+        self.asks(caller);
+        let answer = self.decide(caller.position.cost);
+        self.answer(caller, self.now, Some(&answer));
+        answer.is_allowed()
+    }
+
+    fn leave(&mut self, caller: &Caller) {
+        let asker = Asker {
+            limits: &self.limits,
+            key: Key::from("alice"),
+        };
+        self.line.leave(asker, caller.position.number);
+    }
+}
+
+fn shown(turn: &Turn) -> String {
+    match turn {
+        Turn::Ask => "Ask".to_owned(),
+        Turn::Wait(until) => format!("Wait({until:?})"),
+        Turn::TooLong(refused) => format!("TooLong({refused})"),
+        Turn::Gone => "Gone".to_owned(),
+    }
+}
+
+#[test]
+fn the_first_call_asks_alone_as_long_as_nothing_is_known() {
+    let mut scene = Scene::new(&["l=sliding-log:10/1s"]);
+    let (first, second) = (scene.enter(1), scene.enter(1));
+    assert_eq!(scene.waits(&second), None);
+    scene.asks(&first);
+    // The second one is now the first that waits, and is told so.
+    assert!(second.was_woken() && !first.was_woken());
+    assert_eq!(scene.waits(&second), None);
+    let answer = scene.decide(1);
+    scene.answer(&first, scene.now, Some(&answer));
+    assert!(second.was_woken());
+    scene.asks(&second);
+}
+
+#[test]
+fn as_many_calls_are_on_their_way_as_fit_what_remains() {
+    let mut scene = Scene::new(&["l=sliding-log:10/1s"]);
+    let first = scene.enter(2);
+    assert!(scene.ask(&first));
+    // Eight remain.
+    let (third, fifth, rest) = (scene.enter(3), scene.enter(5), scene.enter(1));
+    let asked = scene.now;
+    scene.asks(&third);
+    scene.asks(&fifth);
+    assert_eq!(scene.waits(&rest), None);
+    // Of three on their way, one is decided: five remain, and five are on their way.
+    let answer = scene.decide(3);
+    scene.answer(&third, asked, Some(&answer));
+    assert_eq!(scene.waits(&rest), None);
+    // Nothing remains, and the next one waits until the first units are free.
+    let answer = scene.decide(5);
+    scene.answer(&fifth, asked, Some(&answer));
+    assert_eq!(scene.waits(&rest), Some(SECOND));
+}
+
+#[test]
+fn what_was_answered_is_no_longer_on_its_way() {
+    let mut scene = Scene::new(&["l=sliding-log:10/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    for _ in 0..2 {
+        let (one, other) = (scene.enter(3), scene.enter(1));
+        let asked = scene.now;
+        scene.asks(&one);
+        scene.asks(&other);
+        for caller in [one, other] {
+            let answer = scene.decide(caller.position.cost);
+            scene.answer(&caller, asked, Some(&answer));
+        }
+    }
+    // One remains.
+    let (last, beyond) = (scene.enter(1), scene.enter(1));
+    scene.asks(&last);
+    assert_eq!(scene.waits(&beyond), None);
+}
+
+#[test]
+fn costs_of_calls_on_their_way_are_added_without_overflow() {
+    let huge = (1 << 53) - 1;
+    let mut scene = Scene::new(&[&format!("l=fixed-window:{huge}/1s")]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    let small = scene.enter(1);
+    let larger = scene.try_enter(u64::MAX, Duration::MAX);
+    assert!(larger.is_err_and(|refused| refused.wait().is_never()));
+    scene.asks(&small);
+    // A call that entered while nothing was known.
+    let mut unknown = Scene::new(&[&format!("l=fixed-window:{huge}/1s")]);
+    let (first, second) = (unknown.enter(1), unknown.enter(u64::MAX));
+    assert!(unknown.ask(&first));
+    let third = unknown.enter(huge);
+    unknown.asks(&second);
+    assert_eq!(unknown.waits(&third), None);
+}
+
+#[test]
+fn at_most_sixty_four_calls_are_on_their_way() {
+    let mut scene = Scene::new(&["l=sliding-log:1000/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    let callers: Vec<_> = (0..66).map(|_| scene.enter(1)).collect();
+    for caller in &callers[..64] {
+        scene.asks(caller);
+    }
+    assert_eq!(scene.waits(&callers[64]), None);
+    let answer = scene.decide(1);
+    scene.answer(&callers[7], scene.now, Some(&answer));
+    scene.asks(&callers[64]);
+    assert_eq!(scene.waits(&callers[65]), None);
+}
+
+#[test]
+fn a_call_asks_once_at_its_deadline_whatever_is_on_its_way() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let first = scene.enter(1);
+    scene.asks(&first);
+    let second = scene.try_enter(1, 300 * MS).unwrap();
+    assert_eq!(scene.waits(&second), Some(300 * MS));
+    scene.now += 299 * MS;
+    assert_eq!(scene.waits(&second), Some(MS));
+    scene.now += MS;
+    scene.asks(&second);
+}
+
+#[test]
+fn a_call_behind_the_first_one_is_refused_at_its_deadline() {
+    let mut scene = Scene::new(&["a=fixed-window:9/1s", "b=sliding-log:1/1s"]);
+    let (_, second) = (scene.enter(1), scene.try_enter(1, 300 * MS).unwrap());
+    scene.now += 299 * MS + 999 * US;
+    assert_eq!(scene.waits(&second), Some(US));
+    scene.now += US;
+    // Nothing is known about it but that it has waited.
+    let refused = scene.is_too_long(&second);
+    assert_eq!(refused.wait().duration(), Some(300 * MS + US));
+    assert_eq!(refused.limit().name(), "a");
+    scene.now += SECOND;
+    let refused = scene.is_too_long(&second);
+    assert_eq!(refused.wait().duration(), Some(1300 * MS));
+}
+
+#[test]
+fn a_refused_call_names_the_limit_and_the_time_that_the_line_waits_for() {
+    let mut scene = Scene::new(&["a=sliding-log:9/1s", "b=sliding-log:1/1s"]);
+    let _ = scene.decide(1);
+    let (first, second) = (
+        scene.try_enter(1, 500 * MS).unwrap(),
+        scene.try_enter(1, 700 * MS).unwrap(),
+    );
+    scene.now += 100 * MS;
+    assert!(!scene.ask(&first));
+    // 900 ms from now, which is later than it may wait, counted from when it entered.
+    let refused = scene.is_too_long(&first);
+    assert_eq!(refused.wait().duration(), Some(SECOND));
+    assert_eq!(refused.limit().name(), "b");
+    assert_eq!(scene.waits(&second), Some(600 * MS));
+    scene.now += 600 * MS;
+    let refused = scene.is_too_long(&second);
+    assert_eq!(refused.wait().duration(), Some(SECOND));
+}
+
+#[test]
+fn a_call_that_is_ready_exactly_at_its_deadline_asks_then() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let _ = scene.decide(1);
+    let first = scene.try_enter(1, SECOND).unwrap();
+    assert!(!scene.ask(&first));
+    // Not later than its deadline, even if others are let go first.
+    assert_eq!(scene.waits(&first), Some(SECOND));
+    scene.now += SECOND;
+    assert!(scene.ask(&first));
+}
+
+#[test]
+fn a_call_in_line_is_admitted_after_all_before_it() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    assert_eq!(scene.wait_of(1), SECOND);
+    let _second = scene.enter(1);
+    assert_eq!(scene.wait_of(1), 2 * SECOND);
+    let third = scene.enter(1);
+    assert_eq!(scene.wait_of(1), 3 * SECOND);
+    scene.now += 400 * MS;
+    assert_eq!(scene.wait_of(1), 2600 * MS);
+    // The next one could have been admitted long ago, and will be now at the earliest.
+    scene.now += 10 * SECOND;
+    scene.leave(&third);
+    assert_eq!(scene.wait_of(1), SECOND);
+}
+
+#[test]
+fn whoever_leaves_is_no_longer_waited_for() {
+    let mut scene = Scene::new(&["l=sliding-log:2/1s"]);
+    let first = scene.enter(2);
+    assert!(scene.ask(&first));
+    let (second, third) = (scene.enter(2), scene.enter(1));
+    assert_eq!(scene.wait_of(2), 3 * SECOND);
+    scene.leave(&third);
+    assert!(second.was_woken());
+    assert_eq!(scene.wait_of(2), 2 * SECOND);
+    scene.leave(&second);
+    assert_eq!(scene.wait_of(2), SECOND);
+    assert!(scene.line.is_empty());
+    // Leaving twice changes nothing.
+    scene.leave(&second);
+}
+
+#[test]
+fn a_cheaper_call_behind_one_that_leaves_is_admitted_earlier() {
+    for (next, ready) in [(1, 400 * MS), (2, SECOND), (3, SECOND)] {
+        let mut scene = Scene::new(&["l=sliding-log:3/1s"]);
+        // One unit is free after 1 s, the others 600 ms later.
+        let first = scene.enter(1);
+        assert!(scene.ask(&first));
+        scene.now += 600 * MS;
+        let second = scene.enter(2);
+        assert!(scene.ask(&second));
+        let dear = scene.enter(2);
+        let behind = scene.enter(next);
+        assert!(!scene.ask(&dear), "asked at once");
+        assert_eq!(scene.waits(&dear), Some(SECOND));
+        scene.leave(&dear);
+        assert!(behind.was_woken());
+        assert_eq!(scene.waits(&behind), Some(ready), "{next}");
+    }
+}
+
+#[test]
+fn whoever_leaves_behind_the_first_changes_nothing_for_it() {
+    let mut scene = Scene::new(&["l=sliding-log:3/1s"]);
+    let first = scene.enter(3);
+    let (second, cheap, dear) = (scene.enter(2), scene.enter(1), scene.enter(3));
+    assert!(scene.ask(&first));
+    scene.now += 100 * MS;
+    let before = scene.waits(&second);
+    assert_eq!(before, Some(900 * MS));
+    scene.leave(&dear);
+    assert_eq!(scene.waits(&second), before);
+    scene.leave(&cheap);
+    assert_eq!(scene.waits(&second), before);
+}
+
+#[test]
+fn what_is_given_back_lets_the_first_call_ask_at_once() {
+    let mut scene = Scene::new(&["l=sliding-log:2/1s"]);
+    let first = scene.enter(2);
+    assert!(scene.ask(&first));
+    let (second, third) = (scene.enter(1), scene.enter(1));
+    assert!(!scene.ask(&second));
+    assert_eq!(scene.waits(&second), Some(SECOND));
+    assert_eq!(scene.wait_of(1), SECOND * 2);
+    scene.now += 300 * MS;
+    assert!(second.was_woken() && third.was_woken());
+    scene.line.look_again(scene.now);
+    assert!(second.was_woken() && !third.was_woken());
+    // What this process knew is void: a call may be admitted at once.
+    assert_eq!(scene.wait_of(2), Duration::ZERO);
+    scene.asks(&second);
+}
+
+#[test]
+fn what_an_abandoned_call_consumed_is_not_reckoned_with() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let (first, second) = (scene.enter(1), scene.enter(1));
+    let asked = scene.now;
+    scene.asks(&first);
+    scene.leave(&first);
+    // It is still on its way, and then it is gone.
+    assert!(second.was_woken());
+    assert_eq!(scene.waits(&second), None);
+    let answer = scene.decide(1);
+    assert!(answer.is_allowed());
+    scene.answer(&first, asked, Some(&answer));
+    assert!(second.was_woken());
+    assert_eq!(scene.line.calls.len(), 1);
+    // Its unit is given back.
+    scene.asks(&second);
+}
+
+#[test]
+fn the_denial_of_an_abandoned_call_holds_for_a_call_that_costs_as_much() {
+    for (cost, waits) in [(1, None), (2, Some(SECOND)), (3, Some(SECOND))] {
+        let mut scene = Scene::new(&["l=sliding-log:3/1s"]);
+        let _ = scene.decide(2);
+        let (first, second) = (scene.enter(2), scene.enter(cost));
+        let asked = scene.now;
+        scene.asks(&first);
+        scene.leave(&first);
+        let answer = scene.decide(2);
+        assert!(answer.is_denied());
+        scene.answer(&first, asked, Some(&answer));
+        assert_eq!(scene.line.calls.len(), 1);
+        match waits {
+            Some(wait) => assert_eq!(scene.waits(&second), Some(wait), "{cost}"),
+            None => scene.asks(&second),
+        }
+    }
+}
+
+#[test]
+fn a_lost_answer_is_no_answer() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    let (second, third) = (scene.enter(1), scene.enter(1));
+    assert_eq!(scene.wait_of(1), 3 * SECOND);
+    scene.now += SECOND;
+    let asked = scene.now;
+    scene.asks(&second);
+    scene.answer(&second, asked, None);
+    // It may not be counted, and nobody waits for it.
+    assert_eq!(scene.wait_of(1), SECOND);
+    assert!(third.was_woken());
+    scene.asks(&third);
+    // An answer that comes twice changes nothing.
+    scene.answer(&second, asked, None);
+}
+
+#[test]
+fn an_older_answer_does_not_say_what_remains() {
+    let mut scene = Scene::new(&["l=fixed-window:5/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    let (second, third) = (scene.enter(1), scene.enter(1));
+    let asked = scene.now;
+    scene.asks(&second);
+    scene.asks(&third);
+    let older = scene.decide(1);
+    scene.now += MS;
+    let newer = scene.decide(1);
+    scene.answer(&third, asked, Some(&newer));
+    assert_eq!(scene.line.remaining, 2);
+    scene.answer(&second, asked, Some(&older));
+    assert_eq!(scene.line.remaining, 2);
+    // Of two that were decided at the same time, the one that leaves less is the later one.
+    let (fourth, fifth) = (scene.enter(1), scene.enter(1));
+    scene.now += MS;
+    let asked = scene.now;
+    scene.asks(&fourth);
+    scene.asks(&fifth);
+    let earlier = scene.decide(1);
+    let later = scene.decide(1);
+    scene.answer(&fifth, asked, Some(&later));
+    assert_eq!(scene.line.remaining, 0);
+    scene.answer(&fourth, asked, Some(&earlier));
+    assert_eq!(scene.line.remaining, 0);
+}
+
+#[test]
+fn the_latest_of_several_limits_says_when_it_was_decided() {
+    let mut scene = Scene::new(&["a=sliding-log:5/1s", "b=gcra:5/1s"]);
+    // The state of one limit is ahead of the store's clock, as after a clock was set back.
+    let ahead = Timestamp::from_micros(STORE_START + 250_000).unwrap();
+    let asker = Asker {
+        limits: &scene.limits[..1],
+        key: Key::from("alice"),
+    };
+    let answer = asker
+        .request(Operation::Consume, 1)
+        .decide_on(&mut scene.store[..1], ahead);
+    assert!(answer.is_allowed());
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    assert_eq!(scene.line.decided, ahead);
+}
+
+#[test]
+fn a_denied_call_behind_the_first_one_says_nothing_about_it() {
+    let mut scene = Scene::new(&["l=fixed-window:4/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    let (cheap, dear) = (scene.enter(1), scene.enter(2));
+    let asked = scene.now;
+    scene.asks(&cheap);
+    scene.asks(&dear);
+    // Others take two.
+    let _ = scene.decide(2);
+    let denied = scene.decide(2);
+    assert!(denied.is_denied());
+    scene.answer(&dear, asked, Some(&denied));
+    // Both are denied, and the first one of them decides when to ask.
+    let allowed = scene.decide(1);
+    assert!(allowed.is_allowed());
+    let refused = scene.decide(1);
+    scene.now += MS;
+    scene.answer(&cheap, asked, Some(&refused));
+    let until = scene.waits(&cheap).unwrap();
+    assert_eq!(scene.waits(&dear), None);
+    assert!(until > SECOND / 2, "{until:?}");
+    let ready = scene.line.ready;
+    // An answer to the one behind does not change that.
+    scene
+        .line
+        .calls
+        .get_mut(&dear.position.number)
+        .unwrap()
+        .state = super::State::Asking;
+    scene.line.asking += 1;
+    scene.now += 10 * MS;
+    let denied = scene.decide(2);
+    scene.answer(&dear, scene.now, Some(&denied));
+    assert_eq!(scene.line.ready, ready);
+}
+
+#[test]
+fn a_store_that_denies_without_a_wait_is_asked_again_after_a_tick() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1us"]);
+    let _ = scene.decide(1);
+    let denied = scene.decide(1);
+    let first = scene.enter(1);
+    scene.asks(&first);
+    // A window of one microsecond that is over at once.
+    let wait = denied.retry_after().duration().unwrap();
+    assert_eq!(wait, US);
+    scene.answer(&first, scene.now, Some(&denied));
+    assert_eq!(scene.waits(&first), Some(US));
+}
+
+#[test]
+fn a_call_that_costs_what_remains_asks_at_once_and_one_that_costs_more_does_not() {
+    for (cost, waits) in [(3, false), (4, true)] {
+        let mut scene = Scene::new(&["l=sliding-log:5/1s"]);
+        let (first, next) = (scene.enter(2), scene.enter(cost));
+        assert!(scene.ask(&first));
+        if waits {
+            assert_eq!(scene.waits(&next), Some(SECOND));
+        } else {
+            scene.asks(&next);
+        }
+    }
+}
+
+/// Plays a line that is denied although it could expect to be admitted, `losses` times.
+fn losing(scene: &mut Scene, caller: &Caller, losses: usize) -> ControlFlow<(), Duration> {
+    let mut delay = Duration::ZERO;
+    for _ in 0..losses {
+        scene.now = scene.line.ready + scene.line.jitter;
+        // Others took everything.
+        let capacity = scene.limits[0].algorithm().capacity();
+        let _ = scene.decide(capacity);
+        if scene.ask(caller) {
+            return ControlFlow::Break(());
+        }
+        delay = scene.line.jitter;
+    }
+    ControlFlow::Continue(delay)
+}
+
+#[test]
+fn a_line_that_loses_asks_earlier_each_time_and_later_after_it_won() {
+    let mut scene = Scene::new(&["l=fixed-window:80/72ms"]);
+    let first = scene.enter(1);
+    // At first it does not know that it could have been admitted.
+    let unknown = losing(&mut scene, &first, 1);
+    assert_eq!(unknown, ControlFlow::Continue(Duration::ZERO));
+    let mut last = Duration::MAX;
+    for _ in 0..8 {
+        let ControlFlow::Continue(delay) = losing(&mut scene, &first, 1) else {
+            panic!("admitted");
+        };
+        // A step is up to 889 us, and its random part is less than that.
+        assert!(delay < last, "{delay:?} after {last:?}");
+        last = delay;
+    }
+    assert!(last < MS, "{last:?}");
+    // It takes half of the limit, and lets others go before it again.
+    let (half, next) = (scene.enter(40), scene.enter(41));
+    scene.now = scene.line.ready + scene.line.jitter;
+    assert!(scene.ask(&first));
+    assert!(scene.ask(&half));
+    let waits = scene.waits(&next).unwrap();
+    let ready = scene.line.ready.duration_since(scene.now);
+    let delay = scene.line.jitter;
+    assert_eq!(waits, ready + delay);
+    assert!(delay > 4 * MS && delay < 6 * MS, "{delay:?}");
+}
