@@ -385,3 +385,18 @@ fn limiters_and_schedules_can_be_shown_whatever_their_store() {
     let places = ConcurrencyLimiter::new((), "uploads", 1, second).unwrap();
     assert!(shown(&places).contains("uploads"));
 }
+
+#[test]
+fn what_is_forgotten_is_not_given_back() {
+    let limits = ["a=gcra:9/1h", "b=fixed-window:9/1h"].map(|text| text.parse::<Limit>().unwrap());
+    let checks = || limits.each_ref().map(|limit| Check::new(limit, "k", 2));
+    let mut states = [State::default(), State::default()];
+    let now = Timestamp::UNIX_EPOCH;
+    let consumed = Request::new(Operation::Consume, checks()).decide_on(&mut states[..], now);
+    let receipt = consumed.into_receipt().unwrap();
+    states[1] = State::default();
+    let refund = Request::new(Operation::Refund(&receipt), checks());
+    let evaluation = refund.evaluate(&states[..], now);
+    let writes = [0, 1].map(|index| evaluation.writes_to(&refund, index));
+    assert_eq!(writes, [true, false]);
+}

@@ -310,3 +310,48 @@ async fn what_is_beside_a_limiter_hears_of_all_that_is_given_back() {
     limiter.refund("other", call()).run().unwrap_err();
     assert_eq!(told(), 4);
 }
+
+/// A store that cannot be reached.
+struct Away;
+
+fn away<T>() -> Result<T, StoreError> {
+    Err(StoreError::new(ErrorKind::Unavailable, "away"))
+}
+
+impl SyncStore for Away {
+    fn decide_now(&self, _: &Request<'_>) -> Result<Verdicts, StoreError> {
+        away()
+    }
+
+    fn reset_now(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
+        away()
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Away {
+    async fn decide<'a>(&self, _: Request<'a>) -> Result<Verdicts, StoreError> {
+        away()
+    }
+
+    async fn reset<'a>(&self, _: Checks<'a>) -> Result<(), StoreError> {
+        away()
+    }
+
+    fn supports<'a>(&self, _: &Request<'a>) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_reset_that_fails_is_an_error_and_nobody_hears_of_it() {
+    let limiter = RateLimiter::new(Away, ["a=gcra:9/1h"]).unwrap();
+    for _ in 0..2 {
+        let errors = [limiter.reset("k").run(), limiter.reset("k").await];
+        let kinds = errors.map(|error| error.unwrap_err().kind());
+        assert_eq!(kinds, [ErrorKind::Unavailable; 2]);
+        // The second time, somebody listens.
+        let heard = tollgate_core::inside::companion(&limiter, Heard::default).unwrap();
+        assert_eq!(heard.0.load(std::sync::atomic::Ordering::SeqCst), 0);
+    }
+}

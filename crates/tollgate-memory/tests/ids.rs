@@ -271,3 +271,17 @@ fn a_call_that_panicked_is_decided_when_it_is_repeated() {
     }
     assert!(panicked >= 3 && kept >= 1, "{panicked}, {kept}");
 }
+
+#[test]
+fn a_malformed_call_is_refused_as_such_even_if_its_id_is_taken() {
+    let store = MemoryStore::builder().clock(ManualClock::new()).build();
+    let (a, b) = (limit("a=gcra:9/1d"), limit("a=gcra:8/1d"));
+    let first = Request::consume(Check::new(&a, "k", 1)).id("one");
+    assert!(store.decide_now(&first).unwrap().is_allowed());
+    // The same key twice under one name.
+    let twice = [Check::new(&a, "k", 1), Check::new(&b, "k", 1)];
+    let malformed = Request::new(Operation::Consume, twice);
+    let expected = store.decide_now(&malformed).unwrap_err();
+    let error = store.decide_now(&malformed.id("one")).unwrap_err();
+    assert_eq!(error.to_string(), expected.to_string());
+}

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, SlidingLog};
 use tollgate_core::{
-    Acquisition, Check, ConcurrencyLimiter, ErrorKind, Event, Key, Lease, Limit, Operation,
-    Placement, PlannedEvent, Quota, RateLimiter, Reason, Refusal, Request, Schedule, Store,
-    SyncLeaseStore, SyncStore, Timestamp, Verdict, Verdicts, Wait,
+    Acquisition, BlockSpan, Check, ConcurrencyLimiter, ErrorKind, Event, Key, Lease, Limit,
+    MAX_EXACT, Operation, Placement, PlannedEvent, Quota, RateLimiter, Reason, Refusal, Request,
+    Schedule, Store, SyncLeaseStore, SyncStore, Timestamp, Verdict, Verdicts, Wait,
 };
 use tollgate_mock::{MockStore, ScheduleExpectation};
 
@@ -871,4 +871,27 @@ async fn calls_of_leases_fail_as_the_test_says_and_are_counted() {
         .store()
         .reset_leases_now(uploads.terms(), "k".into());
     assert_eq!(reset.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_limit_cannot_be_lowered_to_more_than_its_capacity() {
+    let mut store = MockStore::new();
+    store.expect_lower("a", "k").allow();
+    let limit: Limit = "a=gcra:5/1s".parse().unwrap();
+    let request = Request::lower(Check::new(&limit, "k", 100));
+    assert_eq!(store.decide_now(&request).unwrap().remaining(), 5);
+}
+
+#[test]
+fn a_block_that_is_over_leaves_everything() {
+    let mut store = MockStore::new();
+    store.expect_block("a", "k").succeed();
+    let limit: Limit = "a=block:15m".parse().unwrap();
+    let check = Check::new(&limit, "k", 0);
+    let left = |span| {
+        let verdicts = store.decide_now(&Request::block(span, check)).unwrap();
+        (verdicts.is_allowed(), verdicts.remaining())
+    };
+    assert_eq!(left(BlockSpan::Usual), (false, 0));
+    assert_eq!(left(BlockSpan::Lasting(Duration::ZERO)), (true, MAX_EXACT));
 }

@@ -457,6 +457,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a reset has no cost";
         }
         "Reset::into_future" {
+            "self.limiter.companion().get().is_none()" => "false"
+                because "a shortcut: where there is no companion, nobody is told";
             "0" => "1"
                 because "a reset has no cost";
         }
@@ -839,8 +841,28 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "attempts are only counted";
         }
     }
+    "crates/tollgate-core/src/wire/admin/states.rs" {
+        "compared" {
+            "0" => "1"
+                because "a microsecond after the epoch is not ahead of any clock either";
+        }
+    }
+    "crates/tollgate-core/src/wire/store.rs" {
+        "WireStore::run" {
+            "loads.next()" => "loads.next_back()"
+                because "only how many are left counts";
+        }
+        "WireStore::execute" {
+            "request.has_id()" => "true"
+                because "a shortcut: a request without an id is then copied";
+        }
+    }
     "crates/tollgate-core/src/wire/admin/probe.rs" {
         "probe" {
+            "false" => "true"
+                because "whether a user may run scripts does not depend on the script";
+            "1" => "2" # 3
+                because "the lease is acquired whatever the number of places";
             "1" => "2"
                 because "a script does not depend on the cost of a check";
             "1" => "0"

@@ -209,11 +209,15 @@ pub(crate) struct Canned {
 impl Canned {
     /// Returns a store whose server always answers `reply`.
     pub(crate) fn store(reply: &[u8]) -> WireStore<Self> {
+        Self::store_with(Options::new(), reply)
+    }
+
+    pub(crate) fn store_with(options: Options, reply: &[u8]) -> WireStore<Self> {
         let engine = Self {
             reply: reply.to_vec(),
             ..Self::default()
         };
-        WireStore::new(engine, Options::new())
+        WireStore::new(engine, options)
     }
 
     pub(crate) fn asked(&self) -> SentCall {

@@ -261,6 +261,23 @@ fn arguments_of_calls_with_ids_have_not_changed() {
     assert_eq!(with_id.sha1, "2a86622f91e67b1af6b271e7d3e4bb2d7358cf7d");
 }
 
+#[test]
+fn with_hashed_keys_an_answer_has_a_keyed_hash_of_the_id() {
+    let gcra = limit("gcra:10/1s");
+    let answer = |secret, id| {
+        let options = Options::new().with_hashed_keys([secret; 16]);
+        let store = Canned::store_with(options, &[]);
+        let check = Check::new(&gcra, "alice", 1);
+        now(store.execute(&Request::consume(check).id(id))).unwrap_err();
+        let text = String::from_utf8(store.engine().asked().keys[1].clone()).unwrap();
+        text.rsplit_once(':').unwrap().1.to_owned()
+    };
+    let hash = answer(7, "one");
+    assert_eq!((hash.len(), &hash), (32, &answer(7, "one")));
+    assert_ne!(hash, answer(7, "two"));
+    assert_ne!(hash, answer(8, "one"));
+}
+
 /// An engine whose time is over before it begins.
 struct Late;
 

@@ -120,7 +120,8 @@ fn opinion(
             (remaining.unwrap_or(most) + consumes, Wait::ZERO)
         }
         None | Some(Answer::Succeed) if received.verb == Verb::Block => {
-            (0, blocked(received, check))
+            let wait = blocked(received, check);
+            (if wait.is_zero() { capacity } else { 0 }, wait)
         }
         Some(Answer::Deny(_)) if cost == 0 => {
             refuse("a call that costs nothing is always allowed: expect a higher cost".to_owned())

@@ -161,6 +161,26 @@ fn a_blocked_key_is_not_blocked_again() {
 }
 
 #[test]
+fn a_block_that_changes_nothing_writes_nothing() {
+    let limit = limit("ban=block:1s");
+    let check = Check::new(&limit, "k", 0);
+    let mut blocked = State::default();
+    let _ = block(&limit, &mut blocked, START, BlockSpan::Usual);
+    let second = Duration::from_micros(SECOND);
+    for (state, span) in [
+        (&blocked, BlockSpan::Usual),
+        (&blocked, BlockSpan::Until(at(START + SECOND))),
+        (&blocked, BlockSpan::Lasting(second)),
+        (&State::default(), BlockSpan::Until(at(START))),
+        (&State::default(), BlockSpan::Lasting(Duration::ZERO)),
+    ] {
+        let request = Request::block(span, check);
+        let evaluation = request.evaluate(state, at(START));
+        assert!(!evaluation.writes_to(&request, 0), "{span:?}");
+    }
+}
+
+#[test]
 fn counts_nothing() {
     let limit = limit("ban=block:1s");
     let mut state = State::default();

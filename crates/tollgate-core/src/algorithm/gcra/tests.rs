@@ -523,3 +523,13 @@ fn a_refund_of_a_cost_too_large_to_count_forgives_no_later_call() {
     machine.refund(&mut state, MAX_EXACT, 0, 1 << 52);
     assert_eq!(state.debt, 2_000_000);
 }
+
+#[test]
+fn a_cost_too_large_to_count_becomes_the_largest_debt() {
+    let machine = uneven(3);
+    for cost in [MAX_EXACT / 4, 1 << 62, u64::MAX] {
+        let mut state = used(&machine, 0, 1);
+        machine.commit(&mut state, 0, cost);
+        assert_eq!(state.debt, MAX_EXACT, "{cost}");
+    }
+}

@@ -226,3 +226,9 @@ fn the_largest_counts_do_not_wrap() {
     );
     assert!(SlidingCounter::new(Quota::new(MAX_EXACT, Duration::from_secs(1)).unwrap()).is_err());
 }
+
+#[test]
+fn no_window_counts_more_than_the_amount() {
+    let state = used(&counter(10), &[(50, 7), (60, 7)]);
+    assert_eq!(state.current, 10);
+}
