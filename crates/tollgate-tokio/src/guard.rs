@@ -174,14 +174,21 @@ impl LeaseGuard {
     ///
     /// # Errors
     ///
-    /// The store's errors. The lease then ends by itself after its time to live.
+    /// The store's errors, and [`ErrorKind::Unknown`] if the runtime of the guard ended before the
+    /// store answered. The lease then ends by itself after its time to live.
     pub async fn release(self) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
-        if self.stop.send(answer).is_err() {
+        let _ = self.stop.send(answer);
+        match answered.await {
+            Ok(released) => released,
             // The background task ends by itself only once the lease is lost.
-            return Ok(false);
+            Err(_) if matches!(*self.standing.borrow(), Standing::Lost) => Ok(false),
+            Err(_) => Err(StoreError::new(
+                ErrorKind::Unknown,
+                "the runtime ended before the store answered: the lease is released, or ends by \
+                 itself after its time to live",
+            )),
         }
-        answered.await.unwrap_or(Ok(false))
     }
 }
 
@@ -231,7 +238,7 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
     fn into_future(self) -> Acquiring<'k> {
         Box::pin(async move {
             let id = random_id();
-            let mut repetitions = 0..REPETITIONS;
+            let mut left = REPETITIONS;
             loop {
                 let asked = Instant::now();
                 let call = self.limiter.acquire(self.key, &id).weight(self.weight);
@@ -241,8 +248,7 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
                         return Ok(Ok(hold(limiter, self.key, lease, asked)));
                     }
                     Ok(Acquisition::Denied(denied)) => return Ok(Err(denied)),
-                    Err(error)
-                        if error.kind() == ErrorKind::Unknown && repetitions.next().is_some() => {}
+                    Err(error) if error.kind() == ErrorKind::Unknown && left > 0 => left -= 1,
                     Err(error) => return Err(error),
                 }
             }
@@ -335,19 +341,21 @@ impl<S: LeaseStore> Keeper<S> {
     async fn renew(&self, asked: Instant, valid_for: Duration) -> Renewal {
         let deadline = asked + valid_for;
         let mut next = asked + valid_for / RENEWALS;
-        while next < deadline {
-            sleep_until(next).await;
-            let asked = Instant::now();
-            let call = self.limiter.renew(self.key(), &self.lease).into_future();
-            match timeout_at(deadline, call).await {
-                Ok(Ok(Some(lease))) if asked < deadline => {
-                    return Renewal::Renewed(asked, lease.valid_for());
+        let renewal = async {
+            loop {
+                sleep_until(next).await;
+                let asked = Instant::now();
+                if asked >= deadline {
+                    // This task was not run in time.
+                    return Renewal::Lost;
                 }
-                Ok(Ok(_)) | Err(_) => return Renewal::Lost,
-                Ok(Err(_)) => next = Instant::now() + valid_for / RETRIES,
+                match self.limiter.renew(self.key(), &self.lease).await {
+                    Ok(Some(lease)) => return Renewal::Renewed(asked, lease.valid_for()),
+                    Ok(None) => return Renewal::Lost,
+                    Err(_) => next = Instant::now() + valid_for / RETRIES,
+                }
             }
-        }
-        sleep_until(deadline).await;
-        Renewal::Lost
+        };
+        timeout_at(deadline, renewal).await.unwrap_or(Renewal::Lost)
     }
 }

@@ -1,9 +1,9 @@
 //! Random numbers.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Returns a random number.
 pub(crate) fn random() -> u64 {
     // `RandomState` is the only source of system randomness in the standard library.
-    RandomState::new().hash_one(0)
+    RandomState::new().build_hasher().finish()
 }

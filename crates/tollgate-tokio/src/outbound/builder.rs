@@ -236,14 +236,7 @@ impl fmt::Display for OutboundError {
     }
 }
 
-impl Error for OutboundError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Limit(error) => error.source(),
-            _ => None,
-        }
-    }
-}
+impl Error for OutboundError {}
 
 impl From<LimitError> for OutboundError {
     fn from(error: LimitError) -> Self {

@@ -241,10 +241,17 @@ mod tests {
             let background = for_background(&limit, 3).unwrap().unwrap();
             assert_eq!(background, expected.parse().unwrap());
             assert!(for_background(&limit, 9).is_ok());
-            let error = for_background(&limit, 10).unwrap_err().to_string();
-            assert!(error.contains("at most 9"), "{error}");
+            for reserve in [10, 11, u64::MAX] {
+                let error = for_background(&limit, reserve).unwrap_err().to_string();
+                assert!(error.contains("at most 9"), "{error}");
+            }
         }
+        let nothing: Limit = "a=sliding-log:0/1m".parse().unwrap();
+        let error = for_background(&nothing, 1).unwrap_err().to_string();
+        assert!(error.contains("leave out the reserve"), "{error}");
         let block: Limit = "a=block:1s".parse().unwrap();
-        assert_eq!(for_background(&block, 3).unwrap(), None);
+        for reserve in [3, u64::MAX] {
+            assert_eq!(for_background(&block, reserve).unwrap(), None);
+        }
     }
 }

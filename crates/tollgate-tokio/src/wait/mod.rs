@@ -26,7 +26,7 @@ use self::place::Shared;
 use self::sent::{Reserved, Sent};
 use crate::key::OwnedKey;
 
-/// Makes a [check](RateLimiter::check) wait until it is admitted.
+/// Makes a [check](tollgate_core::RateLimiter::check) wait until it is admitted.
 ///
 /// # Examples
 ///
@@ -76,8 +76,8 @@ impl<'l, 'k, S> Within for Call<'l, 'k, S> {
 /// # Order
 ///
 /// - If every limit is [`Gcra`](tollgate_core::algorithm::Gcra), each call
-///   [reserves](RateLimiter::reserve) its start: the store puts the calls of all processes in the
-///   order in which they arrive, and each makes one store call.
+///   [reserves](tollgate_core::RateLimiter::reserve) its start: the store puts the calls of all
+///   processes in the order in which they arrive, and each makes one store call.
 /// - Otherwise the calls for one key, of one limiter and its clones, stand in line: the first asks
 ///   the store, and the others wait for their turn. Of several processes, the first in each line
 ///   compete.
@@ -89,8 +89,8 @@ impl<'l, 'k, S> Within for Call<'l, 'k, S> {
 /// # Cancel safety
 ///
 /// If the future is dropped before it completes, what it consumed is given back in the background,
-/// as far as a [refund](RateLimiter::refund) can give it back: a reservation only if no later call
-/// was admitted.
+/// as far as a [refund](tollgate_core::RateLimiter::refund) can give it back: a reservation only if
+/// no later call was admitted.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Waiting<'l, 'k, S> {
     call: Call<'l, 'k, S>,

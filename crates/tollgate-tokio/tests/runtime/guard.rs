@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, advance, sleep, timeout};
 use tollgate_core::{
     ConcurrencyLimiter, ErrorKind, Key, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore,
@@ -17,6 +19,7 @@ use crate::arrives;
 use crate::clock::TokioClock;
 
 const TTL: Duration = Duration::from_secs(30);
+const US: Duration = Duration::from_micros(1);
 
 /// A store whose calls fail, hang or lose their replies while a test says so.
 struct Troubled {
@@ -98,6 +101,19 @@ async fn a_held_lease_is_renewed_for_as_long_as_the_guard_lives() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_guard_has_the_token_of_its_lease() {
+    let limiter = limiter(&Troubled::new(), 2);
+    let mut last = 0;
+    for _ in 0..2 {
+        let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+        let guard = guard.unwrap();
+        assert_eq!(guard.token(), guard.lease().token());
+        assert!(guard.token() > last);
+        last = guard.token();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_no_more_often_than_needed() {
     let store = Troubled::new();
     let limiter = limiter(&store, 1);
@@ -141,6 +157,19 @@ async fn a_release_waits_for_the_store() {
         guard.release().await.unwrap_err().kind(),
         ErrorKind::Unavailable
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_is_not_there_to_be_released() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+    let guard = guard.unwrap();
+    store.fails.store(true, Ordering::SeqCst);
+    pass(2 * TTL).await;
+    let asked = store.calls.load(Ordering::SeqCst);
+    assert!(!guard.release().await.unwrap());
+    assert_eq!(store.calls.load(Ordering::SeqCst), asked);
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,28 +340,87 @@ async fn a_process_that_was_stopped_believes_in_nothing() {
         .await
         .unwrap()
         .unwrap();
-    // No task runs meanwhile, as if the process had been stopped.
     let deadline = guard.deadline().unwrap();
-    assert!(deadline <= Instant::now() + TTL - TTL / 1_000);
-    advance(TTL).await;
+    let left = deadline - Instant::now();
+    assert_eq!(left, TTL - TTL / 1_000);
+    // No task runs meanwhile, as if the process had been stopped.
+    let _ = advance(left - US).now_or_never();
+    assert!(guard.is_held());
+    let _ = advance(US).now_or_never();
+    assert_eq!(Instant::now(), deadline);
     assert!(!guard.is_held());
+    assert_eq!(guard.deadline(), Some(deadline));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_until_its_deadline_and_not_from_then_on() {
+    for early in [US, Duration::ZERO] {
+        let store = Troubled::new();
+        let limiter = limiter(&store, 1);
+        let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+        let guard = guard.unwrap();
+        let deadline = guard.deadline().unwrap();
+        // The background task runs for the first time then, although it wanted to run earlier.
+        let late = deadline - early;
+        advance(late - Instant::now()).await;
+        assert_eq!(Instant::now(), late);
+        tokio::task::yield_now().await;
+        let renewed = (early > Duration::ZERO).then(|| late + TTL - TTL / 1_000);
+        assert_eq!(guard.deadline(), renewed);
+        // It asks for nothing that it would not use.
+        let calls = store.calls.load(Ordering::SeqCst);
+        assert_eq!(calls, 1 + usize::from(renewed.is_some()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_certainly_failed_is_not_repeated() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    store.fails.store(true, Ordering::SeqCst);
+    let error = LeaseGuard::acquire(&limiter, "alice").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(store.calls.load(Ordering::SeqCst), 1);
+}
+
+/// Returns a runtime, and a guard that was acquired on it.
+fn guard_of_a_runtime() -> (Runtime, Arc<Troubled>, LeaseGuard) {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let (store, guard) = runtime.block_on(async {
+        let store = Troubled::new();
+        let limiter = limiter(&store, 1);
+        let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+        (store, guard.unwrap())
+    });
+    (runtime, store, guard)
 }
 
 #[test]
 fn a_guard_outlives_its_runtime() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let guard = runtime.block_on(async {
-        let store = MemoryStore::new();
-        let limiter = ConcurrencyLimiter::new(store, "uploads", 1, TTL).unwrap();
-        LeaseGuard::acquire(&limiter, "alice")
-            .await
-            .unwrap()
-            .unwrap()
-    });
+    let (runtime, _, guard) = guard_of_a_runtime();
     drop(runtime);
     assert!(guard.is_held());
     drop(guard);
+}
+
+#[test]
+fn nobody_knows_of_a_release_whose_runtime_has_ended() {
+    for begins in [false, true] {
+        let (runtime, store, guard) = guard_of_a_runtime();
+        let mut release = Box::pin(guard.release());
+        if begins {
+            store.hangs.store(true, Ordering::SeqCst);
+            let answer = runtime.block_on(async { timeout(TTL / 10, &mut release).await });
+            assert!(answer.is_err(), "{answer:?}");
+        }
+        assert_eq!(store.calls.load(Ordering::SeqCst), 1 + usize::from(begins));
+        drop(runtime);
+        let error = release.now_or_never().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unknown);
+        assert!(error.to_string().contains("the runtime ended"), "{error}");
+    }
 }

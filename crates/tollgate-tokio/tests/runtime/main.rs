@@ -6,6 +6,7 @@ mod clock;
 mod guard;
 mod meter;
 mod outbound;
+mod shown;
 mod within;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use tollgate_core::{ErrorKind, StoreError};
 fn arrives<T>(answer: Result<T, StoreError>, loses: &AtomicUsize) -> Result<T, StoreError> {
     let one_less = |left: usize| left.checked_sub(1);
     match loses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
-        Ok(_) => Err(StoreError::new(ErrorKind::Unknown, "lost")),
+        Ok(_) => Err(StoreError::new(ErrorKind::Unknown, "lost").with_source("closed")),
         Err(_) => answer,
     }
 }

@@ -1,8 +1,10 @@
 //! A metered stream settles once, at what passed, however it ends.
 
+use std::error::Error;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -112,6 +114,7 @@ async fn an_ended_stream_is_settled_at_its_size() {
     let limiter = limiter();
     let mut body = metered(&limiter, [Ok(7), Ok(0), Ok(5)]).await;
     assert_eq!(body.size_hint(), (3, Some(3)));
+    assert!(!body.is_terminated());
     let mut sizes = Vec::new();
     while let Some(chunk) = body.next().await {
         sizes.push(chunk.unwrap().len());
@@ -124,6 +127,41 @@ async fn an_ended_stream_is_settled_at_its_size() {
     assert_eq!(remaining(&limiter).await, 988);
     drop(body);
     assert_eq!(settled(&limiter).await, [12]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_would_go_on_after_its_end_is_not_polled_again() {
+    let limiter = limiter();
+    let receipt = estimated(&limiter).await;
+    let mut polls = 0_u64;
+    let endless = stream::poll_fn(|_| {
+        polls += 1;
+        Poll::Ready((polls != 2).then_some(7))
+    });
+    let mut body = endless.metered_by(&limiter, "alice", receipt, |&size| size);
+    assert_eq!(body.next().await, Some(7));
+    assert_eq!(body.size_hint(), (0, None));
+    for _ in 0..2 {
+        assert_eq!(body.next().await, None);
+        assert_eq!(body.size_hint(), (0, Some(0)));
+    }
+    assert_eq!(body.finish().await.unwrap().cost(), 7);
+    assert_eq!(polls, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_gone_before_its_settlement_is_done() {
+    let limiter = limiter();
+    let receipt = estimated(&limiter).await;
+    let connection = Arc::new(());
+    let held = Arc::clone(&connection);
+    let body = stream::iter([7]).map(move |size| (Arc::clone(&held), size));
+    let body = body.metered_by(&limiter, "alice", receipt, |&(_, size)| size);
+    assert_eq!(Arc::strong_count(&connection), 2);
+    let mut finishing = Box::pin(body.finish());
+    assert!(timeout(SECOND / 2, &mut finishing).await.is_err());
+    assert_eq!(Arc::strong_count(&connection), 1);
+    assert_eq!(finishing.await.unwrap().cost(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,6 +312,7 @@ async fn a_settlement_that_failed_returns_the_receipt_if_nothing_was_changed() {
     limiter.store().loses.store(1, Ordering::SeqCst);
     let lost = metered(&limiter, [Ok(7)]).await.finish().await.unwrap_err();
     assert_eq!(lost.error().kind(), ErrorKind::Unknown);
+    assert_eq!(lost.source().unwrap().to_string(), "closed");
     assert!(lost.into_receipt().is_none());
 
     // Nobody learns of it in the background.

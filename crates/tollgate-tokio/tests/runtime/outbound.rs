@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tollgate_core::{ErrorKind, Store};
+use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_tokio::{Outbound, OutboundError, Permit, WaitError};
 
 use crate::within::{MINUTE, Remote, SECOND, TICK};
@@ -119,10 +119,18 @@ async fn any_store_will_do() {
 
 #[tokio::test(start_paused = true)]
 async fn margins_are_rounded_up_to_microseconds() {
-    let outbound = Outbound::builder(Remote::new(), ["a=sliding-log:2/1s"]);
-    let outbound = outbound.margin(Duration::from_nanos(1)).build().unwrap();
-    let stricter = &outbound.stricter_limits()[0];
-    assert_eq!(stricter.to_string(), "a=sliding-log:2/1000001us");
+    let nano = Duration::from_nanos(1);
+    for (margin, stricter) in [
+        (nano, "a=sliding-log:2/1000001us"),
+        (MARGIN - nano, "a=sliding-log:2/1050ms"),
+        (MARGIN, "a=sliding-log:2/1050ms"),
+        (MARGIN + nano, "a=sliding-log:2/1050001us"),
+    ] {
+        let outbound = Outbound::builder(Remote::new(), ["a=sliding-log:2/1s"]);
+        let outbound = outbound.margin(margin).build().unwrap();
+        assert_eq!(outbound.stricter_limits()[0].to_string(), stricter);
+        assert_eq!(outbound.margin(), margin);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,6 +322,17 @@ async fn a_report_is_about_the_limit_that_fits_its_reset() {
             );
         }
     }
+    // Unless the report says which limit it is about.
+    let outbound = process(
+        &Remote::new(),
+        &["a=sliding-log:20/1m", "b=sliding-log:30/1s"],
+    );
+    let report = outbound.observe_limit(KEY, "a", 9, Some(SECOND));
+    report.await.unwrap();
+    let permit = urgent(&outbound).await.unwrap();
+    assert_eq!(permit.as_slice()[0].remaining(), 8);
+    assert_eq!(permit.as_slice()[1].remaining(), 29);
+
     let outbound = process(&Remote::new(), &["a=sliding-log:20/1m"]);
     for unknown in ["b", "a-paused"] {
         let error = outbound.observe_limit(KEY, unknown, 1, None).await;
@@ -349,8 +368,59 @@ async fn a_permit_that_is_too_old_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_permit_is_as_old_as_the_question_and_may_be_just_as_old_as_was_set() {
+    let store = Remote::new();
+    store.delay_ms.store(100, Ordering::SeqCst);
+    let tenth = SECOND / 10;
+    for (age, stale) in [(tenth, 0), (tenth - TICK, 1)] {
+        let outbound = Outbound::builder(Arc::clone(&store), ["a=sliding-log:5/1h"]);
+        let outbound = outbound.permit_age(age).build().unwrap();
+        let permit = urgent(&outbound).await;
+        assert_eq!(outbound.stats().stale, stale);
+        if let Ok(permit) = permit {
+            assert_eq!(permit.age(), tenth);
+            sleep(SECOND).await;
+            assert_eq!(permit.age(), tenth + SECOND);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_permit_was_too_old_waits_no_longer_than_it_may_in_all() {
+    // Then the window of another process's call is over, with the margin.
+    let ready = Duration::from_millis(180) + SECOND + MARGIN;
+    for (longest, is_admitted) in [(ready, true), (ready - TICK, false)] {
+        let store = Remote::new();
+        let outbound = process(&store, &["a=sliding-log:1/1s"]);
+        store.delay_ms.store(100, Ordering::SeqCst);
+        let call = tokio::spawn(outbound.call(KEY).within(longest).into_future());
+        // The permit came too late, and was given back in the store.
+        sleep(Duration::from_millis(180)).await;
+        store.delay_ms.store(0, Ordering::SeqCst);
+        // Another process takes it before the call asks again.
+        let other = process(&store, &["a=sliding-log:1/1s"]);
+        assert!(urgent(&other).await.is_ok());
+        let answer = call.await.unwrap();
+        assert_eq!(outbound.stats().stale, 1);
+        if is_admitted {
+            assert!(answer.is_ok());
+        } else {
+            assert_eq!(refused_by(answer), "a");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_stays_slow_is_an_error_and_nothing_is_consumed() {
-    for (longest, asked) in [(SECOND / 10, 1), (MINUTE, 8), (Duration::MAX, 8)] {
+    // Its answer takes 120 ms, and so does giving the permit back.
+    let once = Duration::from_millis(240);
+    for (longest, asked) in [
+        (SECOND / 10, 1),
+        (once, 1),
+        (once + TICK, 2),
+        (MINUTE, 8),
+        (Duration::MAX, 8),
+    ] {
         let store = Remote::new();
         let outbound = process(&store, &["a=sliding-log:5/1h"]);
         store.delay_ms.store(120, Ordering::SeqCst);
@@ -411,10 +481,31 @@ async fn a_permit_can_be_given_back_or_settled() {
     sleep(SECOND).await;
     let started = Instant::now();
     permit.settle(7).await.unwrap();
-    assert!(waiting.await.unwrap().is_ok());
+    let waiting = waiting.await.unwrap().unwrap();
     assert!(started.elapsed() <= 5 * TICK);
-    // A cost of zero consumes nothing.
+    sleep(SECOND).await;
+    // Or as any other call, by its receipt.
+    let permit = outbound.call(KEY).cost(1).within(NOW).await;
+    assert_eq!(refused_by(permit), "a");
+    let receipt = waiting.into_receipt().unwrap();
+    let limiter = RateLimiter::new(store, outbound.stricter_limits()).unwrap();
+    let left = limiter.refund(KEY, receipt).await.unwrap();
+    assert_eq!(left.remaining(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_costs_nothing_is_admitted_at_once_whatever_others_wait_for() {
+    let store = Remote::new();
+    let outbound = process(&store, &["a=sliding-log:1/1h"]);
+    assert!(urgent(&outbound).await.is_ok());
+    let _waiting = tokio::spawn(outbound.call(KEY).within(100 * MINUTE).into_future());
+    sleep(SECOND).await;
+    outbound.penalize(KEY, MINUTE).await.unwrap();
+    // It gives nothing back, so it is never too old.
+    store.delay_ms.store(100, Ordering::SeqCst);
     let free = outbound.call(KEY).cost(0).within(NOW).await.unwrap();
+    assert!(free.age() > MARGIN, "{:?}", free.age());
+    assert_eq!((free.cost(), outbound.stats().stale), (0, 0));
     assert!(free.into_receipt().is_none());
 }
 
@@ -428,7 +519,7 @@ async fn settings_that_are_not_possible_are_errors() {
     for (limits, reserve, expected) in [
         (&[][..], 0, "at least one limit"),
         (
-            &["stop=block:1s"],
+            &["stop=block:1s", "other=block:2s"],
             0,
             "limit `stop` is a block, which counts no calls",
         ),
@@ -444,6 +535,11 @@ async fn settings_that_are_not_possible_are_errors() {
             &["a=sliding-log:5/1s", "b=gcra:9/1m"],
             5,
             "`a` to background calls: choose at most 4",
+        ),
+        (
+            &["a=sliding-log:1/1s"],
+            1,
+            "a reserve of 1 leaves nothing of limit `a` to background calls: leave out the reserve",
         ),
     ] {
         let error = error(limits, reserve).to_string();

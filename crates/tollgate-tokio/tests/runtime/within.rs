@@ -1,12 +1,16 @@
 //! A call that waits is admitted in its turn, costs one store call, and gives back what it does not
 //! use.
 
+use std::error::Error;
+use std::future::ready;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::stream::FusedStream;
+use futures_util::{FutureExt, Stream, StreamExt, stream};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
 use tollgate_core::{
@@ -682,6 +686,44 @@ async fn a_stream_yields_items_as_they_are_admitted() {
     sleep(SECOND).await;
     assert_eq!(items.next().await.unwrap().unwrap(), "mail");
     assert!(items.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_whose_check_failed_comes_back_with_the_error() {
+    let (store, limiter) = limiter(&["l=gcra:1/1s"]);
+    store.loses.store(1, Ordering::SeqCst);
+    let mut items = stream::iter(["mail"]).pace(&limiter, "alice");
+    let failed = items.next().await.unwrap().unwrap_err();
+    assert_eq!(failed.to_string(), "lost");
+    assert_eq!(failed.source().unwrap().to_string(), "closed");
+    match failed.error() {
+        WaitError::Store(error) => assert_eq!(error.kind(), ErrorKind::Unknown),
+        other => panic!("{other:?} instead of the store's error"),
+    }
+    assert_eq!(failed.into_item(), "mail");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_waits_is_still_to_come() {
+    let (_, limiter) = limiter(&["l=gcra:1/1s,burst=1"]);
+    limiter.check("alice").within(SECOND).await.unwrap();
+
+    // The stream has ended with the item that waits.
+    let mut items = stream::once(ready("mail")).pace(&limiter, "alice");
+    assert!(!items.is_terminated());
+    assert!(items.next().now_or_never().is_none());
+    assert!(!items.is_terminated());
+    assert_eq!(items.size_hint(), (1, Some(1)));
+    assert_eq!(items.next().await.unwrap().unwrap(), "mail");
+    assert!(items.is_terminated());
+    assert_eq!(items.size_hint(), (0, Some(0)));
+
+    // As many as a `usize` can tell come after it.
+    let most = iter::once(0).chain(0..usize::MAX);
+    let mut items = stream::iter(most).pace(&limiter, "alice");
+    assert_eq!(items.size_hint(), (usize::MAX, None));
+    assert!(items.next().now_or_never().is_none());
+    assert_eq!(items.size_hint(), (usize::MAX, None));
 }
 
 /// A mock sees what a real store would.

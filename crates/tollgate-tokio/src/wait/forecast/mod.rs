@@ -162,3 +162,6 @@ fn consume(asker: Asker<'_>, states: &mut Vec<State>, now: Timestamp, cost: u64)
     // The store has admitted it, or the machines have just said that they would.
     let _ = request.decide_on(&mut states[..], now);
 }
+
+#[cfg(test)]
+mod tests;
