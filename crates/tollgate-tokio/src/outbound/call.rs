@@ -108,12 +108,14 @@ async fn admit<S: Store + 'static>(
     let entered = Instant::now();
     let mut stale = 0;
     loop {
-        let left = longest.saturating_sub(entered.elapsed());
+        let before = entered.elapsed();
+        let left = longest.saturating_sub(before);
         let (verdicts, asked) = if caller.cost() == 0 {
             let asked = Instant::now();
             (caller.decide(Operation::Consume).await?, asked)
         } else {
-            stand_in_line(&caller, left).await?
+            let admitted = stand_in_line(&caller, left).await;
+            admitted.map_err(|error| error.after(before))?
         };
         let took = asked.elapsed();
         let oldest = outbound.shared.permit_age;

@@ -16,6 +16,16 @@ pub enum WaitError {
     Store(StoreError),
 }
 
+impl WaitError {
+    /// Counts what the call had waited `before`, in an earlier attempt.
+    pub(crate) fn after(self, before: Duration) -> Self {
+        match self {
+            Self::TooLong(refused) => Self::TooLong(refused.after(before)),
+            Self::Store(error) => Self::Store(error),
+        }
+    }
+}
+
 impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -63,6 +73,13 @@ impl TooLong {
             wait: micros.map_or(Wait::NEVER, Wait::from_micros),
             longest,
         }
+    }
+
+    /// Counts what the call had waited `before`, in an earlier attempt.
+    fn after(self, before: Duration) -> Self {
+        let wait = self.wait.duration();
+        let wait = wait.and_then(|wait| wait.checked_add(before));
+        Self::new(&self.limit, wait, self.longest.saturating_add(before))
     }
 
     /// Returns the limit with the longest wait.

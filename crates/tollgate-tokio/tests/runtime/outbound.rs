@@ -402,10 +402,15 @@ async fn a_call_whose_permit_was_too_old_waits_no_longer_than_it_may_in_all() {
         assert!(urgent(&other).await.is_ok());
         let answer = call.await.unwrap();
         assert_eq!(outbound.stats().stale, 1);
-        if is_admitted {
-            assert!(answer.is_ok());
-        } else {
-            assert_eq!(refused_by(answer), "a");
+        match answer {
+            Ok(_) => assert!(is_admitted),
+            Err(WaitError::TooLong(refused)) => {
+                assert!(!is_admitted);
+                // In all, since it was made.
+                assert_eq!(refused.wait().duration(), Some(ready));
+                assert_eq!(refused.excess().duration(), Some(TICK));
+            }
+            Err(error) => panic!("{error}"),
         }
     }
 }
