@@ -51,6 +51,8 @@ pub struct Block {
 pub(crate) struct State {
     /// The instant until which the key is blocked.
     pub(crate) ends: u64,
+    /// The latest instant at which it was blocked.
+    pub(crate) at: u64,
     /// How long the last block lasts whose caller did not say how long; zero if it is forgotten.
     pub(crate) length: u64,
 }
@@ -165,7 +167,11 @@ impl Machine for Block {
             BlockSpan::Lasting(time) => now.saturating_add(micros_ceil(time)),
         };
         let ends = ends.min(MAX_EXACT);
-        (ends > now.max(state.ends)).then_some(State { ends, length })
+        (ends > now.max(state.ends)).then_some(State {
+            ends,
+            at: now.max(state.at),
+            length,
+        })
     }
 }
 

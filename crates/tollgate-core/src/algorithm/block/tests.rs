@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Block;
-use crate::algorithm::State;
+use crate::algorithm::{Machine, State};
 use crate::decision::Verdicts;
 use crate::request::{BlockSpan, Check, Request};
 use crate::time::{MAX_EXACT, Timestamp};
@@ -158,6 +158,19 @@ fn a_blocked_key_is_not_blocked_again() {
         block(&limit, &mut state, START + SECOND, BlockSpan::Usual),
         Some(2 * SECOND)
     );
+}
+
+#[test]
+fn a_state_keeps_the_latest_instant_at_which_the_key_was_blocked() {
+    let machine = Block::new(Duration::from_micros(5)).unwrap();
+    let blocked = |state: &super::State, now, span| machine.blocked(state, now, span).unwrap();
+    let first = blocked(&super::State::default(), START, BlockSpan::Usual);
+    assert_eq!(first.at, START);
+    // The clock steps back, and the key is blocked for longer.
+    let second = blocked(&first, START - 9, BlockSpan::Until(at(START + 6)));
+    assert_eq!((second.at, second.ends), (START, START + 6));
+    let third = blocked(&second, START + 3, BlockSpan::Until(at(START + 7)));
+    assert_eq!(third.at, START + 3);
 }
 
 #[test]

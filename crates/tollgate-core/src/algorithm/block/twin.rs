@@ -14,7 +14,7 @@ impl Paired for Block {
     fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
         Some(match *reply {
             [] => algorithm::State::default(),
-            [ends, _at, length] => Self::keep(State { ends, length }),
+            [ends, at, length] => Self::keep(State { ends, at, length }),
             _ => return None,
         })
     }
