@@ -989,6 +989,24 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a nanosecond more between attempts is tuning";
         }
     }
+    "crates/tollgate-tokio/src/wait/line/mod.rs" {
+        "Line::new" {
+            "0" => "1" # 3
+                because "each call in a line costs one unit at least, so no two of them fit into one";
+        }
+    }
+    "crates/tollgate-tokio/src/wait/place.rs" {
+        "Lines::enter" {
+            "1" => "2"
+                because "numbers only have to grow";
+        }
+    }
+    "crates/tollgate-tokio/src/wait/turns/mod.rs" {
+        "Turns::default" {
+            "2" => "3"
+                because "past the time in which others are expected, only the place in a round of waits counts";
+        }
+    }
     "crates/tollgate-core/src/wire/many.lua" {
         "" {
             "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8" => "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 2, 2, 3, 4, 5, 6, 7, 8"

@@ -39,11 +39,9 @@ impl<S: Store + 'static> Future for Sent<S> {
         let Some(deciding) = &mut self.deciding else {
             return Poll::Pending;
         };
-        let answer = deciding.as_mut().poll(context);
-        if answer.is_ready() {
-            self.deciding = None;
-        }
-        answer
+        let answer = ready!(deciding.as_mut().poll(context));
+        self.deciding = None;
+        Poll::Ready(answer)
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::FusedStream;
 use futures_util::{FutureExt, Stream, StreamExt, stream};
+use tokio::runtime::Handle;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
 use tollgate_core::{
@@ -352,6 +353,7 @@ async fn only_a_check_at_the_clock_of_the_store_waits() {
             .check("alice")
             .at(tollgate_core::Timestamp::UNIX_EPOCH)
             .within(SECOND),
+        limiter.check("alice").id("request-1").within(SECOND),
     ];
     for call in calls {
         match call.await {
@@ -360,6 +362,68 @@ async fn only_a_check_at_the_clock_of_the_store_waits() {
         }
     }
     assert_eq!(store.calls(), 0);
+}
+
+/// Timers tick once in a millisecond, and a call that is admitted now does not wait for that.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_need_not_wait_starts_at_once() {
+    for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
+        let (_, limiter) = limiter(&[&format!("l={limit}")]);
+        advance(TICK / 2).await;
+        let started = Instant::now();
+        limiter.check("alice").within(SECOND).await.unwrap();
+        assert_eq!(started.elapsed(), Duration::ZERO, "{limit}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answered_call_leaves_nothing_to_do_in_the_background() {
+    for limit in ["gcra:1/1s", "sliding-log:1/1s"] {
+        let (_, limiter) = limiter(&[&format!("l={limit}")]);
+        for longest in [SECOND, 2 * SECOND, Duration::ZERO] {
+            let admitted = limiter.check("alice").within(longest).await;
+            assert_eq!(admitted.is_ok(), !longest.is_zero(), "{limit}");
+            let tasks = Handle::current().metrics().num_alive_tasks();
+            assert_eq!(tasks, 0, "{limit}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_consumed_can_be_given_back() {
+    for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
+        let (_, limiter) = limiter(&[&format!("l={limit}")]);
+        let admitted = limiter.check("alice").cost(2).within(SECOND).await.unwrap();
+        let receipt = admitted.into_receipt().unwrap();
+        limiter.refund("alice", receipt).await.unwrap();
+        assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 2);
+        let free = limiter.check("alice").cost(0).within(SECOND).await.unwrap();
+        assert!(free.into_receipt().is_none(), "{limit}");
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_before_its_calls_are_answered_holds_up_no_others() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap()
+    };
+    let ending = runtime();
+    let (store, limiter) = ending.block_on(async {
+        let (store, limiter) = limiter(&["l=sliding-log:1/1s"]);
+        store.delay_ms.store(10_000, Ordering::SeqCst);
+        let _calls = start(&limiter, [1]).await;
+        sleep(SECOND).await;
+        (store, limiter)
+    });
+    assert_eq!(store.calls(), 1);
+    drop(ending);
+    store.delay_ms.store(0, Ordering::SeqCst);
+    runtime().block_on(async {
+        let started = Instant::now();
+        limiter.check("alice").within(MINUTE).await.unwrap();
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,9 +25,9 @@ const TICK: Duration = Duration::from_millis(1);
 pub(super) struct Line {
     /// By number, in the order in which they came.
     calls: BTreeMap<u64, Standing>,
-    /// How many calls are on their way to the store, and their costs.
+    /// How many calls are on their way to the store, and what they cost together.
     asking: usize,
-    asking_cost: u64,
+    asking_cost: u128,
     /// What was left according to the latest decision, and when that was.
     remaining: u64,
     decided: Timestamp,
@@ -149,8 +149,8 @@ impl Line {
 
     /// Returns whether a call of `cost` may be sent: alone, or if all that are on their way fit.
     fn may_ask(&self, cost: u64) -> bool {
-        let all = self.asking_cost.saturating_add(cost);
-        self.asking == 0 || self.asking < MOST_ON_THEIR_WAY && all <= self.remaining
+        let all = self.asking_cost + u128::from(cost);
+        self.asking == 0 || self.asking < MOST_ON_THEIR_WAY && all <= u128::from(self.remaining)
     }
 
     pub(super) fn turn(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Turn {
@@ -186,7 +186,7 @@ impl Line {
 
     fn ask(&mut self, place: &Position) {
         self.asking += 1;
-        self.asking_cost = self.asking_cost.saturating_add(place.cost);
+        self.asking_cost += u128::from(place.cost);
         if let Some(call) = self.calls.get_mut(&place.number) {
             call.state = State::Asking;
         }
@@ -214,7 +214,7 @@ impl Line {
             self.calls.remove(&number);
         }
         self.asking -= 1;
-        self.asking_cost = self.asking_cost.saturating_sub(cost);
+        self.asking_cost -= u128::from(cost);
         match answer {
             // What an abandoned call has consumed is given back.
             Some(answer) if !(is_abandoned && answer.is_allowed()) => {
@@ -271,9 +271,8 @@ impl Line {
         let was_expected = was_expected.is_some_and(|ready| ready <= asked);
         let others_were_faster = answer.is_denied() && was_expected;
         let wait = self.ready.duration_since(asked);
-        let binding = answer.as_slice().get(self.binding);
-        let capacity = binding.map_or(0, Verdict::capacity);
         if waits_again || others_were_faster {
+            let capacity = answer.capacity();
             self.jitter = self
                 .turns
                 .delay(wait, capacity, others_were_faster, random());

@@ -8,9 +8,9 @@ use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tollgate_core::algorithm::State;
-use tollgate_core::{Key, Limit, Operation, Timestamp, Verdicts};
+use tollgate_core::{Key, Limit, Operation, Timestamp, Verdict, Verdicts, Wait};
 
-use super::{Line, Position, Turn};
+use super::{Line, Position, TICK, Turn};
 use crate::wait::caller::Asker;
 use crate::wait::error::TooLong;
 
@@ -246,6 +246,31 @@ fn costs_of_calls_on_their_way_are_added_without_overflow() {
 }
 
 #[test]
+fn a_huge_cost_that_was_on_its_way_leaves_the_other_costs_there() {
+    let mut scene = Scene::new(&["l=sliding-log:10/1s"]);
+    let (first, huge) = (scene.enter(1), scene.enter(u64::MAX));
+    let hurried = scene.try_enter(2, 300 * MS).unwrap();
+    assert!(scene.ask(&first));
+    let asked = scene.now;
+    scene.asks(&huge);
+    let next = scene.enter(1);
+    scene.now += 300 * MS;
+    scene.asks(&hurried);
+    assert_eq!(scene.waits(&next), None);
+    // It is never allowed, and goes.
+    let denied = scene.decide(u64::MAX);
+    scene.answer(&huge, asked, Some(&denied));
+    scene.leave(&huge);
+    scene.leave(&next);
+    // Nine remain, and two are on their way.
+    let (dear, fitting, beyond) = (scene.enter(8), scene.enter(7), scene.enter(1));
+    assert_eq!(scene.waits(&dear), None);
+    scene.leave(&dear);
+    scene.asks(&fitting);
+    assert_eq!(scene.waits(&beyond), None);
+}
+
+#[test]
 fn at_most_sixty_four_calls_are_on_their_way() {
     let mut scene = Scene::new(&["l=sliding-log:1000/1s"]);
     let first = scene.enter(1);
@@ -316,10 +341,52 @@ fn a_call_that_is_ready_exactly_at_its_deadline_asks_then() {
     let _ = scene.decide(1);
     let first = scene.try_enter(1, SECOND).unwrap();
     assert!(!scene.ask(&first));
-    // Not later than its deadline, even if others are let go first.
     assert_eq!(scene.waits(&first), Some(SECOND));
     scene.now += SECOND;
     assert!(scene.ask(&first));
+}
+
+/// Returns a line that lets others go first for 8 ms, as a new one does after its fourth wait, and
+/// the calls that wait in it: one whose deadline is after 3 ms of these, and one without.
+fn letting_others_go_first() -> (Scene, Caller, Caller) {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let callers = [(); 4].map(|()| scene.enter(1));
+    let hurried = scene.try_enter(1, 4 * SECOND + 3 * MS).unwrap();
+    let patient = scene.enter(1);
+    for caller in &callers {
+        scene.now = scene.line.ready;
+        assert!(scene.ask(caller));
+    }
+    assert_eq!(scene.line.ready.duration_since(scene.started), 4 * SECOND);
+    assert_eq!(scene.line.jitter, 8 * MS);
+    (scene, hurried, patient)
+}
+
+#[test]
+fn a_call_asks_at_its_deadline_even_if_others_have_not_gone_first_yet() {
+    let (mut scene, hurried, patient) = letting_others_go_first();
+    assert_eq!(scene.waits(&hurried), Some(SECOND + 3 * MS));
+    scene.now += SECOND + 2 * MS;
+    assert_eq!(scene.waits(&hurried), Some(MS));
+    scene.now += MS;
+    assert!(scene.ask(&hurried));
+    // So they go first before the next call, for as long.
+    assert_eq!(scene.waits(&patient), Some(SECOND + 8 * MS));
+}
+
+#[test]
+fn a_line_that_loses_at_a_deadline_asks_earlier_the_next_time() {
+    let (mut scene, hurried, patient) = letting_others_go_first();
+    scene.now += SECOND + MS;
+    assert!(scene.decide(1).is_allowed(), "others take it");
+    scene.now += 2 * MS;
+    assert!(!scene.ask(&hurried));
+    let _ = scene.is_too_long(&hurried);
+    scene.leave(&hurried);
+    // It is owed the whole limit, and lets nobody go first but for a part of a step.
+    let ready = SECOND - 2 * MS;
+    let waits = scene.waits(&patient).unwrap();
+    assert!(waits >= ready && waits < ready + MS, "{waits:?}");
 }
 
 #[test]
@@ -390,6 +457,27 @@ fn whoever_leaves_behind_the_first_changes_nothing_for_it() {
     assert_eq!(scene.waits(&second), before);
     scene.leave(&cheap);
     assert_eq!(scene.waits(&second), before);
+}
+
+#[test]
+fn whoever_leaves_does_not_shorten_a_wait_for_what_others_took() {
+    for (next, first_leaves) in [(2, false), (2, true), (3, true)] {
+        let mut scene = Scene::new(&["l=sliding-log:3/1s"]);
+        assert!(scene.decide(3).is_allowed(), "others take everything");
+        let first = scene.enter(2);
+        let second = scene.enter(next);
+        let dear = scene.enter(3);
+        assert!(!scene.ask(&first));
+        assert_eq!(scene.waits(&first), Some(SECOND));
+        let waits = if first_leaves {
+            scene.leave(&first);
+            scene.waits(&second)
+        } else {
+            scene.leave(&dear);
+            scene.waits(&first)
+        };
+        assert_eq!(waits, Some(SECOND), "{next}");
+    }
 }
 
 #[test]
@@ -499,6 +587,24 @@ fn an_older_answer_does_not_say_what_remains() {
 }
 
 #[test]
+fn answers_that_arrive_in_any_order_leave_what_the_latest_decision_left() {
+    let mut scene = Scene::new(&["l=fixed-window:5/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    let callers = [(); 3].map(|()| scene.enter(1));
+    let asked = scene.now;
+    let answers = callers.each_ref().map(|caller| {
+        scene.asks(caller);
+        scene.now += MS;
+        scene.decide(1)
+    });
+    for at in [2, 0, 1] {
+        scene.answer(&callers[at], asked, Some(&answers[at]));
+        assert_eq!(scene.line.remaining, 1, "{at}");
+    }
+}
+
+#[test]
 fn the_latest_of_several_limits_says_when_it_was_decided() {
     let mut scene = Scene::new(&["a=sliding-log:5/1s", "b=gcra:5/1s"]);
     // The state of one limit is ahead of the store's clock, as after a clock was set back.
@@ -548,6 +654,7 @@ fn a_denied_call_behind_the_first_one_says_nothing_about_it() {
         .unwrap()
         .state = super::State::Asking;
     scene.line.asking += 1;
+    scene.line.asking_cost += 2;
     scene.now += 10 * MS;
     let denied = scene.decide(2);
     scene.answer(&dear, scene.now, Some(&denied));
@@ -556,16 +663,15 @@ fn a_denied_call_behind_the_first_one_says_nothing_about_it() {
 
 #[test]
 fn a_store_that_denies_without_a_wait_is_asked_again_after_a_tick() {
-    let mut scene = Scene::new(&["l=sliding-log:1/1us"]);
-    let _ = scene.decide(1);
-    let denied = scene.decide(1);
-    let first = scene.enter(1);
-    scene.asks(&first);
-    // A window of one microsecond that is over at once.
-    let wait = denied.retry_after().duration().unwrap();
-    assert_eq!(wait, US);
-    scene.answer(&first, scene.now, Some(&denied));
-    assert_eq!(scene.waits(&first), Some(US));
+    for (wait, waits) in [(Wait::ZERO, TICK), (Wait::from_micros(1), US)] {
+        let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+        let (fingerprint, _) = scene.decide(1).into_one().unwrap();
+        let denied = Verdicts::new(fingerprint, [Verdict::deny(1, 0, wait)]);
+        let first = scene.enter(1);
+        scene.asks(&first);
+        scene.answer(&first, scene.now, Some(&denied));
+        assert_eq!(scene.waits(&first), Some(waits));
+    }
 }
 
 #[test]
@@ -580,6 +686,54 @@ fn a_call_that_costs_what_remains_asks_at_once_and_one_that_costs_more_does_not(
             scene.asks(&next);
         }
     }
+}
+
+#[test]
+fn what_others_gave_back_is_taken_at_once() {
+    let mut scene = Scene::new(&["l=sliding-log:5/1s"]);
+    let (first, cheap, dear) = (scene.enter(3), scene.enter(1), scene.enter(4));
+    assert!(scene.ask(&first));
+    scene.now += MS;
+    scene.store = vec![State::default()];
+    // Four remain, although the line has consumed as many.
+    assert!(scene.ask(&cheap));
+    scene.asks(&dear);
+}
+
+#[test]
+fn a_call_that_was_admitted_behind_the_first_one_tells_it_what_was_given_back() {
+    let mut scene = Scene::new(&["l=sliding-log:6/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    let (dear, cheap) = (scene.enter(3), scene.enter(1));
+    let asked = scene.now;
+    scene.asks(&dear);
+    scene.asks(&cheap);
+    assert!(scene.decide(4).is_allowed(), "others take four");
+    let denied = scene.decide(3);
+    scene.answer(&dear, asked, Some(&denied));
+    assert!(scene.waits(&dear) >= Some(SECOND));
+    // They give them back.
+    scene.now += 10 * MS;
+    scene.store = vec![State::default()];
+    let allowed = scene.decide(1);
+    assert!(allowed.is_allowed());
+    scene.answer(&cheap, asked, Some(&allowed));
+    scene.asks(&dear);
+}
+
+#[test]
+fn a_line_that_is_denied_at_the_very_instant_that_it_expected_has_lost() {
+    let mut scene = Scene::new(&["l=sliding-log:80/1s"]);
+    let (first, second) = (scene.enter(80), scene.enter(80));
+    assert!(scene.ask(&first));
+    assert_eq!(scene.waits(&second), Some(SECOND));
+    scene.now += SECOND;
+    assert!(scene.decide(80).is_allowed(), "others take everything");
+    assert!(!scene.ask(&second));
+    // It is owed an eighth, and lets others go first for seven steps of nine.
+    let waits = scene.waits(&second).unwrap();
+    assert!(waits >= SECOND + 6 * MS, "{waits:?}");
 }
 
 /// Plays a line that is denied although it could expect to be admitted, `losses` times.

@@ -42,6 +42,14 @@ fn what_it_got_counts_against_what_it_is_owed() {
 }
 
 #[test]
+fn a_line_that_is_owed_more_than_a_smaller_limit_holds_asks_at_once() {
+    let mut turns = Turns::default();
+    assert_eq!(after_losses(&mut turns, 5), STEP * 3);
+    assert_eq!(turns.delay(WAIT, 8, false, 0), Duration::ZERO);
+    assert_eq!(turns.delay(WAIT, 80, false, 0), STEP * 3);
+}
+
+#[test]
 fn a_share_is_an_eighth_of_the_limit_rounded_up() {
     for (capacity, steps) in [(1, 0), (2, 4), (7, 7), (8, 7), (9, 7), (16, 7), (17, 7)] {
         let mut turns = Turns::default();
