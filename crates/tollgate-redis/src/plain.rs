@@ -154,9 +154,49 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use tollgate_core::algorithm::FixedWindow;
+    use tollgate_core::{Check, Quota};
     use tollgate_testkit::FakeServer;
 
     use super::*;
+
+    /// An unknown command means that the server is too old, and the other errors what they say.
+    #[tokio::test]
+    async fn the_first_error_of_a_transaction_is_reported_if_it_has_a_code() {
+        for (refusal, kind, said) in [
+            (
+                "ERR unknown command 'PEXPIRETIME'",
+                ErrorKind::Unsupported,
+                "Redis 7.0",
+            ),
+            (
+                "ERR wrong number of arguments for 'pexpire' command",
+                ErrorKind::Unsupported,
+                "Redis 7.0",
+            ),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                ErrorKind::Full,
+                "OOM command not allowed",
+            ),
+        ] {
+            let server = FakeServer::start(move |words| match words[0].as_str() {
+                "MULTI" | "CLIENT" => "+OK\r\n".into(),
+                "EXEC" => "-EXECABORT Transaction discarded because of previous errors.\r\n".into(),
+                "TIME" => "+QUEUED\r\n".into(),
+                _ => format!("-{refusal}\r\n").into(),
+            });
+            let client = redis::Client::open(server.url()).unwrap();
+            let connection = client.get_multiplexed_async_connection().await.unwrap();
+            let store = PlainStore::new(connection, Options::default(), &[]).unwrap();
+            let hourly = FixedWindow::aligned(Quota::per_hour(20));
+            let limit = Limit::new("hourly", hourly).unwrap();
+            let request = Request::consume(Check::new(&limit, "k", 1));
+            let error = store.decide(request).await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
 
     #[tokio::test]
     async fn the_local_clock_moves_on() {

@@ -161,6 +161,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "to replace no bytes changes nothing";
             "if passed > straight then" => "if true then"
                 because "to replace no bytes changes nothing";
+            "if amount == 0 then" => "if true then"
+                because "a shortcut: a bucket in which something was just counted is the newest that counts";
+            "while newest > bucket - buckets and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do" => "while newest >= bucket - buckets and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do"
+                because "nothing more can be counted only where some bucket counts, so the loop ends there";
         }
         "refund" {
             "while newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do" => "while newest >= bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do"
@@ -739,12 +743,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "Clear::new" {
             "fn new" => "return Default::default()"
                 because "that is what it does";
-        }
-    }
-    "crates/tollgate-core/src/wire/admin/diagnose.rs" {
-        "clocks" {
-            "0" => "1"
-                because "clocks that are a microsecond apart agree, too";
         }
     }
     "crates/tollgate-core/src/lease/request.rs" {

@@ -17,7 +17,7 @@
 //! | `delay` | statements (optional) | | `own`, how long this limit alone delays a call of `cost`; writes nothing |
 //! | `reserve` | statements (optional) | `amount`, and `delay`, at least `own` | the new state on the server, with a TTL |
 //! | `locate` | statements (optional) | `amount`, the cost to give back, and `since`, when it was counted | what `refund` needs; writes nothing, and fails if `refund` would |
-//! | `refund` | statements | as `locate`; for a reservation, `taken`, `before` and `was_marked`, from [`Paired::reserved`] | the new state on the server, with a TTL, unless nothing is given back |
+//! | `refund` | statements | as `locate`, but `amount` is not 0; for a reservation, `taken`, `before` and `was_marked`, from [`Paired::reserved`] | the new state on the server, with a TTL, unless nothing is given back |
 //! | `search` | functions (optional) | | inserted wherever another section says `@search` |
 //!
 //! An algorithm without `delay` has no reservations, and one without `block` blocks no key.

@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn scripts_define_only_the_functions_they_call() {
-        let text = with_names("local x = floor(1) + my_ceil(2) + a.max(3)\n");
+        let text = with_names("local x = floor(1) + my_ceil(2) + a.max(3) + admin(4) + x2rep(5)\n");
         assert!(text.starts_with("local floor = math.floor\n"), "{text}");
     }
 }

@@ -743,6 +743,83 @@ fn a_list_ends_before_its_end() {
     }
 }
 
+/// A list begins with its first instant, and with the first event that still counts.
+#[test]
+fn a_list_begins_with_its_beginning() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = ScheduleTerms::new("plans", ["9/10ms"]).unwrap();
+            let terms = terms.with_tolerance(micros(5, 1)).unwrap();
+            for (begin, later, listed) in [
+                (START, 0, 2),
+                (START + 1, 0, 1),
+                (START + 2, 0, 0),
+                (0, 10_004, 2),
+                (0, 10_005, 1),
+                (0, 10_006, 0),
+            ] {
+                let list = ScheduleOperation::List {
+                    from: Timestamp::from_micros(begin).unwrap(),
+                    until: Timestamp::MAX,
+                };
+                let events = add([event("a", START), event("b", START + 1)]);
+                let answer = both_at(&store, &terms, [(START, events), (START + later, list)]);
+                let ScheduleAnswer::Events(events) = answer else {
+                    panic!("{answer:?}");
+                };
+                assert_eq!(events.len(), listed, "{begin} {later} {flavor}");
+            }
+        }
+    }
+}
+
+/// A list reads 64 events at a time.
+#[test]
+fn a_list_of_more_events_than_are_read_at_once_is_whole() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = ScheduleTerms::new("plans", ["1000/1h"]).unwrap();
+            for heavy in [1, 2] {
+                for count in [63, 64, 65, 128] {
+                    let event = |number| event(id(number), START + number).with_weight(heavy);
+                    let [first, rest] = [0..60, 60..count].map(|numbers| add(numbers.map(event)));
+                    let list = ScheduleOperation::List {
+                        from: Timestamp::UNIX_EPOCH,
+                        until: Timestamp::MAX,
+                    };
+                    let answer = both(&store, &terms, START, [first, rest, list]);
+                    let ScheduleAnswer::Events(events) = answer else {
+                        panic!("{answer:?}");
+                    };
+                    assert_eq!(events.len() as u64, count, "{flavor}");
+                }
+            }
+        }
+    }
+}
+
+/// In the last month of all time, a request brings no other one.
+#[test]
+fn a_month_counts_if_it_is_the_only_one_of_a_request() {
+    // 2 June 2255.
+    let day = 104_246 * 24 * HOUR;
+    let at = Timestamp::from_micros(day).unwrap();
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = ScheduleTerms::new("plans", ["1/month@UTC"]).unwrap();
+            let terms = terms.with_horizon(micros(48, HOUR)).unwrap();
+            let mut state = ScheduleState::default();
+            for (id, is_planned) in [("a", true), ("b", false)] {
+                let request = ScheduleRequest::new(&terms, "k", add([event(id, day)])).at(at);
+                let expected = request.decide_on(&mut state, at);
+                let answer = now(store.schedule(&request)).unwrap();
+                assert_eq!(answer, expected, "{id} {flavor}");
+                assert_eq!(answer == ScheduleAnswer::Added(1), is_planned, "{answer:?}");
+            }
+        }
+    }
+}
+
 /// Ids that contain what looks like the beginning of another id.
 #[test]
 fn an_id_within_another_is_not_mistaken_for_it() {

@@ -207,7 +207,7 @@ fn scripts_have_not_changed() {
     for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
         assert_eq!(
             sha1(operation, &all),
-            "b7233e8dedcdb25e05a49271a9e6efc17308f81e"
+            "13dc2ddcade844edc4069a885421298c259b2dff"
         );
     }
 }

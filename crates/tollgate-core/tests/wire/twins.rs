@@ -962,6 +962,71 @@ fn refunds_in_any_order_leave_the_states_of_the_machine() {
     }
 }
 
+/// A clock that steps back to before what was counted, or to the instant of the first call, which
+/// was given back.
+#[test]
+fn calls_after_the_clock_stepped_back_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    for written in EACH {
+        let limit = limit(written);
+        let start = START + 700_000;
+        for back in [0, 1, 300_000, 2_000_000] {
+            let key = pair.begin();
+            let check = |cost| [Check::new(&limit, &key, cost)];
+            let (_, first) = pair.decide(Operation::Consume, &check(2), start);
+            let (_, second) = pair.decide(Operation::Consume, &check(3), start + 400_000);
+            let refund = |receipt| Operation::Refund(Option::as_ref(receipt).unwrap());
+            pair.decide(refund(&first), &check(0), start + 400_000);
+            pair.decide(Operation::Consume, &check(1), start - back);
+            pair.decide(refund(&second), &check(0), start - back);
+            pair.decide(Operation::Peek, &check(10), start + 400_000);
+        }
+    }
+}
+
+/// A key that lives for a day lives for no millisecond less.
+#[test]
+fn states_of_a_day_live_until_they_end() {
+    let mut pair = Pair::on(Flavor::System);
+    for written in [
+        "gcra:10/1d",
+        "fixed-window:10/1d",
+        "fixed-window:10/1d,anchored",
+        "sliding-counter:10/1d",
+        "sliding-buckets:10/1d,buckets=3",
+        "sliding-log:10/1d",
+    ] {
+        let limit = limit(written);
+        let key = pair.begin();
+        let check = |cost| [Check::new(&limit, &key, cost)];
+        pair.decide(Operation::Consume, &check(2), START);
+        let (_, receipt) = pair.decide(Operation::Consume, &check(3), START + 1_000_000);
+        let refund = Operation::Refund(receipt.as_ref().unwrap());
+        pair.decide(refund, &check(0), START + 2_000_000);
+    }
+}
+
+/// Of a limit that has nothing left, a call takes nothing, or is denied and may count.
+#[test]
+fn calls_that_take_from_what_is_used_up_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    let denying = [
+        "fixed-window:10/1s,count-denied",
+        "fixed-window:10/1s,anchored,count-denied",
+        "sliding-log:10/1s,count-denied",
+    ];
+    for written in EACH.into_iter().chain(denying) {
+        let limit = limit(written);
+        let key = pair.begin();
+        let check = |cost| [Check::new(&limit, &key, cost)];
+        pair.decide(Operation::Consume, &check(4), START);
+        pair.decide(Operation::Consume, &check(6), START);
+        pair.decide(Operation::TakeUpTo, &check(0), START);
+        pair.decide(Operation::TakeUpTo, &check(2), START);
+        pair.decide(Operation::TakeUpTo, &check(2), START + 100_000);
+    }
+}
+
 /// A ring of buckets drops what has left, wherever in it that is.
 #[test]
 fn rings_drop_expired_buckets_at_every_position() {
@@ -1087,6 +1152,22 @@ fn a_search_of_a_long_log_reads_few_entries() {
             "{read} entries are read to find that {gone} have left"
         );
     }
+}
+
+/// What was given back already is not given back again, however deep in the log it was.
+#[test]
+fn a_refund_of_a_call_that_a_long_log_does_not_hold_changes_nothing() {
+    let mut pair = Pair::on(Flavor::System);
+    let log = limit("sliding-log:5000/1s");
+    let key = pair.begin();
+    let check = Check::new(&log, &key, 0);
+    let mut calls: Vec<_> = (0..4_011).map(|n| (10 * n, 1)).collect();
+    let receipt = pair.fill_log(check, 0, &calls).swap_remove(2_005);
+    calls.remove(2_005);
+    // More entries than a refund may rewrite are before that call, and after it.
+    let _ = pair.fill_log(check, 0, &calls);
+    let (left, _) = pair.decide(Operation::Refund(&receipt), &[check], 50_000);
+    assert_eq!(left, 5_000 - 4_010);
 }
 
 /// Blocks of a few microseconds, at and around the ends of earlier ones, and when those are just

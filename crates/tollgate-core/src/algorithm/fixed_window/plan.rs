@@ -266,6 +266,21 @@ mod tests {
     }
 
     #[test]
+    fn only_calls_that_may_count_are_sent_to_be_counted() {
+        for (written, cost, may_count) in [
+            ("fixed-window:5/1m", 0, false),
+            ("fixed-window:5/1m", 1, true),
+            ("fixed-window:5/1m", 5, true),
+            ("fixed-window:5/1m", 6, false),
+            ("fixed-window:5/1m,count-denied", 0, false),
+            ("fixed-window:5/1m,count-denied", 6, true),
+        ] {
+            let sent = plan(written).may_count(cost, 5);
+            assert_eq!(sent, may_count, "{written} {cost}");
+        }
+    }
+
+    #[test]
     fn a_counter_expires_after_its_window() {
         let plan = plan("fixed-window:1/10ms");
         for (window, expected) in [(0, 11), (7, 81), (u64::MAX / 10_000, u64::MAX / 1_000 + 1)] {

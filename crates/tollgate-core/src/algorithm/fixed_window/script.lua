@@ -33,7 +33,7 @@ kept = min(kept + amount, 9007199254740991)
 call('SET', key, pack('<ddd', start, kept, at_start), 'PX', ceil(((start - now) + window) / 1000) + slack)
 
 --@ refund
-if amount > 0 and used > 0 and since >= start and since - start < window then
+if used > 0 and since >= start and since - start < window then
   kept = max(kept - amount, 0)
   if since == start then at_start = max(at_start - amount, 0) end
   local reset = 0

@@ -17,11 +17,9 @@ impl Paired for SlidingBuckets {
         let [head, total, counts @ ..] = reply else {
             return reply.is_empty().then(algorithm::State::default);
         };
-        let sum = counts
-            .iter()
-            .try_fold(0, |sum: u64, &count| sum.checked_add(count));
-        let whole = counts.len() == self.slot(self.buckets) + 1 && sum == Some(*total);
-        if !whole || *head > MAX_EXACT / self.bucket_us {
+        // So few counts, each of which a double holds exactly, have a sum that does not overflow.
+        let whole = counts.len() == self.slot(self.buckets) + 1;
+        if !whole || counts.iter().sum::<u64>() != *total || *head > MAX_EXACT / self.bucket_us {
             return None;
         }
         Some(Self::keep(State {

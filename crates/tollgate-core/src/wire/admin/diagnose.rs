@@ -253,15 +253,16 @@ async fn slots<E: Nodes>(sender: &Sender<'_, E>, masters: &[Master]) -> Finding 
         );
     };
     let field = |name: &str| {
-        let lines = info.lines().filter_map(|line| line.split_once(':'));
-        let mut values = lines.filter(|(field, _)| *field == name);
-        values.next().map(|(_, value)| value.trim().to_owned())
+        info.lines().find_map(|line| {
+            let (field, value) = line.split_once(':')?;
+            (field == name).then_some(value.trim())
+        })
     };
     let failing = ["cluster_slots_pfail", "cluster_slots_fail"]
         .iter()
         .filter_map(|name| field(name)?.parse::<u64>().ok())
         .sum::<u64>();
-    match field("cluster_state").as_deref() {
+    match field("cluster_state") {
         Some("ok") if failing == 0 => Finding::ok(
             CHECK,
             format!("all {SLOTS} are served by {} masters", masters.len()),
@@ -328,20 +329,12 @@ async fn clocks<E: Nodes>(
         ));
     };
     // The server read its clock at some instant of the round trip.
-    let here = before.as_micros()..=before.saturating_add(took).as_micros();
-    let apart = Duration::from_micros(if here.contains(&server) {
-        0
-    } else {
-        server
-            .abs_diff(*here.start())
-            .min(server.abs_diff(*here.end()))
-    });
-    let side = if server > *here.end() {
-        "ahead of"
-    } else {
-        "behind"
+    let after = before.saturating_add(took);
+    let (micros, side) = match server.checked_sub(after.as_micros()) {
+        Some(ahead) => (ahead, "ahead of"),
+        None => (before.as_micros().saturating_sub(server), "behind"),
     };
-    Ok(match apart {
+    Ok(match Duration::from_micros(micros) {
         apart if apart <= APART => Finding::ok(
             CHECK,
             format!("the server's clock and this machine's agree within {APART:?}"),
