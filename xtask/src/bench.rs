@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
     /// and how much of the limits they use; `--help` after it lists options.
     #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting"])]
     outbound: bool,
+    /// Compares stores that send calls together with stores that send each by itself instead; `--help`
+    /// after it lists options.
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound"])]
+    batches: bool,
     /// Arguments for criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
@@ -47,6 +51,7 @@ impl Arguments {
             servers: false,
             waiting: false,
             outbound: false,
+            batches: false,
             rest: Vec::new(),
         }
     }
@@ -65,6 +70,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         ("servers", arguments.servers),
         ("waiting", arguments.waiting),
         ("outbound", arguments.outbound),
+        ("batches", arguments.batches),
     ];
     let Some((program, _)) = programs.into_iter().find(|(_, is_chosen)| *is_chosen) else {
         return benchmarks(shell, "bench", &rest);
@@ -86,7 +92,8 @@ fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     let servers = ["--quick", "--flavor", "redis_system"];
     measure(shell, "dev", "servers", &servers)?;
     measure(shell, "dev", "waiting", &["--quick"])?;
-    measure(shell, "dev", "outbound", &["--quick"])
+    measure(shell, "dev", "outbound", &["--quick"])?;
+    measure(shell, "dev", "batches", &["--quick"])
 }
 
 /// Runs the benchmarks that use criterion.

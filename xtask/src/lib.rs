@@ -108,6 +108,9 @@ mod documents {
     #[doc = include_str!("../../docs/blocking.md")]
     struct Blocking;
 
+    #[doc = include_str!("../../docs/batches.md")]
+    struct Batches;
+
     #[doc = include_str!("../../docs/delayed-starts.md")]
     struct DelayedStarts;
 

@@ -10,7 +10,7 @@ use fred::types::config::{Options as Pins, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use tokio::time::{self, Instant};
-use tollgate_core::wire::{Call, Engine, Failure, Pauses};
+use tollgate_core::wire::{Call, Engine, Failure, Pauses, Runtime};
 
 use crate::clients::Clients;
 use crate::failure;
@@ -168,6 +168,11 @@ impl<C: Clients> Engine for FredEngine<C> {
 
     fn is_clustered(&self) -> bool {
         self.is_clustered
+    }
+
+    fn runtime(&self) -> Option<Runtime> {
+        let now = || Instant::now().into_std();
+        Some(Runtime::new(|task| drop(tokio::spawn(task)), now))
     }
 }
 

@@ -44,9 +44,13 @@ impl Client {
 
 impl Client {
     async fn connect(&self) -> FredStore {
+        self.connect_with(options()).await
+    }
+
+    async fn connect_with(&self, options: Options) -> FredStore {
         let server = self.server.get_or_init(|| shared::standalone(self.flavor));
         let store = FredStore::builder()
-            .options(options())
+            .options(options)
             .connect(&server.url())
             .await;
         store.expect("a server that answers")
@@ -85,6 +89,29 @@ impl Harness for Client {
     fn applies(&self, _promise: &str) -> Option<bool> {
         Some(true)
     }
+}
+
+/// One client of one server, where every call is sent as one of a batch.
+struct Batched(Client);
+
+impl Harness for Batched {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.0.connect_with(options().with_batches_only()).await)
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.0.flavor) / 2
+    }
+
+    fn applies(&self, _promise: &str) -> Option<bool> {
+        Some(true)
+    }
+}
+
+mod batched_on_system {
+    use super::*;
+
+    conformance!(Batched(Client::of(Flavor::System)));
 }
 
 /// Two clients of one server.

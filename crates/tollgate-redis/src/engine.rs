@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use redis::Cmd;
 use redis::aio::ConnectionLike;
-use tollgate_core::wire::{Call, Engine, Failure};
+use tollgate_core::wire::{Call, Engine, Failure, Runtime};
 
 use crate::cluster::{Cluster, Importers};
 use crate::failure;
@@ -87,6 +87,11 @@ where
 
     fn is_clustered(&self) -> bool {
         self.cluster().is_some()
+    }
+
+    fn runtime(&self) -> Option<Runtime> {
+        let now = || tokio::time::Instant::now().into_std();
+        Some(Runtime::new(|task| drop(tokio::spawn(task)), now))
     }
 }
 

@@ -96,6 +96,42 @@ mod multiplexed_on_system {
     lease_conformance!(Multiplexed::to(Flavor::System));
 }
 
+/// One connection to one server, where every call is sent as one of a batch.
+struct Batched(Multiplexed);
+
+impl Harness for Batched {
+    async fn store(&self) -> Arc<dyn Store> {
+        let options = options().with_batches_only();
+        Arc::new(RedisStore::with_options(self.0.connect().await, options))
+    }
+
+    fn histories(&self) -> u32 {
+        histories(self.0.flavor)
+    }
+
+    fn applies(&self, _promise: &str) -> Option<bool> {
+        Some(true)
+    }
+}
+
+mod batched_on_system {
+    use super::*;
+
+    conformance!(Batched(Multiplexed::to(Flavor::System)));
+}
+
+mod batched_on_redis_6_2 {
+    use super::*;
+
+    conformance!(Batched(Multiplexed::to(Flavor::Redis62)));
+}
+
+mod batched_on_valkey_9_1 {
+    use super::*;
+
+    conformance!(Batched(Multiplexed::to(Flavor::Valkey91)));
+}
+
 mod multiplexed_on_redis_6_2 {
     use super::*;
 

@@ -1005,7 +1005,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "past the time in which others are expected, only the place in a round of waits counts";
         }
     }
-    "crates/tollgate-core/src/wire/many.lua" {
+    "crates/tollgate-core/src/wire/unit.lua" {
         "" {
             "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8" => "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 2, 2, 3, 4, 5, 6, 7, 8"
                 because "a machine only asks whether it is to settle, to check, to reserve or to block";

@@ -32,7 +32,7 @@ use crate::time::MAX_EXACT;
 /// Numbers sent to or by a script: few, except for a ring of many buckets.
 pub(crate) type Words = SmallVec<[u64; 8]>;
 
-/// The most parameters that a script may have: the argument of `many.lua` has this many per limit.
+/// The most parameters that a script may have: the argument of `unit.lua` has this many per limit.
 pub(crate) const MOST_PARAMETERS: usize = 4;
 
 /// The instant and cost of a call, which a machine needs to decode the reply.

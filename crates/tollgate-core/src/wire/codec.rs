@@ -26,9 +26,9 @@ pub(super) fn argument(
     instant: Option<Timestamp>,
     caller_slack: Duration,
 ) -> Vec<u8> {
-    let mut text = Vec::with_capacity(24 + 64 * request.checks().len());
-    let slack = instant.map_or(0, |_| slack(caller_slack));
+    let slack = slack_at(instant, caller_slack);
     if let Form::Few(_) = Form::of(request) {
+        let mut text = Vec::with_capacity(24 + 64 * request.checks().len());
         push_instant(&mut text, instant);
         push(&mut text, slack);
         if let Operation::Reserve { max_delay } = request.operation() {
@@ -44,6 +44,17 @@ pub(super) fn argument(
         }
         return text;
     }
+    many_argument(request, instant, slack)
+}
+
+/// Returns the argument of a script for any operation on any number of limits, with `slack` in
+/// milliseconds.
+pub(super) fn many_argument(
+    request: &Request<'_>,
+    instant: Option<Timestamp>,
+    slack: u64,
+) -> Vec<u8> {
+    let mut text = Vec::with_capacity(24 + 64 * request.checks().len());
     push(
         &mut text,
         match request.operation() {
@@ -116,6 +127,12 @@ pub(super) fn answer_to(call: [u8; 8], reply: &[u8]) -> Result<&[u8], StoreError
     }
 }
 
+/// Returns the slack in milliseconds of a call at a caller's `instant`; at the server's there is
+/// none.
+pub(super) fn slack_at(instant: Option<Timestamp>, caller_slack: Duration) -> u64 {
+    instant.map_or(0, |_| slack(caller_slack))
+}
+
 /// Returns `slack` in milliseconds, rounded up.
 pub(super) fn slack(slack: Duration) -> u64 {
     let millis = slack.as_nanos().div_ceil(1_000_000);
@@ -175,7 +192,7 @@ pub(super) fn decision(
     instant: Option<Timestamp>,
     reply: &[u8],
 ) -> Result<Verdicts, StoreError> {
-    let told = Reply::read(request, reply)?;
+    let told = Reply::read(request, reply, 1)?;
     if instant.is_some_and(|instant| instant != told.now) {
         return Err(not_understood());
     }
@@ -191,6 +208,60 @@ pub(super) fn decision(
         _ => request.decide_on(&mut states[..], told.now),
     };
     if decision.is_allowed() != told.allowed {
+        return Err(not_understood());
+    }
+    Ok(decision)
+}
+
+/// One of several equal calls that a script decided as if each came after the one before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// How many came before it.
+    pub(super) before: u32,
+    /// How many there are.
+    pub(super) calls: u32,
+    /// How many of them are admitted: the first ones.
+    pub(super) admitted: u32,
+}
+
+/// Returns the verdicts on one of several equal calls, which follow from a script's `reply` to all of
+/// them.
+///
+/// # Errors
+///
+/// The same as [`decision`].
+pub(super) fn decision_of(
+    request: &Request<'_>,
+    instant: Option<Timestamp>,
+    reply: &[u8],
+    turn: Turn,
+) -> Result<Verdicts, StoreError> {
+    let consumes = matches!(request.operation(), Operation::Consume);
+    let (asked, counted) = if consumes {
+        let asked = turn.calls.min(turn.admitted.saturating_add(1));
+        (asked, turn.before.min(turn.admitted))
+    } else {
+        (1, 0)
+    };
+    let told = Reply::read(request, reply, u64::from(asked))?;
+    if instant.is_some_and(|instant| instant != told.now) {
+        return Err(not_understood());
+    }
+    let mut states = told.states;
+    if counted > 0 {
+        // All that came before it are as one call.
+        let cost = |check: &Check<'_>| check.cost().saturating_mul(u64::from(counted));
+        let checks = request.checks().iter();
+        let checks = checks.map(|check| Check::new(check.limit(), check.key(), cost(check)));
+        let before = Request::new(Operation::Consume, checks);
+        let _ = before.decide_on(&mut states[..], told.now);
+    }
+    let decision = request.decide_on(&mut states[..], told.now);
+    let expected = match consumes {
+        true => turn.before < turn.admitted,
+        false => told.allowed,
+    };
+    if decision.is_allowed() != expected {
         return Err(not_understood());
     }
     Ok(decision)
@@ -215,13 +286,14 @@ struct Reply {
 }
 
 impl Reply {
-    fn read(request: &Request<'_>, reply: &[u8]) -> Result<Self, StoreError> {
+    /// `asked` is for how many equal calls the script evaluated the states.
+    fn read(request: &Request<'_>, reply: &[u8], asked: u64) -> Result<Self, StoreError> {
         let parts = Self::parts(request.checks().len(), reply).ok_or_else(not_understood)?;
         let (allowed, now, raw) = parts;
         let states = request.checks().iter().zip(raw).map(|(check, raw)| {
             let call = CallContext {
                 now: now.as_micros(),
-                cost: cost(request, check, allowed),
+                cost: cost(request, check, allowed).saturating_mul(asked),
             };
             let algorithm = check.limit().algorithm();
             algorithm.decode(&words(raw)?, call)

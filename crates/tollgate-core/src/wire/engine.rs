@@ -2,7 +2,9 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::redact;
 use super::script::Script;
@@ -18,7 +20,7 @@ use super::script::Script;
 ///   not execute it (`MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN`). Switch off the client's own
 ///   retries after a timeout or a lost connection: they could count a call twice.
 /// - Dropping a future MUST NOT disturb other calls.
-pub trait Engine: Send + Sync {
+pub trait Engine: Send + Sync + 'static {
     /// Runs a script: `EVALSHA sha1 numkeys key... argument`. Its reply is one bulk string.
     ///
     /// # Errors
@@ -51,6 +53,29 @@ pub trait Engine: Send + Sync {
 
     /// Returns whether all keys of a call must be in one hash slot, as in a cluster.
     fn is_clustered(&self) -> bool;
+
+    /// Returns the runtime, with which calls that wait for others are sent together. Without one,
+    /// every call is sent by itself.
+    fn runtime(&self) -> Option<Runtime> {
+        None
+    }
+}
+
+/// What a store needs of a runtime to send calls together. It uses it only during calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Runtime {
+    pub(super) spawn: fn(Task),
+    pub(super) now: fn() -> Instant,
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Runtime {
+    /// Returns a runtime that starts tasks by `spawn` and whose time is `now`.
+    #[must_use]
+    pub const fn new(spawn: fn(Task), now: fn() -> Instant) -> Self {
+        Self { spawn, now }
+    }
 }
 
 /// A script with the keys and the argument to run it with.
@@ -139,6 +164,74 @@ impl Failure {
     /// Returns a [`Malformed`](Self::Malformed) failure: the reply has the wrong type.
     pub fn malformed(source: impl Into<Source>) -> Self {
         Self::Malformed(source.into())
+    }
+}
+
+impl Failure {
+    /// Makes it one that can be told to several callers.
+    pub(super) fn share(self) -> SharedFailure {
+        let (kind, source) = match self {
+            Self::NotSent(source) => (Kind::NotSent, source),
+            Self::Lost(source) => (Kind::Lost, source),
+            Self::Refused { line, source } => (Kind::Refused(line), source),
+            Self::Malformed(source) => (Kind::Malformed, source),
+        };
+        SharedFailure {
+            kind,
+            source: source.into(),
+        }
+    }
+}
+
+/// A failure of several calls.
+#[derive(Debug)]
+pub(super) struct SharedFailure {
+    kind: Kind,
+    source: Arc<dyn Error + Send + Sync>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    NotSent,
+    Lost,
+    Refused(String),
+    Malformed,
+}
+
+impl SharedFailure {
+    /// Returns the failure of one of the calls.
+    pub(super) fn again(&self) -> Failure {
+        let source = Box::new(SharedSource(Arc::clone(&self.source)));
+        match &self.kind {
+            Kind::NotSent => Failure::NotSent(source),
+            Kind::Lost => Failure::Lost(source),
+            Kind::Refused(line) => Failure::Refused {
+                line: line.clone(),
+                source,
+            },
+            Kind::Malformed => Failure::Malformed(source),
+        }
+    }
+}
+
+/// An error of the client crate that several callers get.
+struct SharedSource(Arc<dyn Error + Send + Sync>);
+
+impl fmt::Display for SharedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for SharedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for SharedSource {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
     }
 }
 

@@ -167,6 +167,11 @@ pub(super) fn is_unknown_script(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { line, .. } if code(line) == "NOSCRIPT")
 }
 
+/// Returns whether the server refused the command because the user may not run it on these keys.
+pub(super) fn is_not_permitted(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { line, .. } if code(line) == "NOPERM")
+}
+
 /// Returns the error that a caller gets for `failure`.
 pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     match redact::failure(failure, &[]) {

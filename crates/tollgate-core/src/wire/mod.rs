@@ -9,6 +9,7 @@
 //! state.
 
 mod admin;
+mod batch;
 mod codec;
 mod engine;
 mod fault;
@@ -24,7 +25,7 @@ mod script;
 mod store;
 
 pub use admin::{Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, Reply, Severity};
-pub use engine::{Call, Engine, Failure};
+pub use engine::{Call, Engine, Failure, Runtime};
 pub use no_connection::NoConnection;
 pub use options::{Clock, Options};
 pub use pauses::Pauses;

@@ -36,6 +36,22 @@ pub struct Options {
     pub(super) hashing: Option<Hashing>,
     /// The most events of one key that are held as a string.
     pub(super) small_schedule: u32,
+    pub(super) batches: Batches,
+}
+
+/// A server decides some twenty calls in this time.
+const GAP: Duration = Duration::from_micros(150);
+
+/// Which calls are sent together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Batches {
+    /// None.
+    Never,
+    /// Those that are made while others are on their way, the last of which left less than this
+    /// time ago.
+    Natural(Duration),
+    /// All, even a single one.
+    Always,
 }
 
 /// With more events than this, a check of a string takes a server longer than one of a sorted set.
@@ -74,7 +90,39 @@ impl Options {
             caller_slack: Duration::from_secs(600),
             hashing: None,
             small_schedule: SMALL_SCHEDULE,
+            batches: Batches::Never,
         }
+    }
+
+    /// Sets whether calls that are made while others are on their way are sent together; by default
+    /// they are not.
+    ///
+    /// One script then decides many calls, one after the other in the order in which they were made,
+    /// and equal calls cost a server what one costs. Each call keeps its own deadline and errors.
+    #[must_use]
+    pub const fn with_batches(mut self, batches: bool) -> Self {
+        self.batches = if batches {
+            Batches::Natural(GAP)
+        } else {
+            Batches::Never
+        };
+        self
+    }
+
+    /// Sets how long after others a call need not wait for them, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_batch_gap(mut self, gap: Duration) -> Self {
+        self.batches = Batches::Natural(gap);
+        self
+    }
+
+    /// Sends every call as one of a batch, even a single one, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_batches_only(mut self) -> Self {
+        self.batches = Batches::Always;
+        self
     }
 
     /// Sets how many events of one key are held as a string, for tests of both forms.

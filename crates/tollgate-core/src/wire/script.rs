@@ -18,9 +18,15 @@ const RESERVE: &str = include_str!("reserve.lua");
 const RESERVE_SCOPE: &str = include_str!("reserve_scope.lua");
 /// The part of [`RESERVE`] that records a call for one limit.
 const RESERVE_RECORD: &str = include_str!("reserve_record.lua");
+/// The function that decides any request.
+const UNIT: &str = include_str!("unit.lua");
 /// The script for more limits, and for refunds and [`Operation::TakeUpTo`].
 const MANY: &str = include_str!("many.lua");
-/// The function of one algorithm in [`MANY`].
+/// The script for several requests.
+const BATCH: &str = include_str!("batch.lua");
+/// The function in [`BATCH`] that consumes from a limit with one algorithm.
+const MACHINE_ALONE: &str = include_str!("machine_alone.lua");
+/// The function of one algorithm in [`UNIT`].
 const MACHINE: &str = include_str!("machine.lua");
 /// The part of [`MACHINE`] for [`Operation::Reserve`], if the algorithm has reservations.
 const MACHINE_RESERVE: &str = include_str!("machine_reserve.lua");
@@ -36,7 +42,7 @@ const REMEMBER: &str = include_str!("remember.lua");
 const MOST_OF_FEW: u32 = 4;
 
 /// The functions of Lua and Redis that scripts call, with their local names.
-const NAMES: [(&str, &str); 13] = [
+const NAMES: [(&str, &str); 14] = [
     ("call", "redis.call"),
     ("ceil", "math.ceil"),
     ("concat", "table.concat"),
@@ -46,6 +52,7 @@ const NAMES: [(&str, &str); 13] = [
     ("min", "math.min"),
     ("pack", "struct.pack"),
     ("pcall", "redis.pcall"),
+    ("protected", "pcall"),
     ("rep", "string.rep"),
     ("sub", "string.sub"),
     ("table_unpack", "unpack"),
@@ -90,7 +97,6 @@ impl Script {
     /// also keeps the answer.
     pub(super) fn of(request: &Request<'_>, has_id: bool) -> &'static Self {
         const SEQUENCES: usize = (TWINS.len() + 1).pow(MOST_OF_FEW);
-        const SETS: usize = 1 << TWINS.len();
         static FEW: [[OnceLock<Box<Script>>; SEQUENCES]; 6] =
             [const { [const { OnceLock::new() }; SEQUENCES] }; 6];
         static MANY: [[OnceLock<Box<Script>>; SETS]; 2] =
@@ -112,12 +118,28 @@ impl Script {
                 })
             }
             Form::Many => {
-                let set = codes.fold(0, |set, code| set | 1 << code);
+                let set = set_of(request);
                 MANY[usize::from(has_id)][set]
                     .get_or_init(|| Box::new(Self::new(many(set, has_id))))
             }
         }
     }
+
+    /// Returns the script that decides several requests with the algorithms in `set`.
+    pub(super) fn of_batch(set: usize) -> &'static Self {
+        static BATCHES: [OnceLock<Box<Script>>; SETS] = [const { OnceLock::new() }; SETS];
+        BATCHES[set].get_or_init(|| Box::new(Self::new(batch(set))))
+    }
+}
+
+/// How many sets of algorithms there are.
+const SETS: usize = 1 << TWINS.len();
+
+/// Returns the set of the algorithms of `request`, one bit for each.
+pub(super) fn set_of(request: &Request<'_>) -> usize {
+    let codes = request.checks().iter();
+    let codes = codes.map(|check| check.limit().algorithm().code());
+    codes.fold(0, |set, code| set | 1 << code)
 }
 
 /// The form of a request's script, which also determines the layout of the argument.
@@ -195,6 +217,8 @@ fn answering(text: &str, has_id: bool) -> String {
     text.replace("@return", returns)
         .replace("@recall\n", recall)
         .replace("@remember\n", remember)
+        .replace("@answer_key", "KEYS[#KEYS]")
+        .replace("@argument", "ARGV[1]")
         .replace("@count", count)
 }
 
@@ -206,10 +230,42 @@ fn doubles(twin: &Twin) -> usize {
 
 /// Returns the script for any number of limits with the algorithms in `set`.
 fn many(set: usize, has_id: bool) -> String {
-    let used = || {
-        let all = TWINS.iter().enumerate();
-        all.filter(move |(code, _)| set & 1 << code != 0)
-    };
+    with_names(&answering(
+        &MANY.replace("@unit", unit(set).trim_end()),
+        has_id,
+    ))
+}
+
+/// Returns the script for several requests with the algorithms in `set`.
+fn batch(set: usize) -> String {
+    let alone: String = used(set)
+        .map(|(_, twin)| fill(MACHINE_ALONE, twin))
+        .collect();
+    let text = BATCH
+        .replace("@unit", unit(set).trim_end())
+        .replace("@alone", alone.trim_end())
+        .replace("@names_alone", &names(set, "_alone"))
+        .replace("@recall\n", RECALL)
+        .replace("@remember\n", REMEMBER)
+        .replace("@answer_key", "answer_key")
+        .replace("@argument", "argument");
+    with_names(&text)
+}
+
+/// Returns the algorithms in `set`, with their codes.
+fn used(set: usize) -> impl Iterator<Item = (usize, &'static Twin)> {
+    let all = TWINS.iter().enumerate();
+    all.filter(move |(code, _)| set & 1 << code != 0)
+}
+
+/// Returns the functions of the algorithms in `set` by their codes, as the fields of a table.
+fn names(set: usize, suffix: &str) -> String {
+    let fields = used(set).map(|(code, twin)| format!("[{code}] = {}{suffix}", twin.function()));
+    fields.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the function that decides a request with the algorithms in `set`.
+fn unit(set: usize) -> String {
     let machine = |twin: &Twin| {
         let only = |section: &str, part: &'static str| {
             if twin.section(section).is_empty() {
@@ -223,14 +279,9 @@ fn many(set: usize, has_id: bool) -> String {
             .replace("@blocking", only("block", MACHINE_BLOCK));
         fill(&whole, twin)
     };
-    let machines: String = used().map(|(_, twin)| machine(twin)).collect();
-    let names: Vec<_> = used()
-        .map(|(code, twin)| format!("[{code}] = {}", twin.function()))
-        .collect();
-    let text = MANY
-        .replace("@machines", machines.trim_end())
-        .replace("@names", &names.join(", "));
-    with_names(&answering(&text, has_id))
+    let machines: String = used(set).map(|(_, twin)| machine(twin)).collect();
+    UNIT.replace("@machines", machines.trim_end())
+        .replace("@names", &names(set, ""))
 }
 
 fn is_in_name(c: char) -> bool {
@@ -298,7 +349,7 @@ mod tests {
             few(&twins, Act::Peek, false),
             few(&later, Act::Reserve, true),
         ];
-        let sets = (1..1 << TWINS.len()).flat_map(|set| [many(set, false), many(set, true)]);
+        let sets = (1..SETS).flat_map(|set| [many(set, false), many(set, true), batch(set)]);
         for text in texts.into_iter().chain(sets) {
             assert!(!text.contains('@'), "{text}");
         }

@@ -1,20 +1,22 @@
 //! `WireStore`: a store on a server that speaks the Redis protocol.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::batch::{Ended, InLane, Lanes, Unit};
 use super::codec;
-use super::engine::{Call, Engine, Failure};
+use super::engine::{Call, Engine, Failure, Runtime};
 use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
 use super::lease;
-use super::options::{Clock, Options};
+use super::options::{Batches, Clock, Options};
 use super::redact;
 use super::schedule;
-use super::script::Script;
+use super::script::{Script, set_of};
 use crate::call::CallId;
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
@@ -28,6 +30,8 @@ use crate::time::Timestamp;
 
 /// The most times that one call loads its script.
 const LOADS: usize = 4;
+/// Longer than any call takes, and short enough to be added to an instant.
+const LONGEST: Duration = Duration::from_secs(1 << 31);
 
 /// A [`Store`] on a server that speaks the Redis protocol, through any [`Engine`].
 ///
@@ -38,29 +42,39 @@ const LOADS: usize = 4;
 /// that wraps this one calls them, and boxes once.
 #[derive(Debug)]
 pub struct WireStore<E> {
+    core: Arc<Core<E>>,
+    keyspace: Keyspace,
+}
+
+/// The part of a store that the tasks share which send calls together.
+#[derive(Debug)]
+pub(super) struct Core<E> {
     engine: E,
     options: Options,
-    keyspace: Keyspace,
+    lanes: Lanes,
 }
 
 impl<E: Engine> WireStore<E> {
     /// Returns a store that sends its commands through `engine`.
     pub fn new(engine: E, options: Options) -> Self {
         Self {
-            engine,
             keyspace: Keyspace::new(&options),
-            options,
+            core: Arc::new(Core {
+                engine,
+                options,
+                lanes: Lanes::default(),
+            }),
         }
     }
 
     /// Returns the engine.
     pub fn engine(&self) -> &E {
-        &self.engine
+        &self.core.engine
     }
 
     /// Returns the options: key prefix, clock and deadline.
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.core.options
     }
 
     /// Decides `request`, like [`Store::decide`].
@@ -83,34 +97,142 @@ impl<E: Engine> WireStore<E> {
         if !self.supports(request) {
             return Err(unsupported());
         }
-        let instant = self.instant(request.caller_time())?;
-        let mut keys = self.keyspace.of(request.checks(), instant.is_some());
-        let mut argument = codec::argument(request, instant, self.options.caller_slack);
-        let hash = id.map(|id| {
-            let slack = instant.map_or(0, |_| codec::slack(self.options.caller_slack));
-            let hash = codec::push_id(&mut argument, request, &keys, (id, slack));
-            let first = &request.checks()[0];
-            keys.push(self.keyspace.answer(first, id.bytes(), instant.is_some()));
-            hash
-        });
+        let effect = match (request.operation(), id) {
+            (Operation::Peek, _) => Effect::Nothing,
+            (_, None) => Effect::Counts,
+            (_, Some(_)) => Effect::CountsOnce,
+        };
+        let asked = Asked {
+            request,
+            id,
+            instant: self.instant(request.caller_time())?,
+            effect,
+        };
+        let lane = self.enter(request);
+        if let Some((lane, runtime)) = &lane
+            && !lane.is_alone()
+            && let Some(outcome) = self.together(&asked, lane, *runtime).await
+        {
+            return outcome;
+        }
+        self.alone(&asked).await
+    }
+
+    /// Returns the lane of a call, and the runtime that sends calls together, or `None` if
+    /// every call is sent by itself.
+    fn enter<'s, 'r>(&'s self, request: &'r Request<'_>) -> Option<(InLane<'s, 'r>, Runtime)> {
+        let gap = match self.options().batches {
+            Batches::Never => return None,
+            Batches::Natural(gap) => Some(gap),
+            Batches::Always => None,
+        };
+        if self.options().deadline.is_zero() {
+            return None;
+        }
+        let runtime = self.engine().runtime()?;
+        let first = request.checks().first()?;
+        let partition = self
+            .engine()
+            .is_clustered()
+            .then(|| first.key().partition());
+        let now = (runtime.now)();
+        Some((self.core.lanes.enter(partition, now, gap), runtime))
+    }
+
+    /// Sends a call with others. Returns `None` if it must be sent by itself.
+    async fn together(
+        &self,
+        asked: &Asked<'_, '_>,
+        lane: &InLane<'_, '_>,
+        runtime: Runtime,
+    ) -> Option<Result<Verdicts, StoreError>> {
+        let Asked {
+            request,
+            instant,
+            effect,
+            ..
+        } = *asked;
+        let deadline = self.options().deadline;
+        let slack = codec::slack_at(instant, self.options().caller_slack);
+        let (keys, argument, hash) =
+            self.sent(asked, codec::many_argument(request, instant, slack));
+        let counts_denied = |check: &Check<'_>| check.limit().algorithm().counts_denied();
+        let is_plain = matches!(request.operation(), Operation::Consume | Operation::Peek);
+        let now = lane.now();
+        let unit = Unit {
+            set: set_of(request),
+            keys,
+            argument,
+            has_id: hash.is_some(),
+            joins: is_plain && hash.is_none() && !request.checks().iter().any(counts_denied),
+            deadline: now.checked_add(deadline).unwrap_or(now + LONGEST),
+        };
+        Some(match lane.ride(&self.core, runtime, unit).await {
+            Ended::Reply(reply, turn) if turn.calls > 1 => {
+                codec::decision_of(request, instant, &reply, turn)
+            }
+            Ended::Reply(reply, _) => asked.decision(hash, &reply),
+            Ended::NotUnderstood => Err(codec::not_understood()),
+            Ended::Late(is_out) => {
+                let effect = if is_out { effect } else { Effect::Nothing };
+                Err(fault::too_late(deadline, effect))
+            }
+            Ended::Refused(line) => {
+                let keys = self.keyspace.of(request.checks(), instant.is_some());
+                let failure = Failure::refused(line.clone(), line);
+                Err(fault::error(redact::failure(failure, &keys), effect))
+            }
+            // The user may not use one of the keys, so the server has run nothing.
+            Ended::Failed(failure) if fault::is_not_permitted(&failure) => return None,
+            Ended::Failed(Failure::Lost(_)) if asked.id.is_some_and(CallId::is_repeated) => {
+                return None;
+            }
+            Ended::Failed(failure) => Err(fault::error(failure, effect)),
+        })
+    }
+
+    /// Sends a call by itself.
+    async fn alone(&self, asked: &Asked<'_, '_>) -> Result<Verdicts, StoreError> {
+        let Asked {
+            request,
+            id,
+            instant,
+            effect,
+        } = *asked;
+        let argument = codec::argument(request, instant, self.options().caller_slack);
+        let (keys, argument, hash) = self.sent(asked, argument);
         let call = Call {
             script: Script::of(request, id.is_some()),
             keys: &keys,
             argument: &argument,
             ids: &[],
         };
-        let effect = match (request.operation(), id) {
-            (Operation::Peek, _) => Effect::Nothing,
-            (_, None) => Effect::Counts,
-            (_, Some(_)) => Effect::CountsOnce,
-        };
         let repeats = id.is_some_and(CallId::is_repeated);
         let reply = self.reply(&call, effect, repeats).await?;
-        match hash {
-            None => codec::decision(request, instant, &reply),
-            // The answer may be one to an earlier call, at another instant.
-            Some(hash) => codec::decision(request, None, codec::answer_to(hash, &reply)?),
-        }
+        asked.decision(hash, &reply)
+    }
+
+    /// Returns the keys and the argument of a call, and the hash of a call that has an id.
+    fn sent(
+        &self,
+        asked: &Asked<'_, '_>,
+        mut argument: Vec<u8>,
+    ) -> (Vec<Vec<u8>>, Vec<u8>, Option<[u8; 8]>) {
+        let Asked {
+            request,
+            id,
+            instant,
+            ..
+        } = *asked;
+        let mut keys = self.keyspace.of(request.checks(), instant.is_some());
+        let hash = id.map(|id| {
+            let slack = codec::slack_at(instant, self.options().caller_slack);
+            let hash = codec::push_id(&mut argument, request, &keys, (id, slack));
+            let first = &request.checks()[0];
+            keys.push(self.keyspace.answer(first, id.bytes(), instant.is_some()));
+            hash
+        });
+        (keys, argument, hash)
     }
 
     /// Decides `request`, like [`ScheduleStore::schedule`].
@@ -128,7 +250,7 @@ impl<E: Engine> WireStore<E> {
         let key = self
             .keyspace
             .one(identity, request.key(), instant.is_some());
-        let argument = schedule::argument(request, instant, &self.options);
+        let argument = schedule::argument(request, instant, self.options());
         let call = Call {
             script: schedule::script(),
             keys: &[key],
@@ -166,7 +288,7 @@ impl<E: Engine> WireStore<E> {
         let key = self
             .keyspace
             .one(identity, request.key(), instant.is_some());
-        let argument = lease::argument(request, instant, self.options.caller_slack);
+        let argument = lease::argument(request, instant, self.options().caller_slack);
         let call = Call {
             script: lease::script(),
             keys: &[key],
@@ -199,13 +321,13 @@ impl<E: Engine> WireStore<E> {
     ) -> Result<Vec<u8>, StoreError> {
         let is_out = AtomicBool::new(false);
         let work = pin!(async {
-            match self.run(call, &is_out).await {
-                Err(Failure::Lost(_)) if repeats => self.run(call, &is_out).await,
+            match self.core.run(call, &is_out).await {
+                Err(Failure::Lost(_)) if repeats => self.core.run(call, &is_out).await,
                 outcome => outcome,
             }
         });
         let is_out = || is_out.load(Ordering::Relaxed);
-        until(self.options.deadline, &self.engine, effect, is_out, work).await
+        until(self.options().deadline, self.engine(), effect, is_out, work).await
     }
 
     /// Deletes the states of `checks`, like [`Store::reset`].
@@ -215,7 +337,7 @@ impl<E: Engine> WireStore<E> {
     /// The same as [`Store::reset`].
     pub async fn reset(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         let keys = |check: &Check<'_>| self.keyspace.both(check.limit().identity(), check.key());
-        if !self.engine.is_clustered() || share_partition(checks) {
+        if !self.engine().is_clustered() || share_partition(checks) {
             let keys: Vec<_> = checks.iter().flat_map(keys).collect();
             return match keys.as_slice() {
                 [] => Ok(()),
@@ -235,15 +357,15 @@ impl<E: Engine> WireStore<E> {
                 .split_id()
                 .is_ok_and(|(_, request)| self.supports(&request));
         }
-        request.is_defined() && (!self.engine.is_clustered() || share_partition(request.checks()))
+        request.is_defined() && (!self.engine().is_clustered() || share_partition(request.checks()))
     }
 
     /// Returns the instant to decide at, or `None` for the server's clock.
     fn instant(&self, caller: Option<Timestamp>) -> Result<Option<Timestamp>, StoreError> {
-        match (caller, self.options.clock) {
+        match (caller, self.options().clock) {
             (Some(instant), _) => Ok(Some(instant)),
             (None, Clock::Server) => Ok(None),
-            (None, Clock::Caller) => match Timestamp::try_from(self.engine.now()) {
+            (None, Clock::Caller) => match Timestamp::try_from(self.engine().now()) {
                 Ok(now) => Ok(Some(now)),
                 Err(error) => Err(StoreError::new(
                     ErrorKind::Misconfigured,
@@ -254,13 +376,44 @@ impl<E: Engine> WireStore<E> {
         }
     }
 
+    /// Deletes `keys`, which are in one hash slot.
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
+        let work = pin!(async {
+            let forgotten = self.engine().forget(keys).await;
+            forgotten.map_err(|failure| redact::failure(failure, keys))
+        });
+        let effect = Effect::Forgets;
+        until(
+            self.options().deadline,
+            self.engine(),
+            effect,
+            || true,
+            work,
+        )
+        .await
+    }
+}
+
+impl<E: Engine> Core<E> {
+    pub(super) fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    pub(super) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
     /// Runs the script, and loads it first if the server answers `NOSCRIPT`.
     ///
     /// After `NOSCRIPT` nothing was counted, so the call may be sent again. Other programs may
     /// flush scripts in between, so this loads the script up to [`LOADS`] times.
     ///
     /// `is_out` is true while the server may be counting the call.
-    async fn run(&self, call: &Call<'_>, is_out: &AtomicBool) -> Result<Vec<u8>, Failure> {
+    pub(super) async fn run(
+        &self,
+        call: &Call<'_>,
+        is_out: &AtomicBool,
+    ) -> Result<Vec<u8>, Failure> {
         let mut loads = 0..LOADS;
         let redacted = |failure| redact::failure_of(failure, call.keys, call.ids);
         loop {
@@ -274,15 +427,26 @@ impl<E: Engine> WireStore<E> {
             loaded.map_err(|failure| redacted(not_counted(failure)))?;
         }
     }
+}
 
-    /// Deletes `keys`, which are in one hash slot.
-    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
-        let work = pin!(async {
-            let forgotten = self.engine.forget(keys).await;
-            forgotten.map_err(|failure| redact::failure(failure, keys))
-        });
-        let effect = Effect::Forgets;
-        until(self.options.deadline, &self.engine, effect, || true, work).await
+/// A call as it was asked for, without its id.
+#[derive(Clone, Copy)]
+struct Asked<'r, 'a> {
+    request: &'r Request<'a>,
+    id: Option<&'r CallId<'a>>,
+    /// `None` for the server's clock.
+    instant: Option<Timestamp>,
+    effect: Effect,
+}
+
+impl Asked<'_, '_> {
+    /// Returns the verdicts that follow from the reply; a call that has an id has this `hash`.
+    fn decision(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Result<Verdicts, StoreError> {
+        match hash {
+            None => codec::decision(self.request, self.instant, reply),
+            // The answer may be one to an earlier call, at another instant.
+            Some(hash) => codec::decision(self.request, None, codec::answer_to(hash, reply)?),
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 mod acl;
 mod admin;
 mod ahead;
+mod batches;
 mod decoder;
 mod engine;
 mod futures;

@@ -6,7 +6,7 @@ use tollgate_core::Store;
 use tollgate_fred::{FredStore, Options};
 
 use tollgate_scenarios::faults;
-use tollgate_scenarios::faults::Client;
+use tollgate_scenarios::faults::{Batched, Client};
 
 struct Fred;
 
@@ -36,3 +36,19 @@ async fn connect(url: &str, options: Options) -> Arc<dyn Store> {
 }
 
 faults!(Fred);
+
+mod batched {
+    use super::*;
+
+    faults!(
+        Batched<Fred>:
+        cluster_connections_are_cut
+        connections_are_cut
+        falls_silent
+        forgets_its_scripts
+        has_no_memory_left
+        replies_are_dropped
+        replies_are_late
+        slots_move
+    );
+}

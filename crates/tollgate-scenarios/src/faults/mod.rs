@@ -14,6 +14,7 @@ mod script;
 mod slots;
 mod tally;
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub use slots::slots_move;
 pub trait Client: 'static {
     /// The client's name in the table.
     const NAME: &'static str;
+    /// Whether each call is a script of its own.
+    const SENDS_ALONE: bool = true;
 
     /// Connects to the server at `address`.
     fn server(address: &str, options: Options) -> impl Future<Output = Arc<dyn Store>> + Send;
@@ -55,6 +58,27 @@ pub trait Client: 'static {
         name: &str,
         options: Options,
     ) -> impl Future<Output = Arc<dyn Store>> + Send;
+}
+
+/// The same client, with a store that sends every call as one of a batch.
+#[derive(Debug)]
+pub struct Batched<C>(PhantomData<C>);
+
+impl<C: Client> Client for Batched<C> {
+    const NAME: &'static str = C::NAME;
+    const SENDS_ALONE: bool = false;
+
+    async fn server(address: &str, options: Options) -> Arc<dyn Store> {
+        C::server(address, options.with_batches_only()).await
+    }
+
+    async fn cluster(addresses: &[String], options: Options) -> Arc<dyn Store> {
+        C::cluster(addresses, options.with_batches_only()).await
+    }
+
+    async fn sentinels(addresses: &[String], name: &str, options: Options) -> Arc<dyn Store> {
+        C::sentinels(addresses, name, options.with_batches_only()).await
+    }
 }
 
 /// The deadline of each call.

@@ -103,6 +103,19 @@ pub(crate) fn wait<T>(work: impl FnOnce() -> T) -> T {
     block_in_place(work)
 }
 
+/// Checks that so many scripts counted so many calls: one each, unless they are sent together.
+#[track_caller]
+pub(crate) fn each_run_counts<C: Client>(runs: u64, counted: u64) {
+    if C::SENDS_ALONE {
+        assert_eq!(runs, counted);
+    } else {
+        assert!(
+            (1..=counted).contains(&runs),
+            "{runs} runs, {counted} counted"
+        );
+    }
+}
+
 /// Returns how many scripts the server has run since it started.
 pub(crate) fn executed(server: &Server) -> u64 {
     let reply = wait(|| server.command(&["INFO", "commandstats"]));

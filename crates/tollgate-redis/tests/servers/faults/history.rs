@@ -16,7 +16,8 @@ use tollgate_core::{Check, Limit, Quota, RateLimiter, Request, Timestamp, Verdic
 use tollgate_redis::{Options, RedisStore};
 use tollgate_testkit::{Flavor, Server};
 
-/// Set in the child processes of this test: the server, when to stop, and where to write.
+/// Set in the child processes of this test: the server, when to stop, where to write, and whether
+/// calls are sent in batches only.
 const VARIABLE: &str = "TOLLGATE_HISTORY";
 const PROCESSES: usize = 8;
 /// How many callers of one limit there are in each process.
@@ -26,6 +27,7 @@ const SPAN: Duration = Duration::from_secs(4);
 /// How long a caller waits after a denial, so that others get their turn on two cores.
 const PAUSE: Duration = Duration::from_millis(2);
 const KEY: &str = "key";
+const BATCHES: &str = "in batches";
 
 const AMOUNT: u64 = 200;
 const WINDOW: Duration = Duration::from_millis(500);
@@ -74,8 +76,18 @@ impl Received {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the table is for whoever runs this")]
 fn processes_see_one_history() {
+    see_one_history("as they come");
+}
+
+#[test]
+fn processes_that_send_batches_see_one_history() {
+    see_one_history(BATCHES);
+}
+
+/// Runs the processes, which send their calls in this way.
+#[expect(clippy::print_stdout, reason = "the table is for whoever runs this")]
+fn see_one_history(way: &str) {
     let server = Server::start(Flavor::System);
     let end = time(&server) + u64::try_from(SPAN.as_micros()).unwrap();
     let program = env::current_exe().unwrap();
@@ -94,7 +106,7 @@ fn processes_see_one_history() {
                 ])
                 .env(
                     VARIABLE,
-                    format!("{} {end} {}", server.address(), file.display()),
+                    format!("{} {end} {} {way}", server.address(), file.display()),
                 )
                 .stdout(Stdio::null())
                 .spawn()
@@ -179,12 +191,16 @@ fn repeats(limit: &Limit, history: &[Received]) {
 #[ignore = "a process of another test's"]
 async fn process() {
     let Ok(told) = env::var(VARIABLE) else { return };
-    let words: Vec<&str> = told.split(' ').collect();
-    let [address, end, file] = words[..] else {
+    let words: Vec<&str> = told.splitn(4, ' ').collect();
+    let [address, end, file, way] = words[..] else {
         panic!("{told:?} is not what the test says");
     };
     let end: u64 = end.parse().unwrap();
     let options = Options::default().with_deadline(Duration::from_secs(10));
+    let options = match way {
+        BATCHES => options.with_batches_only(),
+        _ => options,
+    };
     let store = RedisStore::builder()
         .options(options)
         .connect(format!("redis://{address}"))

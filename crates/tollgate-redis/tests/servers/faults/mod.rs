@@ -8,7 +8,7 @@ use tollgate_core::Store;
 use tollgate_redis::{Options, RedisStore};
 
 use tollgate_scenarios::faults;
-use tollgate_scenarios::faults::Client;
+use tollgate_scenarios::faults::{Batched, Client};
 
 struct Redis;
 
@@ -45,3 +45,9 @@ fn urls(addresses: &[String]) -> impl Iterator<Item = String> {
 }
 
 faults!(Redis);
+
+mod batched {
+    use super::*;
+
+    faults!(Batched<Redis>);
+}

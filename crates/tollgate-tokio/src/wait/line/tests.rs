@@ -103,7 +103,7 @@ impl Scene {
         assert!(matches!(turn, Turn::Ask), "{}", shown(&turn));
     }
 
-    /// Returns for how long the call is told to wait from now, at most.
+    /// Returns how long the call waits from now, at most.
     #[track_caller]
     fn waits(&mut self, caller: &Caller) -> Option<Duration> {
         match self.turn(caller) {
@@ -175,7 +175,7 @@ fn the_first_call_asks_alone_as_long_as_nothing_is_known() {
     let (first, second) = (scene.enter(1), scene.enter(1));
     assert_eq!(scene.waits(&second), None);
     scene.asks(&first);
-    // The second one is now the first that waits, and is told so.
+    // The second one is now the first that waits, and hears so.
     assert!(second.was_woken() && !first.was_woken());
     assert_eq!(scene.waits(&second), None);
     let answer = scene.decide(1);

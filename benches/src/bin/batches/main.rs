@@ -1,0 +1,221 @@
+//! Measures stores that send calls together, next to the same stores that send each by itself: how
+//! many decisions a second, and how long they take.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+use tollgate_core::wire::Options;
+use tollgate_core::{RateLimiter, Store};
+use tollgate_fred::FredStore;
+use tollgate_redis::{RedisStore, settings};
+use tollgate_testkit::{Flavor, Server};
+
+/// An error that ends a measurement.
+type Problem = Box<dyn Error + Send + Sync>;
+
+/// The limits: all calls admitted, all denied, and a log.
+const LIMITS: [&str; 3] = ["l=gcra:1000000/1s", "l=gcra:1/1h", "l=sliding-log:100/1s"];
+/// How many callers there are, all on one thread.
+const CALLERS: [usize; 5] = [1, 16, 64, 256, 1_024];
+
+/// Measures stores with and without batches, in turn.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Selects the points that contain all of these words, such as `fred hot 256`.
+    words: Vec<String>,
+    /// Measures each point so many times, and prints the best.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long a measurement takes, in milliseconds.
+    #[arg(long, default_value_t = 400)]
+    span: u64,
+    /// Checks within seconds that everything works; the numbers mean nothing.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Which keys the calls are for.
+#[derive(Clone, Copy, Debug)]
+enum Keys {
+    /// One for all.
+    Hot,
+    /// As many, all the same.
+    Even(u64),
+    /// As many, the first ones the most.
+    Zipf(u64),
+}
+
+impl Keys {
+    fn name(self) -> String {
+        match self {
+            Self::Hot => "hot".to_owned(),
+            Self::Even(count) => format!("{count} keys"),
+            Self::Zipf(count) => format!("zipf of {count}"),
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "any key will do"
+    )]
+    fn of(self, random: u64) -> String {
+        match self {
+            Self::Hot => "hot".to_owned(),
+            Self::Even(count) => format!("user-{}", random % count),
+            Self::Zipf(count) => {
+                let unit = (random >> 11) as f64 / (1_u64 << 53) as f64;
+                format!("user-{}", (count as f64).powf(unit) as u64)
+            }
+        }
+    }
+}
+
+/// What a measurement found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    per_second: u64,
+    median_us: u64,
+    p99_us: u64,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::parse();
+    if arguments.quick {
+        (arguments.rounds, arguments.span) = (1, 5);
+    }
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            let _ = writeln!(io::stderr(), "error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Problem> {
+    let server = Server::start(Flavor::System);
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut out = io::stdout();
+    writeln!(
+        out,
+        "| client, keys, limit, callers | decisions/s alone | together | ratio | median us | | p99 us | |"
+    )?;
+    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|")?;
+    for client in ["redis", "fred"] {
+        for keys in [Keys::Hot, Keys::Even(1_000), Keys::Zipf(100_000)] {
+            for limit in LIMITS {
+                for callers in CALLERS {
+                    let label = format!("{client} {} {limit} {callers}", keys.name());
+                    if !arguments.words.iter().all(|word| label.contains(&**word)) {
+                        continue;
+                    }
+                    let [alone, together] = runtime.block_on(async {
+                        let mut best = [Found::default(); 2];
+                        for _ in 0..arguments.rounds {
+                            for (batches, best) in [false, true].into_iter().zip(&mut best) {
+                                let store = connect(client, &server, batches).await?;
+                                let span = Duration::from_millis(arguments.span);
+                                let found = measure(store, limit, keys, callers, span).await?;
+                                if found.per_second > best.per_second {
+                                    *best = found;
+                                }
+                            }
+                        }
+                        Ok::<_, Problem>(best)
+                    })?;
+                    print(&mut out, &label, alone, together)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print(out: &mut impl Write, label: &str, alone: Found, together: Found) -> io::Result<()> {
+    let percent = together.per_second * 100 / alone.per_second.max(1);
+    writeln!(
+        out,
+        "| {label} | {} | {} | {}.{:02} | {} | {} | {} | {} |",
+        alone.per_second,
+        together.per_second,
+        percent / 100,
+        percent % 100,
+        alone.median_us,
+        together.median_us,
+        alone.p99_us,
+        together.p99_us
+    )
+}
+
+async fn connect(client: &str, server: &Server, batches: bool) -> Result<Arc<dyn Store>, Problem> {
+    let options = Options::new()
+        .with_deadline(Duration::from_secs(10))
+        .with_batches(batches);
+    if client == "redis" {
+        let client = redis::Client::open(server.url())?;
+        let config = settings::connection();
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        return Ok(Arc::new(RedisStore::with_options(
+            connection.await?,
+            options,
+        )));
+    }
+    let store = FredStore::builder().options(options);
+    Ok(Arc::new(store.connect(&server.url()).await?))
+}
+
+/// Calls from so many tasks for `span`.
+async fn measure(
+    store: Arc<dyn Store>,
+    limit: &str,
+    keys: Keys,
+    callers: usize,
+    span: Duration,
+) -> Result<Found, Problem> {
+    let limiter = RateLimiter::new(store, [limit])?;
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for caller in 0..callers {
+        let limiter = limiter.clone();
+        tasks.spawn(async move {
+            let mut random = (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut took = Vec::new();
+            while begun.elapsed() < span {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let called = Instant::now();
+                let decision = limiter.check(&keys.of(random)).await?;
+                std::hint::black_box(decision.is_allowed());
+                took.push(called.elapsed());
+            }
+            Ok::<_, Problem>(took)
+        });
+    }
+    let mut took = Vec::new();
+    while let Some(task) = tasks.join_next().await {
+        took.extend(task??);
+    }
+    let elapsed = begun.elapsed();
+    took.sort_unstable();
+    let at = |percent: usize| {
+        let place = took.len().saturating_sub(1) * percent / 100;
+        let time = took.get(place).copied().unwrap_or_default();
+        u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    };
+    let nanos = elapsed.as_nanos().max(1);
+    let per_second = took.len() as u128 * 1_000_000_000 / nanos;
+    Ok(Found {
+        per_second: u64::try_from(per_second)?,
+        median_us: at(50),
+        p99_us: at(99),
+    })
+}

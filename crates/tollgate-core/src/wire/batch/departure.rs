@@ -1,0 +1,335 @@
+//! `Departure`: calls that go together, in one script.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use smallvec::SmallVec;
+
+use super::reply::{self, Answer};
+use crate::wire::codec::Turn;
+use crate::wire::engine::{Failure, SharedFailure};
+
+/// The most limits that one script decides, so that it holds the server for at most 200 us or so.
+const MOST_CHECKS: usize = 64;
+
+/// A call as it is sent.
+#[derive(Debug)]
+pub(in crate::wire) struct Unit {
+    /// The algorithms of its limits.
+    pub(in crate::wire) set: usize,
+    pub(in crate::wire) keys: Vec<Vec<u8>>,
+    /// In the form of a script for any number of limits.
+    pub(in crate::wire) argument: Vec<u8>,
+    pub(in crate::wire) has_id: bool,
+    /// Whether it can be decided together with calls that are equal.
+    pub(in crate::wire) joins: bool,
+    pub(in crate::wire) deadline: Instant,
+}
+
+/// Calls that wait for each other, and then for their answers.
+#[derive(Debug, Default)]
+pub(in crate::wire) struct Departure {
+    calls: Mutex<Calls>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    groups: Vec<Group>,
+    places: Vec<Place>,
+    checks: usize,
+    has_departed: bool,
+    outcome: Option<Outcome>,
+}
+
+/// Equal calls, with no call between them that has one of their keys.
+#[derive(Debug)]
+struct Group {
+    unit: Unit,
+    hashes: SmallVec<[u64; 4]>,
+    /// How many calls are sent, once they are.
+    calls: u32,
+}
+
+/// A call of a group.
+#[derive(Debug)]
+struct Place {
+    group: usize,
+    /// Which one of the calls of its group it is.
+    number: u32,
+    deadline: Instant,
+    waker: Option<Waker>,
+    is_gone: bool,
+    /// Whether it may have been counted, if its deadline has passed.
+    late: Option<bool>,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Failed(SharedFailure),
+    /// The reply, and where the answer to each group is.
+    Answered(Arc<[u8]>, Vec<Answer>),
+    /// The reply is not one that the script gives.
+    NotUnderstood,
+}
+
+/// How a call ended.
+pub(in crate::wire) enum Ended {
+    Failed(Failure),
+    /// The server refused this call, with this error.
+    Refused(String),
+    /// The reply to this call and its equals, and which of them it is.
+    Reply(Answered, Turn),
+    /// Its deadline has passed; it may have been counted if this is true.
+    Late(bool),
+    NotUnderstood,
+}
+
+/// A part of a reply.
+pub(in crate::wire) struct Answered {
+    whole: Arc<[u8]>,
+    part: Range<usize>,
+}
+
+impl Deref for Answered {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.whole[self.part.clone()]
+    }
+}
+
+/// What is sent for a departure.
+pub(in crate::wire) struct Load {
+    pub(in crate::wire) set: usize,
+    pub(in crate::wire) keys: Vec<Vec<u8>>,
+    pub(in crate::wire) argument: Vec<u8>,
+}
+
+impl Departure {
+    /// Returns a departure with one call.
+    pub(super) fn of(unit: Unit) -> (Arc<Self>, Seat) {
+        let departure = Arc::new(Self::default());
+        let seat = departure.lock().add(unit);
+        let seat = Seat::new(&departure, seat);
+        (departure, seat)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a call, or returns it if there is no room.
+    pub(super) fn board(departure: &Arc<Self>, unit: Unit) -> Result<Seat, Unit> {
+        let mut calls = departure.lock();
+        if calls.checks + unit.keys.len() > MOST_CHECKS && !calls.joins_last(&unit) {
+            return Err(unit);
+        }
+        let place = calls.add(unit);
+        Ok(Seat::new(departure, place))
+    }
+
+    /// Closes the departure at `now` and returns what to send, or `None` if nobody is left.
+    pub(super) fn seal(&self, now: Instant) -> Option<Load> {
+        self.expire(now, false);
+        let mut calls = self.lock();
+        let calls = &mut *calls;
+        calls.has_departed = true;
+        for place in calls.places.iter_mut().filter(|place| place.waits()) {
+            let group = &mut calls.groups[place.group];
+            place.number = group.calls;
+            group.calls += 1;
+        }
+        let mut load = Load {
+            set: 0,
+            keys: Vec::with_capacity(calls.checks),
+            argument: Vec::new(),
+        };
+        for group in calls.groups.iter_mut().filter(|group| group.calls > 0) {
+            let unit = &mut group.unit;
+            load.set |= unit.set;
+            reply::push_unit(&mut load.argument, unit, group.calls);
+            load.keys.append(&mut unit.keys);
+        }
+        (load.set > 0).then_some(load)
+    }
+
+    /// Returns the next deadline of a call that still waits.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let calls = self.lock();
+        let mut waiting = calls.places.iter().filter(|place| place.waits());
+        // They came in this order.
+        waiting.next().map(|place| place.deadline)
+    }
+
+    /// Ends the calls whose deadline is at most `deadline`. They may have been counted if `is_out`.
+    pub(super) fn expire(&self, deadline: Instant, is_out: bool) {
+        let mut calls = self.lock();
+        let mut wakers = Vec::new();
+        for place in calls.places.iter_mut() {
+            if place.waits() && place.deadline <= deadline {
+                place.late = Some(is_out);
+                wakers.extend(place.waker.take());
+            }
+        }
+        drop(calls);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends all calls that still wait, with the reply to them or a failure.
+    pub(super) fn arrive(&self, outcome: Result<Vec<u8>, Failure>) {
+        let mut calls = self.lock();
+        let sent = calls.groups.iter().map(|group| group.calls);
+        calls.outcome = Some(match outcome {
+            Ok(reply) => match reply::read(sent, &reply) {
+                Some(answers) => Outcome::Answered(reply.into(), answers),
+                None => Outcome::NotUnderstood,
+            },
+            Err(failure) => Outcome::Failed(failure.share()),
+        });
+        drop(calls);
+        self.wake_all();
+    }
+
+    /// Wakes all calls.
+    pub(super) fn wake_all(&self) {
+        let mut calls = self.lock();
+        let wakers = calls
+            .places
+            .iter_mut()
+            .filter_map(|place| place.waker.take());
+        let wakers: Vec<_> = wakers.collect();
+        drop(calls);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Calls {
+    /// Returns the last group that has a key of a unit with these hashes.
+    fn last_with(&self, hashes: &[u64]) -> Option<usize> {
+        let shares = |group: &Group| hashes.iter().any(|hash| group.hashes.contains(hash));
+        self.groups.iter().rposition(shares)
+    }
+
+    /// Returns whether the unit is one more call of a group.
+    fn joins_last(&self, unit: &Unit) -> bool {
+        let last = self.last_with(&hashes(&unit.keys));
+        last.is_some_and(|last| self.groups[last].is_joined_by(unit))
+    }
+
+    /// Adds a call, and returns its place.
+    fn add(&mut self, unit: Unit) -> usize {
+        let hashes = hashes(&unit.keys);
+        let deadline = unit.deadline;
+        let last = self.last_with(&hashes);
+        let group = match last.filter(|last| self.groups[*last].is_joined_by(&unit)) {
+            Some(last) => last,
+            None => {
+                self.checks += unit.keys.len();
+                self.groups.push(Group {
+                    unit,
+                    hashes,
+                    calls: 0,
+                });
+                self.groups.len() - 1
+            }
+        };
+        self.places.push(Place {
+            group,
+            number: 0,
+            deadline,
+            waker: None,
+            is_gone: false,
+            late: None,
+        });
+        self.places.len() - 1
+    }
+}
+
+impl Group {
+    fn is_joined_by(&self, unit: &Unit) -> bool {
+        let own = &self.unit;
+        own.joins && unit.joins && own.argument == unit.argument && own.keys == unit.keys
+    }
+}
+
+impl Place {
+    fn waits(&self) -> bool {
+        !self.is_gone && self.late.is_none()
+    }
+}
+
+fn hashes(keys: &[Vec<u8>]) -> SmallVec<[u64; 4]> {
+    let hash = |key: &Vec<u8>| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(key);
+        hasher.finish()
+    };
+    keys.iter().map(hash).collect()
+}
+
+/// The place of a call in a departure. If it is dropped before the departure, the call is not sent.
+pub(in crate::wire) struct Seat {
+    departure: Arc<Departure>,
+    place: usize,
+}
+
+impl Seat {
+    fn new(departure: &Arc<Departure>, place: usize) -> Self {
+        Self {
+            departure: Arc::clone(departure),
+            place,
+        }
+    }
+
+    /// Returns how the call ended, or `None` if it still waits: then `waker` is woken later.
+    pub(super) fn poll(&self, waker: &Waker) -> Option<Ended> {
+        let mut calls = self.departure.lock();
+        let calls = &mut *calls;
+        let place = &mut calls.places[self.place];
+        if let Some(is_out) = place.late {
+            return Some(Ended::Late(is_out));
+        }
+        let Some(outcome) = &calls.outcome else {
+            let known = place.waker.as_ref();
+            if !known.is_some_and(|known| known.will_wake(waker)) {
+                place.waker = Some(waker.clone());
+            }
+            return None;
+        };
+        let (reply, answers) = match outcome {
+            Outcome::Failed(failure) => return Some(Ended::Failed(failure.again())),
+            Outcome::NotUnderstood => return Some(Ended::NotUnderstood),
+            Outcome::Answered(reply, answers) => (reply, answers),
+        };
+        Some(match answers[place.group].clone() {
+            Answer::Nothing => Ended::NotUnderstood,
+            Answer::Refused(part) => {
+                Ended::Refused(String::from_utf8_lossy(&reply[part]).into_owned())
+            }
+            Answer::Reply(part, admitted) => {
+                let whole = Arc::clone(reply);
+                let turn = Turn {
+                    before: place.number,
+                    calls: calls.groups[place.group].calls,
+                    admitted,
+                };
+                Ended::Reply(Answered { whole, part }, turn)
+            }
+        })
+    }
+
+    /// Returns whether the call has not been sent.
+    pub(super) fn waits(&self) -> bool {
+        !self.departure.lock().has_departed
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut calls = self.departure.lock();
+        calls.places[self.place].is_gone = true;
+    }
+}

@@ -1,0 +1,180 @@
+//! `Lane`: the calls that wait for their departure, and how many drivers take them along.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::departure::{Departure, Seat, Unit};
+
+/// The most calls that leave by themselves at once, before later ones wait and go together.
+const MOST_ALONE: usize = 4;
+/// The most departures that leave at once.
+const MOST_AT_ONCE: usize = 2;
+/// The most calls, and the most departures, that are on their way at a time.
+const MOST: usize = 64;
+
+/// The calls that may go together: all of a store, or in a cluster those of one hash slot.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    traffic: Mutex<Traffic>,
+}
+
+#[derive(Debug, Default)]
+struct Traffic {
+    /// How many calls are on their way by themselves.
+    alone: usize,
+    drivers: usize,
+    /// How many drivers have a departure on its way.
+    busy: usize,
+    /// In order of arrival; only the last one has room.
+    waiting: VecDeque<Arc<Departure>>,
+    /// When the last call or departure left.
+    left: Option<Instant>,
+}
+
+/// Where a call goes.
+pub(super) enum Entry {
+    /// It goes by itself.
+    Alone,
+    /// It waits for a departure.
+    Waits,
+}
+
+impl Lane {
+    fn lock(&self) -> MutexGuard<'_, Traffic> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a call goes by itself. It must [leave](Self::leave) then.
+    pub(super) fn enter(&self, now: Instant, gap: Duration) -> Entry {
+        let mut traffic = self.lock();
+        let most = traffic.most(MOST_ALONE, now, gap);
+        if traffic.drivers > 0 || traffic.alone >= most {
+            return Entry::Waits;
+        }
+        traffic.alone += 1;
+        traffic.left = Some(now);
+        Entry::Alone
+    }
+
+    /// A call that went by itself is over.
+    pub(super) fn leave(&self) {
+        self.lock().alone -= 1;
+    }
+
+    /// Adds a call to the last departure that waits. Returns its seat, and whether a driver must be
+    /// started.
+    pub(super) fn board(&self, unit: Unit, now: Instant, gap: Duration) -> (Seat, bool) {
+        let mut traffic = self.lock();
+        let last = traffic.waiting.back().cloned();
+        let boarded = match last {
+            Some(last) => Departure::board(&last, unit),
+            None => Err(unit),
+        };
+        let seat = boarded.unwrap_or_else(|unit| {
+            let (departure, seat) = Departure::of(unit);
+            traffic.waiting.push_back(departure);
+            seat
+        });
+        (seat, traffic.needs_driver(now, gap))
+    }
+
+    /// Returns whether there is no driver although calls wait, so that one must be started.
+    pub(super) fn has_lost_its_drivers(&self) -> bool {
+        let mut traffic = self.lock();
+        let has_lost = traffic.drivers == 0 && !traffic.waiting.is_empty();
+        traffic.drivers += usize::from(has_lost);
+        has_lost
+    }
+
+    /// Returns whether nobody uses the lane.
+    pub(super) fn is_idle(&self) -> bool {
+        let traffic = self.lock();
+        traffic.alone == 0 && traffic.drivers == 0 && traffic.waiting.is_empty()
+    }
+}
+
+impl Traffic {
+    /// Returns how many may be on their way: so many as leave at once, or more if the last one left
+    /// at least `gap` ago. So nothing waits for a server that is far away but not busy.
+    fn most(&self, at_once: usize, now: Instant, gap: Duration) -> usize {
+        let left = self.left.map(|left| now.saturating_duration_since(left));
+        match left {
+            Some(ago) if ago < gap => at_once,
+            _ => MOST,
+        }
+    }
+
+    /// Counts a new driver if all drivers are busy, and one more departure may leave.
+    fn needs_driver(&mut self, now: Instant, gap: Duration) -> bool {
+        let most = self.most(MOST_AT_ONCE, now, gap);
+        let needed = self.drivers == self.busy && self.drivers < most;
+        if needed {
+            self.drivers += 1;
+            self.left = Some(now);
+        }
+        needed
+    }
+}
+
+/// A task that takes departures along, one after the other, as long as there are any.
+pub(super) struct Driver {
+    lane: Arc<Lane>,
+    is_busy: bool,
+    has_ended: bool,
+}
+
+impl Driver {
+    /// Returns a driver that the lane has counted.
+    pub(super) fn of(lane: Arc<Lane>) -> Self {
+        Self {
+            lane,
+            is_busy: false,
+            has_ended: false,
+        }
+    }
+
+    /// Returns the first departure that waits at `now`. If there is none and the driver does not `stay`, it
+    /// ends.
+    pub(super) fn next(&mut self, now: Instant, stays: bool) -> Option<Arc<Departure>> {
+        let lane = Arc::clone(&self.lane);
+        let mut traffic = lane.lock();
+        let next = traffic.waiting.pop_front();
+        if next.is_some() {
+            traffic.left = Some(now);
+        }
+        self.set_busy(&mut traffic, next.is_some());
+        if next.is_none() && !stays {
+            self.end(&mut traffic);
+        }
+        next
+    }
+
+    fn set_busy(&mut self, traffic: &mut Traffic, is_busy: bool) {
+        traffic.busy = traffic.busy - usize::from(self.is_busy) + usize::from(is_busy);
+        self.is_busy = is_busy;
+    }
+
+    fn end(&mut self, traffic: &mut Traffic) {
+        if !self.has_ended {
+            self.set_busy(traffic, false);
+            traffic.drivers -= 1;
+            self.has_ended = true;
+        }
+    }
+}
+
+/// The runtime that ran the driver may have ended, while calls on other runtimes wait.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let lane = Arc::clone(&self.lane);
+        let mut traffic = lane.lock();
+        self.end(&mut traffic);
+        let first = traffic.waiting.front().cloned();
+        drop(traffic);
+        if let Some(first) = first {
+            // They start another one.
+            first.wake_all();
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Calls that are made while others are on their way wait for them, and then go together: one script
+//! decides them all.
+//!
+//! Up to a few calls go by themselves. When there are more, a driver takes those that wait along,
+//! as soon as it can; while it waits for the reply, later calls gather. Nothing waits for a timer.
+
+mod departure;
+mod lane;
+mod reply;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use self::departure::Departure;
+pub(super) use self::departure::{Ended, Unit};
+use self::lane::{Driver, Entry, Lane};
+use super::engine::{Call, Engine, Failure, Runtime};
+use super::script::Script;
+use super::store::Core;
+
+/// The lanes of a store.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    /// The lane of a store whose scripts take any keys.
+    only: Arc<Lane>,
+    /// In a cluster, the lanes of partitions with calls: a script takes keys of one slot.
+    of_partition: Mutex<HashMap<Box<[u8]>, Arc<Lane>>>,
+}
+
+/// Which lane a call uses, until it is dropped.
+pub(super) struct InLane<'s, 'p> {
+    lanes: &'s Lanes,
+    lane: Arc<Lane>,
+    partition: Option<&'p [u8]>,
+    is_alone: bool,
+    gap: Duration,
+    now: Instant,
+}
+
+impl Lanes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Arc<Lane>>> {
+        let lanes = &self.of_partition;
+        lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a call into the lane of `partition`; without one, all calls have the same lane. With a
+    /// `gap`, it waits if others are on their way, unless the last of them left that long ago;
+    /// without one, it always waits.
+    pub(super) fn enter<'s, 'p>(
+        &'s self,
+        partition: Option<&'p [u8]>,
+        now: Instant,
+        gap: Option<Duration>,
+    ) -> InLane<'s, 'p> {
+        let lane = match partition {
+            None => Arc::clone(&self.only),
+            Some(partition) => {
+                let mut lanes = self.lock();
+                match lanes.get(partition) {
+                    Some(lane) => Arc::clone(lane),
+                    None => Arc::clone(lanes.entry(partition.into()).or_default()),
+                }
+            }
+        };
+        let is_alone = gap.is_some_and(|gap| matches!(lane.enter(now, gap), Entry::Alone));
+        InLane {
+            lanes: self,
+            lane,
+            partition,
+            is_alone,
+            gap: gap.unwrap_or_default(),
+            now,
+        }
+    }
+
+    /// Removes the lane of `partition` if nobody uses it.
+    fn forget(&self, partition: &[u8], lane: &Arc<Lane>) {
+        let mut lanes = self.lock();
+        // Nobody else can get hold of it meanwhile: the caller and the table have it.
+        if Arc::strong_count(lane) == 2 && lane.is_idle() {
+            lanes.remove(partition);
+        }
+    }
+}
+
+impl InLane<'_, '_> {
+    /// Returns when the call was made.
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Returns whether the call goes by itself.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Sends the call with others, and returns how it ended.
+    pub(super) async fn ride<E: Engine>(
+        &self,
+        core: &Arc<Core<E>>,
+        runtime: Runtime,
+        unit: Unit,
+    ) -> Ended {
+        let (seat, needs_driver) = self.lane.board(unit, self.now, self.gap);
+        let start = |is_needed| {
+            if is_needed {
+                let (core, lane) = (Arc::clone(core), Arc::clone(&self.lane));
+                let partition: Option<Box<[u8]>> = self.partition.map(Into::into);
+                let driver = Driver::of(Arc::clone(&lane));
+                (runtime.spawn)(Box::pin(async move {
+                    drive(&core, runtime, driver).await;
+                    if let Some(partition) = partition {
+                        core.lanes().forget(&partition, &lane);
+                    }
+                }));
+            }
+        };
+        start(needs_driver);
+        poll_fn(|context| match seat.poll(context.waker()) {
+            Some(ended) => Poll::Ready(ended),
+            None => {
+                // The driver may have ended with its runtime.
+                start(seat.waits() && self.lane.has_lost_its_drivers());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for InLane<'_, '_> {
+    fn drop(&mut self) {
+        if self.is_alone {
+            self.lane.leave();
+        }
+        if let Some(partition) = self.partition {
+            self.lanes.forget(partition, &self.lane);
+        }
+    }
+}
+
+/// Takes departures along, as long as there are any.
+async fn drive<E: Engine>(core: &Core<E>, runtime: Runtime, mut driver: Driver) {
+    let mut stays = true;
+    loop {
+        if let Some(departure) = driver.next((runtime.now)(), stays) {
+            travel(core, runtime, &departure).await;
+            stays = true;
+        } else if stays {
+            // Callers that just got their answers may call again.
+            stays = false;
+            yield_once().await;
+        } else {
+            return;
+        }
+    }
+}
+
+/// Sends the calls of a departure and tells them how they ended.
+async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departure) {
+    let Some(load) = departure.seal((runtime.now)()) else {
+        return;
+    };
+    let call = Call {
+        script: Script::of_batch(load.set),
+        keys: &load.keys,
+        argument: &load.argument,
+        ids: &[],
+    };
+    let is_out = AtomicBool::new(false);
+    let mut unfinished = Unfinished(Some(departure), &is_out);
+    let mut work = pin!(core.run(&call, &is_out));
+    while let Some(deadline) = departure.next_deadline() {
+        let left = deadline.saturating_duration_since((runtime.now)());
+        if let Some(outcome) = core.engine().within(left, work.as_mut()).await {
+            unfinished.0 = None;
+            departure.arrive(outcome);
+            return;
+        }
+        departure.expire(deadline, is_out.load(Ordering::Relaxed));
+    }
+    unfinished.0 = None;
+}
+
+/// A departure whose driver may be dropped with its runtime.
+struct Unfinished<'d>(Option<&'d Departure>, &'d AtomicBool);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(departure) = self.0 {
+            let ended = "the runtime of another call, which had sent this one along, has ended";
+            departure.arrive(Err(if self.1.load(Ordering::Relaxed) {
+                Failure::lost(ended)
+            } else {
+                Failure::not_sent(ended)
+            }));
+        }
+    }
+}
+
+/// Lets other tasks run.
+async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if has_yielded {
+            return Poll::Ready(());
+        }
+        has_yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

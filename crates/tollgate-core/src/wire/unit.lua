@@ -1,0 +1,104 @@
+-- Decides a request: any operation on any number of limits, whose keys come after `base` others.
+-- Reads them all, and only then records. If it stands for several equal calls, they are decided as
+-- if each came after the one before it. Returns the answer, and how many calls are admitted.
+-- A settlement counts more or gives back; a refund is one that gives back all. A check is a
+-- settlement that writes nothing.
+local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8
+local now, slack, server_now
+local function set_clock(instant, millis)
+  now, slack = instant, millis
+  if now < 0 then
+    if not server_now then
+      local time = call('TIME')
+      server_now = time[1] * 1000000 + time[2]
+    end
+    now = server_now
+  end
+end
+@machines
+local machines = { @names }
+local function decide(argument, base, count, calls)
+  local operation, instant, millis = unpack('<ddd', argument)
+  set_clock(instant, millis)
+  local raws, commits, costs, counts = {}, {}, {}, {}
+  local allowed, most, least, delay = true, nil, nil, 0
+  local function look(i, as, instead)
+    local code, counted, cost, since, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
+    costs[i], counts[i] = instead or cost, counted == 1
+    local taken, before, was_marked
+    if operation == SETTLE and #argument > 24 + 64 * count then
+      -- The receipt of a reservation that is refunded.
+      taken, before, was_marked = unpack('<ddd', argument, 64 * count + 24 * i + 1)
+    end
+    return machines[code](as, KEYS[base + i], counted, costs[i], since, taken, before, was_marked, a, b, c, d)
+  end
+  local function cost_of(i)
+    return (unpack('<d', argument, 64 * i - 23))
+  end
+  if operation == SETTLE then
+    -- Nothing that is written is taken back, so what fails has to fail before the first write.
+    for i = 2, count do look(i, CHECK) end
+  end
+  -- Of several calls, as many as fit are admitted, and the next one is the first that is denied.
+  local admitted, asked = calls, 1
+  if operation == CONSUME and calls > 1 then
+    for i = 1, count do
+      local cost, _, remaining = cost_of(i)
+      if cost > 0 then
+        _, _, _, remaining = look(i, TAKE, 0)
+        admitted = min(admitted, floor(remaining / cost))
+      end
+    end
+    asked = min(admitted + 1, calls)
+  end
+  for i = 1, count do
+    local fits, remaining
+    if operation == SETTLE then
+      local more, since = unpack('<dd', argument, 64 * i - 23)
+      if since >= 0 then
+        look(i, SETTLE)
+      elseif more > 0 then
+        local _, _, commit = look(i, CONSUME)
+        commit(more)
+      end
+      -- What is left is looked at as it is afterwards.
+      fits, raws[i] = look(i, PEEK, 0)
+    elseif operation == LOWER then
+      fits, raws[i], commits[i], remaining = look(i, TAKE, 0)
+      costs[i] = max(remaining - cost_of(i), 0)
+    else
+      fits, raws[i], commits[i], remaining = look(i, operation, asked * cost_of(i))
+    end
+    if operation == TAKE then
+      most, least = min(most or costs[i], costs[i]), min(least or remaining, remaining)
+    elseif not fits then
+      allowed = false
+    end
+    if operation == RESERVE then delay = max(delay, remaining) end
+  end
+  if operation == TAKE then
+    -- Where there is nothing to take, the refused call is that of one unit.
+    local grant = min(most, least)
+    allowed = grant > 0 or most == 0
+    for i = 1, count do
+      if allowed then
+        costs[i] = grant
+      else
+        local _
+        _, raws[i], commits[i] = look(i, CONSUME, 1)
+      end
+    end
+  end
+  if admitted < calls then
+    for i = 1, count do costs[i], counts[i] = admitted * cost_of(i), true end
+  end
+  if operation ~= PEEK and operation ~= SETTLE then
+    for i = 1, count do
+      if costs[i] > 0 and (allowed or counts[i] or operation == BLOCK) then commits[i](costs[i], delay) end
+    end
+  end
+  for i = 1, count do
+    raws[i] = pack('<I2', #raws[i]) .. raws[i]
+  end
+  return pack('<bd', allowed and 1 or 0, now) .. concat(raws), admitted
+end

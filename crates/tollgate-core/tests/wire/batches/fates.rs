@@ -1,0 +1,280 @@
+//! Each call of a batch keeps its own fate: its deadline, its caller, its error.
+
+use std::time::Duration;
+
+use tollgate_core::wire::Options;
+use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Verdicts};
+
+use super::gate::{Gated, answer, fresh_state, gated, refusal};
+use super::tasks::{Deciding, begin, drop_tasks, poll, run_tasks, tasks};
+use crate::engine::limit;
+
+fn store() -> Gated {
+    gated(Options::new().with_batches_only())
+}
+
+/// Returns what the call ended with.
+fn ended(call: &mut Deciding<'_>) -> Result<Verdicts, StoreError> {
+    poll(call).expect("it has ended")
+}
+
+#[track_caller]
+fn fails(call: &mut Deciding<'_>, kind: ErrorKind) -> String {
+    let error = ended(call).unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    let mut shown = format!("{error} {error:?}");
+    let mut source = std::error::Error::source(&error);
+    while let Some(error) = source {
+        shown += &format!(" {error} {error:?}");
+        source = error.source();
+    }
+    shown
+}
+
+#[test]
+fn a_call_whose_caller_has_gone_is_not_sent_unless_it_was_already() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let other = Request::consume(Check::new(&limit, "bob", 1));
+    let mut calls: Vec<_> = (0..4).map(|_| begin(&store, &request)).collect();
+    let gone = begin(&store, &other);
+    drop(calls.remove(1));
+    drop(gone);
+    run_tasks();
+    let sent = store.engine().0.sent();
+    assert_eq!((sent[0].calls(), sent[0].keys.len()), (vec![3], 1));
+    // Too late: it is counted.
+    drop(calls.remove(0));
+    store.engine().0.reply(answer(3, &fresh_state()));
+    run_tasks();
+    let left = calls
+        .iter_mut()
+        .map(|call| ended(call).unwrap().remaining());
+    assert_eq!(left.collect::<Vec<_>>(), [98, 97]);
+    // If all have gone, nothing is sent, and nobody waits for it.
+    drop(begin(&store, &request));
+    run_tasks();
+    assert!(store.engine().0.sent().is_empty());
+    let last = begin(&store, &request);
+    run_tasks();
+    drop(last);
+    store.engine().0.time_out();
+    run_tasks();
+    assert_eq!(tasks(), 0);
+}
+
+#[test]
+fn each_call_is_late_at_its_own_deadline() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let consume = Request::consume(Check::new(&limit, "alice", 1));
+    let peek = Request::peek(Check::new(&limit, "bob", 1));
+    let mut calls = Vec::new();
+    for request in [&consume, &peek, &consume] {
+        calls.push(begin(&store, request));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    run_tasks();
+    store.engine().0.time_out();
+    run_tasks();
+    let shown = fails(&mut calls[0], ErrorKind::Unknown);
+    assert!(shown.contains("no reply within 500ms"), "{shown}");
+    assert!(poll(&mut calls[1]).is_none() && poll(&mut calls[2]).is_none());
+    store.engine().0.time_out();
+    run_tasks();
+    fails(&mut calls[1], ErrorKind::Unavailable);
+    let parts = [answer(2, &fresh_state()), answer(1, &fresh_state())];
+    store.engine().0.reply(parts.concat());
+    run_tasks();
+    assert_eq!(ended(&mut calls[2]).unwrap().remaining(), 98);
+    assert_eq!(tasks(), 0);
+}
+
+#[test]
+fn a_call_whose_deadline_passes_before_it_departs_is_not_sent() {
+    let options = Options::new().with_batches_only();
+    let store = gated(options.with_deadline(Duration::from_nanos(1)));
+    let limit = limit("gcra:100/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    std::thread::sleep(Duration::from_millis(1));
+    run_tasks();
+    assert!(store.engine().0.sent().is_empty());
+    fails(&mut call, ErrorKind::Unavailable);
+}
+
+#[test]
+fn no_deadline_is_too_long() {
+    let options = Options::new().with_batches_only();
+    let store = gated(options.with_deadline(Duration::MAX));
+    let limit = limit("gcra:100/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    run_tasks();
+    store.engine().0.reply(answer(1, &fresh_state()));
+    run_tasks();
+    assert!(ended(&mut call).unwrap().is_allowed());
+    let store = gated(
+        Options::new()
+            .with_batches_only()
+            .with_deadline(Duration::ZERO),
+    );
+    let mut call: Deciding<'_> = Box::pin(store.execute(&request));
+    fails(&mut call, ErrorKind::Misconfigured);
+}
+
+#[test]
+fn a_batch_that_is_lost_may_have_counted_those_that_consume() {
+    let limit = limit("gcra:100/1s");
+    let consume = Request::consume(Check::new(&limit, "alice", 1));
+    let peek = Request::peek(Check::new(&limit, "alice", 1));
+    for (why, kinds) in [
+        ("lost", [ErrorKind::Unknown, ErrorKind::Unavailable]),
+        ("not sent", [ErrorKind::Unavailable; 2]),
+        ("LOADING Redis is loading", [ErrorKind::Unavailable; 2]),
+        ("OOM command not allowed", [ErrorKind::Full; 2]),
+        (
+            "ERR something tollgate:l:gcra:v1:{alice}: else",
+            [ErrorKind::Protocol; 2],
+        ),
+    ] {
+        let store = store();
+        let mut calls = [&consume, &peek, &consume].map(|request| begin(&store, request));
+        run_tasks();
+        store.engine().0.fail(why);
+        run_tasks();
+        for (call, kind) in calls.iter_mut().zip([kinds[0], kinds[1], kinds[0]]) {
+            let shown = fails(call, kind);
+            assert!(!shown.contains("alice"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn the_runtime_of_another_call_may_end_while_a_batch_is_on_its_way() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    run_tasks();
+    drop_tasks();
+    fails(&mut call, ErrorKind::Unknown);
+}
+
+#[test]
+fn a_script_that_is_not_known_is_loaded_and_each_call_is_counted_once() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut calls: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
+    run_tasks();
+    store.engine().0.fail("NOSCRIPT No matching script.");
+    run_tasks();
+    let sent = store.engine().0.sent();
+    assert_eq!(
+        sent.iter()
+            .map(super::gate::Sent::calls)
+            .collect::<Vec<_>>(),
+        [[3], [3]]
+    );
+    assert_eq!(store.engine().0.loaded(), 1);
+    store.engine().0.reply(answer(3, &fresh_state()));
+    run_tasks();
+    let left = calls
+        .iter_mut()
+        .map(|call| ended(call).unwrap().remaining());
+    assert_eq!(left.collect::<Vec<_>>(), [99, 98, 97]);
+}
+
+#[test]
+fn calls_with_keys_that_the_user_may_not_use_fail_alone() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
+    let mut calls = [&alice, &bob].map(|request| begin(&store, request));
+    run_tasks();
+    store.engine().0.sent();
+    store
+        .engine()
+        .0
+        .fail("NOPERM No permissions to access a key");
+    run_tasks();
+    // The server has run nothing, so each is sent again, by itself.
+    assert!(calls.iter_mut().all(|call| poll(call).is_none()));
+    let sent = store.engine().0.sent();
+    assert!(sent.len() == 2 && sent.iter().all(|sent| !sent.is_batch));
+    store
+        .engine()
+        .0
+        .fail("NOPERM No permissions to access a key");
+    store.engine().0.reply(fresh_state());
+    fails(&mut calls[0], ErrorKind::Misconfigured);
+    assert!(ended(&mut calls[1]).unwrap().is_allowed());
+}
+
+#[test]
+fn a_call_that_may_be_repeated_is_sent_again_by_itself_if_its_batch_is_lost() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let check = Check::new(&limit, "alice", 1);
+    let id = |id| CallId::new(id).kept(Duration::from_secs(60));
+    let repeated = Request::consume(check).id(id("one").repeated());
+    let once = Request::consume(check).id(id("two"));
+    let mut calls = [&repeated, &once].map(|request| begin(&store, request));
+    run_tasks();
+    store.engine().0.sent();
+    store.engine().0.fail("lost");
+    run_tasks();
+    fails(&mut calls[1], ErrorKind::Unknown);
+    assert!(poll(&mut calls[0]).is_none());
+    let sent = store.engine().0.sent();
+    assert!(sent.len() == 1 && !sent[0].is_batch);
+}
+
+#[test]
+fn what_the_server_refuses_to_one_call_concerns_nobody_else() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
+    let mut calls = [&alice, &bob, &alice].map(|request| begin(&store, request));
+    run_tasks();
+    let line = "WRONGTYPE Operation against tollgate:l:gcra:v1:{alice}: a key";
+    let parts = [refusal(line), answer(1, &fresh_state())];
+    store.engine().0.reply(parts.concat());
+    run_tasks();
+    for at in [0, 2] {
+        let shown = fails(&mut calls[at], ErrorKind::Misconfigured);
+        assert!(
+            shown.contains("WRONGTYPE") && !shown.contains("alice"),
+            "{shown}"
+        );
+    }
+    assert!(ended(&mut calls[1]).unwrap().is_allowed());
+}
+
+#[test]
+fn replies_that_the_script_does_not_give_are_errors() {
+    let limit = limit("gcra:3/1s");
+    let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
+    let good = || answer(2, &fresh_state());
+    let mut denied = fresh_state();
+    denied[0] = 0;
+    for reply in [
+        Vec::new(),
+        good(),
+        [good(), good()].concat(),
+        [good(), answer(1, &fresh_state()), vec![0]].concat(),
+        [good(), answer(1, &fresh_state())[..19].to_vec()].concat(),
+        [answer(3, &fresh_state()), answer(1, &fresh_state())].concat(),
+        [vec![2; 9], good()].concat(),
+        // The machine admits both.
+        [answer(1, &fresh_state()), answer(1, &denied)].concat(),
+        [answer(2, &[]), answer(1, &[])].concat(),
+        [answer(2, &[1; 9]), answer(1, &[1; 9])].concat(),
+    ] {
+        let store = store();
+        let mut calls = [&alice, &alice, &bob].map(|request| begin(&store, request));
+        run_tasks();
+        store.engine().0.reply(reply.clone());
+        run_tasks();
+        for call in &mut calls {
+            let outcome = ended(call);
+            let kind = outcome.map(|_| ()).map_err(|error| error.kind());
+            assert_eq!(kind, Err(ErrorKind::Protocol), "{reply:?}");
+        }
+    }
+}

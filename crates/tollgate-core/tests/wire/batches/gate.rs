@@ -1,0 +1,175 @@
+//! An engine whose server answers when the test says so.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
+
+use super::tasks::Spawning;
+
+/// What was sent: a script with keys and an argument.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) is_batch: bool,
+    pub(crate) keys: Vec<String>,
+    pub(crate) argument: Vec<u8>,
+}
+
+impl Sent {
+    /// Returns for how many equal calls each request of a batch stands.
+    pub(crate) fn calls(&self) -> Vec<u32> {
+        let (mut rest, mut calls) = (&self.argument[..], Vec::new());
+        while let Some((length, after)) = rest.split_first_chunk() {
+            let length = usize::try_from(u32::from_le_bytes(*length)).unwrap();
+            calls.push(u32::from_le_bytes(after[2..6].try_into().unwrap()));
+            rest = &after[7 + length..];
+        }
+        calls
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sent: Vec<Sent>,
+    loaded: usize,
+    replies: VecDeque<Result<Vec<u8>, &'static str>>,
+    timeouts: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    clustered: bool,
+}
+
+pub(crate) type Gated = WireStore<Spawning<Gate>>;
+
+/// Returns a store whose server answers nothing yet.
+pub(crate) fn gated(options: Options) -> Gated {
+    WireStore::new(Spawning(Gate::default()), options)
+}
+
+/// The same, on a cluster.
+pub(crate) fn gated_cluster(gap: Duration) -> Gated {
+    let engine = Gate {
+        clustered: true,
+        ..Gate::default()
+    };
+    WireStore::new(Spawning(engine), Options::new().with_batch_gap(gap))
+}
+
+impl Gate {
+    /// Returns what was sent since this was last asked.
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        std::mem::take(&mut self.state.lock().unwrap().sent)
+    }
+
+    pub(crate) fn loaded(&self) -> usize {
+        self.state.lock().unwrap().loaded
+    }
+
+    /// The server answers the script that is polled next.
+    pub(crate) fn reply(&self, reply: Vec<u8>) {
+        self.state.lock().unwrap().replies.push_back(Ok(reply));
+    }
+
+    /// The script that is polled next fails: `lost`, `not sent`, or with an error of the server.
+    pub(crate) fn fail(&self, why: &'static str) {
+        self.state.lock().unwrap().replies.push_back(Err(why));
+    }
+
+    /// The time of what is polled next is over, unless it has an answer.
+    pub(crate) fn time_out(&self) {
+        self.state.lock().unwrap().timeouts += 1;
+    }
+}
+
+impl Engine for Gate {
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        let keys = call
+            .keys()
+            .iter()
+            .map(|key| String::from_utf8_lossy(key).into_owned());
+        let sent = Sent {
+            is_batch: call.script().text().contains("protected("),
+            keys: keys.collect(),
+            argument: call.argument().to_vec(),
+        };
+        self.state.lock().unwrap().sent.push(sent);
+        poll_fn(|_| match self.state.lock().unwrap().replies.pop_front() {
+            Some(Ok(reply)) => Poll::Ready(Ok(reply)),
+            Some(Err("lost")) => Poll::Ready(Err(Failure::lost("the connection was lost"))),
+            Some(Err("not sent")) => Poll::Ready(Err(Failure::not_sent("no connection"))),
+            Some(Err(line)) => Poll::Ready(Err(Failure::refused(line, line))),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
+        self.state.lock().unwrap().loaded += 1;
+        Ok(())
+    }
+
+    async fn forget(&self, _: &[Vec<u8>]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if let Poll::Ready(outcome) = work.as_mut().poll(context) {
+                return Poll::Ready(Some(outcome));
+            }
+            let timeouts = &mut self.state.lock().unwrap().timeouts;
+            if *timeouts == 0 {
+                return Poll::Pending;
+            }
+            *timeouts -= 1;
+            Poll::Ready(None)
+        })
+        .await
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn is_clustered(&self) -> bool {
+        self.clustered
+    }
+}
+
+/// A script's reply about one limit without a state: it allows the call at an instant of its own.
+pub(crate) fn fresh_state() -> Vec<u8> {
+    let mut reply = vec![1];
+    reply.extend_from_slice(&1_780_000_000_000_000_f64.to_le_bytes());
+    reply.extend_from_slice(&0_u16.to_le_bytes());
+    reply
+}
+
+/// A request's part of a reply to a batch.
+pub(crate) fn answer(admitted: u32, reply: &[u8]) -> Vec<u8> {
+    part(1, admitted, reply)
+}
+
+/// The part of a request that the server refused.
+pub(crate) fn refusal(line: &str) -> Vec<u8> {
+    part(0, 1, line.as_bytes())
+}
+
+fn part(is_done: u8, admitted: u32, text: &[u8]) -> Vec<u8> {
+    let mut part = vec![is_done];
+    part.extend_from_slice(&admitted.to_le_bytes());
+    part.extend_from_slice(&u32::try_from(text.len()).unwrap().to_le_bytes());
+    part.extend_from_slice(text);
+    part
+}

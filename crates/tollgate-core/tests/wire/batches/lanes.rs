@@ -1,0 +1,250 @@
+//! Which calls wait, which go together, and how many scripts are on their way.
+
+use std::time::Duration;
+
+use tollgate_core::wire::Options;
+use tollgate_core::{Check, Limit, Operation, Request};
+
+use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
+use super::tasks::{begin, drop_tasks, poll, run_tasks, tasks};
+use crate::engine::limit;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn sent(store: &Gated) -> Vec<Sent> {
+    store.engine().0.sent()
+}
+
+/// Answers the scripts on their way, in the order in which they are polled.
+fn reply(store: &Gated, answers: &[&[Vec<u8>]]) {
+    for parts in answers {
+        store.engine().0.reply(parts.concat());
+    }
+    run_tasks();
+}
+
+#[test]
+fn a_few_calls_go_by_themselves_and_later_ones_together() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut first: Vec<_> = (0..4).map(|_| begin(&store, &request)).collect();
+    let alone = sent(&store);
+    assert_eq!(alone.len(), 4);
+    assert!(alone.iter().all(|sent| !sent.is_batch));
+    // Those that wait depart as soon as a task can take them along.
+    let mut second: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
+    assert_eq!((sent(&store).len(), tasks()), (0, 1));
+    run_tasks();
+    let batch = sent(&store);
+    assert_eq!(batch.len(), 1);
+    assert!(batch[0].is_batch);
+    assert_eq!(batch[0].calls(), [3]);
+    // While a batch is on its way, the next one departs beside it, and then nobody.
+    let mut third: Vec<_> = (0..2).map(|_| begin(&store, &request)).collect();
+    run_tasks();
+    assert_eq!(sent(&store)[0].calls(), [2]);
+    let mut fourth: Vec<_> = (0..5).map(|_| begin(&store, &request)).collect();
+    run_tasks();
+    assert!(sent(&store).is_empty());
+    assert_eq!(tasks(), 2);
+    // A reply lets the next ones go.
+    reply(&store, &[&[answer(3, &fresh_state())]]);
+    for call in &mut second {
+        assert!(poll(call).unwrap().unwrap().is_allowed());
+    }
+    assert_eq!(sent(&store)[0].calls(), [5]);
+    reply(
+        &store,
+        &[&[answer(5, &fresh_state())], &[answer(2, &fresh_state())]],
+    );
+    assert_eq!(tasks(), 0);
+    for call in third.iter_mut().chain(&mut fourth) {
+        assert!(poll(call).unwrap().unwrap().is_allowed());
+    }
+    // The first ones are still on their way, so the next one finds a task.
+    let mut fifth = begin(&store, &request);
+    assert_eq!(tasks(), 1);
+    for call in &mut first {
+        store.engine().0.reply(fresh_state());
+        assert!(poll(call).unwrap().unwrap().is_allowed());
+    }
+    run_tasks();
+    reply(&store, &[&[answer(1, &fresh_state())]]);
+    assert!(poll(&mut fifth).unwrap().unwrap().is_allowed());
+    // When nothing is on its way, nothing waits.
+    sent(&store);
+    drop(begin(&store, &request));
+    assert_eq!((sent(&store).len(), tasks()), (1, 0));
+    drop(begin(&store, &request));
+    assert!(!sent(&store)[0].is_batch);
+}
+
+#[test]
+fn nothing_waits_for_a_server_that_is_far_away() {
+    let options = Options::new().with_batch_gap(Duration::ZERO);
+    let (store, limit) = (gated(options), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    // No time has passed since the one before, so each goes by itself, but not any number.
+    let first: Vec<_> = (0..64).map(|_| begin(&store, &request)).collect();
+    let alone = sent(&store);
+    assert_eq!(alone.len(), 64);
+    assert!(alone.iter().all(|sent| !sent.is_batch));
+    // Nor does a batch wait for the one before.
+    let mut more = Vec::new();
+    for departures in 1..=64 {
+        more.push(begin(&store, &request));
+        run_tasks();
+        assert_eq!((sent(&store).len(), tasks()), (1, departures));
+    }
+    more.push(begin(&store, &request));
+    run_tasks();
+    assert_eq!((sent(&store).len(), tasks()), (0, 64));
+    drop((first, more));
+    drop_tasks();
+}
+
+/// Returns for how many calls each request of the batch of these calls stands, and its keys.
+fn batch_of(requests: &[Request<'_>]) -> (Vec<u32>, usize) {
+    let store = gated(Options::new().with_batches_only());
+    let calls: Vec<_> = requests
+        .iter()
+        .map(|request| begin(&store, request))
+        .collect();
+    run_tasks();
+    drop(calls);
+    drop_tasks();
+    let sent = sent(&store);
+    (sent[0].calls(), sent[0].keys.len())
+}
+
+#[test]
+fn equal_calls_are_one_request_unless_another_call_of_their_key_is_between_them() {
+    let (gcra, log) = (limit("gcra:100/1s"), limit("sliding-log:100/1s"));
+    let denied = limit("sliding-log:100/1s,count-denied");
+    let other: Limit = "other=gcra:100/1s".parse().unwrap();
+    let check = |limit, key, cost| Request::consume(Check::new(limit, key, cost));
+    let both = |first, second| {
+        let checks = [first, second].map(|limit| Check::new(limit, "alice", 1));
+        Request::new(Operation::Consume, checks)
+    };
+    let peek = Request::peek(Check::new(&gcra, "alice", 1));
+    let take = Request::take_up_to(Check::new(&gcra, "alice", 1));
+    let a = || check(&gcra, "alice", 1);
+    let b = || check(&gcra, "bob", 1);
+    for (requests, calls, keys) in [
+        (vec![a(), a(), a()], vec![3], 1),
+        // Calls of other keys do not matter, wherever they are.
+        (vec![a(), b(), a(), b(), a()], vec![3, 2], 2),
+        (vec![a(), check(&log, "alice", 1), a()], vec![2, 1], 2),
+        // Another cost, operation, or limit beside it.
+        (vec![a(), check(&gcra, "alice", 2), a()], vec![1, 1, 1], 3),
+        (vec![a(), peek.clone(), a()], vec![1, 1, 1], 3),
+        (vec![a(), both(&gcra, &other), a()], vec![1, 1, 1], 4),
+        (vec![both(&gcra, &other), both(&gcra, &other)], vec![2], 2),
+        (
+            vec![both(&gcra, &other), both(&other, &gcra)],
+            vec![1, 1],
+            4,
+        ),
+        (vec![peek.clone(), peek.clone(), peek], vec![3], 1),
+        // What is decided otherwise if it comes again.
+        (vec![take.clone(), take], vec![1, 1], 2),
+        (vec![a().id("one"), a().id("one")], vec![1, 1], 4),
+        (vec![a(), a().id("one"), a()], vec![1, 1, 1], 4),
+        (
+            vec![check(&denied, "alice", 1), check(&denied, "alice", 1)],
+            vec![1, 1],
+            2,
+        ),
+    ] {
+        let shown = format!("{requests:?}");
+        assert_eq!(batch_of(&requests), (calls, keys), "{shown}");
+    }
+}
+
+#[test]
+fn a_script_decides_at_most_64_limits_and_any_number_of_equal_calls() {
+    let store = gated(Options::new().with_batches_only());
+    let limits = [limit("gcra:100/1s"), "other=gcra:9/1h".parse().unwrap()];
+    let keys: Vec<_> = (0..40).map(|key| format!("user-{key}")).collect();
+    let requests: Vec<_> = keys
+        .iter()
+        .map(|key| limits.each_ref().map(|limit| Check::new(limit, key, 1)))
+        .map(|checks| Request::new(Operation::Consume, checks))
+        .collect();
+    let twice = requests[..32]
+        .iter()
+        .chain(&requests[31..])
+        .chain(&requests[..1]);
+    let calls: Vec<_> = twice.map(|request| begin(&store, request)).collect();
+    run_tasks();
+    // The last call of the first departure's key comes after that was full.
+    let first = sent(&store);
+    assert_eq!((first.len(), first[0].keys.len()), (1, 64));
+    assert_eq!(first[0].calls(), [vec![1; 31], vec![2]].concat());
+    store.engine().0.fail("lost");
+    run_tasks();
+    let second = sent(&store);
+    assert_eq!((second.len(), second[0].keys.len()), (1, 18));
+    drop(calls);
+    drop_tasks();
+}
+
+#[test]
+fn calls_of_other_hash_slots_are_not_held_up() {
+    let (store, limit) = (gated_cluster(HOUR), limit("gcra:100/1s"));
+    let of = |key| Request::consume(Check::new(&limit, key, 1));
+    let (alice, bob) = (of("alice"), of("bob"));
+    let mut calls: Vec<_> = (0..6).map(|_| begin(&store, &alice)).collect();
+    assert_eq!(sent(&store).len(), 4);
+    calls.push(begin(&store, &bob));
+    assert_eq!(sent(&store).len(), 1);
+    calls.extend((0..4).map(|_| begin(&store, &bob)));
+    run_tasks();
+    let batches = sent(&store);
+    let counted: Vec<_> = batches
+        .iter()
+        .filter(|of| of.is_batch)
+        .map(Sent::calls)
+        .collect();
+    assert_eq!(counted, [[2], [1]]);
+    for batch in batches.iter().filter(|of| of.is_batch) {
+        let slots: Vec<_> = batch
+            .keys
+            .iter()
+            .map(|key| key.contains("{alice}"))
+            .collect();
+        assert!(slots.iter().all(|slot| *slot == slots[0]));
+    }
+    // No lane is kept when nobody uses it.
+    let lanes = || format!("{store:?}").matches("alone: ").count();
+    assert_eq!(lanes(), 3);
+    store.engine().0.fail("lost");
+    store.engine().0.fail("lost");
+    run_tasks();
+    assert_eq!(tasks(), 0);
+    drop(calls);
+    assert_eq!(lanes(), 1);
+    let again = begin(&store, &alice);
+    assert_eq!(lanes(), 2);
+    drop(again);
+    assert_eq!(lanes(), 1);
+}
+
+#[test]
+fn calls_start_another_task_if_the_runtime_of_the_first_one_ends() {
+    let store = gated(Options::new().with_batches_only());
+    let limit = limit("gcra:100/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut early = begin(&store, &request);
+    drop_tasks();
+    assert!(poll(&mut early).is_none());
+    assert_eq!(tasks(), 1);
+    // It is polled again for some other reason.
+    assert!(poll(&mut early).is_none());
+    assert_eq!(tasks(), 1);
+    run_tasks();
+    reply(&store, &[&[answer(1, &fresh_state())]]);
+    assert!(poll(&mut early).unwrap().unwrap().is_allowed());
+}

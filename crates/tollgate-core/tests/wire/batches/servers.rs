@@ -1,0 +1,164 @@
+//! Batches on servers: what they cost, and what one call's trouble means for the others.
+
+use tollgate_core::wire::{Options, WireStore};
+use tollgate_core::{Check, ErrorKind, Limit, Operation, Request};
+use tollgate_testkit::{Flavor, Server};
+
+use super::tasks::{Spawning, together};
+use crate::engine::{LIMITS, Raw, calls, limit};
+
+fn store_on(server: &Server) -> WireStore<Spawning<Raw>> {
+    let raw = Raw::over(server.connection(), None);
+    WireStore::new(Spawning(raw), Options::new().with_batches_only())
+}
+
+#[test]
+fn a_state_that_calls_share_is_read_once_and_written_once_more_at_most() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        let (gcra, window) = (
+            limit("gcra:100/1s"),
+            "w=fixed-window:50/1s".parse::<Limit>().unwrap(),
+        );
+        let of = |cost| Request::consume(Check::new(&gcra, "alice", cost));
+        let both = |key| {
+            Request::new(
+                Operation::Consume,
+                [Check::new(&gcra, key, 1), Check::new(&window, "all", 1)],
+            )
+        };
+        // Loads the script, too.
+        let everything = [of(1), both("bob"), of(1)];
+        for result in together(&store, &everything) {
+            assert!(result.unwrap().is_allowed());
+        }
+        let counted = |name| calls(&server, name);
+        let before = [
+            counted("evalsha"),
+            counted("get"),
+            counted("set"),
+            counted("time"),
+        ];
+        let requests: Vec<_> = (0..20)
+            .flat_map(|at| [of(1 + at % 3), both("alice"), both("bob"), of(1)])
+            .collect();
+        assert_eq!(together(&store, &requests).len(), 80);
+        let after = [
+            counted("evalsha"),
+            counted("get"),
+            counted("set"),
+            counted("time"),
+        ];
+        let ran: Vec<_> = after
+            .iter()
+            .zip(before)
+            .map(|(after, before)| after - before)
+            .collect();
+        // 80 calls in two scripts of up to 64 limits, with three keys.
+        let scripts = ran[0];
+        assert!((2..=3).contains(&scripts), "{ran:?}");
+        assert_eq!(ran[1], 3 * scripts, "{ran:?}");
+        assert!(ran[2] <= 4 * scripts, "{ran:?}");
+        assert_eq!(ran[3], scripts, "{ran:?}");
+    }
+}
+
+#[test]
+fn equal_calls_cost_the_server_what_one_costs() {
+    let server = Server::start(Flavor::System);
+    let store = store_on(&server);
+    let gcra = limit("gcra:700/1h");
+    let requests = vec![Request::consume(Check::new(&gcra, "alice", 1)); 1_000];
+    together(&store, &requests[..1]);
+    let before = [calls(&server, "get"), calls(&server, "set")];
+    let results = together(&store, &requests);
+    let allowed = results
+        .iter()
+        .filter(|result| result.as_ref().unwrap().is_allowed());
+    assert_eq!(allowed.count(), 699);
+    let after = [calls(&server, "get"), calls(&server, "set")];
+    assert_eq!(after, before.map(|before| before + 1));
+}
+
+#[test]
+fn a_key_of_a_wrong_type_fails_its_own_callers_only() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        for text in LIMITS {
+            let limit = limit(text);
+            let of = |key| Request::consume(Check::new(&limit, key, 1));
+            let requests = [of("bob"), of("alice"), of("carol"), of("alice"), of("bob")];
+            assert!(together(&store, &requests[..1])[0].is_ok());
+            let raw = &store.engine().0;
+            let [key] = &*raw.keys(store.options()) else {
+                panic!("one key");
+            };
+            let text = String::from_utf8(key.clone())
+                .unwrap()
+                .replace("bob", "alice");
+            let _ = raw.command(&[b"SADD", text.as_bytes(), b"member"]);
+            let results = together(&store, &requests);
+            for (request, result) in requests.iter().zip(results) {
+                match request.checks()[0].key().partition() {
+                    b"alice" => {
+                        let error = result.unwrap_err();
+                        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+                    }
+                    _ => assert!(result.is_ok(), "{limit} {result:?}"),
+                }
+            }
+            let _ = raw.command(&[b"FLUSHALL"]);
+        }
+    }
+}
+
+#[test]
+fn without_memory_calls_that_write_are_full_and_denials_are_still_denials() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        for text in LIMITS {
+            let limit = limit(text);
+            let of = |key, cost| Request::consume(Check::new(&limit, key, cost));
+            let all = limit.algorithm().capacity();
+            let peek = Request::peek(Check::new(&limit, "new", 1));
+            let used_up = of("old", all);
+            assert!(
+                together(&store, &[used_up])[0]
+                    .as_ref()
+                    .unwrap()
+                    .is_allowed()
+            );
+            let requests = [
+                of("new", 1),
+                of("old", 1),
+                peek,
+                of("new", 2),
+                of("newer", 1),
+                of("old", 1),
+            ];
+            // Both scripts are known.
+            let _ = together(&store, &[of("other", 1)]);
+            server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+            let results = together(&store, &requests);
+            server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+            let counts = limit.algorithm().counts_denied();
+            for (at, result) in results.into_iter().enumerate() {
+                match (at, result) {
+                    (0 | 3 | 4, Err(error)) => assert_eq!(error.kind(), ErrorKind::Full, "{text}"),
+                    // A denied call that counts is written, too.
+                    (1 | 5, Err(error)) if counts => assert_eq!(error.kind(), ErrorKind::Full),
+                    (1 | 5, Ok(verdicts)) => assert!(verdicts.is_denied(), "{text} {at}"),
+                    (2, Ok(verdicts)) => assert!(verdicts.is_allowed(), "{text}"),
+                    (at, result) => panic!("{text}: {at} {result:?}"),
+                }
+            }
+            // Nothing was counted.
+            let left = &together(&store, &[Request::peek(Check::new(&limit, "new", 1))])[0];
+            assert_eq!(left.as_ref().unwrap().remaining(), all, "{text}");
+            server.command(&["FLUSHALL"]);
+        }
+    }
+}

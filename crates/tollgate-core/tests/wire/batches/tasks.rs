@@ -1,0 +1,112 @@
+//! A runtime for tests, whose tasks run when the test says so, and an engine that uses it.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant, SystemTime};
+
+use tollgate_core::wire::{Call, Engine, Failure, Runtime, WireStore};
+use tollgate_core::{Request, StoreError, Verdicts};
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+thread_local! {
+    static TASKS: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs every task of this thread until all of them wait or have ended.
+pub(crate) fn run_tasks() {
+    // Each task yields once before it ends.
+    for _ in 0..4 {
+        let mut tasks = TASKS.take();
+        let mut context = Context::from_waker(Waker::noop());
+        tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
+        TASKS.with_borrow_mut(|others| others.append(&mut tasks));
+    }
+}
+
+/// Returns how many tasks have not ended.
+pub(crate) fn tasks() -> usize {
+    TASKS.with_borrow(Vec::len)
+}
+
+/// The runtime ends, and its tasks with it.
+pub(crate) fn drop_tasks() {
+    drop(TASKS.take());
+}
+
+/// An engine whose store may send calls together.
+#[derive(Debug)]
+pub(crate) struct Spawning<E>(pub(crate) E);
+
+impl<E: Engine> Engine for Spawning<E> {
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        self.0.run(call).await
+    }
+
+    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+        self.0.load(call).await
+    }
+
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
+        self.0.forget(keys).await
+    }
+
+    async fn within<F>(&self, limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        self.0.within(limit, work).await
+    }
+
+    fn now(&self) -> SystemTime {
+        self.0.now()
+    }
+
+    fn is_clustered(&self) -> bool {
+        self.0.is_clustered()
+    }
+
+    fn runtime(&self) -> Option<Runtime> {
+        let spawn = |task| TASKS.with_borrow_mut(|tasks| tasks.push(task));
+        Some(Runtime::new(spawn, Instant::now))
+    }
+}
+
+/// A call in progress.
+pub(crate) type Deciding<'a> = Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + 'a>>;
+
+/// Begins a call, and polls it once.
+pub(crate) fn begin<'a, E: Engine>(
+    store: &'a WireStore<E>,
+    request: &'a Request<'a>,
+) -> Deciding<'a> {
+    let mut call: Deciding<'a> = Box::pin(store.execute(request));
+    assert!(poll(&mut call).is_none(), "it does not wait");
+    call
+}
+
+/// Polls a call, and returns its result if it has ended.
+pub(crate) fn poll(call: &mut Deciding<'_>) -> Option<Result<Verdicts, StoreError>> {
+    match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => Some(result),
+        Poll::Pending => None,
+    }
+}
+
+/// Makes all calls at once, and returns their results in this order.
+pub(crate) fn together<E: Engine>(
+    store: &WireStore<E>,
+    requests: &[Request<'_>],
+) -> Vec<Result<Verdicts, StoreError>> {
+    let mut calls: Vec<_> = requests
+        .iter()
+        .map(|request| begin(store, request))
+        .collect();
+    run_tasks();
+    let results = calls
+        .iter_mut()
+        .map(|call| poll(call).expect("it has an answer"));
+    results.collect()
+}
