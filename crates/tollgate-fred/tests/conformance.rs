@@ -100,7 +100,7 @@ impl Harness for Batched {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.0.flavor) / 2
+        histories(self.0.flavor) / 8
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {

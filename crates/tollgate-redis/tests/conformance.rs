@@ -106,7 +106,7 @@ impl Harness for Batched {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.0.flavor)
+        histories(self.0.flavor) / 4
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {
@@ -118,18 +118,6 @@ mod batched_on_system {
     use super::*;
 
     conformance!(Batched(Multiplexed::to(Flavor::System)));
-}
-
-mod batched_on_redis_6_2 {
-    use super::*;
-
-    conformance!(Batched(Multiplexed::to(Flavor::Redis62)));
-}
-
-mod batched_on_valkey_9_1 {
-    use super::*;
-
-    conformance!(Batched(Multiplexed::to(Flavor::Valkey91)));
 }
 
 mod multiplexed_on_redis_6_2 {

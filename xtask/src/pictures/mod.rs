@@ -1,6 +1,7 @@
 //! `cargo xtask pictures`: draws what each algorithm decides about the same calls, a
-//! schedule, leases, settlements, reservations, calls that wait, and a day of outbound calls.
+//! schedule, leases, settlements, reservations, calls that wait or are sent together, and a day of outbound calls.
 
+mod departures;
 mod drawing;
 mod leases;
 mod outbound;
@@ -111,6 +112,7 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
         pictures.push((path, drawing::draw(picture, &run)));
     }
     pictures.push((format!("{FOLDER}/schedule.svg"), schedule::draw()?));
+    pictures.push((format!("{FOLDER}/batches.svg"), departures::draw()?));
     pictures.push((format!("{FOLDER}/leases.svg"), leases::draw()?));
     pictures.push((format!("{FOLDER}/settling.svg"), settling::draw()?));
     pictures.push((format!("{FOLDER}/outbound.svg"), outbound::draw()?));

@@ -105,9 +105,14 @@ impl Traffic {
         }
     }
 
-    /// Counts a new driver if all drivers are busy, and one more departure may leave.
+    /// Counts a new driver if calls wait, all drivers are busy, and one more departure may leave.
     fn needs_driver(&mut self, now: Instant, gap: Duration) -> bool {
-        let most = self.most(MOST_AT_ONCE, now, gap);
+        let most = match self.waiting.len() {
+            0 => 0,
+            1 => self.most(MOST_AT_ONCE, now, gap),
+            // The first one is full, so it gains nothing by waiting.
+            _ => MOST,
+        };
         let needed = self.drivers == self.busy && self.drivers < most;
         if needed {
             self.drivers += 1;
@@ -134,20 +139,26 @@ impl Driver {
         }
     }
 
-    /// Returns the first departure that waits at `now`. If there is none and the driver does not `stay`, it
-    /// ends.
-    pub(super) fn next(&mut self, now: Instant, stays: bool) -> Option<Arc<Departure>> {
+    /// Returns the first departure that waits, and whether another driver must be started for the
+    /// next one. If there is none and the driver does not stay, it ends.
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        gap: Duration,
+        stays: bool,
+    ) -> Option<(Arc<Departure>, bool)> {
         let lane = Arc::clone(&self.lane);
         let mut traffic = lane.lock();
         let next = traffic.waiting.pop_front();
-        if next.is_some() {
-            traffic.left = Some(now);
-        }
         self.set_busy(&mut traffic, next.is_some());
-        if next.is_none() && !stays {
-            self.end(&mut traffic);
-        }
-        next
+        let Some(next) = next else {
+            if !stays {
+                self.end(&mut traffic);
+            }
+            return None;
+        };
+        traffic.left = Some(now);
+        Some((next, traffic.needs_driver(now, gap)))
     }
 
     fn set_busy(&mut self, traffic: &mut Traffic, is_busy: bool) {

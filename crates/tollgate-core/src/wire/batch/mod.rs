@@ -107,25 +107,26 @@ impl InLane<'_, '_> {
         unit: Unit,
     ) -> Ended {
         let (seat, needs_driver) = self.lane.board(unit, self.now, self.gap);
-        let start = |is_needed| {
-            if is_needed {
-                let (core, lane) = (Arc::clone(core), Arc::clone(&self.lane));
-                let partition: Option<Box<[u8]>> = self.partition.map(Into::into);
-                let driver = Driver::of(Arc::clone(&lane));
-                (runtime.spawn)(Box::pin(async move {
-                    drive(&core, runtime, driver).await;
-                    if let Some(partition) = partition {
-                        core.lanes().forget(&partition, &lane);
-                    }
-                }));
-            }
+        let start = || {
+            let lane = Arc::clone(&self.lane);
+            start(Way {
+                core: Arc::clone(core),
+                runtime,
+                lane,
+                partition: self.partition.map(Into::into),
+                gap: self.gap,
+            });
         };
-        start(needs_driver);
+        if needs_driver {
+            start();
+        }
         poll_fn(|context| match seat.poll(context.waker()) {
             Some(ended) => Poll::Ready(ended),
             None => {
                 // The driver may have ended with its runtime.
-                start(seat.waits() && self.lane.has_lost_its_drivers());
+                if seat.waits() && self.lane.has_lost_its_drivers() {
+                    start();
+                }
                 Poll::Pending
             }
         })
@@ -144,12 +145,49 @@ impl Drop for InLane<'_, '_> {
     }
 }
 
+/// What a driver needs.
+struct Way<E> {
+    core: Arc<Core<E>>,
+    runtime: Runtime,
+    lane: Arc<Lane>,
+    /// Of a lane that is forgotten when nobody uses it.
+    partition: Option<Arc<[u8]>>,
+    gap: Duration,
+}
+
+impl<E> Clone for Way<E> {
+    fn clone(&self) -> Self {
+        Self {
+            core: Arc::clone(&self.core),
+            runtime: self.runtime,
+            lane: Arc::clone(&self.lane),
+            partition: self.partition.clone(),
+            gap: self.gap,
+        }
+    }
+}
+
+/// Starts a driver, which the lane has counted.
+fn start<E: Engine>(way: Way<E>) {
+    let driver = Driver::of(Arc::clone(&way.lane));
+    (way.runtime.spawn)(Box::pin(async move {
+        drive(&way, driver).await;
+        if let Some(partition) = &way.partition {
+            way.core.lanes().forget(partition, &way.lane);
+        }
+    }));
+}
+
 /// Takes departures along, as long as there are any.
-async fn drive<E: Engine>(core: &Core<E>, runtime: Runtime, mut driver: Driver) {
+async fn drive<E: Engine>(way: &Way<E>, mut driver: Driver) {
     let mut stays = true;
     loop {
-        if let Some(departure) = driver.next((runtime.now)(), stays) {
-            travel(core, runtime, &departure).await;
+        let now = (way.runtime.now)();
+        if let Some((departure, needs_driver)) = driver.next(now, way.gap, stays) {
+            if needs_driver {
+                start(way.clone());
+            }
+            travel(&way.core, way.runtime, &departure).await;
             stays = true;
         } else if stays {
             // Callers that just got their answers may call again.

@@ -251,8 +251,6 @@ fn replies_that_the_script_does_not_give_are_errors() {
     let limit = limit("gcra:3/1s");
     let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
     let good = || answer(2, &fresh_state());
-    let mut denied = fresh_state();
-    denied[0] = 0;
     for reply in [
         Vec::new(),
         good(),
@@ -261,8 +259,6 @@ fn replies_that_the_script_does_not_give_are_errors() {
         [good(), answer(1, &fresh_state())[..19].to_vec()].concat(),
         [answer(3, &fresh_state()), answer(1, &fresh_state())].concat(),
         [vec![2; 9], good()].concat(),
-        // The machine admits both.
-        [answer(1, &fresh_state()), answer(1, &denied)].concat(),
         [answer(2, &[]), answer(1, &[])].concat(),
         [answer(2, &[1; 9]), answer(1, &[1; 9])].concat(),
     ] {
@@ -277,4 +273,22 @@ fn replies_that_the_script_does_not_give_are_errors() {
             assert_eq!(kind, Err(ErrorKind::Protocol), "{reply:?}");
         }
     }
+}
+
+#[test]
+fn a_call_that_the_machine_decides_otherwise_is_an_error() {
+    let limit = limit("gcra:3/1s");
+    let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
+    let store = store();
+    let mut calls = [&alice, &alice, &bob].map(|request| begin(&store, request));
+    run_tasks();
+    let mut denied = fresh_state();
+    denied[0] = 0;
+    let parts = [answer(1, &denied), answer(1, &denied)];
+    store.engine().0.reply(parts.concat());
+    run_tasks();
+    // The server has admitted one, and the machine would admit all.
+    assert!(ended(&mut calls[0]).unwrap().is_allowed());
+    fails(&mut calls[1], ErrorKind::Protocol);
+    fails(&mut calls[2], ErrorKind::Protocol);
 }

@@ -1,0 +1,271 @@
+//! Draws when calls leave that are sent together, as an SVG picture.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant, SystemTime};
+
+use tollgate_core::wire::{Call, Engine, Failure, Options, Runtime, WireStore};
+use tollgate_core::{Check, Limit, LimitError, Request};
+
+use super::drawing::STYLE;
+
+/// When the calls are made, in microseconds.
+const MADE_US: [u64; 24] = [
+    20, 30, 40, 50, 60, 80, 100, 130, 160, 190, 220, 260, 300, 340, 380, 400, 420, 440, 480, 520,
+    560, 600, 640, 1_060,
+];
+/// How long a script is on its way.
+const TRAVELS_US: u64 = 300;
+const END_US: u64 = 1_400;
+/// The height of the first call, and of each.
+const TOP: u64 = 92;
+const ROW: u64 = 9;
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+thread_local! {
+    static BASE: Instant = Instant::now();
+    static NOW_US: Cell<u64> = const { Cell::new(0) };
+    static TASKS: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A server that admits every call, and writes down when scripts are sent to it.
+#[derive(Default)]
+struct Server(Mutex<Vec<Departure>>);
+
+/// A script on its way.
+struct Departure {
+    left_us: u64,
+    /// The calls that it decides, each by its own key.
+    keys: Vec<Vec<u8>>,
+}
+
+impl Engine for Server {
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        let left_us = NOW_US.get();
+        let keys = call.keys().to_vec();
+        let count = keys.len();
+        if let Ok(mut departures) = self.0.lock() {
+            departures.push(Departure { left_us, keys });
+        }
+        poll_fn(|_| match NOW_US.get() {
+            now if now < left_us + TRAVELS_US => Poll::Pending,
+            _ => Poll::Ready(()),
+        })
+        .await;
+        // The call is admitted, at some instant, and the limit had no state.
+        let one = [&[1][..], &1.0_f64.to_le_bytes(), &[0; 2]].concat();
+        if !call.script().text().contains("protected(") {
+            return Ok(one);
+        }
+        let header = [&[1][..], &1_u32.to_le_bytes(), &11_u32.to_le_bytes()].concat();
+        Ok([header, one].concat().repeat(count))
+    }
+
+    async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn forget(&self, _: &[Vec<u8>]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn within<F>(&self, _: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        Some(work.await)
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+
+    fn is_clustered(&self) -> bool {
+        false
+    }
+
+    fn runtime(&self) -> Option<Runtime> {
+        let now = || BASE.with(|base| *base + Duration::from_micros(NOW_US.get()));
+        Some(Runtime::new(
+            |task| TASKS.with_borrow_mut(|tasks| tasks.push(task)),
+            now,
+        ))
+    }
+}
+
+/// When a call was made, left and was answered, in microseconds, and with how many others it left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Journey {
+    made: u64,
+    left: u64,
+    answered: u64,
+    others: usize,
+}
+
+/// Makes the calls at a store, with time that only this function moves on.
+fn journeys() -> Result<Vec<Journey>, LimitError> {
+    let limit: Limit = "l=gcra:100/1s".parse()?;
+    let store = WireStore::new(Server::default(), Options::new().with_batches(true));
+    let keys: Vec<String> = (0..MADE_US.len())
+        .map(|call| format!("key-{call}"))
+        .collect();
+    let requests = keys
+        .iter()
+        .map(|key| Request::consume(Check::new(&limit, key, 1)));
+    let requests: Vec<_> = requests.collect();
+    let mut calls: Vec<_> = requests
+        .iter()
+        .map(|request| Some(Box::pin(store.execute(request))))
+        .collect();
+    let mut journeys = MADE_US.map(|made| Journey {
+        made,
+        ..Journey::default()
+    });
+    let mut context = Context::from_waker(Waker::noop());
+    for now in (0..=END_US).step_by(10) {
+        NOW_US.set(now);
+        // Tasks answer calls, and calls start tasks.
+        for _ in 0..4 {
+            let mut tasks = TASKS.take();
+            tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
+            TASKS.with_borrow_mut(|started| started.splice(0..0, tasks).for_each(drop));
+            let made = calls.iter_mut().zip(&mut journeys);
+            for (call, journey) in made.filter(|(_, journey)| journey.made <= now) {
+                let answer = call.as_mut().map(|call| call.as_mut().poll(&mut context));
+                if answer.is_some_and(|answer| answer.is_ready()) {
+                    journey.answered = now;
+                    *call = None;
+                }
+            }
+        }
+    }
+    drop(calls);
+    let departures = store.engine().0.lock();
+    for departure in departures.iter().flat_map(|departures| departures.iter()) {
+        for key in &departure.keys {
+            let is_its = |call: &String| {
+                key.windows(call.len() + 1)
+                    .any(|part| part == format!("{call}}}").as_bytes())
+            };
+            if let Some(call) = keys.iter().position(is_its) {
+                journeys[call].left = departure.left_us;
+                journeys[call].others = departure.keys.len() - 1;
+            }
+        }
+    }
+    Ok(journeys.to_vec())
+}
+
+/// Returns the picture.
+pub(super) fn draw() -> Result<String, LimitError> {
+    let journeys = journeys()?;
+    let mut left: Vec<(u64, usize)> = journeys
+        .iter()
+        .map(|call| (call.left, call.others))
+        .collect();
+    left.dedup();
+    let height = TOP + ROW * journeys.len() as u64 + 44;
+    let bottom = height - 34;
+    let mut svg = String::new();
+    let mut line = |text: &str| {
+        svg.push_str(text);
+        svg.push('\n');
+    };
+    line(&format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="900" height="{height}" viewBox="0 0 900 {height}" role="img" aria-labelledby="t d">"#
+    ));
+    line(r#"<title id="t">Calls that are sent together</title>"#);
+    line(&format!(
+        r#"<desc id="d">{} calls in {} scripts: the first four leave by themselves, later ones wait for each other.</desc>"#,
+        journeys.len(),
+        left.len()
+    ));
+    line(&format!("<style>{STYLE}</style>"));
+    line(&format!(
+        r##"<rect x="0.5" y="0.5" width="899" height="{}" rx="8" fill="#fff" stroke="#d0d7de"/>"##,
+        height - 1
+    ));
+    line(r#"<text x="24" y="33" class="t">Calls that are sent together</text>"#);
+    line(
+        r#"<text x="24" y="54">each line is a call: dashed while it waits, blue while it is on its way</text>"#,
+    );
+    line(&format!(
+        r#"<text x="876" y="33" class="w e">{} calls in {} scripts</text>"#,
+        journeys.len(),
+        left.len()
+    ));
+    for us in (0..=END_US).step_by(200) {
+        let at = x(us);
+        line(&format!(
+            r#"<path class="g" d="M{at} {}V{bottom}"/>"#,
+            TOP - 14
+        ));
+        line(&format!(
+            r#"<text x="{at}" y="{}" class="c">{us} us</text>"#,
+            bottom + 20
+        ));
+    }
+    let (mut waits, mut travels, mut made) = (String::new(), String::new(), String::new());
+    for (row, call) in journeys.iter().enumerate() {
+        let y = TOP + ROW * row as u64;
+        let [from, leaves, to] = [call.made, call.left, call.answered].map(x);
+        let _ = write!(waits, "M{from} {y}H{leaves}");
+        let _ = write!(travels, "M{leaves} {y}H{to}");
+        let _ = write!(made, r#"<circle cx="{from}" cy="{y}" r="2.4"/>"#);
+    }
+    line(&format!(r#"<path class="n" d="{waits}"/>"#));
+    line(&format!(r#"<path class="k" d="{travels}"/>"#));
+    line(&format!(r#"<g class="a">{made}</g>"#));
+    for (row, call) in journeys.iter().enumerate() {
+        let is_last = journeys
+            .get(row + 1)
+            .is_none_or(|next| next.left != call.left);
+        if call.others > 0 && is_last {
+            let (at, y) = (x(call.answered) + 8, TOP + ROW * row as u64 + 4);
+            line(&format!(
+                r#"<text x="{at}" y="{y}" class="w">{} together</text>"#,
+                call.others + 1
+            ));
+        }
+    }
+    line("</svg>");
+    Ok(svg)
+}
+
+/// Returns the position of an instant.
+fn x(us: u64) -> u64 {
+    60 + us * 57 / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_wait_leave_together_and_nothing_waits_for_a_quiet_server() {
+        let journeys = journeys().unwrap();
+        assert!(
+            journeys
+                .iter()
+                .all(|call| call.answered >= call.left + TRAVELS_US)
+        );
+        assert!(
+            journeys[..4]
+                .iter()
+                .all(|call| call.others == 0 && call.left == call.made)
+        );
+        assert!(
+            journeys
+                .iter()
+                .any(|call| call.others > 3 && call.left > call.made)
+        );
+        let last = journeys.last().unwrap();
+        assert_eq!((last.others, last.left), (0, last.made));
+    }
+}
