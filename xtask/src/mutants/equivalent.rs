@@ -846,7 +846,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/store.rs" {
-        "WireStore::run" {
+        "Core::run" {
             "loads.next()" => "loads.next_back()"
                 because "only how many are left counts";
         }
