@@ -462,7 +462,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
         "Reset::into_future" {
             "self.limiter.companion().get().is_none()" => "false"
-                because "a shortcut: where there is no companion, nobody is told";
+                because "a shortcut: where there is no companion, nobody hears of it";
             "0" => "1"
                 because "a reset has no cost";
         }
