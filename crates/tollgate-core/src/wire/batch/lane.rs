@@ -32,29 +32,21 @@ struct Traffic {
     left: Option<Instant>,
 }
 
-/// Where a call goes.
-pub(super) enum Entry {
-    /// It goes by itself.
-    Alone,
-    /// It waits for a departure.
-    Waits,
-}
-
 impl Lane {
     fn lock(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a call goes by itself. It must [leave](Self::leave) then.
-    pub(super) fn enter(&self, now: Instant, gap: Duration) -> Entry {
+    /// Returns whether a call goes by itself, and must [leave](Self::leave); others wait.
+    pub(super) fn enter(&self, now: Instant, gap: Duration) -> bool {
         let mut traffic = self.lock();
         let most = traffic.most(MOST_ALONE, now, gap);
-        if traffic.drivers > 0 || traffic.alone >= most {
-            return Entry::Waits;
+        let is_alone = traffic.drivers == 0 && traffic.alone < most;
+        if is_alone {
+            traffic.alone += 1;
+            traffic.left = Some(now);
         }
-        traffic.alone += 1;
-        traffic.left = Some(now);
-        Entry::Alone
+        is_alone
     }
 
     /// A call that went by itself is over.

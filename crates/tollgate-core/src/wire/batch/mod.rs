@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use self::departure::Departure;
 pub(super) use self::departure::{Ended, Unit};
-use self::lane::{Driver, Entry, Lane};
+use self::lane::{Driver, Lane};
 use super::engine::{Call, Engine, Failure, Runtime};
 use super::script::Script;
 use super::store::Core;
@@ -67,7 +67,7 @@ impl Lanes {
                 }
             }
         };
-        let is_alone = gap.is_some_and(|gap| matches!(lane.enter(now, gap), Entry::Alone));
+        let is_alone = gap.is_some_and(|gap| lane.enter(now, gap));
         InLane {
             lanes: self,
             lane,

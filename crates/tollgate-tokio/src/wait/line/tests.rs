@@ -43,6 +43,11 @@ impl Caller {
     }
 }
 
+fn asker(limits: &[Limit]) -> Asker<'_> {
+    let key = Key::from("alice");
+    Asker { limits, key }
+}
+
 impl Scene {
     fn new(limits: &[&str]) -> Self {
         let limits: Vec<Limit> = limits.iter().map(|text| text.parse().unwrap()).collect();
@@ -66,10 +71,7 @@ impl Scene {
             longest,
         };
         self.calls += 1;
-        let asker = Asker {
-            limits: &self.limits,
-            key: Key::from("alice"),
-        };
+        let asker = asker(&self.limits);
         self.line.enter(asker, position, Arc::clone(&wake))?;
         Ok(Caller { position, wake })
     }
@@ -90,10 +92,7 @@ impl Scene {
     }
 
     fn turn(&mut self, caller: &Caller) -> Turn {
-        let asker = Asker {
-            limits: &self.limits,
-            key: Key::from("alice"),
-        };
+        let asker = asker(&self.limits);
         self.line.turn(asker, &caller.position, self.now)
     }
 
@@ -124,20 +123,14 @@ impl Scene {
     fn decide(&mut self, cost: u64) -> Verdicts {
         let passed = self.now.duration_since(self.started).as_micros();
         let now = Timestamp::from_micros(STORE_START + u64::try_from(passed).unwrap());
-        let asker = Asker {
-            limits: &self.limits,
-            key: Key::from("alice"),
-        };
+        let asker = asker(&self.limits);
         let request = asker.request(Operation::Consume, cost);
         request.decide_on(&mut self.store[..], now.unwrap())
     }
 
     /// The answer to a call that was sent at `asked` arrives.
     fn answer(&mut self, caller: &Caller, asked: Instant, answer: Option<&Verdicts>) {
-        let asker = Asker {
-            limits: &self.limits,
-            key: Key::from("alice"),
-        };
+        let asker = asker(&self.limits);
         let number = caller.position.number;
         self.line.answered(asker, number, asked, answer);
     }
@@ -152,10 +145,7 @@ impl Scene {
     }
 
     fn leave(&mut self, caller: &Caller) {
-        let asker = Asker {
-            limits: &self.limits,
-            key: Key::from("alice"),
-        };
+        let asker = asker(&self.limits);
         self.line.leave(asker, caller.position.number);
     }
 }
@@ -609,10 +599,7 @@ fn the_latest_of_several_limits_says_when_it_was_decided() {
     let mut scene = Scene::new(&["a=sliding-log:5/1s", "b=gcra:5/1s"]);
     // The state of one limit is ahead of the store's clock, as after a clock was set back.
     let ahead = Timestamp::from_micros(STORE_START + 250_000).unwrap();
-    let asker = Asker {
-        limits: &scene.limits[..1],
-        key: Key::from("alice"),
-    };
+    let asker = asker(&scene.limits[..1]);
     let answer = asker
         .request(Operation::Consume, 1)
         .decide_on(&mut scene.store[..1], ahead);
