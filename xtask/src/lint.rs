@@ -5,10 +5,13 @@ use xshell::{Shell, cmd};
 use crate::project::Files;
 use crate::{Outcome, layers, tidy};
 
-/// Features that each must also compile alone, although tests enable them together.
-const APART: [(&str, &str); 6] = [
+/// Features that each must also compile alone, although tests enable them together. Those of the
+/// client crates are enabled by programs that use these as well.
+const APART: [(&str, &str); 8] = [
     ("tollgate-core", "serde"),
+    ("tollgate-fred", "fred/default"),
     ("tollgate-http", "tower"),
+    ("tollgate-redis", "redis/default"),
     ("tollgate-redis", "cluster"),
     ("tollgate-redis", "connection-manager"),
     ("tollgate-redis", "sentinel"),

@@ -64,7 +64,6 @@ fn reply(value: Value) -> Reply {
             Reply::List(values.into_iter().map(reply).collect())
         }
         Value::Attribute { data, .. } => reply(*data),
-        Value::BigNumber(digits) => Reply::Bytes(digits),
         Value::Boolean(is_true) => Reply::Integer(is_true.into()),
         Value::BulkString(bytes) => Reply::Bytes(bytes),
         Value::Double(number) => text(number.to_string()),
@@ -80,7 +79,8 @@ fn reply(value: Value) -> Reply {
         }
         Value::SimpleString(status) => text(status),
         Value::VerbatimString { text: verbatim, .. } => text(verbatim),
-        // redis-rs has no other value but `Nil`.
+        // `Nil`, and big numbers, which no command of a store gets. Their type depends on a feature
+        // of redis-rs that other crates may enable.
         _ => Reply::Nil,
     }
 }
@@ -99,7 +99,7 @@ mod tests {
             ("+QUEUED", bytes("QUEUED")),
             ("$2\r\nhi", bytes("hi")),
             ("=6\r\ntxt:hi", bytes("hi")),
-            ("(12345678901234567890123", bytes("12345678901234567890123")),
+            ("(12345678901234567890123", Reply::Nil),
             (",1.5", bytes("1.5")),
             (":7", Reply::Integer(7)),
             ("#t", Reply::Integer(1)),
