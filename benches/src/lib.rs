@@ -1,5 +1,8 @@
 //! Shared parts of the benchmarks: keys, subjects and measurement.
 
+pub mod cores;
+pub mod processor;
+
 use std::error::Error;
 use std::hint::black_box;
 use std::num::NonZeroU32;

@@ -1,5 +1,7 @@
 //! `FredStore`: a store on Redis or Valkey through fred.
 
+use std::pin::Pin;
+
 use async_trait::async_trait;
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
@@ -116,8 +118,17 @@ impl<C: Clients> FredStore<C> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<C: Clients> Store for FredStore<C> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.told(self.store.execute(&request).await)
+    // Written as `async_trait` would expand it, but without a second copy of the request.
+    fn decide<'a, 'store, 'call>(
+        &'store self,
+        request: Request<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
+    where
+        'a: 'call,
+        'store: 'call,
+        Self: 'call,
+    {
+        Box::pin(async move { self.told(self.store.execute(&request).await) })
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {

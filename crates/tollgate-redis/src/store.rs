@@ -1,6 +1,7 @@
 //! `RedisStore`: a store on Redis or Valkey through redis-rs.
 
 use std::fmt;
+use std::pin::Pin;
 
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
@@ -81,8 +82,17 @@ impl<C> Store for RedisStore<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.0.execute(&request).await
+    // Written as `async_trait` would expand it, but without a second copy of the request.
+    fn decide<'a, 'store, 'call>(
+        &'store self,
+        request: Request<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
+    where
+        'a: 'call,
+        'store: 'call,
+        Self: 'call,
+    {
+        Box::pin(async move { self.0.execute(&request).await })
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {

@@ -1,15 +1,17 @@
 //! Measures stores that send calls together, next to the same stores that send each by itself: how
-//! many decisions a second, and how long they take.
+//! many decisions a second, what each costs the client and the server, and how long they take.
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
+use tollgate_benches::cores::Cores;
+use tollgate_benches::processor;
 use tollgate_core::wire::Options;
 use tollgate_core::{RateLimiter, Store};
 use tollgate_fred::FredStore;
@@ -29,7 +31,7 @@ const CALLERS: [usize; 5] = [1, 16, 64, 256, 1_024];
 struct Arguments {
     /// Selects the points that contain all of these words, such as `fred hot 256`.
     words: Vec<String>,
-    /// Measures each point so many times, and prints the best.
+    /// Measures each point so many times, and prints the median.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// How long a measurement takes, in milliseconds.
@@ -46,9 +48,9 @@ enum Keys {
     /// One for all.
     Hot,
     /// As many, all the same.
-    Even(u64),
+    Even(usize),
     /// As many, the first ones the most.
-    Zipf(u64),
+    Zipf(usize),
 }
 
 impl Keys {
@@ -60,28 +62,40 @@ impl Keys {
         }
     }
 
+    fn all(self) -> Vec<String> {
+        let count = match self {
+            Self::Hot => 1,
+            Self::Even(count) | Self::Zipf(count) => count,
+        };
+        (0..count).map(|number| format!("user-{number}")).collect()
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
         clippy::cast_sign_loss,
         reason = "any key will do"
     )]
-    fn of(self, random: u64) -> String {
+    fn pick(self, random: u64) -> usize {
         match self {
-            Self::Hot => "hot".to_owned(),
-            Self::Even(count) => format!("user-{}", random % count),
+            Self::Hot => 0,
+            Self::Even(count) => (random % count as u64) as usize,
             Self::Zipf(count) => {
                 let unit = (random >> 11) as f64 / (1_u64 << 53) as f64;
-                format!("user-{}", (count as f64).powf(unit) as u64)
+                (count as f64).powf(unit) as usize - 1
             }
         }
     }
 }
 
 /// What a measurement found.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 struct Found {
     per_second: u64,
+    /// The processor time of this process, in nanoseconds per decision.
+    client_ns: u64,
+    /// The processor time of the server, in nanoseconds per decision.
+    server_ns: u64,
     median_us: u64,
     p99_us: u64,
 }
@@ -101,14 +115,20 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {
+    let cores = Cores::take();
     let server = Server::start(Flavor::System);
-    let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut out = io::stdout();
+    writeln!(out, "{}\n", cores.give(server.pid()))?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     writeln!(
         out,
-        "| client, keys, limit, callers | decisions/s alone | together | ratio | median us | | p99 us | |"
+        "Each cell: alone / together. Processor time is in ns per decision.\n"
     )?;
-    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|")?;
+    writeln!(
+        out,
+        "| client, keys, limit, callers | decisions/s | ratio | client | ratio | server | ratio | median us | p99 us |"
+    )?;
+    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")?;
     for client in ["redis", "fred"] {
         for keys in [Keys::Hot, Keys::Even(1_000), Keys::Zipf(100_000)] {
             for limit in LIMITS {
@@ -118,18 +138,17 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
                         continue;
                     }
                     let [alone, together] = runtime.block_on(async {
-                        let mut best = [Found::default(); 2];
+                        let mut found = [const { Vec::new() }; 2];
                         for _ in 0..arguments.rounds {
-                            for (batches, best) in [false, true].into_iter().zip(&mut best) {
+                            for (batches, found) in [false, true].into_iter().zip(&mut found) {
                                 let store = connect(client, &server, batches).await?;
+                                let limiter = RateLimiter::new(store, [limit])?;
                                 let span = Duration::from_millis(arguments.span);
-                                let found = measure(store, limit, keys, callers, span).await?;
-                                if found.per_second > best.per_second {
-                                    *best = found;
-                                }
+                                let one = measure(limiter, &server, keys, callers, span);
+                                found.push(one.await?);
                             }
                         }
-                        Ok::<_, Problem>(best)
+                        Ok::<_, Problem>(found.map(median))
                     })?;
                     print(&mut out, &label, alone, together)?;
                 }
@@ -139,19 +158,27 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Returns the round with the median rate.
+fn median(mut rounds: Vec<Found>) -> Found {
+    rounds.sort_unstable();
+    rounds.get(rounds.len() / 2).copied().unwrap_or_default()
+}
+
 fn print(out: &mut impl Write, label: &str, alone: Found, together: Found) -> io::Result<()> {
-    let percent = together.per_second * 100 / alone.per_second.max(1);
+    let both = |of: fn(&Found) -> u64| format!("{} / {}", of(&alone), of(&together));
+    let ratio = |of: fn(&Found) -> u64| {
+        let percent = of(&together) * 100 / of(&alone).max(1);
+        format!("{}.{:02}", percent / 100, percent % 100)
+    };
+    let with_ratio = |of| format!("{} | {}", both(of), ratio(of));
     writeln!(
         out,
-        "| {label} | {} | {} | {}.{:02} | {} | {} | {} | {} |",
-        alone.per_second,
-        together.per_second,
-        percent / 100,
-        percent % 100,
-        alone.median_us,
-        together.median_us,
-        alone.p99_us,
-        together.p99_us
+        "| {label} | {} | {} | {} | {} | {} |",
+        with_ratio(|found| found.per_second),
+        with_ratio(|found| found.client_ns),
+        with_ratio(|found| found.server_ns),
+        both(|found| found.median_us),
+        both(|found| found.p99_us),
     )
 }
 
@@ -174,47 +201,60 @@ async fn connect(client: &str, server: &Server, batches: bool) -> Result<Arc<dyn
 
 /// Calls from so many tasks for `span`.
 async fn measure(
-    store: Arc<dyn Store>,
-    limit: &str,
+    limiter: RateLimiter<Arc<dyn Store>>,
+    server: &Server,
     keys: Keys,
     callers: usize,
     span: Duration,
 ) -> Result<Found, Problem> {
-    let limiter = RateLimiter::new(store, [limit])?;
+    let processors = || [process::id(), server.pid()].map(processor::time);
+    let all = Arc::new(keys.all());
+    let before = processors();
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
     for caller in 0..callers {
-        let limiter = limiter.clone();
+        let (limiter, all) = (limiter.clone(), Arc::clone(&all));
         tasks.spawn(async move {
             let mut random = (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let mut took = Vec::new();
-            while begun.elapsed() < span {
+            let mut took = Vec::with_capacity(4_096);
+            let mut called = begun;
+            while called - begun < span {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                let called = Instant::now();
-                let decision = limiter.check(&keys.of(random)).await?;
+                let decision = limiter.check(&all[keys.pick(random)]).await?;
                 std::hint::black_box(decision.is_allowed());
-                took.push(called.elapsed());
+                let now = Instant::now();
+                took.push(now - called);
+                called = now;
             }
             Ok::<_, Problem>(took)
         });
     }
     let mut took = Vec::new();
     while let Some(task) = tasks.join_next().await {
-        took.extend(task??);
+        took.push(task??);
     }
     let elapsed = begun.elapsed();
+    let after = processors();
+    let mut took = took.concat();
     took.sort_unstable();
     let at = |percent: usize| {
         let place = took.len().saturating_sub(1) * percent / 100;
         let time = took.get(place).copied().unwrap_or_default();
         u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
     };
+    let each = |time: Duration| time.as_nanos() / took.len().max(1) as u128;
+    let spent = |before: Option<Duration>, after: Option<Duration>| {
+        let spent = after.zip(before).map(|(after, before)| after - before);
+        u64::try_from(each(spent.unwrap_or_default()))
+    };
     let nanos = elapsed.as_nanos().max(1);
     let per_second = took.len() as u128 * 1_000_000_000 / nanos;
     Ok(Found {
         per_second: u64::try_from(per_second)?,
+        client_ns: spent(before[0], after[0])?,
+        server_ns: spent(before[1], after[1])?,
         median_us: at(50),
         p99_us: at(99),
     })

@@ -7,12 +7,10 @@
 mod afterwards;
 mod capture;
 mod clients;
-mod cores;
 mod keys;
 mod measure;
 mod originals;
 mod points;
-mod processor;
 mod raw;
 mod run;
 mod schedules;
@@ -29,7 +27,7 @@ use clap::Parser;
 use tollgate_testkit::{Flavor, Server};
 
 use crate::clients::Clients;
-use crate::cores::Cores;
+use tollgate_benches::cores::Cores;
 use crate::measure::Plan;
 
 /// An error that ends a measurement.

@@ -8,7 +8,9 @@ use tollgate_testkit::Server;
 
 use crate::points::Point;
 use crate::run::{Run, percentile};
-use crate::{Problem, processor};
+use tollgate_benches::processor;
+
+use crate::Problem;
 
 /// The numbers of calls in flight.
 pub(crate) const DEPTHS: [usize; 3] = [1, 64, 256];

@@ -1,20 +1,22 @@
-local function @name_alone(key, calls, counted, cost, @parameters)
-  -- Of several calls, as many as fit are admitted, and the next one is the first that is denied.
-  local each, admitted, amount = cost, calls, 0
-  @read
-  if calls > 1 and cost > 0 then
-    admitted = min(calls, floor(@remaining / cost))
-    cost = min(admitted + 1, calls) * cost
+local function @name_alone(counted, each, @parameters)
+  return function(base, calls)
+    -- Of several calls, as many as fit are admitted, and the next one is the first that is denied.
+    local key, cost, admitted, amount = KEYS[base + 1], each, calls, 0
+    @read
+    if calls > 1 and cost > 0 then
+      admitted = min(calls, floor(@remaining / cost))
+      cost = min(admitted + 1, calls) * cost
+    end
+    local fits = cost == 0 or @fits
+    @answer
+    if calls > 1 then
+      amount = admitted * each
+    elseif fits or counted == 1 then
+      amount = cost
+    end
+    if amount > 0 then
+      @commit
+    end
+    return pack('<BI4I4bdI2', 1, admitted, 11 + #raw, fits and 1 or 0, now, #raw), raw
   end
-  local fits = cost == 0 or @fits
-  @answer
-  if calls > 1 then
-    amount = admitted * each
-  elseif fits or counted == 1 then
-    amount = cost
-  end
-  if amount > 0 then
-    @commit
-  end
-  return pack('<BI4I4bdI2', 1, admitted, 11 + #raw, fits and 1 or 0, now, #raw), raw
 end

@@ -83,13 +83,13 @@ impl<E: Engine> WireStore<E> {
     ///
     /// The same as [`Store::decide`].
     pub async fn execute(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
-        // Without an id, the request is not copied.
+        // In a box, because most calls have no id, and so their futures are small.
         let split = if request.has_id() {
-            Some(request.split_id()?)
+            Some(Box::new(request.split_id()?))
         } else {
             None
         };
-        let (id, request) = match &split {
+        let (id, request) = match split.as_deref() {
             Some((id, request)) => (id.as_ref(), request),
             None => (None, request),
         };
@@ -115,7 +115,8 @@ impl<E: Engine> WireStore<E> {
         {
             return outcome;
         }
-        self.alone(&asked).await
+        // In a box, because clients have large futures, and calls that go together need none.
+        Box::pin(self.alone(&asked)).await
     }
 
     /// Returns the lane of a call, and the runtime that sends calls together, or `None` if
@@ -167,7 +168,8 @@ impl<E: Engine> WireStore<E> {
             joins: is_plain && hash.is_none() && !request.checks().iter().any(counts_denied),
             deadline: now.checked_add(deadline).unwrap_or(now + LONGEST),
         };
-        Some(match lane.ride(&self.core, runtime, unit).await {
+        let ride = lane.board(&self.core, runtime, unit);
+        Some(match ride.await {
             Ended::Reply(reply, turn) if turn.calls > 1 => {
                 codec::decision_of(request, instant, &reply, turn)
             }

@@ -1,11 +1,12 @@
 //! `Departure`: calls that go together, in one script.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::BuildHasher;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
+use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
 use super::reply::{self, Answer};
@@ -37,20 +38,35 @@ pub(in crate::wire) struct Departure {
 
 #[derive(Debug, Default)]
 struct Calls {
+    kinds: Vec<Kind>,
     groups: Vec<Group>,
+    /// The hashes of the keys, and the group of each.
+    keys: Vec<(u64, usize)>,
+    /// Whether several groups may have the same key.
+    shares: bool,
     places: Vec<Place>,
-    checks: usize,
     has_departed: bool,
     outcome: Option<Outcome>,
 }
 
+/// What calls have in common that differ only in their keys.
+#[derive(Debug)]
+pub(super) struct Kind {
+    set: usize,
+    pub(super) argument: Vec<u8>,
+    /// How many keys, with that of the answer if calls have an id.
+    keys: usize,
+    pub(super) has_id: bool,
+}
+
 /// Equal calls, with no call between them that has one of their keys.
 #[derive(Debug)]
-struct Group {
-    unit: Unit,
-    hashes: SmallVec<[u64; 4]>,
+pub(super) struct Group {
+    pub(super) kind: usize,
+    keys: Vec<Vec<u8>>,
+    joins: bool,
     /// How many calls are sent, once they are.
-    calls: u32,
+    pub(super) calls: u32,
 }
 
 /// A call of a group.
@@ -112,7 +128,8 @@ impl Departure {
     /// Returns a departure with one call.
     pub(super) fn of(unit: Unit) -> (Arc<Self>, Seat) {
         let departure = Arc::new(Self::default());
-        let seat = departure.lock().add(unit);
+        let hashes = hashes(&unit.keys);
+        let seat = departure.lock().add(unit, &hashes, None);
         let seat = Seat::new(&departure, seat);
         (departure, seat)
     }
@@ -124,10 +141,12 @@ impl Departure {
     /// Adds a call, or returns it if there is no room.
     pub(super) fn board(departure: &Arc<Self>, unit: Unit) -> Result<Seat, Unit> {
         let mut calls = departure.lock();
-        if calls.checks + unit.keys.len() > MOST_CHECKS && !calls.joins_last(&unit) {
+        let hashes = hashes(&unit.keys);
+        let joined = calls.joined_by(&unit, &hashes);
+        if joined.is_none() && calls.keys.len() + hashes.len() > MOST_CHECKS {
             return Err(unit);
         }
-        let place = calls.add(unit);
+        let place = calls.add(unit, &hashes, joined);
         Ok(Seat::new(departure, place))
     }
 
@@ -142,18 +161,19 @@ impl Departure {
             place.number = group.calls;
             group.calls += 1;
         }
-        let mut load = Load {
-            set: 0,
-            keys: Vec::with_capacity(calls.checks),
-            argument: Vec::new(),
-        };
+        let sent = || calls.groups.iter().filter(|group| group.calls > 0);
+        sent().next()?;
+        let argument = reply::argument(calls.shares, &calls.kinds, sent());
+        let mut keys = Vec::with_capacity(calls.keys.len());
         for group in calls.groups.iter_mut().filter(|group| group.calls > 0) {
-            let unit = &mut group.unit;
-            load.set |= unit.set;
-            reply::push_unit(&mut load.argument, unit, group.calls);
-            load.keys.append(&mut unit.keys);
+            keys.append(&mut group.keys);
         }
-        (load.set > 0).then_some(load)
+        let set = calls.kinds.iter().fold(0, |set, kind| set | kind.set);
+        Some(Load {
+            set,
+            keys,
+            argument,
+        })
     }
 
     /// Returns the next deadline of a call that still waits.
@@ -207,35 +227,28 @@ impl Departure {
 }
 
 impl Calls {
-    /// Returns the last group that has a key of a unit with these hashes.
+    /// Returns the last group that has one of the keys with these hashes.
     fn last_with(&self, hashes: &[u64]) -> Option<usize> {
-        let shares = |group: &Group| hashes.iter().any(|hash| group.hashes.contains(hash));
-        self.groups.iter().rposition(shares)
+        let keys = self.keys.iter().rev();
+        let mut shared = keys.filter(|(hash, _)| hashes.contains(hash));
+        shared.next().map(|(_, group)| *group)
     }
 
-    /// Returns whether the unit is one more call of a group.
-    fn joins_last(&self, unit: &Unit) -> bool {
-        let last = self.last_with(&hashes(&unit.keys));
-        last.is_some_and(|last| self.groups[last].is_joined_by(unit))
+    /// Returns the group that the unit, whose keys have these hashes, is one more call of.
+    fn joined_by(&self, unit: &Unit, hashes: &[u64]) -> Option<usize> {
+        let last = self.last_with(hashes)?;
+        let group = &self.groups[last];
+        let is_joined = group.joins
+            && unit.joins
+            && group.keys == unit.keys
+            && self.kinds[group.kind].is_of(unit);
+        is_joined.then_some(last)
     }
 
-    /// Adds a call, and returns its place.
-    fn add(&mut self, unit: Unit) -> usize {
-        let hashes = hashes(&unit.keys);
+    /// Adds a call, to the group that it joins or to a new one, and returns its place.
+    fn add(&mut self, unit: Unit, hashes: &[u64], joined: Option<usize>) -> usize {
         let deadline = unit.deadline;
-        let last = self.last_with(&hashes);
-        let group = match last.filter(|last| self.groups[*last].is_joined_by(&unit)) {
-            Some(last) => last,
-            None => {
-                self.checks += unit.keys.len();
-                self.groups.push(Group {
-                    unit,
-                    hashes,
-                    calls: 0,
-                });
-                self.groups.len() - 1
-            }
-        };
+        let group = joined.unwrap_or_else(|| self.add_group(unit, hashes));
         self.places.push(Place {
             group,
             number: 0,
@@ -246,12 +259,38 @@ impl Calls {
         });
         self.places.len() - 1
     }
+
+    fn add_group(&mut self, unit: Unit, hashes: &[u64]) -> usize {
+        self.shares |= self.last_with(hashes).is_some();
+        let group = self.groups.len();
+        self.keys.extend(hashes.iter().map(|hash| (*hash, group)));
+        let known = self.kinds.iter().rposition(|kind| kind.is_of(&unit));
+        self.groups.push(Group {
+            kind: known.unwrap_or(self.kinds.len()),
+            keys: unit.keys,
+            joins: unit.joins,
+            calls: 0,
+        });
+        if known.is_none() {
+            self.kinds.push(Kind {
+                set: unit.set,
+                argument: unit.argument,
+                keys: hashes.len(),
+                has_id: unit.has_id,
+            });
+        }
+        group
+    }
 }
 
-impl Group {
-    fn is_joined_by(&self, unit: &Unit) -> bool {
-        let own = &self.unit;
-        own.joins && unit.joins && own.argument == unit.argument && own.keys == unit.keys
+impl Kind {
+    fn is_of(&self, unit: &Unit) -> bool {
+        self.argument == unit.argument && self.keys == unit.keys.len() && self.has_id == unit.has_id
+    }
+
+    /// Returns how many limits the calls are about.
+    pub(super) fn limits(&self) -> usize {
+        self.keys - usize::from(self.has_id)
     }
 }
 
@@ -261,12 +300,11 @@ impl Place {
     }
 }
 
+/// Returns hashes that are made fast. If someone makes keys that have the same, equal calls for them
+/// are decided one after the other.
 fn hashes(keys: &[Vec<u8>]) -> SmallVec<[u64; 4]> {
-    let hash = |key: &Vec<u8>| {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(key);
-        hasher.finish()
-    };
+    let hasher = FixedState::default();
+    let hash = |key: &Vec<u8>| hasher.hash_one(key.as_slice());
     keys.iter().map(hash).collect()
 }
 

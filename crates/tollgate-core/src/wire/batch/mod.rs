@@ -10,13 +10,13 @@ mod reply;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use self::departure::Departure;
+use self::departure::{Departure, Seat};
 pub(super) use self::departure::{Ended, Unit};
 use self::lane::{Driver, Lane};
 use super::engine::{Call, Engine, Failure, Runtime};
@@ -99,38 +99,59 @@ impl InLane<'_, '_> {
         self.is_alone
     }
 
-    /// Sends the call with others, and returns how it ended.
-    pub(super) async fn ride<E: Engine>(
-        &self,
-        core: &Arc<Core<E>>,
+    /// Sends the call with others.
+    pub(super) fn board<'l, E: Engine>(
+        &'l self,
+        core: &'l Arc<Core<E>>,
         runtime: Runtime,
         unit: Unit,
-    ) -> Ended {
+    ) -> Ride<'l, E> {
         let (seat, needs_driver) = self.lane.board(unit, self.now, self.gap);
-        let start = || {
-            let lane = Arc::clone(&self.lane);
-            start(Way {
-                core: Arc::clone(core),
-                runtime,
-                lane,
-                partition: self.partition.map(Into::into),
-                gap: self.gap,
-            });
+        let ride = Ride {
+            seat,
+            lane: self,
+            core,
+            runtime,
         };
         if needs_driver {
-            start();
+            ride.start_driver();
         }
-        poll_fn(|context| match seat.poll(context.waker()) {
-            Some(ended) => Poll::Ready(ended),
-            None => {
-                // The driver may have ended with its runtime.
-                if seat.waits() && self.lane.has_lost_its_drivers() {
-                    start();
-                }
-                Poll::Pending
-            }
-        })
-        .await
+        ride
+    }
+}
+
+/// A call that goes with others; it resolves to how it ended.
+pub(super) struct Ride<'l, E> {
+    seat: Seat,
+    lane: &'l InLane<'l, 'l>,
+    core: &'l Arc<Core<E>>,
+    runtime: Runtime,
+}
+
+impl<E: Engine> Ride<'_, E> {
+    fn start_driver(&self) {
+        start(Way {
+            core: Arc::clone(self.core),
+            runtime: self.runtime,
+            lane: Arc::clone(&self.lane.lane),
+            partition: self.lane.partition.map(Into::into),
+            gap: self.lane.gap,
+        });
+    }
+}
+
+impl<E: Engine> Future for Ride<'_, E> {
+    type Output = Ended;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
+        if let Some(ended) = self.seat.poll(context.waker()) {
+            return Poll::Ready(ended);
+        }
+        // The driver may have ended with its runtime.
+        if self.seat.waits() && self.lane.lane.has_lost_its_drivers() {
+            self.start_driver();
+        }
+        Poll::Pending
     }
 }
 

@@ -2,17 +2,36 @@
 
 use std::ops::Range;
 
-use super::departure::Unit;
+use super::departure::{Group, Kind};
 
-/// Appends a unit that stands for so many equal `calls`.
-pub(super) fn push_unit(text: &mut Vec<u8>, unit: &Unit, calls: u32) {
-    let keys = unit.keys.len() - usize::from(unit.has_id);
-    let length = u32::try_from(unit.argument.len()).unwrap_or(u32::MAX);
-    text.extend_from_slice(&length.to_le_bytes());
-    text.extend_from_slice(&u16::try_from(keys).unwrap_or(u16::MAX).to_le_bytes());
-    text.extend_from_slice(&calls.to_le_bytes());
-    text.push(u8::from(unit.has_id));
-    text.extend_from_slice(&unit.argument);
+/// Returns the argument of the script for groups of calls; `shares` if groups have a key in common.
+pub(super) fn argument<'g>(
+    shares: bool,
+    kinds: &[Kind],
+    groups: impl Iterator<Item = &'g Group>,
+) -> Vec<u8> {
+    let lengths = kinds.iter().map(|kind| kind.argument.len() + 7);
+    let mut text = Vec::with_capacity(lengths.sum::<usize>() + 512);
+    text.push(shares.into());
+    push_short(&mut text, kinds.len());
+    for kind in kinds {
+        let length = u32::try_from(kind.argument.len()).unwrap_or(u32::MAX);
+        text.extend_from_slice(&length.to_le_bytes());
+        push_short(&mut text, kind.limits());
+        text.push(kind.has_id.into());
+        text.extend_from_slice(&kind.argument);
+    }
+    for group in groups {
+        push_short(&mut text, group.kind);
+        text.extend_from_slice(&group.calls.to_le_bytes());
+    }
+    text
+}
+
+/// Appends a number of kinds or of limits, of which a departure has few.
+fn push_short(text: &mut Vec<u8>, number: usize) {
+    let number = u16::try_from(number).unwrap_or(u16::MAX);
+    text.extend_from_slice(&number.to_le_bytes());
 }
 
 /// What the script replied about a group of equal calls.

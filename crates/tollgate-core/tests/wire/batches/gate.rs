@@ -22,13 +22,16 @@ pub(crate) struct Sent {
 impl Sent {
     /// Returns for how many equal calls each request of a batch stands.
     pub(crate) fn calls(&self) -> Vec<u32> {
-        let (mut rest, mut calls) = (&self.argument[..], Vec::new());
-        while let Some((length, after)) = rest.split_first_chunk() {
-            let length = usize::try_from(u32::from_le_bytes(*length)).unwrap();
-            calls.push(u32::from_le_bytes(after[2..6].try_into().unwrap()));
-            rest = &after[7 + length..];
+        let kinds = u16::from_le_bytes(self.argument[1..3].try_into().unwrap());
+        let mut rest = &self.argument[3..];
+        for _ in 0..kinds {
+            let length = u32::from_le_bytes(rest[..4].try_into().unwrap());
+            rest = &rest[7 + usize::try_from(length).unwrap()..];
         }
-        calls
+        let requests = rest.chunks(6);
+        requests
+            .map(|request| u32::from_le_bytes(request[2..].try_into().unwrap()))
+            .collect()
     }
 }
 

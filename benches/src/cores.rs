@@ -1,7 +1,8 @@
 //! Pins this process and the server to separate cores, if there are two.
 
 /// The cores that this process may use; it pins itself to the first.
-pub(crate) struct Cores {
+#[derive(Debug)]
+pub struct Cores {
     /// This process's core and the server's.
     pair: Option<(usize, usize)>,
 }
@@ -9,7 +10,8 @@ pub(crate) struct Cores {
 #[cfg(target_os = "linux")]
 impl Cores {
     /// Pins this thread, and the threads that it starts, to the first core.
-    pub(crate) fn take() -> Self {
+    #[must_use]
+    pub fn take() -> Self {
         use rustix::thread::{CpuSet, sched_getaffinity};
 
         let allowed = sched_getaffinity(None).unwrap_or_default();
@@ -22,7 +24,8 @@ impl Cores {
 
     /// Pins all threads of the server's process `pid` to the second core, and returns a description
     /// of the result.
-    pub(crate) fn give(&self, pid: u32) -> String {
+    #[must_use]
+    pub fn give(&self, pid: u32) -> String {
         use rustix::process::Pid;
 
         let threads = crate::processor::threads(pid);
@@ -48,11 +51,11 @@ fn keep(thread: Option<rustix::process::Pid>, core: usize) -> bool {
 
 #[cfg(not(target_os = "linux"))]
 impl Cores {
-    pub(crate) fn take() -> Self {
+    pub fn take() -> Self {
         Self { pair: None }
     }
 
-    pub(crate) fn give(&self, _pid: u32) -> String {
+    pub fn give(&self, _pid: u32) -> String {
         match self.pair {
             Some(_) | None => unpinned(),
         }
