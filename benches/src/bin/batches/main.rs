@@ -2,9 +2,11 @@
 //! many decisions a second, what each costs the client and the server, and how long they take.
 
 use std::error::Error;
+use std::fmt;
 use std::io::{self, Write};
+use std::mem;
 use std::process::{self, ExitCode};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -27,9 +29,12 @@ const LIMITS: [&str; 3] = ["l=gcra:1000000/1s", "l=gcra:1/1h", "l=sliding-log:10
 const CALLERS: [usize; 5] = [1, 16, 64, 256, 1_024];
 
 /// Measures stores with and without batches, in turn.
+///
+/// On the system's server, or on every server if the environment variable `TOLLGATE_EVERY_SERVER` is
+/// set.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Selects the points that contain all of these words, such as `fred hot 256`.
+    /// Selects the points that contain all of these words, such as `redis_6_2 fred hot 256`.
     words: Vec<String>,
     /// Measures each point so many times, and prints the median.
     #[arg(long, default_value_t = 5)]
@@ -88,6 +93,22 @@ impl Keys {
     }
 }
 
+/// What is measured.
+#[derive(Debug)]
+struct Point {
+    client: &'static str,
+    keys: Keys,
+    limit: &'static str,
+    callers: usize,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.keys.name();
+        write!(f, "{} {keys} {} {}", self.client, self.limit, self.callers)
+    }
+}
+
 /// What a measurement found.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 struct Found {
@@ -116,46 +137,66 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {
     let cores = Cores::take();
-    let server = Server::start(Flavor::System);
-    let mut out = io::stdout();
-    writeln!(out, "{}\n", cores.give(server.pid()))?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    writeln!(
-        out,
-        "Each cell: alone / together. Processor time is in ns per decision.\n"
-    )?;
-    writeln!(
-        out,
-        "| client, keys, limit, callers | decisions/s | ratio | client | ratio | server | ratio | median us | p99 us |"
-    )?;
-    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")?;
+    let mut out = io::stdout();
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        writeln!(out, "{flavor}: {}\n", cores.give(server.pid()))?;
+        writeln!(
+            out,
+            "Each cell: alone / together. Processor time is in ns per decision.\n"
+        )?;
+        writeln!(
+            out,
+            "| server, client, keys, limit, callers | decisions/s | ratio | client | ratio | server | ratio | median us | p99 us |"
+        )?;
+        writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")?;
+        for point in points() {
+            let label = format!("{flavor} {point}");
+            if arguments.words.iter().all(|word| label.contains(&**word)) {
+                let [alone, together] = runtime.block_on(both(arguments, &server, &point))?;
+                print(&mut out, &label, alone, together)?;
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Returns all points.
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
     for client in ["redis", "fred"] {
         for keys in [Keys::Hot, Keys::Even(1_000), Keys::Zipf(100_000)] {
             for limit in LIMITS {
-                for callers in CALLERS {
-                    let label = format!("{client} {} {limit} {callers}", keys.name());
-                    if !arguments.words.iter().all(|word| label.contains(&**word)) {
-                        continue;
-                    }
-                    let [alone, together] = runtime.block_on(async {
-                        let mut found = [const { Vec::new() }; 2];
-                        for _ in 0..arguments.rounds {
-                            for (batches, found) in [false, true].into_iter().zip(&mut found) {
-                                let store = connect(client, &server, batches).await?;
-                                let limiter = RateLimiter::new(store, [limit])?;
-                                let span = Duration::from_millis(arguments.span);
-                                let one = measure(limiter, &server, keys, callers, span);
-                                found.push(one.await?);
-                            }
-                        }
-                        Ok::<_, Problem>(found.map(median))
-                    })?;
-                    print(&mut out, &label, alone, together)?;
-                }
+                points.extend(CALLERS.map(|callers| Point {
+                    client,
+                    keys,
+                    limit,
+                    callers,
+                }));
             }
         }
     }
-    Ok(())
+    points
+}
+
+/// Measures a point without batches and with them, in turn.
+async fn both(
+    arguments: &Arguments,
+    server: &Server,
+    point: &Point,
+) -> Result<[Found; 2], Problem> {
+    let span = Duration::from_millis(arguments.span);
+    let mut found = [const { Vec::new() }; 2];
+    for _ in 0..arguments.rounds {
+        for (batches, found) in [false, true].into_iter().zip(&mut found) {
+            let store = connect(point.client, server, batches).await?;
+            let limiter = RateLimiter::new(store, [point.limit])?;
+            found.push(measure(limiter, server, point, span).await?);
+        }
+    }
+    Ok(found.map(median))
 }
 
 /// Returns the round with the median rate.
@@ -203,20 +244,20 @@ async fn connect(client: &str, server: &Server, batches: bool) -> Result<Arc<dyn
 async fn measure(
     limiter: RateLimiter<Arc<dyn Store>>,
     server: &Server,
-    keys: Keys,
-    callers: usize,
+    point: &Point,
     span: Duration,
 ) -> Result<Found, Problem> {
+    let keys = point.keys;
     let processors = || [process::id(), server.pid()].map(processor::time);
     let all = Arc::new(keys.all());
+    let took = Arc::new(Mutex::new(Vec::new()));
     let before = processors();
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
-    for caller in 0..callers {
-        let (limiter, all) = (limiter.clone(), Arc::clone(&all));
+    for caller in 0..point.callers {
+        let (limiter, all, took) = (limiter.clone(), Arc::clone(&all), Arc::clone(&took));
         tasks.spawn(async move {
             let mut random = (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let mut took = Vec::with_capacity(4_096);
             let mut called = begun;
             while called - begun < span {
                 random ^= random << 13;
@@ -225,19 +266,18 @@ async fn measure(
                 let decision = limiter.check(&all[keys.pick(random)]).await?;
                 std::hint::black_box(decision.is_allowed());
                 let now = Instant::now();
-                took.push(now - called);
+                took.lock().map_err(|_| "a task failed")?.push(now - called);
                 called = now;
             }
-            Ok::<_, Problem>(took)
+            Ok::<_, Problem>(())
         });
     }
-    let mut took = Vec::new();
     while let Some(task) = tasks.join_next().await {
-        took.push(task??);
+        task??;
     }
     let elapsed = begun.elapsed();
     let after = processors();
-    let mut took = took.concat();
+    let mut took = mem::take(&mut *took.lock().map_err(|_| "a task failed")?);
     took.sort_unstable();
     let at = |percent: usize| {
         let place = took.len().saturating_sub(1) * percent / 100;

@@ -27,8 +27,8 @@ use clap::Parser;
 use tollgate_testkit::{Flavor, Server};
 
 use crate::clients::Clients;
-use tollgate_benches::cores::Cores;
 use crate::measure::Plan;
+use tollgate_benches::cores::Cores;
 
 /// An error that ends a measurement.
 type Problem = Box<dyn Error + Send + Sync>;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::departure::{Departure, Seat, Unit};
 
 /// The most calls that leave by themselves at once, before later ones wait and go together.
-const MOST_ALONE: usize = 4;
+const MOST_ALONE: usize = 16;
 /// The most departures that leave at once.
 const MOST_AT_ONCE: usize = 2;
 /// The most calls, and the most departures, that are on their way at a time.
@@ -97,15 +97,19 @@ impl Traffic {
         }
     }
 
+    /// Returns how many drivers there may be.
+    fn most_drivers(&self, now: Instant, gap: Duration) -> usize {
+        match self.waiting.len() {
+            0 | 1 => self.most(MOST_AT_ONCE, now, gap),
+            // The first departure is full, so it gains nothing by waiting.
+            _ => MOST,
+        }
+    }
+
     /// Counts a new driver if calls wait, all drivers are busy, and one more departure may leave.
     fn needs_driver(&mut self, now: Instant, gap: Duration) -> bool {
-        let most = match self.waiting.len() {
-            0 => 0,
-            1 => self.most(MOST_AT_ONCE, now, gap),
-            // The first one is full, so it gains nothing by waiting.
-            _ => MOST,
-        };
-        let needed = self.drivers == self.busy && self.drivers < most;
+        let may_leave = !self.waiting.is_empty() && self.drivers < self.most_drivers(now, gap);
+        let needed = may_leave && self.drivers == self.busy;
         if needed {
             self.drivers += 1;
             self.left = Some(now);
@@ -132,7 +136,8 @@ impl Driver {
     }
 
     /// Returns the first departure that waits, and whether another driver must be started for the
-    /// next one. If there is none and the driver does not stay, it ends.
+    /// next one. If there are too many drivers, or if nothing waits and the driver does not stay, it
+    /// ends.
     pub(super) fn next(
         &mut self,
         now: Instant,
@@ -141,6 +146,12 @@ impl Driver {
     ) -> Option<(Arc<Departure>, bool)> {
         let lane = Arc::clone(&self.lane);
         let mut traffic = lane.lock();
+        self.set_busy(&mut traffic, false);
+        if traffic.drivers > traffic.most_drivers(now, gap) {
+            // The others take the rest along.
+            self.end(&mut traffic);
+            return None;
+        }
         let next = traffic.waiting.pop_front();
         self.set_busy(&mut traffic, next.is_some());
         let Some(next) = next else {
@@ -151,6 +162,11 @@ impl Driver {
         };
         traffic.left = Some(now);
         Some((next, traffic.needs_driver(now, gap)))
+    }
+
+    /// Returns whether the driver takes no more departures along.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     fn set_busy(&mut self, traffic: &mut Traffic, is_busy: bool) {

@@ -210,12 +210,12 @@ async fn drive<E: Engine>(way: &Way<E>, mut driver: Driver) {
             }
             travel(&way.core, way.runtime, &departure).await;
             stays = true;
-        } else if stays {
+        } else if driver.has_ended() {
+            return;
+        } else {
             // Callers that just got their answers may call again.
             stays = false;
             yield_once().await;
-        } else {
-            return;
         }
     }
 }

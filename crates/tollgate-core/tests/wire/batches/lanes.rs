@@ -10,6 +10,8 @@ use super::tasks::{begin, drop_tasks, poll, run_tasks, tasks};
 use crate::engine::limit;
 
 const HOUR: Duration = Duration::from_secs(3_600);
+/// How many calls leave by themselves, one right after the other.
+const ALONE: usize = 16;
 
 fn sent(store: &Gated) -> Vec<Sent> {
     store.engine().0.sent()
@@ -28,9 +30,9 @@ fn a_few_calls_go_by_themselves_and_later_ones_together() {
     let options = Options::new().with_batch_gap(HOUR);
     let (store, limit) = (gated(options), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut first: Vec<_> = (0..4).map(|_| begin(&store, &request)).collect();
+    let mut first: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
     let alone = sent(&store);
-    assert_eq!(alone.len(), 4);
+    assert_eq!(alone.len(), ALONE);
     assert!(alone.iter().all(|sent| !sent.is_batch));
     // Those that wait depart as soon as a task can take them along.
     let mut second: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
@@ -78,6 +80,33 @@ fn a_few_calls_go_by_themselves_and_later_ones_together() {
     assert_eq!((sent(&store).len(), tasks()), (1, 0));
     drop(begin(&store, &request));
     assert!(!sent(&store)[0].is_batch);
+}
+
+#[test]
+fn batches_that_left_beside_others_because_they_were_full_leave_no_more_beside_them() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:100/1s"));
+    let keys: Vec<_> = (0..ALONE + 3 * 64 + 1).map(|key| key.to_string()).collect();
+    let requests: Vec<_> = keys
+        .iter()
+        .map(|key| Request::consume(Check::new(&limit, key, 1)))
+        .collect();
+    let calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
+    assert_eq!(sent(&store).len(), ALONE);
+    // Full batches do not wait for each other, but the last call does.
+    run_tasks();
+    let full: Vec<_> = sent(&store).iter().map(|sent| sent.keys.len()).collect();
+    assert_eq!((full, tasks()), (vec![64; 3], 3));
+    // Two are still on their way.
+    store.engine().0.fail("lost");
+    run_tasks();
+    assert_eq!((sent(&store).len(), tasks()), (0, 2));
+    store.engine().0.fail("lost");
+    run_tasks();
+    let last = sent(&store);
+    assert_eq!((last.len(), last[0].keys.len(), tasks()), (1, 1, 2));
+    drop(calls);
+    drop_tasks();
 }
 
 #[test]
@@ -193,11 +222,11 @@ fn calls_of_other_hash_slots_are_not_held_up() {
     let (store, limit) = (gated_cluster(HOUR), limit("gcra:100/1s"));
     let of = |key| Request::consume(Check::new(&limit, key, 1));
     let (alice, bob) = (of("alice"), of("bob"));
-    let mut calls: Vec<_> = (0..6).map(|_| begin(&store, &alice)).collect();
-    assert_eq!(sent(&store).len(), 4);
+    let mut calls: Vec<_> = (0..ALONE + 2).map(|_| begin(&store, &alice)).collect();
+    assert_eq!(sent(&store).len(), ALONE);
     calls.push(begin(&store, &bob));
     assert_eq!(sent(&store).len(), 1);
-    calls.extend((0..4).map(|_| begin(&store, &bob)));
+    calls.extend((0..ALONE).map(|_| begin(&store, &bob)));
     run_tasks();
     let batches = sent(&store);
     let counted: Vec<_> = batches
