@@ -16,6 +16,7 @@ use tollgate_core::algorithm::{
 };
 use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter};
 use tollgate_memory::MemoryStore;
+use tollgate_testkit::{Flavor, Server};
 
 /// Waits until the processes end, and returns the two numbers that each printed.
 ///
@@ -35,6 +36,19 @@ pub fn printed(processes: Vec<Child>) -> Result<Vec<[u64; 2]>, Box<dyn Error + S
         all.push(numbers.map_err(|_| format!("a process said {text:?}"))?);
     }
     Ok(all)
+}
+
+/// Returns the address of the server to measure, in the environment variable `TOLLGATE_BENCH_URL`, or
+/// else that of a new server, which stops when it is dropped.
+#[must_use]
+pub fn server_url() -> (String, Option<Server>) {
+    match std::env::var("TOLLGATE_BENCH_URL") {
+        Ok(url) if !url.is_empty() => (url, None),
+        _ => {
+            let server = Server::start(Flavor::System);
+            (server.url(), Some(server))
+        }
+    }
 }
 
 /// Whether the calls of a benchmark are all admitted or all denied.

@@ -16,6 +16,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Read access logs and propose limits that few keys would notice
+    Advise(AdviseOptions),
     /// Deny every call of a key on a live server for some time
     Block(BlockOptions),
     /// Decide a call on a live server and count it
@@ -216,9 +218,9 @@ pub(crate) struct DemoOptions {
     pub(crate) report: Option<PathBuf>,
 }
 
+/// What to read, and by what to count it.
 #[derive(Args, Debug)]
-#[command(after_help = LIMITS)]
-pub(crate) struct ReplayOptions {
+pub(crate) struct LogOptions {
     /// Access logs, plain or gzip; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
@@ -229,6 +231,44 @@ pub(crate) struct ReplayOptions {
     /// under `-`.
     #[arg(long, default_value = "ip", value_name = "KEY")]
     pub(crate) key: String,
+
+    /// The format of the log lines
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    pub(crate) format: Format,
+
+    #[command(flatten)]
+    pub(crate) fields: FieldNames,
+}
+
+/// The options of `advise`.
+#[derive(Args, Debug)]
+#[command(after_help = ADVICE)]
+pub(crate) struct AdviseOptions {
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
+
+    /// A window to propose limits for, such as 10s, 1m or 1h; repeat for several windows
+    #[arg(long = "window", default_value = "1m", value_name = "LENGTH")]
+    pub(crate) windows: Vec<String>,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also write an HTML report with charts to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// The number of most refused keys to show
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) top: usize,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = LIMITS)]
+pub(crate) struct ReplayOptions {
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
 
     /// A limit, as ALGORITHM:N/WINDOW[,option=value...]; repeat for several limits
     ///
@@ -265,13 +305,6 @@ pub(crate) struct ReplayOptions {
     /// The number of most denied keys to show
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
-
-    /// The format of the log lines
-    #[arg(long, value_enum, default_value_t = Format::Auto)]
-    pub(crate) format: Format,
-
-    #[command(flatten)]
-    pub(crate) fields: FieldNames,
 }
 
 /// The names of the fields in JSON lines; `a.b` is the field `b` of the object `a`.
@@ -307,6 +340,15 @@ pub(crate) enum Format {
     /// One JSON object per line
     Json,
 }
+
+const ADVICE: &str = "\
+For each key, the most requests within any window are counted. A limit of N is proposed for round
+shares of keys that never have more than N, and where the curve bends: from there on, a larger N
+spares few more requests. Counted as `sliding-log:N/WINDOW` decides: at most N in every window,
+wherever it begins, and a refused request is not counted.
+
+Example:
+  tollgate advise access.log --key ip --window 1m --window 1h --report advice.html";
 
 const BLOCKS: &str = "\
 One of the limits must be a block, such as ban=block:15m; the others are left as they are. A block

@@ -1,7 +1,5 @@
 //! Compares all algorithms at one quota, on the same requests.
 
-use std::collections::VecDeque;
-
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
@@ -9,7 +7,8 @@ use tollgate_core::{LimitError, Quota};
 
 use crate::failure::Failure;
 use crate::replay::replay_in_memory;
-use crate::trace::{Event, Trace};
+use crate::trace::Trace;
+use crate::windows::Windows;
 
 /// The number of buckets of sliding buckets in a comparison.
 const BUCKETS: u64 = 12;
@@ -67,7 +66,7 @@ impl Comparison {
         quota: Quota,
         watched: Option<usize>,
     ) -> Result<Self, Failure> {
-        let mut demand = WorstWindow::new(trace, quota);
+        let mut demand = Windows::new(trace, quota.window_us());
         for event in trace.events() {
             demand.admit(event);
         }
@@ -85,7 +84,7 @@ impl Comparison {
         }
         Ok(Self {
             quota,
-            demand: demand.worst,
+            demand: demand.worst(),
             rows,
         })
     }
@@ -93,7 +92,7 @@ impl Comparison {
 
 impl Outcome {
     fn of(trace: &Trace, algorithm: Algorithm, watched: Option<usize>) -> Result<Self, Failure> {
-        let mut window = WorstWindow::new(trace, algorithm.quota());
+        let mut window = Windows::new(trace, algorithm.quota().window_us());
         let mut was_denied = vec![false; trace.keys()];
         let mut outcome = Self {
             allowed: 0,
@@ -114,7 +113,7 @@ impl Outcome {
                 was_denied[key] = true;
             }
         })?;
-        outcome.worst = window.worst;
+        outcome.worst = window.worst();
         Ok(outcome)
     }
 }
@@ -155,35 +154,4 @@ fn candidates(quota: Quota) -> Vec<(String, u64, Result<Algorithm, LimitError>)>
         ),
         (format!("gcra:{quota},burst=1"), amount, gcra(1)),
     ]
-}
-
-/// Finds the exact most requests of one key within any half-open window.
-struct WorstWindow {
-    window_us: u64,
-    /// By key index: the times of admitted requests in the window that ends at the latest one.
-    recent: Vec<VecDeque<u64>>,
-    worst: u64,
-}
-
-impl WorstWindow {
-    fn new(trace: &Trace, quota: Quota) -> Self {
-        Self {
-            window_us: quota.window_us(),
-            recent: vec![VecDeque::new(); trace.keys()],
-            worst: 0,
-        }
-    }
-
-    /// Adds an admitted request; requests must come in time order.
-    fn admit(&mut self, event: &Event) {
-        let recent = &mut self.recent[event.key.index()];
-        let now = event.at.as_micros();
-        while recent.front().is_some_and(|&at| now - at >= self.window_us) {
-            recent.pop_front();
-        }
-        recent.push_back(now);
-        self.worst = self
-            .worst
-            .max(u64::try_from(recent.len()).unwrap_or(u64::MAX));
-    }
 }

@@ -113,6 +113,10 @@ pub(crate) enum Failure {
         text: String,
         reason: String,
     },
+    #[error("--window {window}: {source}")]
+    Window { window: String, source: LimitError },
+    #[error("--window {window} is given twice: remove one")]
+    WindowTwice { window: String },
     #[error(
         "--time-zone {zone}: there is no such time zone; give the name of one, such as Europe/Berlin"
     )]

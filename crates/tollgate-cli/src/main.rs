@@ -1,5 +1,6 @@
 //! The program `tollgate`: tests limits on access logs, and inspects limits on live servers.
 
+mod advise;
 mod ask;
 mod clear;
 mod cli;
@@ -21,6 +22,7 @@ mod store;
 mod summary;
 mod text;
 mod trace;
+mod windows;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new();
     let done = match &cli.command {
+        Command::Advise(options) => advise::run(options, &output).map(|()| ExitCode::SUCCESS),
         Command::Block(options) => ask::block(options, &output),
         Command::Check(options) => ask::check(options, &output),
         Command::Demo(options) => demo::run(options, &output).map(|()| ExitCode::SUCCESS),

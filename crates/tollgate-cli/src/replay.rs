@@ -1,6 +1,6 @@
 //! `tollgate replay`: decides the requests of access logs, each at its own time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Decision, Limit, LimitError, RateLimiter, StoreError, Verdicts};
@@ -22,30 +22,17 @@ use crate::trace::{Event, KeyId, Trace};
 /// Runs `tollgate replay`.
 pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
     // Check the command line before reading a long log.
-    let key: KeyParts = options.key.parse()?;
+    let key: KeyParts = options.log.key.parse()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
     let run = match Location::new(&options.store, options.tls_ca.as_deref())? {
         Location::Memory => None,
         Location::Server(server) => Some(Run::new(server, &options.prefix, "replay")?),
     };
-    if let Some(report) = &options.report
-        && let Some(log) = options.files.iter().find(|log| is_read_from(log, report))
-    {
-        return Err(Failure::ReportOverLog {
-            report: report.clone(),
-            log: log.clone(),
-        });
-    }
+    spare_logs(options.report.as_deref(), &options.log.files)?;
 
     let progress = Progress::new(output.is_watched());
-    let input = Input::read(
-        &options.files,
-        &key,
-        options.format,
-        &options.fields,
-        &progress,
-    )?;
+    let input = Input::read(&options.log, &key, &progress)?;
     let trace = &input.trace;
 
     let mut comparisons = Vec::new();
@@ -86,7 +73,7 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     if let Some(path) = &options.report {
         let report = Report {
             title: "Replay of an access log".to_owned(),
-            source: names(&options.files),
+            source: names(&options.log.files),
             key: key.to_string(),
             comparisons,
             summary: &summary,
@@ -104,7 +91,22 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     written
 }
 
-fn names(files: &[PathBuf]) -> String {
+/// Returns an error if the report would be written over one of the logs.
+pub(crate) fn spare_logs(report: Option<&Path>, logs: &[PathBuf]) -> Result<(), Failure> {
+    let Some(report) = report else {
+        return Ok(());
+    };
+    match logs.iter().find(|log| is_read_from(log, report)) {
+        Some(log) => Err(Failure::ReportOverLog {
+            report: report.to_owned(),
+            log: log.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the names of the logs.
+pub(crate) fn names(files: &[PathBuf]) -> String {
     let names: Vec<_> = files
         .iter()
         .map(|path| path.display().to_string())

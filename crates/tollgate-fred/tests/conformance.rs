@@ -148,7 +148,7 @@ impl Harness for Pool {
     }
 }
 
-/// One client of a cluster.
+/// One client of a cluster. On Valkey, every call is sent as one of a batch.
 struct Cluster {
     flavor: Flavor,
     servers: OnceLock<SharedCluster>,
@@ -167,7 +167,11 @@ impl Cluster {
     async fn connect(&self) -> FredStore {
         let servers = self.servers.get_or_init(|| shared::cluster(self.flavor));
         let url = format!("redis-cluster://{}", servers.addresses()[0]);
-        let store = FredStore::builder().options(options()).connect(&url).await;
+        let options = match self.flavor {
+            Flavor::Valkey91 => options().with_batches_only(),
+            _ => options(),
+        };
+        let store = FredStore::builder().options(options).connect(&url).await;
         store.expect("a server that answers")
     }
 }

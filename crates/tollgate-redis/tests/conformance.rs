@@ -209,7 +209,7 @@ mod manager_on_system {
     conformance!(Manager);
 }
 
-/// One connection to a cluster.
+/// One connection to a cluster. On Valkey, every call is sent as one of a batch.
 struct Clustered {
     flavor: Flavor,
     cluster: OnceLock<SharedCluster>,
@@ -227,8 +227,12 @@ impl Clustered {
 impl Clustered {
     async fn connect(&self) -> RedisStore<redis::cluster_async::ClusterConnection> {
         let cluster = self.cluster.get_or_init(|| shared::cluster(self.flavor));
+        let options = match self.flavor {
+            Flavor::Valkey91 => options().with_batches_only(),
+            _ => options(),
+        };
         let store = RedisStore::builder()
-            .options(options())
+            .options(options)
             .connect_cluster(cluster.urls())
             .await;
         store.unwrap()

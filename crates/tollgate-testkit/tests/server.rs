@@ -122,7 +122,7 @@ fn a_server_can_be_seen_loading() {
         .args(["--key-load-delay", "100"])
         .args(["--loading-process-events-interval-bytes", "1024"])
         .start();
-    let fill = "for i = 1, 9999 do redis.call('SET', i, i) end";
+    let fill = "for i = 1, 2999 do redis.call('SET', i, i) end";
     server.command(&["EVAL", fill, "0"]);
     assert_eq!(server.command(&["SAVE"]), Reply::Simple("OK".into()));
     server.restart_loading();

@@ -13,17 +13,16 @@ use tollgate_core::{Check, Limit, LimitError, Request};
 
 use super::drawing::STYLE;
 
-/// When the calls are made, in microseconds.
-const MADE_US: [u64; 24] = [
-    20, 30, 40, 50, 60, 80, 100, 130, 160, 190, 220, 260, 300, 340, 380, 400, 420, 440, 480, 520,
-    560, 600, 640, 1_060,
-];
+/// How many calls leave by themselves.
+const ALONE: usize = 16;
+/// How many calls there are.
+const CALLS: usize = 40;
 /// How long a script is on its way.
 const TRAVELS_US: u64 = 300;
 const END_US: u64 = 1_400;
 /// The height of the first call, and of each.
 const TOP: u64 = 92;
-const ROW: u64 = 9;
+const ROW: u64 = 6;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -108,13 +107,22 @@ struct Journey {
     others: usize,
 }
 
+/// Returns when a call is made, in microseconds: the first ones one right after the other, the last one
+/// when nothing is on its way.
+fn made_us(call: usize) -> u64 {
+    let call = call as u64;
+    match call {
+        0..=16 => 20 + 10 * call,
+        39 => 1_080,
+        _ => 180 + 20 * (call - 16),
+    }
+}
+
 /// Makes the calls at a store, with time that only this function moves on.
 fn journeys() -> Result<Vec<Journey>, LimitError> {
     let limit: Limit = "l=gcra:100/1s".parse()?;
-    let store = WireStore::new(Server::default(), Options::new().with_batches(true));
-    let keys: Vec<String> = (0..MADE_US.len())
-        .map(|call| format!("key-{call}"))
-        .collect();
+    let store = WireStore::new(Server::default(), Options::new());
+    let keys: Vec<String> = (0..CALLS).map(|call| format!("key-{call}")).collect();
     let requests = keys
         .iter()
         .map(|key| Request::consume(Check::new(&limit, key, 1)));
@@ -123,10 +131,12 @@ fn journeys() -> Result<Vec<Journey>, LimitError> {
         .iter()
         .map(|request| Some(Box::pin(store.execute(request))))
         .collect();
-    let mut journeys = MADE_US.map(|made| Journey {
-        made,
-        ..Journey::default()
-    });
+    let mut journeys: Vec<_> = (0..CALLS)
+        .map(|call| Journey {
+            made: made_us(call),
+            ..Journey::default()
+        })
+        .collect();
     let mut context = Context::from_waker(Waker::noop());
     for now in (0..=END_US).step_by(10) {
         NOW_US.set(now);
@@ -159,7 +169,7 @@ fn journeys() -> Result<Vec<Journey>, LimitError> {
             }
         }
     }
-    Ok(journeys.to_vec())
+    Ok(journeys)
 }
 
 /// Returns the picture.
@@ -182,7 +192,7 @@ pub(super) fn draw() -> Result<String, LimitError> {
     ));
     line(r#"<title id="t">Calls that are sent together</title>"#);
     line(&format!(
-        r#"<desc id="d">{} calls in {} scripts: the first four leave by themselves, later ones wait for each other.</desc>"#,
+        r#"<desc id="d">{} calls in {} scripts: the first {ALONE} leave by themselves, later ones wait for each other.</desc>"#,
         journeys.len(),
         left.len()
     ));
@@ -217,7 +227,7 @@ pub(super) fn draw() -> Result<String, LimitError> {
         let [from, leaves, to] = [call.made, call.left, call.answered].map(x);
         let _ = write!(waits, "M{from} {y}H{leaves}");
         let _ = write!(travels, "M{leaves} {y}H{to}");
-        let _ = write!(made, r#"<circle cx="{from}" cy="{y}" r="2.4"/>"#);
+        let _ = write!(made, r#"<circle cx="{from}" cy="{y}" r="2"/>"#);
     }
     line(&format!(r#"<path class="n" d="{waits}"/>"#));
     line(&format!(r#"<path class="k" d="{travels}"/>"#));
@@ -256,7 +266,7 @@ mod tests {
                 .all(|call| call.answered >= call.left + TRAVELS_US)
         );
         assert!(
-            journeys[..4]
+            journeys[..ALONE]
                 .iter()
                 .all(|call| call.others == 0 && call.left == call.made)
         );

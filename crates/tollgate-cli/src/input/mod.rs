@@ -10,12 +10,12 @@ mod source;
 pub(crate) use record::{Record, Skip};
 pub(crate) use source::{Source, is_read_from, is_standard_input};
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use self::access_log::AccessLog;
 use self::json::JsonLines;
 use self::lines::Line;
-use crate::cli::{FieldNames, Format};
+use crate::cli::{Format, LogOptions};
 use crate::failure::Failure;
 use crate::key::KeyParts;
 use crate::progress::Progress;
@@ -39,14 +39,13 @@ pub(crate) struct Skipped {
 }
 
 impl Input {
-    /// Reads `files` and sorts their requests by time.
+    /// Reads the logs of `options` and sorts their requests by time.
     pub(crate) fn read(
-        files: &[PathBuf],
+        options: &LogOptions,
         key: &KeyParts,
-        format: Format,
-        names: &FieldNames,
         progress: &Progress,
     ) -> Result<Self, Failure> {
+        let files = &options.files;
         let mut input = Self {
             trace: Trace::default(),
             skipped: Skipped::default(),
@@ -62,8 +61,8 @@ impl Input {
         progress.start_reading(sources.iter().map(Source::bytes).sum());
         let mut parser = Parser {
             access_log: AccessLog::new(),
-            json: JsonLines::new(names, key),
-            format,
+            json: JsonLines::new(&options.fields, key),
+            format: options.format,
         };
         for source in sources {
             input.read_one(source, key, &mut parser, progress)?;

@@ -1,5 +1,6 @@
 //! `Report`: self-contained HTML reports, readable without a network.
 
+mod advice;
 mod axis;
 mod comparison;
 mod keys;
@@ -7,6 +8,7 @@ mod plan;
 mod svg;
 mod timeline;
 
+pub(crate) use advice::write_advice;
 pub(crate) use plan::write_plan;
 pub(crate) use timeline::Timeline;
 

@@ -28,7 +28,7 @@ pub(super) fn argument<'g>(
     text
 }
 
-/// Appends a number of kinds or of limits, of which a departure has few.
+/// Appends a number of kinds or of limits; a departure has few.
 fn push_short(text: &mut Vec<u8>, number: usize) {
     let number = u16::try_from(number).unwrap_or(u16::MAX);
     text.extend_from_slice(&number.to_le_bytes());

@@ -1,0 +1,174 @@
+//! `tollgate advise`: what it proposes is what `tollgate replay` then does.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::program::{SAMPLE, file, replay_json, scratch, stderr, stdout, tollgate};
+
+fn advise(arguments: &[&str]) -> std::process::Output {
+    tollgate().arg("advise").args(arguments).output().unwrap()
+}
+
+fn advise_json(arguments: &[&str]) -> Value {
+    let output = advise(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A log with a line for each request, by its second and key.
+fn log(requests: &[(u64, &str)]) -> String {
+    let mut log = String::new();
+    for (second, key) in requests {
+        let at = 1_772_352_000 + second;
+        writeln!(log, r#"{{"time":{at},"ip":"{key}"}}"#).unwrap();
+    }
+    log
+}
+
+#[test]
+fn every_proposal_refuses_what_a_replay_of_it_refuses() {
+    let advice = advise_json(&[SAMPLE, "--window", "1m", "--window", "1h", "--top", "1000"]);
+    for window in advice["windows"].as_array().unwrap() {
+        let proposals = window["proposals"].as_array().unwrap();
+        assert!(proposals.len() > 2, "{window}");
+        for limit in proposals.iter().chain([&window["knee"]]) {
+            let text = format!("sliding-log:{}", limit["quota"].as_str().unwrap());
+            let replay = replay_json(&[SAMPLE, "--limit", &text, "--top", "10000"]);
+            assert_eq!(limit["refused_requests"], replay["denied"], "{text}");
+            let keys = replay["top_denied"].as_array().unwrap();
+            assert_eq!(limit["refused_keys"], keys.len(), "{text}");
+            assert_eq!(advice["requests"], replay["requests"]);
+            assert_eq!(advice["keys"], replay["keys"]);
+            if limit["quota"] == window["knee"]["quota"] {
+                let denied: HashMap<_, _> = keys
+                    .iter()
+                    .map(|key| (key["key"].as_str().unwrap(), &key["denied"]))
+                    .collect();
+                let refused = window["most_refused"].as_array().unwrap();
+                assert_eq!(refused.len(), keys.len());
+                for key in refused {
+                    let name = key["key"].as_str().unwrap();
+                    assert_eq!(&key["refused_requests"], denied[name], "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_share_of_the_keys_never_exceeds_its_proposal() {
+    // Of ten keys, the first has one request in ten seconds, the second two, and so on; later ones
+    // come when the window has just ended, so they change nothing.
+    let names: Vec<_> = (1..=10).map(|key| format!("10.0.0.{key}")).collect();
+    let mut requests = Vec::new();
+    for (key, name) in (1..).zip(&names) {
+        requests.extend((0..key).map(|_| (5, name.as_str())));
+        requests.push((15, name));
+    }
+    let log = file("shares.jsonl", log(&requests));
+    let advice = advise_json(&[&log, "--window", "10s"]);
+    let proposals = advice["windows"][0]["proposals"].as_array().unwrap();
+    let found: Vec<_> = proposals
+        .iter()
+        .map(|of| {
+            let share = of["keys_never_refused"].as_str().unwrap();
+            (
+                share,
+                of["quota"].as_str().unwrap(),
+                of["refused_keys"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("50", "5/10s", 5),
+        ("75", "8/10s", 2),
+        ("90", "9/10s", 1),
+        ("100", "10/10s", 0),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_curve_bends_between_many_quiet_keys_and_a_busy_one() {
+    let names: Vec<_> = (0..60).map(|key| format!("10.0.1.{key}")).collect();
+    let mut requests = Vec::new();
+    for (key, name) in (0..).zip(&names) {
+        requests.extend((0..=key % 4).map(|second| (second, name.as_str())));
+    }
+    requests.extend((0..50).map(|second| (second, "10.9.9.9")));
+    let log = file("bend.jsonl", log(&requests));
+    let advice = advise_json(&[&log]);
+    let window = &advice["windows"][0];
+    assert_eq!(window["window"], "1m");
+    assert_eq!(window["knee"]["amount"], 4);
+    assert_eq!(window["knee"]["refused_requests"], 46);
+    let most = &window["most_refused"][0];
+    assert_eq!(most["key"], "10.9.9.9");
+    assert_eq!(
+        (&most["most_in_a_window"], &most["requests"]),
+        (&50.into(), &50.into())
+    );
+    let text = stdout(&advise(&[&log]));
+    assert!(text.contains("4/1m       the curve bends"), "{text}");
+    assert!(text.contains("MOST REFUSED AT 4/1m"), "{text}");
+}
+
+#[test]
+fn one_request_is_enough() {
+    let log = file("one.jsonl", log(&[(0, "10.0.0.1")]));
+    let text = stdout(&advise(&[&log]));
+    let expected = "\
+1 request of 1 key (ip), 1 Mar 2026 08:00:00 to 1 Mar 2026 08:00:00 UTC
+
+QUOTA  KEYS NEVER REFUSED  KEYS REFUSED  SHARE  REQUESTS REFUSED  SHARE
+1/1m       at least 100 %             0  0.0 %                 0  0.0 %
+1/1m      the curve bends             0  0.0 %                 0  0.0 %
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_report_shows_the_curve_and_the_keys() {
+    let mut requests: Vec<_> = (0..6).map(|second| (second, "<script>")).collect();
+    for quiet in ["a", "b", "c", "d", "e"] {
+        requests.extend([(0, quiet), (1, quiet)]);
+    }
+    let log = file("script.jsonl", log(&requests));
+    let report = scratch("advice.html");
+    let done = advise(&[
+        &log, "--window", "1m", "--window", "2m", "--report", &report,
+    ]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let page = fs::read_to_string(&*report).unwrap();
+    assert!(!page.contains("<script>"), "{page}");
+    assert_eq!(page.matches("<polyline").count(), 4);
+    assert!(page.contains("Limits over 1m") && page.contains("Limits over 2m"));
+    assert!(page.contains("&lt;script&gt;"));
+}
+
+#[test]
+fn wrong_words_are_refused_before_the_log_is_read() {
+    for (arguments, expected) in [
+        (
+            &["--window", "1y"][..],
+            "--window 1y: that is not a length of time",
+        ),
+        (&["--window", "0s"], "--window 0s: "),
+        (
+            &["--window", "60s", "--window", "1m"],
+            "--window 1m is given twice",
+        ),
+        (&["--key", "name"], "--key name: "),
+    ] {
+        let output = advise(&[&["no-such-file.log"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let message = stderr(&output);
+        assert!(message.contains(expected), "{message}");
+    }
+    let log = file("over.jsonl", log(&[(0, "a")]));
+    let output = advise(&[&log, "--report", &log]);
+    assert!(stderr(&output).contains("that file is the input"));
+}
