@@ -1,6 +1,8 @@
 //! Shared parts of the benchmarks: keys, subjects and measurement.
 
 pub mod cores;
+#[cfg(feature = "peers")]
+pub mod peers;
 pub mod processor;
 
 use std::error::Error;
@@ -23,7 +25,7 @@ use tollgate_testkit::{Flavor, Server};
 /// # Errors
 ///
 /// If a process cannot be waited for, or printed anything else.
-pub fn printed(processes: Vec<Child>) -> Result<Vec<[u64; 2]>, Box<dyn Error + Send + Sync>> {
+pub fn printed(processes: Vec<Child>) -> Result<Vec<[u64; 2]>, Problem> {
     let mut all = Vec::with_capacity(processes.len());
     for process in processes {
         let output = process.wait_with_output()?;
@@ -50,6 +52,9 @@ pub fn server_url() -> (String, Option<Server>) {
         }
     }
 }
+
+/// An error that ends a benchmark.
+pub type Problem = Box<dyn Error + Send + Sync>;
 
 /// Whether the calls of a benchmark are all admitted or all denied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -108,12 +113,13 @@ impl Subject for DefaultKeyedRateLimiter<String> {
 /// A subject with its name.
 pub type Named = (&'static str, Box<dyn Subject>);
 
-/// Returns all subjects with their names, `governor` first.
+/// Returns all subjects with their names, `governor` first; with the feature `peers`, also other rate
+/// limiters.
 ///
 /// # Errors
 ///
-/// Returns a [`LimitError`] if a limit is not valid.
-pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, LimitError> {
+/// If a limit is not valid.
+pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
     let quota = match outcome {
         Outcome::Allowed => Quota::per_second(1_000_000_000),
         Outcome::Denied => Quota::per_day(1),
@@ -151,7 +157,51 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, LimitError> {
     let store = MemoryStore::builder().max_keys(2_000_000).build();
     let limiter = RateLimiter::new(store, [Limit::new("reserve", Gcra::with_burst(quota, 1)?)?])?;
     subjects.push(("gcra-reserve", Box::new(Reserves { limiter, within })));
+    #[cfg(feature = "peers")]
+    subjects.extend(peers::subjects(outcome)?);
     Ok(subjects)
+}
+
+/// Returns limiters in memory with a quota of `amount` a second, one for each algorithm, each with the
+/// most that it admits within any second.
+///
+/// # Errors
+///
+/// If a limit is not valid.
+pub fn bounded(amount: u32) -> Result<Vec<(Named, u64)>, LimitError> {
+    let quota = Quota::per_second(amount);
+    let amount = u64::from(amount);
+    let algorithms: [(&'static str, Algorithm, u64); 6] = [
+        ("gcra", Gcra::new(quota)?.into(), 2 * amount - 1),
+        (
+            "fixed-window-aligned",
+            FixedWindow::aligned(quota).into(),
+            2 * amount,
+        ),
+        (
+            "fixed-window-anchored",
+            FixedWindow::anchored(quota).into(),
+            2 * amount - 1,
+        ),
+        (
+            "sliding-counter",
+            SlidingCounter::new(quota)?.into(),
+            2 * amount - 1,
+        ),
+        (
+            "sliding-buckets-10",
+            SlidingBuckets::new(quota, 10)?.into(),
+            amount,
+        ),
+        ("sliding-log", SlidingLog::new(quota)?.into(), amount),
+    ];
+    let mut limiters: Vec<(Named, u64)> = Vec::new();
+    for (name, algorithm, bound) in algorithms {
+        let limit = Limit::new(name, algorithm)?;
+        let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
+        limiters.push(((name, Box::new(limiter)), bound));
+    }
+    Ok(limiters)
 }
 
 /// Returns `count` keys in an order that caches cannot predict.

@@ -36,6 +36,10 @@ pub(crate) struct Arguments {
     /// after it lists options.
     #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound"])]
     batches: bool,
+    /// Counts what other rate limiters in memory admit instead, next to the most that they should; with
+    /// `--ratios`, or with criterion if an argument follows, measures them beside the algorithms.
+    #[arg(long, conflicts_with_all = ["test", "replay", "servers", "waiting", "outbound", "batches"])]
+    peers: bool,
     /// Arguments for criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
@@ -52,6 +56,7 @@ impl Arguments {
             waiting: false,
             outbound: false,
             batches: false,
+            peers: false,
             rest: Vec::new(),
         }
     }
@@ -71,47 +76,50 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         ("waiting", arguments.waiting),
         ("outbound", arguments.outbound),
         ("batches", arguments.batches),
+        ("peers", arguments.peers && rest.is_empty()),
     ];
+    let features = if arguments.peers { "peers" } else { "" };
     let Some((program, _)) = programs.into_iter().find(|(_, is_chosen)| *is_chosen) else {
-        return benchmarks(shell, "bench", &rest);
+        servers::ensure_system(shell)?;
+        return benchmarks(shell, "bench", features, &rest);
     };
-    if program != "ratios" {
+    if !["ratios", "peers"].contains(&program) {
         servers::ensure_system(shell)?;
     }
     if program == "servers" {
         servers::run(shell)?;
     }
-    measure(shell, "release", program, &rest)
+    measure(shell, "release", features, program, &rest)
 }
 
 /// Runs every benchmark once, as the tests are built: only that they work matters, and most of it
 /// is built for the tests anyway.
 fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     servers::ensure_system(shell)?;
-    benchmarks(shell, "dev", &[&["--test"], rest].concat())?;
+    benchmarks(shell, "dev", "", &[&["--test"], rest].concat())?;
     let servers = ["--quick", "--flavor", "redis_system"];
-    measure(shell, "dev", "servers", &servers)?;
-    measure(shell, "dev", "waiting", &["--quick"])?;
-    measure(shell, "dev", "outbound", &["--quick"])?;
-    measure(shell, "dev", "batches", &["--quick"])
+    measure(shell, "dev", "", "servers", &servers)?;
+    measure(shell, "dev", "", "waiting", &["--quick"])?;
+    measure(shell, "dev", "", "outbound", &["--quick"])?;
+    measure(shell, "dev", "", "batches", &["--quick"])
 }
 
 /// Runs the benchmarks that use criterion.
-fn benchmarks(shell: &Shell, profile: &str, rest: &[&str]) -> Outcome {
+fn benchmarks(shell: &Shell, profile: &str, features: &str, rest: &[&str]) -> Outcome {
     // The glob selects only the benchmarks: the library's test harness does not know criterion's
     // options.
     let benches = cmd!(
         shell,
-        "cargo bench --profile {profile} --package tollgate-benches --bench * -- {rest...}"
+        "cargo bench --profile {profile} --package tollgate-benches --features={features} --bench * -- {rest...}"
     );
     Ok(benches.run()?)
 }
 
 /// Runs one of the programs that measure.
-fn measure(shell: &Shell, profile: &str, program: &str, rest: &[&str]) -> Outcome {
+fn measure(shell: &Shell, profile: &str, features: &str, program: &str, rest: &[&str]) -> Outcome {
     let program = cmd!(
         shell,
-        "cargo run --profile {profile} --quiet --package tollgate-benches --bin {program} -- {rest...}"
+        "cargo run --profile {profile} --quiet --package tollgate-benches --features={features} --bin {program} -- {rest...}"
     );
     Ok(program.run()?)
 }

@@ -38,6 +38,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         step(&title, clippy_alone(shell, name, feature));
     }
     step("clippy, the program in memory alone", clippy_demo(shell));
+    step("clippy, the comparison with peers", clippy_peers(shell));
     step("documentation", documentation(shell));
     step("layers", layers::run(shell));
     step("tidy", tidy::run(shell));
@@ -74,6 +75,15 @@ fn clippy_demo(shell: &Shell) -> Outcome {
     Ok(cmd!(
         shell,
         "cargo clippy --package tollgate-cli --no-default-features -- -D warnings"
+    )
+    .run()?)
+}
+
+/// Lints what other rate limiters are compared with.
+fn clippy_peers(shell: &Shell) -> Outcome {
+    Ok(cmd!(
+        shell,
+        "cargo clippy --package tollgate-benches --features peers --lib --bin peers -- -D warnings"
     )
     .run()?)
 }

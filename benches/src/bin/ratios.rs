@@ -9,7 +9,7 @@ use std::env;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use tollgate_benches::{Named, Outcome, keys, subjects, time, warm_up};
+use tollgate_benches::{Named, Outcome, Problem, keys, subjects, time, warm_up};
 
 /// How often each subject of a point is measured.
 const ROUNDS: usize = 31;
@@ -17,7 +17,7 @@ const ROUNDS: usize = 31;
 /// The approximate duration of each measurement.
 const SLICE: Duration = Duration::from_millis(12);
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Problem> {
     let filter = env::args().nth(1).unwrap_or_default();
     let mut out = io::stdout().lock();
     let mut heading = true;

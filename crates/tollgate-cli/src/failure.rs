@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use tollgate_core::{ErrorKind, LONGEST_EVENT_ID, LimitError, StoreError};
 
-use crate::text::{plural, printable};
+use crate::text::{Short, plural, printable};
 
 /// The exit status of most failures; clap uses the same for a bad command line.
 const EXIT_STATUS: u8 = 2;
@@ -51,10 +51,14 @@ pub(crate) enum Failure {
         plural(*forgotten, "state was", "states were")
     )]
     HalfForgotten { forgotten: u64, failure: Box<Self> },
-    #[error("--key {key}: {reason}; join ip, user and path with +, such as ip+path")]
+    #[error(
+        "--key {}: {reason}; join ip, user and path with +, such as ip+path",
+        Short(key)
+    )]
     Key { key: String, reason: String },
     #[error(
-        "{option} {text}: that is not a length of time; give a whole number with us, ms, s, m, h or d, such as 366d"
+        "{option} {}: that is not a length of time; give a whole number with us, ms, s, m, h or d, such as 366d",
+        Short(text)
     )]
     Length { option: &'static str, text: String },
     #[error("{file}:{line}: {reason}")]
@@ -63,19 +67,20 @@ pub(crate) enum Failure {
         line: u64,
         reason: String,
     },
-    #[error("--limit {limit}: {source}")]
+    #[error("--limit {}: {source}", Short(limit))]
     Limit { limit: String, source: LimitError },
     #[error("{0}")]
     Limits(LimitError),
-    #[error("--limit {limit} is given twice: remove one")]
+    #[error("--limit {} is given twice: remove one", Short(limit))]
     LimitTwice { limit: String },
     #[error(
-        "--limit {limit}: a limit on a server has a name; give the one that the service gives it, such as login=gcra:10/1m"
+        "--limit {}: a limit on a server has a name; give the one that the service gives it, such as login=gcra:10/1m",
+        Short(limit)
     )]
     LimitUnnamed { limit: String },
-    #[error("--prefix {prefix}: {source}")]
+    #[error("--prefix {}: {source}", Short(prefix))]
     Prefix { prefix: String, source: StoreError },
-    #[error("--quota {quota}: {source}")]
+    #[error("--quota {}: {source}", Short(quota))]
     Quota { quota: String, source: LimitError },
     #[error("cannot write the output: {0}")]
     Output(io::Error),
@@ -88,7 +93,8 @@ pub(crate) enum Failure {
     #[error("cannot wait for a server: {0}")]
     Runtime(io::Error),
     #[error(
-        "--schedule {name}: give the name of the service's schedule: 1 to 64 ASCII letters, digits, -, _ or ."
+        "--schedule {}: give the name of the service's schedule: 1 to 64 ASCII letters, digits, -, _ or .",
+        Short(name)
     )]
     ScheduleName { name: String },
     #[error(
@@ -107,18 +113,19 @@ pub(crate) enum Failure {
         reason: &'static str,
         places: &'static str,
     },
-    #[error("{option} {text}: the time {reason}")]
+    #[error("{option} {}: the time {reason}", Short(text))]
     Time {
         option: &'static str,
         text: String,
         reason: String,
     },
-    #[error("--window {window}: {source}")]
+    #[error("--window {}: {source}", Short(window))]
     Window { window: String, source: LimitError },
-    #[error("--window {window} is given twice: remove one")]
+    #[error("--window {} is given twice: remove one", Short(window))]
     WindowTwice { window: String },
     #[error(
-        "--time-zone {zone}: there is no such time zone; give the name of one, such as Europe/Berlin"
+        "--time-zone {}: there is no such time zone; give the name of one, such as Europe/Berlin",
+        Short(zone)
     )]
     TimeZone { zone: String },
     #[error(
@@ -126,11 +133,13 @@ pub(crate) enum Failure {
     )]
     TimeZoneUnused,
     #[error(
-        "--horizon {horizon}: with these quotas, a key could hold too many events; give at most {most}, or add a quota with a longer window"
+        "--horizon {}: with these quotas, a key could hold too many events; give at most {most}, or add a quota with a longer window",
+        Short(horizon)
     )]
     TooFarAhead { horizon: String, most: String },
     #[error(
-        "--tolerance {tolerance}: with these quotas, a key could hold too many events; give a shorter one, or add a quota with a longer window"
+        "--tolerance {}: with these quotas, a key could hold too many events; give a shorter one, or add a quota with a longer window",
+        Short(tolerance)
     )]
     TooFarBack { tolerance: String },
     #[error("more than {most} different keys: replay a part of the log, or choose a coarser --key")]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::failure::Failure;
 use crate::input::Record;
-use crate::text::printable;
+use crate::text::{Short, printable};
 
 /// One part of a request that can be part of its key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -74,7 +74,12 @@ impl FromStr for KeyParts {
                 "ip" => Part::Ip,
                 "path" => Part::Path,
                 "user" => Part::User,
-                _ => return Err(bad(format!("{name:?} is not a part of a request"))),
+                _ => {
+                    return Err(bad(format!(
+                        "\"{}\" is not a part of a request",
+                        Short(name)
+                    )));
+                }
             };
             if parts.contains(&part) {
                 return Err(bad(format!("{name} is given twice")));

@@ -131,6 +131,22 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     shown
 }
 
+/// How many characters of an argument a message shows.
+const LONGEST_SHOWN: usize = 100;
+
+/// An argument of the command line, at most a hundred characters of it.
+pub(crate) struct Short<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0.char_indices().skip(LONGEST_SHOWN);
+        match rest.next() {
+            Some((end, _)) => write!(f, "{}...", printable(&self.0.as_bytes()[..end])),
+            None => f.write_str(&printable(self.0.as_bytes())),
+        }
+    }
+}
+
 /// Rows of cells in columns: the first is left-aligned, the others right-aligned.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,

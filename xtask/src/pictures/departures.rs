@@ -232,15 +232,15 @@ pub(super) fn draw() -> Result<String, LimitError> {
     line(&format!(r#"<path class="n" d="{waits}"/>"#));
     line(&format!(r#"<path class="k" d="{travels}"/>"#));
     line(&format!(r#"<g class="a">{made}</g>"#));
-    for (row, call) in journeys.iter().enumerate() {
-        let is_last = journeys
-            .get(row + 1)
-            .is_none_or(|next| next.left != call.left);
-        if call.others > 0 && is_last {
-            let (at, y) = (x(call.answered) + 8, TOP + ROW * row as u64 + 4);
+    let mut first = 0;
+    for together in journeys.chunk_by(|one, next| one.left == next.left) {
+        let middle = first as u64 * 2 + together.len() as u64 - 1;
+        first += together.len();
+        if let [call, _, ..] = together {
+            let (at, y) = (x(call.answered) + 8, TOP + ROW * middle / 2 + 4);
             line(&format!(
                 r#"<text x="{at}" y="{y}" class="w">{} together</text>"#,
-                call.others + 1
+                together.len()
             ));
         }
     }

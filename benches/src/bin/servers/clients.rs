@@ -56,9 +56,10 @@ impl Clients {
     }
 }
 
-/// Returns the options of all measured stores.
+/// Returns the options of all measured stores: every call is sent by itself, to be compared with
+/// commands that are.
 pub(crate) fn options() -> Options {
-    Options::new().with_deadline(DEADLINE)
+    Options::new().with_deadline(DEADLINE).with_batches(false)
 }
 
 /// A client: commands by hand, as its own documentation shows them, and a store on the same
@@ -70,7 +71,12 @@ pub(crate) trait Client: Clone + Send + Sync + 'static {
     type Store: Store + ScheduleStore + 'static;
 
     /// Returns a store on the same connection.
-    fn store(&self) -> Result<Self::Store, StoreError>;
+    fn store(&self) -> Result<Self::Store, StoreError> {
+        self.store_with(options())
+    }
+
+    /// Returns a store on the same connection, with `options`.
+    fn store_with(&self, options: Options) -> Result<Self::Store, StoreError>;
 
     /// Loads a script, and returns its hash.
     fn load(&self, text: &str) -> impl Future<Output = Result<String, Problem>> + Send;
@@ -110,8 +116,8 @@ impl Client for RedisRs {
 
     type Store = RedisStore<MultiplexedConnection>;
 
-    fn store(&self) -> Result<Self::Store, StoreError> {
-        Ok(RedisStore::with_options(self.0.clone(), options()))
+    fn store_with(&self, options: Options) -> Result<Self::Store, StoreError> {
+        Ok(RedisStore::with_options(self.0.clone(), options))
     }
 
     async fn load(&self, text: &str) -> Result<String, Problem> {
@@ -171,8 +177,8 @@ impl Client for Fred {
 
     type Store = FredStore;
 
-    fn store(&self) -> Result<Self::Store, StoreError> {
-        FredStore::with_options(self.0.clone(), options())
+    fn store_with(&self, options: Options) -> Result<Self::Store, StoreError> {
+        FredStore::with_options(self.0.clone(), options)
     }
 
     async fn load(&self, script: &str) -> Result<String, Problem> {

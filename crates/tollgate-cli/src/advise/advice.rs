@@ -168,7 +168,7 @@ impl Log<'_> {
 fn at_share(sorted: &[u64], share: usize) -> u64 {
     let keys = sorted.len() as u128 * share as u128;
     let rank = usize::try_from(keys.div_ceil(1_000)).unwrap_or(usize::MAX);
-    let worst = sorted.get(rank.saturating_sub(1)).or(sorted.last());
+    let worst = sorted.get(rank.saturating_sub(1));
     worst.copied().unwrap_or(0)
 }
 

@@ -178,3 +178,18 @@ fn a_closed_pipe_is_not_a_failure() {
     assert!(output.status.success());
     assert_eq!(stderr(&output), "");
 }
+
+#[test]
+fn messages_show_a_part_of_long_arguments() {
+    let long = "x\u{1b}".repeat(5_000);
+    for arguments in [["--limit", &long], ["--key", &long]] {
+        let output = replay(&[&[SAMPLE, "--limit", "gcra:5/1m"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let message = stderr(&output);
+        assert!(message.contains("..."), "{message}");
+        assert!(
+            !message.contains('\u{1b}') && message.len() < 2_000,
+            "{message}"
+        );
+    }
+}

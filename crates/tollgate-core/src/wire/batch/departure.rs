@@ -38,6 +38,8 @@ pub(in crate::wire) struct Departure {
 
 #[derive(Debug, Default)]
 struct Calls {
+    /// The algorithms of all kinds.
+    set: usize,
     kinds: Vec<Kind>,
     groups: Vec<Group>,
     /// The hashes of the keys, and the group of each.
@@ -45,18 +47,18 @@ struct Calls {
     /// Whether several groups may have the same key.
     shares: bool,
     places: Vec<Place>,
-    has_departed: bool,
     outcome: Option<Outcome>,
 }
 
 /// What calls have in common that differ only in their keys.
 #[derive(Debug)]
 pub(super) struct Kind {
-    set: usize,
     pub(super) argument: Vec<u8>,
     /// How many keys, with that of the answer if calls have an id.
     keys: usize,
     pub(super) has_id: bool,
+    /// Whether equal calls are decided together.
+    joins: bool,
 }
 
 /// Equal calls, with no call between them that has one of their keys.
@@ -64,7 +66,6 @@ pub(super) struct Kind {
 pub(super) struct Group {
     pub(super) kind: usize,
     keys: Vec<Vec<u8>>,
-    joins: bool,
     /// How many calls are sent, once they are.
     pub(super) calls: u32,
 }
@@ -150,30 +151,28 @@ impl Departure {
         Ok(Seat::new(departure, place))
     }
 
-    /// Closes the departure at `now` and returns what to send, or `None` if nobody is left.
-    pub(super) fn seal(&self, now: Instant) -> Option<Load> {
+    /// Closes the departure at `now` and returns what to send. If nobody is left, there is no
+    /// [next deadline](Self::next_deadline).
+    pub(super) fn seal(&self, now: Instant) -> Load {
         self.expire(now, false);
         let mut calls = self.lock();
         let calls = &mut *calls;
-        calls.has_departed = true;
         for place in calls.places.iter_mut().filter(|place| place.waits()) {
             let group = &mut calls.groups[place.group];
             place.number = group.calls;
             group.calls += 1;
         }
-        let sent = || calls.groups.iter().filter(|group| group.calls > 0);
-        sent().next()?;
-        let argument = reply::argument(calls.shares, &calls.kinds, sent());
+        let sent = calls.groups.iter().filter(|group| group.calls > 0);
+        let argument = reply::argument(calls.shares, &calls.kinds, sent);
         let mut keys = Vec::with_capacity(calls.keys.len());
         for group in calls.groups.iter_mut().filter(|group| group.calls > 0) {
             keys.append(&mut group.keys);
         }
-        let set = calls.kinds.iter().fold(0, |set, kind| set | kind.set);
-        Some(Load {
-            set,
+        Load {
+            set: calls.set,
             keys,
             argument,
-        })
+        }
     }
 
     /// Returns the next deadline of a call that still waits.
@@ -238,10 +237,8 @@ impl Calls {
     fn joined_by(&self, unit: &Unit, hashes: &[u64]) -> Option<usize> {
         let last = self.last_with(hashes)?;
         let group = &self.groups[last];
-        let is_joined = group.joins
-            && unit.joins
-            && group.keys == unit.keys
-            && self.kinds[group.kind].is_of(unit);
+        let kind = &self.kinds[group.kind];
+        let is_joined = kind.joins && kind.is_of(unit) && group.keys == unit.keys;
         is_joined.then_some(last)
     }
 
@@ -268,15 +265,15 @@ impl Calls {
         self.groups.push(Group {
             kind: known.unwrap_or(self.kinds.len()),
             keys: unit.keys,
-            joins: unit.joins,
             calls: 0,
         });
         if known.is_none() {
+            self.set |= unit.set;
             self.kinds.push(Kind {
-                set: unit.set,
                 argument: unit.argument,
                 keys: hashes.len(),
                 has_id: unit.has_id,
+                joins: unit.joins,
             });
         }
         group
@@ -285,7 +282,8 @@ impl Calls {
 
 impl Kind {
     fn is_of(&self, unit: &Unit) -> bool {
-        self.argument == unit.argument && self.keys == unit.keys.len() && self.has_id == unit.has_id
+        // It begins with the operation, and is longer for each limit and for an id.
+        self.argument == unit.argument
     }
 
     /// Returns how many limits the calls are about.
@@ -331,9 +329,9 @@ impl Seat {
             return Some(Ended::Late(is_out));
         }
         let Some(outcome) = &calls.outcome else {
-            let known = place.waker.as_ref();
-            if !known.is_some_and(|known| known.will_wake(waker)) {
-                place.waker = Some(waker.clone());
+            match &mut place.waker {
+                Some(known) => known.clone_from(waker),
+                unknown => *unknown = Some(waker.clone()),
             }
             return None;
         };
@@ -357,11 +355,6 @@ impl Seat {
                 Ended::Reply(Answered { whole, part }, turn)
             }
         })
-    }
-
-    /// Returns whether the call has not been sent.
-    pub(super) fn waits(&self) -> bool {
-        !self.departure.lock().has_departed
     }
 }
 

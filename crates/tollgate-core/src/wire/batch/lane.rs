@@ -71,18 +71,12 @@ impl Lane {
         (seat, traffic.needs_driver(now, gap))
     }
 
-    /// Returns whether there is no driver although calls wait, so that one must be started.
+    /// Returns whether there is no driver, so that one must be started.
     pub(super) fn has_lost_its_drivers(&self) -> bool {
         let mut traffic = self.lock();
-        let has_lost = traffic.drivers == 0 && !traffic.waiting.is_empty();
+        let has_lost = traffic.drivers == 0;
         traffic.drivers += usize::from(has_lost);
         has_lost
-    }
-
-    /// Returns whether nobody uses the lane.
-    pub(super) fn is_idle(&self) -> bool {
-        let traffic = self.lock();
-        traffic.alone == 0 && traffic.drivers == 0 && traffic.waiting.is_empty()
     }
 }
 
@@ -110,10 +104,7 @@ impl Traffic {
     fn needs_driver(&mut self, now: Instant, gap: Duration) -> bool {
         let may_leave = !self.waiting.is_empty() && self.drivers < self.most_drivers(now, gap);
         let needed = may_leave && self.drivers == self.busy;
-        if needed {
-            self.drivers += 1;
-            self.left = Some(now);
-        }
+        self.drivers += usize::from(needed);
         needed
     }
 }

@@ -82,7 +82,7 @@ impl Lanes {
     fn forget(&self, partition: &[u8], lane: &Arc<Lane>) {
         let mut lanes = self.lock();
         // Nobody else can get hold of it meanwhile: the caller and the table have it.
-        if Arc::strong_count(lane) == 2 && lane.is_idle() {
+        if Arc::strong_count(lane) == 2 {
             lanes.remove(partition);
         }
     }
@@ -148,7 +148,7 @@ impl<E: Engine> Future for Ride<'_, E> {
             return Poll::Ready(ended);
         }
         // The driver may have ended with its runtime.
-        if self.seat.waits() && self.lane.lane.has_lost_its_drivers() {
+        if self.lane.lane.has_lost_its_drivers() {
             self.start_driver();
         }
         Poll::Pending
@@ -222,9 +222,7 @@ async fn drive<E: Engine>(way: &Way<E>, mut driver: Driver) {
 
 /// Sends the calls of a departure and tells them how they ended.
 async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departure) {
-    let Some(load) = departure.seal((runtime.now)()) else {
-        return;
-    };
+    let load = departure.seal((runtime.now)());
     let call = Call {
         script: Script::of_batch(load.set),
         keys: &load.keys,

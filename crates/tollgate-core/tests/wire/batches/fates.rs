@@ -6,7 +6,7 @@ use tollgate_core::wire::Options;
 use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Verdicts};
 
 use super::gate::{Gated, answer, fresh_state, gated, refusal};
-use super::tasks::{Deciding, begin, drop_tasks, poll, run_tasks, tasks};
+use super::tasks::{Deciding, begin, drop_tasks, pass, poll, run_tasks, tasks};
 use crate::engine::limit;
 
 fn store() -> Gated {
@@ -71,7 +71,7 @@ fn each_call_is_late_at_its_own_deadline() {
     let mut calls = Vec::new();
     for request in [&consume, &peek, &consume] {
         calls.push(begin(&store, request));
-        std::thread::sleep(Duration::from_millis(1));
+        pass(Duration::from_millis(1));
     }
     run_tasks();
     store.engine().0.time_out();
@@ -96,10 +96,26 @@ fn a_call_whose_deadline_passes_before_it_departs_is_not_sent() {
     let limit = limit("gcra:100/1s");
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let mut call = begin(&store, &request);
-    std::thread::sleep(Duration::from_millis(1));
+    pass(Duration::from_millis(1));
     run_tasks();
     assert!(store.engine().0.sent().is_empty());
     fails(&mut call, ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to_the_others() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut early = begin(&store, &request);
+    pass(Duration::from_millis(400));
+    let mut late = begin(&store, &request);
+    pass(Duration::from_millis(100));
+    run_tasks();
+    assert_eq!(store.engine().0.sent()[0].calls(), [1]);
+    store.engine().0.time_out();
+    run_tasks();
+    fails(&mut early, ErrorKind::Unavailable);
+    fails(&mut late, ErrorKind::Unknown);
 }
 
 #[test]

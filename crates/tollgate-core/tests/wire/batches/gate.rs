@@ -20,11 +20,20 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
+    /// Returns whether the requests of a batch may have keys in common.
+    pub(crate) fn shares(&self) -> bool {
+        self.argument[0] == 1
+    }
+
+    /// Returns of how many kinds the requests of a batch are.
+    pub(crate) fn kinds(&self) -> u16 {
+        u16::from_le_bytes(self.argument[1..3].try_into().unwrap())
+    }
+
     /// Returns for how many equal calls each request of a batch stands.
     pub(crate) fn calls(&self) -> Vec<u32> {
-        let kinds = u16::from_le_bytes(self.argument[1..3].try_into().unwrap());
         let mut rest = &self.argument[3..];
-        for _ in 0..kinds {
+        for _ in 0..self.kinds() {
             let length = u32::from_le_bytes(rest[..4].try_into().unwrap());
             rest = &rest[7 + usize::try_from(length).unwrap()..];
         }

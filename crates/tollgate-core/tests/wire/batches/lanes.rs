@@ -1,12 +1,13 @@
 //! Which calls wait, which go together, and how many scripts are on their way.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
 use tollgate_core::{Check, Limit, Operation, Request};
 
 use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
-use super::tasks::{begin, drop_tasks, poll, run_tasks, tasks};
+use super::tasks::{begin, drop_tasks, poll, poll_tasks, run_tasks, started, tasks};
 use crate::engine::limit;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -29,57 +30,77 @@ fn reply(store: &Gated, answers: &[&[Vec<u8>]]) {
 fn a_few_calls_go_by_themselves_and_later_ones_together() {
     let options = Options::new().with_batch_gap(HOUR);
     let (store, limit) = (gated(options), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut first: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-    let alone = sent(&store);
+    a_rush(&store, &limit);
+    // Afterwards all is as before.
+    a_rush(&store, &limit);
+}
+
+/// Makes calls that wait for each other, and answers all of them.
+fn a_rush(store: &Gated, limit: &Limit) {
+    started();
+    let request = Request::consume(Check::new(limit, "alice", 1));
+    let mut first: Vec<_> = (0..ALONE).map(|_| begin(store, &request)).collect();
+    let alone = sent(store);
     assert_eq!(alone.len(), ALONE);
     assert!(alone.iter().all(|sent| !sent.is_batch));
     // Those that wait depart as soon as a task can take them along.
-    let mut second: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
-    assert_eq!((sent(&store).len(), tasks()), (0, 1));
+    let mut second: Vec<_> = (0..3).map(|_| begin(store, &request)).collect();
+    assert_eq!((sent(store).len(), tasks()), (0, 1));
     run_tasks();
-    let batch = sent(&store);
+    let batch = sent(store);
     assert_eq!(batch.len(), 1);
     assert!(batch[0].is_batch);
     assert_eq!(batch[0].calls(), [3]);
     // While a batch is on its way, the next one departs beside it, and then nobody.
-    let mut third: Vec<_> = (0..2).map(|_| begin(&store, &request)).collect();
+    let mut third: Vec<_> = (0..2).map(|_| begin(store, &request)).collect();
     run_tasks();
-    assert_eq!(sent(&store)[0].calls(), [2]);
-    let mut fourth: Vec<_> = (0..5).map(|_| begin(&store, &request)).collect();
+    assert_eq!(sent(store)[0].calls(), [2]);
+    let mut fourth: Vec<_> = (0..5).map(|_| begin(store, &request)).collect();
     run_tasks();
-    assert!(sent(&store).is_empty());
-    assert_eq!(tasks(), 2);
+    assert!(sent(store).is_empty());
+    assert_eq!((tasks(), started()), (2, 2));
     // A reply lets the next ones go.
-    reply(&store, &[&[answer(3, &fresh_state())]]);
+    reply(store, &[&[answer(3, &fresh_state())]]);
     for call in &mut second {
         assert!(poll(call).unwrap().unwrap().is_allowed());
     }
-    assert_eq!(sent(&store)[0].calls(), [5]);
+    assert_eq!(sent(store)[0].calls(), [5]);
     reply(
-        &store,
+        store,
         &[&[answer(5, &fresh_state())], &[answer(2, &fresh_state())]],
     );
-    assert_eq!(tasks(), 0);
+    assert_eq!((tasks(), started()), (0, 0));
     for call in third.iter_mut().chain(&mut fourth) {
         assert!(poll(call).unwrap().unwrap().is_allowed());
     }
     // The first ones are still on their way, so the next one finds a task.
-    let mut fifth = begin(&store, &request);
-    assert_eq!(tasks(), 1);
+    let mut fifth = begin(store, &request);
+    assert_eq!((tasks(), started()), (1, 1));
     for call in &mut first {
         store.engine().0.reply(fresh_state());
         assert!(poll(call).unwrap().unwrap().is_allowed());
     }
+    // As long as there is a task, the next ones wait for it, although no call goes by itself any
+    // more.
+    let mut sixth = begin(store, &request);
+    assert!(sent(store).is_empty());
     run_tasks();
-    reply(&store, &[&[answer(1, &fresh_state())]]);
-    assert!(poll(&mut fifth).unwrap().unwrap().is_allowed());
+    assert_eq!(sent(store)[0].calls(), [2]);
+    store.engine().0.reply(answer(2, &fresh_state()));
+    poll_tasks();
+    // Whoever got an answer may call again, so the task stays for a moment.
+    assert_eq!(tasks(), 1);
+    for call in [&mut fifth, &mut sixth] {
+        assert!(poll(call).unwrap().unwrap().is_allowed());
+    }
+    run_tasks();
+    assert_eq!((tasks(), started()), (0, 0));
     // When nothing is on its way, nothing waits.
-    sent(&store);
-    drop(begin(&store, &request));
-    assert_eq!((sent(&store).len(), tasks()), (1, 0));
-    drop(begin(&store, &request));
-    assert!(!sent(&store)[0].is_batch);
+    sent(store);
+    drop(begin(store, &request));
+    assert_eq!((sent(store).len(), tasks()), (1, 0));
+    drop(begin(store, &request));
+    assert!(!sent(store)[0].is_batch);
 }
 
 #[test]
@@ -110,6 +131,34 @@ fn batches_that_left_beside_others_because_they_were_full_leave_no_more_beside_t
 }
 
 #[test]
+fn batches_that_end_with_their_runtime_make_room_for_others() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    sent(&store);
+    let two_at_once = |calls: &mut Vec<_>| {
+        for at_once in [1, 1, 0] {
+            calls.push(begin(&store, &request));
+            run_tasks();
+            assert_eq!(sent(&store).len(), at_once);
+        }
+    };
+    two_at_once(&mut calls);
+    drop_tasks();
+    // A call that waits starts a task, with which it leaves.
+    let waiting = calls.last_mut().unwrap();
+    assert!(poll(waiting).is_none());
+    run_tasks();
+    assert_eq!(sent(&store).len(), 1);
+    reply(&store, &[&[answer(1, &fresh_state())]]);
+    assert!(poll(calls.last_mut().unwrap()).unwrap().is_ok());
+    two_at_once(&mut calls);
+    drop(calls);
+    drop_tasks();
+}
+
+#[test]
 fn nothing_waits_for_a_server_that_is_far_away() {
     let options = Options::new().with_batch_gap(Duration::ZERO);
     let (store, limit) = (gated(options), limit("gcra:100/1s"));
@@ -133,8 +182,8 @@ fn nothing_waits_for_a_server_that_is_far_away() {
     drop_tasks();
 }
 
-/// Returns for how many calls each request of the batch of these calls stands, and its keys.
-fn batch_of(requests: &[Request<'_>]) -> (Vec<u32>, usize) {
+/// Returns what is sent for the batch of these calls.
+fn batch_of(requests: &[Request<'_>]) -> Sent {
     let store = gated(Options::new().with_batches_only());
     let calls: Vec<_> = requests
         .iter()
@@ -143,8 +192,7 @@ fn batch_of(requests: &[Request<'_>]) -> (Vec<u32>, usize) {
     run_tasks();
     drop(calls);
     drop_tasks();
-    let sent = sent(&store);
-    (sent[0].calls(), sent[0].keys.len())
+    sent(&store).remove(0)
 }
 
 #[test]
@@ -188,8 +236,34 @@ fn equal_calls_are_one_request_unless_another_call_of_their_key_is_between_them(
         ),
     ] {
         let shown = format!("{requests:?}");
-        assert_eq!(batch_of(&requests), (calls, keys), "{shown}");
+        let sent = batch_of(&requests);
+        assert_eq!((sent.calls(), sent.keys.len()), (calls, keys), "{shown}");
+        // A script looks for states that it has read already only if there can be any.
+        let different: HashSet<_> = sent.keys.iter().collect();
+        assert_eq!(sent.shares(), different.len() < sent.keys.len(), "{shown}");
     }
+}
+
+#[test]
+fn what_calls_have_in_common_is_sent_once() {
+    let (gcra, log) = (limit("gcra:100/1s"), limit("sliding-log:100/1s"));
+    let keys: Vec<_> = (0..9).map(|key| format!("user-{key}")).collect();
+    let check = |limit, key: &'static str, cost| Request::consume(Check::new(limit, key, cost));
+    let requests = keys
+        .iter()
+        .map(|key| Request::consume(Check::new(&gcra, key, 1)));
+    let same: Vec<_> = requests.collect();
+    assert_eq!(batch_of(&same).kinds(), 1);
+    let other = [
+        check(&gcra, "a", 1),
+        check(&log, "a", 1),
+        check(&gcra, "b", 2),
+        check(&log, "b", 1),
+        check(&gcra, "c", 1).id("one"),
+        check(&gcra, "d", 1),
+    ];
+    let sent = batch_of(&other);
+    assert_eq!((sent.kinds(), sent.calls()), (4, vec![1; 6]));
 }
 
 #[test]

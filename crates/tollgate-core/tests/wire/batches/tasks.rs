@@ -1,6 +1,6 @@
 //! A runtime for tests, whose tasks run when the test says so, and an engine that uses it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
@@ -12,17 +12,32 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 thread_local! {
     static TASKS: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
+    static STARTED: Cell<usize> = const { Cell::new(0) };
+    static NOW: Cell<Instant> = Cell::new(Instant::now());
+}
+
+/// Lets time pass for the runtime.
+pub(crate) fn pass(time: Duration) {
+    NOW.set(NOW.get() + time);
+}
+
+/// Returns how many tasks were started since this was last asked.
+pub(crate) fn started() -> usize {
+    STARTED.take()
 }
 
 /// Runs every task of this thread until all of them wait or have ended.
 pub(crate) fn run_tasks() {
     // Each task yields once before it ends.
-    for _ in 0..4 {
-        let mut tasks = TASKS.take();
-        let mut context = Context::from_waker(Waker::noop());
-        tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
-        TASKS.with_borrow_mut(|others| others.append(&mut tasks));
-    }
+    (0..4).for_each(|_| poll_tasks());
+}
+
+/// Runs every task of this thread once.
+pub(crate) fn poll_tasks() {
+    let mut tasks = TASKS.take();
+    let mut context = Context::from_waker(Waker::noop());
+    tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
+    TASKS.with_borrow_mut(|others| others.append(&mut tasks));
 }
 
 /// Returns how many tasks have not ended.
@@ -69,8 +84,11 @@ impl<E: Engine> Engine for Spawning<E> {
     }
 
     fn runtime(&self) -> Option<Runtime> {
-        let spawn = |task| TASKS.with_borrow_mut(|tasks| tasks.push(task));
-        Some(Runtime::new(spawn, Instant::now))
+        let spawn = |task| {
+            STARTED.set(STARTED.get() + 1);
+            TASKS.with_borrow_mut(|tasks| tasks.push(task));
+        };
+        Some(Runtime::new(spawn, || NOW.get()))
     }
 }
 

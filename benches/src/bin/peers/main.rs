@@ -1,0 +1,121 @@
+//! Counts what rate limiters admit in real time, next to the most that each should.
+//!
+//! Each gets the same calls for one key: threads that call as fast as they can, from late in a second
+//! on, after a pause. A call is certainly within a window if it began and ended in it, so a count
+//! above the bound is a fault of the limiter, not of the measurement.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use tollgate_benches::{Subject, bounded, peers};
+
+/// How many calls a second the quota allows.
+const AMOUNT: u32 = 100;
+const WINDOW: Duration = Duration::from_secs(1);
+/// By how much the clocks of a limiter and of this program may differ in a window, with rounding.
+const SLACK: Duration = Duration::from_micros(50);
+/// When in a second the calls begin, and for how long they go on.
+const LATE: Duration = Duration::from_millis(900);
+const SPAN: Duration = Duration::from_millis(1_600);
+const THREADS: [usize; 2] = [1, 4];
+
+/// When an admitted call began and ended.
+type Call = (Instant, Instant);
+
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut out = io::stdout();
+    writeln!(
+        out,
+        "{AMOUNT} a second: the most calls admitted within a second, from threads that call as fast as they can\n"
+    )?;
+    writeln!(
+        out,
+        "| limiter | should be at most | 1 thread | {} threads |",
+        THREADS[1]
+    )?;
+    writeln!(out, "|---|---:|---:|---:|")?;
+    let mut all = bounded(AMOUNT)?;
+    all.extend(peers::bounded(AMOUNT)?);
+    for ((name, limiter), bound) in &all {
+        let mut row = format!("| {name} | {bound} |");
+        for threads in THREADS {
+            let key = format!("{threads} threads");
+            let found = most_within(&admitted(&**limiter, &key, threads), WINDOW - SLACK);
+            row += &if found as u64 > *bound {
+                format!(" **{found}** |")
+            } else {
+                format!(" {found} |")
+            };
+        }
+        writeln!(out, "{row}")?;
+    }
+    Ok(())
+}
+
+/// Calls from `threads` at once, and returns the admitted calls.
+fn admitted(limiter: &dyn Subject, key: &str, threads: usize) -> Vec<Call> {
+    let key = key.to_owned();
+    limiter.check(&key);
+    // The limiter has recovered from the first call, and the second of its windows is nearly over.
+    thread::sleep(WINDOW + WINDOW);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let within = now.unwrap_or_default().subsec_nanos();
+    let within = Duration::from_nanos(u64::from(within));
+    thread::sleep((LATE + WINDOW).saturating_sub(within));
+    let end = Instant::now() + SPAN;
+    let call = || {
+        let mut calls = Vec::new();
+        loop {
+            let begun = Instant::now();
+            if begun > end {
+                return calls;
+            }
+            if limiter.check(&key) {
+                calls.push((begun, Instant::now()));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(call)).collect();
+        let calls = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        calls.filter_map(Result::ok).flatten().collect()
+    })
+}
+
+/// Returns the most calls that began and ended within one window.
+fn most_within(calls: &[Call], window: Duration) -> usize {
+    let mut ends: Vec<_> = calls.iter().map(|(_, ended)| *ended).collect();
+    let mut begins: Vec<_> = calls.iter().map(|(begun, _)| *begun).collect();
+    ends.sort_unstable();
+    begins.sort_unstable();
+    let within = begins.iter().enumerate().map(|(index, first)| {
+        // All that ended before the window does, but for those that began before it.
+        let ended = ends.partition_point(|ended| *ended - *first < window);
+        ended.saturating_sub(index)
+    });
+    within.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_count_only_if_they_are_wholly_within_a_window() {
+        let base = Instant::now();
+        let call = |from, to| {
+            let at = |ms| base + Duration::from_millis(ms);
+            (at(from), at(to))
+        };
+        let most = |calls: &[Call]| most_within(calls, Duration::from_millis(10));
+        assert_eq!(most(&[]), 0);
+        assert_eq!(most(&[call(0, 1), call(5, 6), call(8, 9)]), 3);
+        assert_eq!(most(&[call(0, 1), call(5, 6), call(9, 10)]), 2);
+        assert_eq!(
+            most(&[call(0, 1), call(11, 12), call(15, 16), call(20, 20)]),
+            3
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! Other rate limiters in memory, each used as its documentation shows.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter as Governor};
+use throttlecrab::{AdaptiveStore, RateLimiter as Throttlecrab};
+use tokio_rate_limit::{RateLimiter as TokioRateLimit, RateLimiterConfig};
+use trypema::local::LocalRateLimiterProvider;
+use trypema::{BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
+
+use crate::{Named, Outcome, Problem, Subject};
+
+/// Returns all of them but governor, with quotas for `outcome`.
+pub(crate) fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
+    let (amount, seconds) = match outcome {
+        Outcome::Allowed => (1_000_000_000, 1),
+        Outcome::Denied => (1, 86_400),
+    };
+    Ok(vec![
+        ("throttlecrab", Box::new(throttlecrab(amount, seconds))),
+        ("tokio-rate-limit", Box::new(tokio_rate_limit(amount)?)),
+        ("trypema", Box::new(trypema(amount, seconds)?)),
+    ])
+}
+
+/// Returns all of them with a quota of `amount` a second, each with the most that it should admit in
+/// a second: a token bucket a full bucket and a second's refill, a window its amount.
+///
+/// # Errors
+///
+/// If one of them refuses the quota.
+pub fn bounded(amount: u32) -> Result<Vec<(Named, u64)>, Problem> {
+    let window = u64::from(amount);
+    let bucket = 2 * window;
+    let quota = Quota::per_second(NonZeroU32::new(amount).unwrap_or(NonZeroU32::MIN));
+    let governor: DefaultKeyedRateLimiter<String> = Governor::keyed(quota);
+    let throttlecrab = throttlecrab(i64::from(amount), 1);
+    let tokio_rate_limit = tokio_rate_limit(i64::from(amount))?;
+    let trypema = trypema(i64::from(amount), 1)?;
+    Ok(vec![
+        (("governor", Box::new(governor)), bucket),
+        (("throttlecrab", Box::new(throttlecrab)), bucket),
+        (("tokio-rate-limit", Box::new(tokio_rate_limit)), bucket),
+        (("trypema", Box::new(trypema)), window),
+    ])
+}
+
+/// A token bucket that threads share by a lock, since it needs exclusive access.
+struct Locked {
+    limiter: Mutex<Throttlecrab<AdaptiveStore>>,
+    amount: i64,
+    seconds: i64,
+}
+
+fn throttlecrab(amount: i64, seconds: i64) -> Locked {
+    // The store is made for as many keys as are measured.
+    let store = AdaptiveStore::with_capacity(1_000_000);
+    Locked {
+        limiter: Mutex::new(Throttlecrab::new(store)),
+        amount,
+        seconds,
+    }
+}
+
+impl Subject for Locked {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+        let (amount, now) = (self.amount, SystemTime::now());
+        let decision = limiter.rate_limit(key, amount, amount, self.seconds, 1, now);
+        std::hint::black_box(decision).is_ok_and(|(is_allowed, _)| is_allowed)
+    }
+}
+
+/// A token bucket whose rate is at least one a second.
+fn tokio_rate_limit(amount: i64) -> Result<TokioRateLimit, Problem> {
+    let amount = u64::try_from(amount)?;
+    Ok(TokioRateLimit::new(RateLimiterConfig {
+        requests_per_second: amount,
+        burst: amount,
+    })?)
+}
+
+impl Subject for TokioRateLimit {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let decision = Self::check(self, key);
+        std::hint::black_box(&decision).permitted
+    }
+}
+
+/// A sliding window of buckets of ten milliseconds.
+struct Window {
+    provider: Arc<LocalRateLimiterProvider>,
+    rate: RateLimit,
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "doubles hold these amounts exactly"
+)]
+fn trypema(amount: i64, seconds: i64) -> Result<Window, Problem> {
+    let provider = LocalRateLimiterProvider::builder()
+        .window_size(WindowSize::seconds(seconds.unsigned_abs())?)
+        .bucket_size(BucketSize::milliseconds(10)?)
+        .cleanup_interval(Duration::from_secs(30))
+        .build()?;
+    let rate = RateLimit::per_second(amount as f64 / seconds as f64)?;
+    Ok(Window { provider, rate })
+}
+
+impl Subject for Window {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let decision = self.provider.absolute().inc(key, &self.rate, 1);
+        matches!(std::hint::black_box(decision), RateLimitDecision::Allowed)
+    }
+}
