@@ -9,8 +9,10 @@ use crate::{Outcome, report};
 
 /// The dependencies that core's manifest may name. Serde, time zones and,
 /// for stores on servers, the hashes are optional.
-const CORE_MAY_NAME: [&str; 8] = [
+const CORE_MAY_NAME: [&str; 9] = [
     "async-trait",
+    // Finds equal calls that are sent together.
+    "foldhash",
     // For quotas per local day.
     "jiff",
     "serde",
