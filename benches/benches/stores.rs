@@ -46,7 +46,7 @@ const ALGORITHMS: [[&str; 3]; 6] = [
 /// How many limits one call is decided under.
 const LIMITS: [usize; 3] = [1, 2, 4];
 const IN_FLIGHT: [u64; 2] = [1, 64];
-const KEYS: usize = 1_000;
+const KEYS: usize = 256;
 
 /// Returns the stores to compare, with their names.
 async fn stores(url: &str) -> Vec<(&'static str, Arc<dyn Store>)> {
@@ -110,7 +110,7 @@ fn compare(criterion: &mut Criterion) {
                         let limiter = RateLimiter::new(Arc::clone(store), &limits);
                         let limiter = limiter.expect("the limits are valid");
                         // Every key is stored, and a quota of one is exhausted.
-                        runtime.block_on(time(&limiter, &keys, in_flight, 2 * KEYS as u64));
+                        runtime.block_on(time(&limiter, &keys, 64, 2 * KEYS as u64));
                         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
                             bencher.iter_custom(|calls| {
                                 runtime.block_on(time(&limiter, &keys, in_flight, calls))
