@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{SAMPLE, file, replay_json, scratch, stderr, stdout, tollgate};
+use crate::program::{FULL, SAMPLE, file, replay_json, scratch, stderr, stdout, tollgate};
 
 fn advise(arguments: &[&str]) -> std::process::Output {
     tollgate().arg("advise").args(arguments).output().unwrap()
@@ -172,4 +173,21 @@ fn wrong_words_are_refused_before_the_log_is_read() {
     let log = file("over.jsonl", log(&[(0, "a")]));
     let output = advise(&[&log, "--report", &log]);
     assert!(stderr(&output).contains("that file is the input"));
+}
+
+#[test]
+#[expect(
+    clippy::print_stderr,
+    reason = "a check that is not made is not passed over in silence"
+)]
+fn the_readme_shows_the_output_of_advise() {
+    if !Path::new(FULL).is_file() {
+        eprintln!("the manual is not checked, for the log it shows is not there: {FULL}");
+        return;
+    }
+    let manual = include_str!("../../README.md");
+    let text = stdout(&advise(&[
+        FULL, "--key", "ip", "--window", "1m", "--top", "3",
+    ]));
+    assert!(manual.contains(&format!("\n{text}```")), "{text}");
 }
