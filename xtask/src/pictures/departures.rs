@@ -121,7 +121,7 @@ fn made_us(call: usize) -> u64 {
 /// Makes the calls at a store, with time that only this function moves on.
 fn journeys() -> Result<Vec<Journey>, LimitError> {
     let limit: Limit = "l=gcra:100/1s".parse()?;
-    let store = WireStore::new(Server::default(), Options::new());
+    let store = WireStore::new(Server::default(), Options::new().with_batches(true));
     let keys: Vec<String> = (0..CALLS).map(|call| format!("key-{call}")).collect();
     let requests = keys
         .iter()

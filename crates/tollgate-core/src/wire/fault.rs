@@ -167,9 +167,11 @@ pub(super) fn is_unknown_script(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { line, .. } if code(line) == "NOSCRIPT")
 }
 
-/// Returns whether the server refused the command because the user may not run it on these keys.
-pub(super) fn is_not_permitted(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused { line, .. } if code(line) == "NOPERM")
+/// Returns whether the server refused to run a script on these keys together, but may run one on some
+/// of them: the user may not use all of them, they are in several hash slots, or their slot moves.
+pub(super) fn is_about_the_keys(failure: &Failure) -> bool {
+    let codes = ["CROSSSLOT", "NOPERM", "TRYAGAIN"];
+    matches!(failure, Failure::Refused { line, .. } if codes.contains(&code(line)))
 }
 
 /// Returns the error that a caller gets for `failure`.

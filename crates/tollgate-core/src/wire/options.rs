@@ -90,12 +90,12 @@ impl Options {
             caller_slack: Duration::from_secs(600),
             hashing: None,
             small_schedule: SMALL_SCHEDULE,
-            batches: Batches::Natural(GAP),
+            batches: Batches::Never,
         }
     }
 
     /// Sets whether calls that are made while many others are on their way are sent together; by
-    /// default they are.
+    /// default they are not.
     ///
     /// One script then decides many calls, one after the other in the order in which they were made,
     /// and equal calls cost a server what one costs. Each call keeps its own deadline and errors.

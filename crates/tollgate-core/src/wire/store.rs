@@ -109,14 +109,20 @@ impl<E: Engine> WireStore<E> {
             effect,
         };
         let lane = self.enter(request);
+        let mut alone = Alone {
+            deadline: self.options().deadline,
+            repeats: id.is_some_and(CallId::is_repeated),
+        };
         if let Some((lane, runtime)) = &lane
             && !lane.is_alone()
-            && let Some(outcome) = self.together(&asked, lane, *runtime).await
         {
-            return outcome;
+            match self.together(&asked, lane, *runtime).await {
+                Ok(outcome) => return outcome,
+                Err(next) => alone = next,
+            }
         }
         // In a box, because clients have large futures, and calls that go together need none.
-        Box::pin(self.alone(&asked)).await
+        Box::pin(self.alone(&asked, alone)).await
     }
 
     /// Returns the lane of a call, and the runtime that sends calls together, or `None` if
@@ -140,13 +146,13 @@ impl<E: Engine> WireStore<E> {
         Some((self.core.lanes.enter(partition, now, gap), runtime))
     }
 
-    /// Sends a call with others. Returns `None` if it must be sent by itself.
+    /// Sends a call with others, or returns how it must be sent by itself.
     async fn together(
         &self,
         asked: &Asked<'_, '_>,
         lane: &InLane<'_, '_>,
         runtime: Runtime,
-    ) -> Option<Result<Verdicts, StoreError>> {
+    ) -> Result<Result<Verdicts, StoreError>, Alone> {
         let Asked {
             request,
             instant,
@@ -157,7 +163,11 @@ impl<E: Engine> WireStore<E> {
         let slack = codec::slack_at(instant, self.options().caller_slack);
         let (keys, argument, hash) =
             self.sent(asked, codec::many_argument(request, instant, slack));
-        let counts_denied = |check: &Check<'_>| check.limit().algorithm().counts_denied();
+        // Calls that are denied are counted, and what remains of a block is no cost.
+        let is_alone = |check: &Check<'_>| {
+            let algorithm = check.limit().algorithm();
+            algorithm.counts_denied() || algorithm.can_block()
+        };
         let is_plain = matches!(request.operation(), Operation::Consume | Operation::Peek);
         let now = lane.now();
         let unit = Unit {
@@ -165,11 +175,31 @@ impl<E: Engine> WireStore<E> {
             keys,
             argument,
             has_id: hash.is_some(),
-            joins: is_plain && hash.is_none() && !request.checks().iter().any(counts_denied),
+            joins: is_plain && hash.is_none() && !request.checks().iter().any(is_alone),
             deadline: now.checked_add(deadline).unwrap_or(now + LONGEST),
         };
         let ride = lane.board(&self.core, runtime, unit);
-        Some(match ride.await {
+        let ended = ride.ended(deadline).await;
+        // The server has run nothing, or the call may be sent once more.
+        let again = match &ended {
+            Ended::Failed(failure) if fault::is_about_the_keys(failure) => {
+                Some(asked.id.is_some_and(CallId::is_repeated))
+            }
+            Ended::Failed(Failure::Lost(_)) if asked.id.is_some_and(CallId::is_repeated) => {
+                Some(false)
+            }
+            _ => None,
+        };
+        let left = deadline.saturating_sub((runtime.now)().saturating_duration_since(now));
+        if let Some(repeats) = again
+            && !left.is_zero()
+        {
+            return Err(Alone {
+                deadline: left,
+                repeats,
+            });
+        }
+        Ok(match ended {
             Ended::Reply(reply, turn) if turn.calls > 1 => {
                 codec::decision_of(request, instant, &reply, turn)
             }
@@ -184,17 +214,12 @@ impl<E: Engine> WireStore<E> {
                 let failure = Failure::refused(line.clone(), line);
                 Err(fault::error(redact::failure(failure, &keys), effect))
             }
-            // The user may not use one of the keys, so the server has run nothing.
-            Ended::Failed(failure) if fault::is_not_permitted(&failure) => return None,
-            Ended::Failed(Failure::Lost(_)) if asked.id.is_some_and(CallId::is_repeated) => {
-                return None;
-            }
             Ended::Failed(failure) => Err(fault::error(failure, effect)),
         })
     }
 
     /// Sends a call by itself.
-    async fn alone(&self, asked: &Asked<'_, '_>) -> Result<Verdicts, StoreError> {
+    async fn alone(&self, asked: &Asked<'_, '_>, alone: Alone) -> Result<Verdicts, StoreError> {
         let Asked {
             request,
             id,
@@ -209,8 +234,7 @@ impl<E: Engine> WireStore<E> {
             argument: &argument,
             ids: &[],
         };
-        let repeats = id.is_some_and(CallId::is_repeated);
-        let reply = self.reply(&call, effect, repeats).await?;
+        let reply = self.reply(&call, effect, alone).await?;
         asked.decision(hash, &reply)
     }
 
@@ -260,7 +284,7 @@ impl<E: Engine> WireStore<E> {
             ids: &schedule::ids(request),
         };
         let effect = schedule::effect(request);
-        let reply = self.reply(&call, effect, false).await?;
+        let reply = self.reply(&call, effect, self.once()).await?;
         schedule::answer(request, instant, &reply)
     }
 
@@ -298,7 +322,9 @@ impl<E: Engine> WireStore<E> {
             // The server gets a hash of the lease's id, so it cannot repeat the id.
             ids: &[],
         };
-        let reply = self.reply(&call, lease::effect(request), false).await?;
+        let reply = self
+            .reply(&call, lease::effect(request), self.once())
+            .await?;
         lease::answer(request, instant, &reply)
     }
 
@@ -314,12 +340,11 @@ impl<E: Engine> WireStore<E> {
 
     /// Returns the reply of a script, which does `effect`.
     ///
-    /// A call that is lost is sent once more if it `repeats`.
     async fn reply(
         &self,
         call: &Call<'_>,
         effect: Effect,
-        repeats: bool,
+        Alone { deadline, repeats }: Alone,
     ) -> Result<Vec<u8>, StoreError> {
         let is_out = AtomicBool::new(false);
         let work = pin!(async {
@@ -329,7 +354,15 @@ impl<E: Engine> WireStore<E> {
             }
         });
         let is_out = || is_out.load(Ordering::Relaxed);
-        until(self.options().deadline, self.engine(), effect, is_out, work).await
+        until(deadline, self.engine(), effect, is_out, work).await
+    }
+
+    /// Returns how a call is sent that never is with others.
+    fn once(&self) -> Alone {
+        Alone {
+            deadline: self.options().deadline,
+            repeats: false,
+        }
     }
 
     /// Deletes the states of `checks`, like [`Store::reset`].
@@ -396,13 +429,15 @@ impl<E: Engine> WireStore<E> {
     }
 }
 
+impl<E> Core<E> {
+    pub(super) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+}
+
 impl<E: Engine> Core<E> {
     pub(super) fn engine(&self) -> &E {
         &self.engine
-    }
-
-    pub(super) fn lanes(&self) -> &Lanes {
-        &self.lanes
     }
 
     /// Runs the script, and loads it first if the server answers `NOSCRIPT`.
@@ -429,6 +464,14 @@ impl<E: Engine> Core<E> {
             loaded.map_err(|failure| redacted(not_counted(failure)))?;
         }
     }
+}
+
+/// How a call is sent by itself.
+#[derive(Clone, Copy)]
+struct Alone {
+    deadline: Duration,
+    /// Whether it is sent once more if it is lost.
+    repeats: bool,
 }
 
 /// A call as it was asked for, without its id.

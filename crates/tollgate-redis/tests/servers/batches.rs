@@ -1,7 +1,10 @@
 //! Calls that are sent together while their callers come and go.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -93,4 +96,42 @@ async fn callers_that_give_up_are_counted_or_not_and_change_nothing_for_others()
             "{counted} counted, {admitted} admitted, {gone} gone"
         );
     }
+}
+
+#[test]
+fn a_runtime_that_stands_still_holds_up_nobody() {
+    let server = Server::start(Flavor::System);
+    let [still, busy] = [(); 2].map(|()| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap()
+    });
+    let options = Options::default()
+        .with_deadline(Duration::from_millis(200))
+        .with_batches_only();
+    let builder = RedisStore::builder().options(options);
+    let store = busy.block_on(builder.connect(server.url())).unwrap();
+    let limiter = RateLimiter::new(store, ["l=gcra:100/1h"]).unwrap();
+    // A call begins on the first runtime, which starts a task to take calls along; then nothing runs
+    // there any more.
+    still.block_on(async {
+        let mut call = pin!(limiter.check("alice").into_future());
+        poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    });
+    // Calls that come later do not wait for that task.
+    std::thread::sleep(Duration::from_millis(5));
+    let decision = busy.block_on(limiter.check("bob").into_future());
+    assert!(decision.unwrap().is_allowed());
+    still.block_on(async {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    });
+    let decision = busy.block_on(limiter.check("alice").into_future());
+    assert_eq!(decision.unwrap().remaining(), 99);
 }

@@ -2,6 +2,7 @@
 
 use std::hash::BuildHasher;
 use std::ops::{Deref, Range};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -34,6 +35,8 @@ pub(in crate::wire) struct Unit {
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Departure {
     calls: Mutex<Calls>,
+    /// Whether the server may be counting the calls.
+    is_out: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -78,9 +81,8 @@ struct Place {
     number: u32,
     deadline: Instant,
     waker: Option<Waker>,
+    /// Whether it is not sent, or nobody waits for it any more.
     is_gone: bool,
-    /// Whether it may have been counted, if its deadline has passed.
-    late: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -90,6 +92,8 @@ enum Outcome {
     Answered(Arc<[u8]>, Vec<Answer>),
     /// The reply is not one that the script gives.
     NotUnderstood,
+    /// No reply came before the last deadline.
+    Late,
 }
 
 /// How a call ended.
@@ -151,62 +155,57 @@ impl Departure {
         Ok(Seat::new(departure, place))
     }
 
-    /// Closes the departure at `now` and returns what to send. If nobody is left, there is no
-    /// [next deadline](Self::next_deadline).
-    pub(super) fn seal(&self, now: Instant) -> Load {
-        self.expire(now, false);
+    /// Closes the departure at `now`, and returns what to send and the last deadline, or `None` if
+    /// nobody is left.
+    pub(super) fn seal(&self, now: Instant) -> Option<(Load, Instant)> {
         let mut calls = self.lock();
         let calls = &mut *calls;
-        for place in calls.places.iter_mut().filter(|place| place.waits()) {
-            let group = &mut calls.groups[place.group];
-            place.number = group.calls;
-            group.calls += 1;
+        for place in calls.places.iter_mut() {
+            // Its caller is about to find out.
+            place.is_gone |= place.deadline <= now;
+            if !place.is_gone {
+                let group = &mut calls.groups[place.group];
+                place.number = group.calls;
+                group.calls += 1;
+            }
         }
+        let waiting = calls.places.iter().filter(|place| !place.is_gone);
+        let last = waiting.map(|place| place.deadline).max()?;
         let sent = calls.groups.iter().filter(|group| group.calls > 0);
         let argument = reply::argument(calls.shares, &calls.kinds, sent);
         let mut keys = Vec::with_capacity(calls.keys.len());
         for group in calls.groups.iter_mut().filter(|group| group.calls > 0) {
             keys.append(&mut group.keys);
         }
-        Load {
+        let load = Load {
             set: calls.set,
             keys,
             argument,
-        }
+        };
+        Some((load, last))
     }
 
-    /// Returns the next deadline of a call that still waits.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let calls = self.lock();
-        let mut waiting = calls.places.iter().filter(|place| place.waits());
-        // They came in this order.
-        waiting.next().map(|place| place.deadline)
+    /// Returns where to note whether the server may be counting the calls.
+    pub(super) fn out(&self) -> &AtomicBool {
+        &self.is_out
     }
 
-    /// Ends the calls whose deadline is at most `deadline`. They may have been counted if `is_out`.
-    pub(super) fn expire(&self, deadline: Instant, is_out: bool) {
-        let mut calls = self.lock();
-        let mut wakers = Vec::new();
-        for place in calls.places.iter_mut() {
-            if place.waits() && place.deadline <= deadline {
-                place.late = Some(is_out);
-                wakers.extend(place.waker.take());
-            }
-        }
-        drop(calls);
-        wakers.into_iter().for_each(Waker::wake);
+    /// Returns whether the server may be counting the calls.
+    pub(super) fn is_out(&self) -> bool {
+        self.is_out.load(Ordering::Relaxed)
     }
 
-    /// Ends all calls that still wait, with the reply to them or a failure.
-    pub(super) fn arrive(&self, outcome: Result<Vec<u8>, Failure>) {
+    /// Ends all calls that still wait, with the reply to them or a failure, or because there was none.
+    pub(super) fn arrive(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
         let mut calls = self.lock();
         let sent = calls.groups.iter().map(|group| group.calls);
         calls.outcome = Some(match outcome {
-            Ok(reply) => match reply::read(sent, &reply) {
+            Some(Ok(reply)) => match reply::read(sent, &reply) {
                 Some(answers) => Outcome::Answered(reply.into(), answers),
                 None => Outcome::NotUnderstood,
             },
-            Err(failure) => Outcome::Failed(failure.share()),
+            Some(Err(failure)) => Outcome::Failed(failure.share()),
+            None => Outcome::Late,
         });
         drop(calls);
         self.wake_all();
@@ -252,7 +251,6 @@ impl Calls {
             deadline,
             waker: None,
             is_gone: false,
-            late: None,
         });
         self.places.len() - 1
     }
@@ -292,12 +290,6 @@ impl Kind {
     }
 }
 
-impl Place {
-    fn waits(&self) -> bool {
-        !self.is_gone && self.late.is_none()
-    }
-}
-
 /// Returns hashes that are made fast. If someone makes keys that have the same, equal calls for them
 /// are decided one after the other.
 fn hashes(keys: &[Vec<u8>]) -> SmallVec<[u64; 4]> {
@@ -325,8 +317,8 @@ impl Seat {
         let mut calls = self.departure.lock();
         let calls = &mut *calls;
         let place = &mut calls.places[self.place];
-        if let Some(is_out) = place.late {
-            return Some(Ended::Late(is_out));
+        if place.is_gone {
+            return Some(Ended::Late(false));
         }
         let Some(outcome) = &calls.outcome else {
             match &mut place.waker {
@@ -338,6 +330,7 @@ impl Seat {
         let (reply, answers) = match outcome {
             Outcome::Failed(failure) => return Some(Ended::Failed(failure.again())),
             Outcome::NotUnderstood => return Some(Ended::NotUnderstood),
+            Outcome::Late => return Some(Ended::Late(self.departure.is_out())),
             Outcome::Answered(reply, answers) => (reply, answers),
         };
         Some(match answers[place.group].clone() {
@@ -355,6 +348,14 @@ impl Seat {
                 Ended::Reply(Answered { whole, part }, turn)
             }
         })
+    }
+}
+
+impl Seat {
+    /// Returns how the call ended if its deadline has passed.
+    pub(super) fn late(&self) -> Ended {
+        let was_sent = !self.departure.lock().places[self.place].is_gone;
+        Ended::Late(was_sent && self.departure.is_out())
     }
 }
 

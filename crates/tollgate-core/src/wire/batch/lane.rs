@@ -12,6 +12,9 @@ const MOST_ALONE: usize = 16;
 const MOST_AT_ONCE: usize = 2;
 /// The most calls, and the most departures, that are on their way at a time.
 const MOST: usize = 64;
+/// How long a driver may take until it takes a departure along. After that its runtime seems to stand
+/// still, and another driver is started.
+const LONGEST_IDLE: Duration = Duration::from_millis(1);
 
 /// The calls that may go together: all of a store, or in a cluster those of one hash slot.
 #[derive(Debug, Default)]
@@ -30,6 +33,8 @@ struct Traffic {
     waiting: VecDeque<Arc<Departure>>,
     /// When the last call or departure left.
     left: Option<Instant>,
+    /// Since when a driver should have taken a departure along.
+    idle: Option<Instant>,
 }
 
 impl Lane {
@@ -72,10 +77,13 @@ impl Lane {
     }
 
     /// Returns whether there is no driver, so that one must be started.
-    pub(super) fn has_lost_its_drivers(&self) -> bool {
+    pub(super) fn has_lost_its_drivers(&self, now: Instant) -> bool {
         let mut traffic = self.lock();
         let has_lost = traffic.drivers == 0;
-        traffic.drivers += usize::from(has_lost);
+        if has_lost {
+            traffic.drivers = 1;
+            traffic.idle = Some(now);
+        }
         has_lost
     }
 }
@@ -102,9 +110,19 @@ impl Traffic {
 
     /// Counts a new driver if calls wait, all drivers are busy, and one more departure may leave.
     fn needs_driver(&mut self, now: Instant, gap: Duration) -> bool {
-        let may_leave = !self.waiting.is_empty() && self.drivers < self.most_drivers(now, gap);
-        let needed = may_leave && self.drivers == self.busy;
-        self.drivers += usize::from(needed);
+        let idle = self.idle.map(|idle| now.saturating_duration_since(idle));
+        let stands_still = idle.is_some_and(|idle| idle >= LONGEST_IDLE);
+        let most = if stands_still {
+            MOST
+        } else {
+            self.most_drivers(now, gap)
+        };
+        let may_leave = !self.waiting.is_empty() && self.drivers < most;
+        let needed = may_leave && (self.drivers == self.busy || stands_still);
+        if needed {
+            self.drivers += 1;
+            self.idle = Some(now);
+        }
         needed
     }
 }
@@ -149,9 +167,11 @@ impl Driver {
             if !stays {
                 self.end(&mut traffic);
             }
+            traffic.idle = Some(now);
             return None;
         };
         traffic.left = Some(now);
+        traffic.idle = None;
         Some((next, traffic.needs_driver(now, gap)))
     }
 
@@ -180,11 +200,11 @@ impl Drop for Driver {
         let lane = Arc::clone(&self.lane);
         let mut traffic = lane.lock();
         self.end(&mut traffic);
-        let first = traffic.waiting.front().cloned();
+        let waiting: Vec<_> = traffic.waiting.iter().cloned().collect();
         drop(traffic);
-        if let Some(first) = first {
-            // They start another one.
-            first.wake_all();
+        // They start another one. Those of the first departure may have ended with the same runtime.
+        for departure in waiting {
+            departure.wake_all();
         }
     }
 }

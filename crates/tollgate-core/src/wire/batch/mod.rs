@@ -10,8 +10,8 @@ mod reply;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -78,11 +78,15 @@ impl Lanes {
         }
     }
 
-    /// Removes the lane of `partition` if nobody uses it.
-    fn forget(&self, partition: &[u8], lane: &Arc<Lane>) {
+    /// Gives back the lane of `partition`, and removes it if nobody else uses it.
+    fn forget(&self, partition: &[u8], lane: Arc<Lane>) {
         let mut lanes = self.lock();
-        // Nobody else can get hold of it meanwhile: the caller and the table have it.
-        if Arc::strong_count(lane) == 2 {
+        drop(lane);
+        // Only the table has it, where nobody can get hold of it meanwhile.
+        if lanes
+            .get(partition)
+            .is_some_and(|lane| Arc::strong_count(lane) == 1)
+        {
             lanes.remove(partition);
         }
     }
@@ -129,6 +133,13 @@ pub(super) struct Ride<'l, E> {
 }
 
 impl<E: Engine> Ride<'_, E> {
+    /// Waits for the end of the call until its deadline. That must not depend on its driver, whose
+    /// runtime may stand still.
+    pub(super) async fn ended(mut self, deadline: Duration) -> Ended {
+        let ended = self.core.engine().within(deadline, &mut self).await;
+        ended.unwrap_or_else(|| self.seat.late())
+    }
+
     fn start_driver(&self) {
         start(Way {
             core: Arc::clone(self.core),
@@ -148,7 +159,7 @@ impl<E: Engine> Future for Ride<'_, E> {
             return Poll::Ready(ended);
         }
         // The driver may have ended with its runtime.
-        if self.lane.lane.has_lost_its_drivers() {
+        if self.lane.lane.has_lost_its_drivers((self.runtime.now)()) {
             self.start_driver();
         }
         Poll::Pending
@@ -161,7 +172,7 @@ impl Drop for InLane<'_, '_> {
             self.lane.leave();
         }
         if let Some(partition) = self.partition {
-            self.lanes.forget(partition, &self.lane);
+            self.lanes.forget(partition, mem::take(&mut self.lane));
         }
     }
 }
@@ -193,10 +204,18 @@ fn start<E: Engine>(way: Way<E>) {
     let driver = Driver::of(Arc::clone(&way.lane));
     (way.runtime.spawn)(Box::pin(async move {
         drive(&way, driver).await;
-        if let Some(partition) = &way.partition {
-            way.core.lanes().forget(partition, &way.lane);
-        }
     }));
+}
+
+/// The driver may have ended, or its runtime.
+impl<E> Drop for Way<E> {
+    fn drop(&mut self) {
+        if let Some(partition) = &self.partition {
+            self.core
+                .lanes()
+                .forget(partition, mem::take(&mut self.lane));
+        }
+    }
 }
 
 /// Takes departures along, as long as there are any.
@@ -222,40 +241,35 @@ async fn drive<E: Engine>(way: &Way<E>, mut driver: Driver) {
 
 /// Sends the calls of a departure and tells them how they ended.
 async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departure) {
-    let load = departure.seal((runtime.now)());
+    let now = (runtime.now)();
+    let Some((load, last)) = departure.seal(now) else {
+        return;
+    };
     let call = Call {
         script: Script::of_batch(load.set),
         keys: &load.keys,
         argument: &load.argument,
         ids: &[],
     };
-    let is_out = AtomicBool::new(false);
-    let mut unfinished = Unfinished(Some(departure), &is_out);
-    let mut work = pin!(core.run(&call, &is_out));
-    while let Some(deadline) = departure.next_deadline() {
-        let left = deadline.saturating_duration_since((runtime.now)());
-        if let Some(outcome) = core.engine().within(left, work.as_mut()).await {
-            unfinished.0 = None;
-            departure.arrive(outcome);
-            return;
-        }
-        departure.expire(deadline, is_out.load(Ordering::Relaxed));
-    }
+    let mut unfinished = Unfinished(Some(departure));
+    let work = pin!(core.run(&call, departure.out()));
+    let outcome = core.engine().within(last - now, work).await;
     unfinished.0 = None;
+    departure.arrive(outcome);
 }
 
 /// A departure whose driver may be dropped with its runtime.
-struct Unfinished<'d>(Option<&'d Departure>, &'d AtomicBool);
+struct Unfinished<'d>(Option<&'d Departure>);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(departure) = self.0 {
             let ended = "the runtime of another call, which had sent this one along, has ended";
-            departure.arrive(Err(if self.1.load(Ordering::Relaxed) {
+            departure.arrive(Some(Err(if departure.is_out() {
                 Failure::lost(ended)
             } else {
                 Failure::not_sent(ended)
-            }));
+            })));
         }
     }
 }

@@ -75,12 +75,10 @@ fn each_call_is_late_at_its_own_deadline() {
     }
     run_tasks();
     store.engine().0.time_out();
-    run_tasks();
     let shown = fails(&mut calls[0], ErrorKind::Unknown);
     assert!(shown.contains("no reply within 500ms"), "{shown}");
     assert!(poll(&mut calls[1]).is_none() && poll(&mut calls[2]).is_none());
     store.engine().0.time_out();
-    run_tasks();
     fails(&mut calls[1], ErrorKind::Unavailable);
     let parts = [answer(2, &fresh_state()), answer(1, &fresh_state())];
     store.engine().0.reply(parts.concat());
@@ -116,6 +114,17 @@ fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to
     run_tasks();
     fails(&mut early, ErrorKind::Unavailable);
     fails(&mut late, ErrorKind::Unknown);
+}
+
+#[test]
+fn a_call_ends_at_its_deadline_although_no_task_takes_it_along() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    store.engine().0.time_out();
+    fails(&mut call, ErrorKind::Unavailable);
+    run_tasks();
+    assert!(store.engine().0.sent().is_empty());
 }
 
 #[test]
@@ -200,28 +209,74 @@ fn a_script_that_is_not_known_is_loaded_and_each_call_is_counted_once() {
 }
 
 #[test]
-fn calls_with_keys_that_the_user_may_not_use_fail_alone() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
+fn calls_whose_keys_a_server_does_not_take_together_are_sent_alone() {
+    let limit = limit("gcra:100/1s");
     let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
-    let mut calls = [&alice, &bob].map(|request| begin(&store, request));
+    for (line, kind) in [
+        (
+            "NOPERM No permissions to access a key",
+            ErrorKind::Misconfigured,
+        ),
+        (
+            "CROSSSLOT Keys don't hash to the same slot",
+            ErrorKind::Misconfigured,
+        ),
+        (
+            "TRYAGAIN Multiple keys during rehashing",
+            ErrorKind::Unavailable,
+        ),
+    ] {
+        let store = store();
+        let mut calls = [&alice, &bob].map(|request| begin(&store, request));
+        run_tasks();
+        store.engine().0.sent();
+        store.engine().0.fail(line);
+        run_tasks();
+        // The server has run nothing, so each is sent again, by itself.
+        assert!(calls.iter_mut().all(|call| poll(call).is_none()), "{line}");
+        let sent = store.engine().0.sent();
+        assert!(sent.len() == 2 && sent.iter().all(|sent| !sent.is_batch));
+        store.engine().0.fail(line);
+        store.engine().0.reply(fresh_state());
+        fails(&mut calls[0], kind);
+        assert!(ended(&mut calls[1]).unwrap().is_allowed());
+    }
+}
+
+#[test]
+fn no_call_is_sent_by_itself_after_its_deadline() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
     run_tasks();
     store.engine().0.sent();
     store
         .engine()
         .0
-        .fail("NOPERM No permissions to access a key");
+        .fail("CROSSSLOT Keys don't hash to the same slot");
+    pass(Duration::from_millis(500));
     run_tasks();
-    // The server has run nothing, so each is sent again, by itself.
-    assert!(calls.iter_mut().all(|call| poll(call).is_none()));
-    let sent = store.engine().0.sent();
-    assert!(sent.len() == 2 && sent.iter().all(|sent| !sent.is_batch));
+    fails(&mut call, ErrorKind::Misconfigured);
+    assert!(store.engine().0.sent().is_empty());
+}
+
+#[test]
+fn blocks_are_decided_one_after_the_other_whatever_they_cost() {
+    let (store, limit) = (store(), limit("block:1s"));
+    let request = Request::consume(Check::new(&limit, "alice", (1 << 52) + 1));
+    let mut calls: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
+    run_tasks();
+    assert_eq!(store.engine().0.sent()[0].calls(), [1, 1, 1]);
     store
         .engine()
         .0
-        .fail("NOPERM No permissions to access a key");
-    store.engine().0.reply(fresh_state());
-    fails(&mut calls[0], ErrorKind::Misconfigured);
-    assert!(ended(&mut calls[1]).unwrap().is_allowed());
+        .reply(vec![answer(1, &fresh_state()); 3].concat());
+    run_tasks();
+    assert!(
+        calls
+            .iter_mut()
+            .all(|call| ended(call).unwrap().is_allowed())
+    );
 }
 
 #[test]
@@ -240,6 +295,10 @@ fn a_call_that_may_be_repeated_is_sent_again_by_itself_if_its_batch_is_lost() {
     assert!(poll(&mut calls[0]).is_none());
     let sent = store.engine().0.sent();
     assert!(sent.len() == 1 && !sent[0].is_batch);
+    // That was the second time.
+    store.engine().0.fail("lost");
+    fails(&mut calls[0], ErrorKind::Unknown);
+    assert!(store.engine().0.sent().is_empty());
 }
 
 #[test]

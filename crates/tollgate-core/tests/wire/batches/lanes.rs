@@ -1,13 +1,16 @@
 //! Which calls wait, which go together, and how many scripts are on their way.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
 use tollgate_core::{Check, Limit, Operation, Request};
 
 use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
-use super::tasks::{begin, drop_tasks, poll, poll_tasks, run_tasks, started, tasks};
+use super::tasks::{begin, drop_tasks, pass, poll, poll_tasks, run_tasks, started, tasks};
 use crate::engine::limit;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -154,6 +157,63 @@ fn batches_that_end_with_their_runtime_make_room_for_others() {
     reply(&store, &[&[answer(1, &fresh_state())]]);
     assert!(poll(calls.last_mut().unwrap()).unwrap().is_ok());
     two_at_once(&mut calls);
+    drop(calls);
+    drop_tasks();
+}
+
+#[test]
+fn every_batch_that_waits_learns_that_its_runtime_has_ended() {
+    struct Woken(AtomicBool);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let store = gated(Options::new().with_batches_only());
+    let limit = limit("gcra:100/1s");
+    let keys: Vec<_> = (0..=64).map(|key| key.to_string()).collect();
+    let requests: Vec<_> = keys
+        .iter()
+        .map(|key| Request::consume(Check::new(&limit, key, 1)))
+        .collect();
+    let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
+    // The last call waits in a batch of its own, behind a full one whose callers are gone with the
+    // runtime.
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let last = calls.last_mut().unwrap();
+    assert!(
+        last.as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    drop_tasks();
+    assert!(woken.0.load(Ordering::Relaxed));
+    assert!(poll(last).is_none());
+    run_tasks();
+    let last = sent(&store);
+    assert_eq!(last.last().unwrap().keys.len(), 1);
+    drop(calls);
+    drop_tasks();
+}
+
+#[test]
+fn a_task_that_never_runs_holds_up_only_the_calls_that_come_at_once() {
+    let store = gated(Options::new().with_batch_gap(HOUR));
+    let limit = limit("gcra:100/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut calls: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
+    started();
+    // The task that was started does not run.
+    calls.push(begin(&store, &request));
+    assert_eq!(started(), 0);
+    pass(Duration::from_millis(1));
+    calls.push(begin(&store, &request));
+    calls.push(begin(&store, &request));
+    assert_eq!(started(), 1);
+    sent(&store);
+    run_tasks();
+    assert_eq!(sent(&store)[0].calls(), [4]);
     drop(calls);
     drop_tasks();
 }
