@@ -114,15 +114,15 @@ impl fmt::Display for Span {
     }
 }
 
-/// Returns `bytes` as text without control characters, which could manipulate a terminal.
+/// Returns `bytes` as text without characters that could manipulate a terminal.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
-    if !text.contains(char::is_control) {
+    if !text.contains(manipulates) {
         return text.into_owned();
     }
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() {
+        if manipulates(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -145,6 +145,12 @@ impl fmt::Display for Short<'_> {
             None => f.write_str(&printable(self.0.as_bytes())),
         }
     }
+}
+
+/// Returns whether a character controls a terminal, or the direction in which text is shown.
+fn manipulates(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Rows of cells in columns: the first is left-aligned, the others right-aligned.
@@ -224,6 +230,8 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(printable(b"a\x1b[31m\xff"), "a\\u{1b}[31m\u{fffd}");
+        let reversed = "alice\u{202e}bob";
+        assert_eq!(printable(reversed.as_bytes()), "alice\\u{202e}bob");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::cli::{Format, LogOptions};
 use crate::failure::Failure;
 use crate::key::KeyParts;
 use crate::progress::Progress;
+use crate::text::plural;
 use crate::trace::Trace;
 
 /// The number of skipped lines to show.
@@ -122,7 +123,8 @@ impl Skipped {
 
     /// Returns the first reason in brackets; empty without skipped lines.
     fn hint(&self) -> String {
-        let hint = |first| format!(" ({} lines skipped, the first {first})", self.count);
+        let lines = plural(self.count, "line", "lines");
+        let hint = |first| format!(" ({lines} skipped, the first {first})");
         self.first.first().map(hint).unwrap_or_default()
     }
 

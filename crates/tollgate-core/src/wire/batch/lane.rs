@@ -14,7 +14,7 @@ const MOST_AT_ONCE: usize = 2;
 const MOST: usize = 64;
 /// How long a driver may take until it takes a departure along. After that its runtime seems to stand
 /// still, and another driver is started.
-const LONGEST_IDLE: Duration = Duration::from_millis(1);
+pub(super) const LONGEST_IDLE: Duration = Duration::from_millis(1);
 
 /// The calls that may go together: all of a store, or in a cluster those of one hash slot.
 #[derive(Debug, Default)]
@@ -74,6 +74,11 @@ impl Lane {
             seat
         });
         (seat, traffic.needs_driver(now, gap))
+    }
+
+    /// Returns whether calls wait although they need not, so that a driver must be started.
+    pub(super) fn needs_driver(&self, now: Instant, gap: Duration) -> bool {
+        self.lock().needs_driver(now, gap)
     }
 
     /// Returns whether there is no driver, so that one must be started.

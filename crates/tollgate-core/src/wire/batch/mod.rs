@@ -136,7 +136,16 @@ impl<E: Engine> Ride<'_, E> {
     /// Waits for the end of the call until its deadline. That must not depend on its driver, whose
     /// runtime may stand still.
     pub(super) async fn ended(mut self, deadline: Duration) -> Ended {
-        let ended = self.core.engine().within(deadline, &mut self).await;
+        let engine = self.core.engine();
+        let patience = lane::LONGEST_IDLE.saturating_mul(2).min(deadline);
+        if let Some(ended) = engine.within(patience, &mut self).await {
+            return ended;
+        }
+        let lane = &self.lane.lane;
+        if lane.needs_driver((self.runtime.now)(), self.lane.gap) {
+            self.start_driver();
+        }
+        let ended = engine.within(deadline - patience, &mut self).await;
         ended.unwrap_or_else(|| self.seat.late())
     }
 

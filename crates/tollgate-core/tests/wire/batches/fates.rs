@@ -6,7 +6,7 @@ use tollgate_core::wire::Options;
 use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Verdicts};
 
 use super::gate::{Gated, answer, fresh_state, gated, refusal};
-use super::tasks::{Deciding, begin, drop_tasks, pass, poll, run_tasks, tasks};
+use super::tasks::{Deciding, begin, drop_tasks, pass, poll, run_tasks, started, tasks};
 use crate::engine::limit;
 
 fn store() -> Gated {
@@ -121,8 +121,12 @@ fn a_call_ends_at_its_deadline_although_no_task_takes_it_along() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let mut call = begin(&store, &request);
+    assert_eq!(started(), 1);
+    pass(Duration::from_millis(2));
     store.engine().0.time_out();
     fails(&mut call, ErrorKind::Unavailable);
+    // When it had waited for 2 ms, it started another task.
+    assert_eq!(started(), 1);
     run_tasks();
     assert!(store.engine().0.sent().is_empty());
 }
