@@ -86,10 +86,16 @@ fn a_key_of_a_wrong_type_fails_its_own_callers_only() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let store = store_on(&server);
+        let other: Limit = "other=gcra:1000/1h".parse().unwrap();
         for text in LIMITS {
             let limit = limit(text);
             let of = |key| Request::consume(Check::new(&limit, key, 1));
-            let requests = [of("bob"), of("alice"), of("carol"), of("alice"), of("bob")];
+            let both = [
+                Check::new(&limit, "alice", 1),
+                Check::new(&other, "dave", 1),
+            ];
+            let both = Request::new(Operation::Consume, both);
+            let requests = [of("bob"), both, of("carol"), of("alice"), of("bob")];
             assert!(together(&store, &requests[..1])[0].is_ok());
             let raw = &store.engine().0;
             let [key] = &*raw.keys(store.options()) else {
@@ -109,6 +115,10 @@ fn a_key_of_a_wrong_type_fails_its_own_callers_only() {
                     _ => assert!(result.is_ok(), "{limit} {result:?}"),
                 }
             }
+            // The keys of later calls are theirs.
+            let peek = Request::peek(Check::new(&other, "dave", 1));
+            let left = together(&store, &[peek]).remove(0).unwrap();
+            assert_eq!(left.remaining(), 1_000, "{limit}");
             let _ = raw.command(&[b"FLUSHALL"]);
         }
     }
