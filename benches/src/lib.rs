@@ -134,17 +134,9 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
         Outcome::Allowed => GovernorQuota::per_second(billion),
         Outcome::Denied => GovernorQuota::per_hour(NonZeroU32::MIN),
     };
-    let algorithms: [(&'static str, Algorithm); 6] = [
-        ("gcra", Gcra::new(quota)?.into()),
-        ("fixed-window-aligned", FixedWindow::aligned(quota).into()),
-        ("fixed-window-anchored", FixedWindow::anchored(quota).into()),
-        ("sliding-counter", SlidingCounter::new(quota)?.into()),
-        ("sliding-buckets-10", SlidingBuckets::new(quota, 10)?.into()),
-        ("sliding-log", SlidingLog::new(log_quota)?.into()),
-    ];
     let governor: DefaultKeyedRateLimiter<String> = Governor::keyed(governor_quota);
     let mut subjects: Vec<Named> = vec![("governor", Box::new(governor))];
-    for (name, algorithm) in algorithms {
+    for (name, algorithm) in algorithms(quota, log_quota)? {
         let store = MemoryStore::builder().max_keys(2_000_000).build();
         let limiter = RateLimiter::new(store, [Limit::new(name, algorithm)?])?;
         subjects.push((name, Box::new(limiter)));
@@ -162,6 +154,21 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
     Ok(subjects)
 }
 
+/// Returns every algorithm with its name; the log has a quota of its own.
+fn algorithms(
+    quota: Quota,
+    log_quota: Quota,
+) -> Result<[(&'static str, Algorithm); 6], LimitError> {
+    Ok([
+        ("gcra", Gcra::new(quota)?.into()),
+        ("fixed-window-aligned", FixedWindow::aligned(quota).into()),
+        ("fixed-window-anchored", FixedWindow::anchored(quota).into()),
+        ("sliding-counter", SlidingCounter::new(quota)?.into()),
+        ("sliding-buckets-10", SlidingBuckets::new(quota, 10)?.into()),
+        ("sliding-log", SlidingLog::new(log_quota)?.into()),
+    ])
+}
+
 /// Returns limiters in memory with a quota of `amount` a second, one for each algorithm, each with the
 /// most that it admits within any second.
 ///
@@ -171,32 +178,16 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
 pub fn bounded(amount: u32) -> Result<Vec<(Named, u64)>, LimitError> {
     let quota = Quota::per_second(amount);
     let amount = u64::from(amount);
-    let algorithms: [(&'static str, Algorithm, u64); 6] = [
-        ("gcra", Gcra::new(quota)?.into(), 2 * amount - 1),
-        (
-            "fixed-window-aligned",
-            FixedWindow::aligned(quota).into(),
-            2 * amount,
-        ),
-        (
-            "fixed-window-anchored",
-            FixedWindow::anchored(quota).into(),
-            2 * amount - 1,
-        ),
-        (
-            "sliding-counter",
-            SlidingCounter::new(quota)?.into(),
-            2 * amount - 1,
-        ),
-        (
-            "sliding-buckets-10",
-            SlidingBuckets::new(quota, 10)?.into(),
-            amount,
-        ),
-        ("sliding-log", SlidingLog::new(quota)?.into(), amount),
-    ];
     let mut limiters: Vec<(Named, u64)> = Vec::new();
-    for (name, algorithm, bound) in algorithms {
+    let bounds = [
+        2 * amount - 1,
+        2 * amount,
+        2 * amount - 1,
+        2 * amount - 1,
+        amount,
+        amount,
+    ];
+    for ((name, algorithm), bound) in algorithms(quota, quota)?.into_iter().zip(bounds) {
         let limit = Limit::new(name, algorithm)?;
         let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
         limiters.push(((name, Box::new(limiter)), bound));

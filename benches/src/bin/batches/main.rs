@@ -1,7 +1,6 @@
 //! Measures stores that send calls together, next to the same stores that send each by itself: how
 //! many decisions a second, what each costs the client and the server, and how long they take.
 
-use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 use std::mem;
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
+use tollgate_benches::Problem;
 use tollgate_benches::cores::Cores;
 use tollgate_benches::processor;
 use tollgate_core::wire::Options;
@@ -19,9 +19,6 @@ use tollgate_core::{RateLimiter, Store};
 use tollgate_fred::FredStore;
 use tollgate_redis::{RedisStore, settings};
 use tollgate_testkit::{Flavor, Server};
-
-/// An error that ends a measurement.
-type Problem = Box<dyn Error + Send + Sync>;
 
 /// The limits: all calls admitted, all denied, and a log.
 const LIMITS: [&str; 3] = ["l=gcra:1000000/1s", "l=gcra:1/1h", "l=sliding-log:100/1s"];

@@ -7,16 +7,13 @@
 mod caller;
 mod measure;
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use tollgate_benches::Problem;
 use tollgate_testkit::Rule;
-
-/// An error that ends a measurement.
-type Problem = Box<dyn Error + Send + Sync>;
 
 /// A service, and the limit that its callers keep to.
 struct Case {

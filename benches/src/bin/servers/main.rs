@@ -18,20 +18,17 @@ mod soak;
 mod stamp;
 mod tables;
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use tollgate_benches::Problem;
+use tollgate_benches::cores::Cores;
 use tollgate_testkit::{Flavor, Server};
 
 use crate::clients::Clients;
 use crate::measure::Plan;
-use tollgate_benches::cores::Cores;
-
-/// An error that ends a measurement.
-type Problem = Box<dyn Error + Send + Sync>;
 
 /// Measures decisions on servers that it starts, one after another.
 #[derive(Debug, Parser)]

@@ -3,14 +3,12 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use tollgate_benches::Outcome;
+use tollgate_benches::{Outcome, processor};
 use tollgate_testkit::Server;
 
+use crate::Problem;
 use crate::points::Point;
 use crate::run::{Run, percentile};
-use tollgate_benches::processor;
-
-use crate::Problem;
 
 /// The numbers of calls in flight.
 pub(crate) const DEPTHS: [usize; 3] = [1, 64, 256];

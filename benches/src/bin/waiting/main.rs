@@ -8,15 +8,12 @@ mod counting;
 mod one;
 mod several;
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-
-/// An error that ends a measurement.
-type Problem = Box<dyn Error + Send + Sync>;
+use tollgate_benches::Problem;
 
 /// The limits that are measured: all algorithms at the same rate, and two limits together.
 const LIMITS: [&[&str]; 7] = [

@@ -339,7 +339,6 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Returns the reply of a script, which does `effect`.
-    ///
     async fn reply(
         &self,
         call: &Call<'_>,

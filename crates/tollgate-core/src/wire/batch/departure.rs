@@ -130,11 +130,10 @@ pub(in crate::wire) struct Load {
 }
 
 impl Departure {
-    /// Returns a departure with one call.
-    pub(super) fn of(unit: Unit) -> (Arc<Self>, Seat) {
+    /// Returns a departure with one call, whose keys have these hashes.
+    pub(super) fn of(unit: Unit, hashes: &[u64]) -> (Arc<Self>, Seat) {
         let departure = Arc::new(Self::default());
-        let hashes = hashes(&unit.keys);
-        let seat = departure.lock().add(unit, &hashes, None);
+        let seat = departure.lock().add(unit, hashes, None);
         let seat = Seat::new(&departure, seat);
         (departure, seat)
     }
@@ -143,15 +142,14 @@ impl Departure {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a call, or returns it if there is no room.
-    pub(super) fn board(departure: &Arc<Self>, unit: Unit) -> Result<Seat, Unit> {
+    /// Adds a call, whose keys have these hashes, or returns it if there is no room.
+    pub(super) fn board(departure: &Arc<Self>, unit: Unit, hashes: &[u64]) -> Result<Seat, Unit> {
         let mut calls = departure.lock();
-        let hashes = hashes(&unit.keys);
-        let joined = calls.joined_by(&unit, &hashes);
+        let joined = calls.joined_by(&unit, hashes);
         if joined.is_none() && calls.keys.len() + hashes.len() > MOST_CHECKS {
             return Err(unit);
         }
-        let place = calls.add(unit, &hashes, joined);
+        let place = calls.add(unit, hashes, joined);
         Ok(Seat::new(departure, place))
     }
 
@@ -292,7 +290,7 @@ impl Kind {
 
 /// Returns hashes that are made fast. If someone makes keys that have the same, equal calls for them
 /// are decided one after the other.
-fn hashes(keys: &[Vec<u8>]) -> SmallVec<[u64; 4]> {
+pub(super) fn hashes(keys: &[Vec<u8>]) -> SmallVec<[u64; 4]> {
     let hasher = FixedState::default();
     let hash = |key: &Vec<u8>| hasher.hash_one(key.as_slice());
     keys.iter().map(hash).collect()

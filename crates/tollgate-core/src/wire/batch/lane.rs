@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::departure::{Departure, Seat, Unit};
+use super::departure::{self, Departure, Seat, Unit};
 
 /// The most calls that leave by themselves at once, before later ones wait and go together.
 const MOST_ALONE: usize = 16;
@@ -62,14 +62,15 @@ impl Lane {
     /// Adds a call to the last departure that waits. Returns its seat, and whether a driver must be
     /// started.
     pub(super) fn board(&self, unit: Unit, now: Instant, gap: Duration) -> (Seat, bool) {
+        let hashes = departure::hashes(&unit.keys);
         let mut traffic = self.lock();
         let last = traffic.waiting.back().cloned();
         let boarded = match last {
-            Some(last) => Departure::board(&last, unit),
+            Some(last) => Departure::board(&last, unit, &hashes),
             None => Err(unit),
         };
         let seat = boarded.unwrap_or_else(|unit| {
-            let (departure, seat) = Departure::of(unit);
+            let (departure, seat) = Departure::of(unit, &hashes);
             traffic.waiting.push_back(departure);
             seat
         });
@@ -82,12 +83,12 @@ impl Lane {
     }
 
     /// Returns whether there is no driver, so that one must be started.
-    pub(super) fn has_lost_its_drivers(&self, now: Instant) -> bool {
+    pub(super) fn has_lost_its_drivers(&self, now: fn() -> Instant) -> bool {
         let mut traffic = self.lock();
         let has_lost = traffic.drivers == 0;
         if has_lost {
             traffic.drivers = 1;
-            traffic.idle = Some(now);
+            traffic.idle = Some(now());
         }
         has_lost
     }

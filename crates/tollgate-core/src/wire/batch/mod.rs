@@ -168,7 +168,7 @@ impl<E: Engine> Future for Ride<'_, E> {
             return Poll::Ready(ended);
         }
         // The driver may have ended with its runtime.
-        if self.lane.lane.has_lost_its_drivers((self.runtime.now)()) {
+        if self.lane.lane.has_lost_its_drivers(self.runtime.now) {
             self.start_driver();
         }
         Poll::Pending
