@@ -9,6 +9,7 @@ use fred::interfaces::{ClientLike, Resp3Frame};
 use fred::types::config::{Options as Pins, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
+use tokio::runtime::Handle;
 use tokio::time::{self, Instant};
 use tollgate_core::wire::{Call, Engine, Failure, Pauses, Runtime};
 
@@ -171,8 +172,9 @@ impl<C: Clients> Engine for FredEngine<C> {
     }
 
     fn runtime(&self) -> Option<Runtime> {
+        let id = Handle::try_current().ok()?.id();
         let now = || Instant::now().into_std();
-        Some(Runtime::new(|task| drop(tokio::spawn(task)), now))
+        Some(Runtime::new(id, |task| drop(tokio::spawn(task)), now))
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use redis::Cmd;
 use redis::aio::ConnectionLike;
+use tokio::runtime::Handle;
 use tollgate_core::wire::{Call, Engine, Failure, Runtime};
 
 use crate::cluster::{Cluster, Importers};
@@ -90,8 +91,9 @@ where
     }
 
     fn runtime(&self) -> Option<Runtime> {
+        let id = Handle::try_current().ok()?.id();
         let now = || tokio::time::Instant::now().into_std();
-        Some(Runtime::new(|task| drop(tokio::spawn(task)), now))
+        Some(Runtime::new(id, |task| drop(tokio::spawn(task)), now))
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::error::Error;
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+
+use foldhash::fast::FixedState;
 
 use super::redact;
 use super::script::Script;
@@ -54,8 +57,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Returns whether all keys of a call must be in one hash slot, as in a cluster.
     fn is_clustered(&self) -> bool;
 
-    /// Returns the runtime, with which calls that wait for others are sent together. Without one,
-    /// every call is sent by itself.
+    /// Returns the runtime that polls the call. Calls of one runtime that wait for others are sent
+    /// together. Without one, every call is sent by itself.
     fn runtime(&self) -> Option<Runtime> {
         None
     }
@@ -64,6 +67,7 @@ pub trait Engine: Send + Sync + 'static {
 /// What a store needs of a runtime to send calls together. It uses it only during calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime {
+    pub(super) id: u64,
     pub(super) spawn: fn(Task),
     pub(super) now: fn() -> Instant,
 }
@@ -71,10 +75,15 @@ pub struct Runtime {
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Runtime {
-    /// Returns a runtime that starts tasks by `spawn` and whose time is `now`.
+    /// Returns the runtime that has this `id` in the process, starts tasks by `spawn`, and whose time
+    /// is `now`.
     #[must_use]
-    pub const fn new(spawn: fn(Task), now: fn() -> Instant) -> Self {
-        Self { spawn, now }
+    pub fn new(id: impl Hash, spawn: fn(Task), now: fn() -> Instant) -> Self {
+        Self {
+            id: FixedState::default().hash_one(id),
+            spawn,
+            now,
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::batch::{Ended, InLane, Lanes, Unit};
+use super::batch::{self, Ended, InLane, Lanes, Unit};
 use super::codec;
-use super::engine::{Call, Engine, Failure, Runtime};
+use super::engine::{Call, Engine, Failure};
 use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
 use super::lease;
@@ -113,10 +113,10 @@ impl<E: Engine> WireStore<E> {
             deadline: self.options().deadline,
             repeats: id.is_some_and(CallId::is_repeated),
         };
-        if let Some((lane, runtime)) = &lane
+        if let Some(lane) = &lane
             && !lane.is_alone()
         {
-            match self.together(&asked, lane, *runtime).await {
+            match self.together(&asked, lane).await {
                 Ok(outcome) => return outcome,
                 Err(next) => alone = next,
             }
@@ -125,9 +125,8 @@ impl<E: Engine> WireStore<E> {
         Box::pin(self.alone(&asked, alone)).await
     }
 
-    /// Returns the lane of a call, and the runtime that sends calls together, or `None` if
-    /// every call is sent by itself.
-    fn enter<'s, 'r>(&'s self, request: &'r Request<'_>) -> Option<(InLane<'s, 'r>, Runtime)> {
+    /// Returns the lane of a call, or `None` if every call is sent by itself.
+    fn enter(&self, request: &Request<'_>) -> Option<InLane<'_>> {
         let gap = match self.options().batches {
             Batches::Never => return None,
             Batches::Natural(gap) => Some(gap),
@@ -142,16 +141,14 @@ impl<E: Engine> WireStore<E> {
             .engine()
             .is_clustered()
             .then(|| first.key().partition());
-        let now = (runtime.now)();
-        Some((self.core.lanes.enter(partition, now, gap), runtime))
+        Some(self.core.lanes.enter(runtime, partition, gap))
     }
 
     /// Sends a call with others, or returns how it must be sent by itself.
     async fn together(
         &self,
         asked: &Asked<'_, '_>,
-        lane: &InLane<'_, '_>,
-        runtime: Runtime,
+        lane: &InLane<'_>,
     ) -> Result<Result<Verdicts, StoreError>, Alone> {
         let Asked {
             request,
@@ -169,17 +166,18 @@ impl<E: Engine> WireStore<E> {
             algorithm.counts_denied() || algorithm.can_block()
         };
         let is_plain = matches!(request.operation(), Operation::Consume | Operation::Peek);
-        let now = lane.now();
+        let end = lane.now().checked_add(deadline);
+        let end = end.unwrap_or(lane.now() + LONGEST);
         let unit = Unit {
             set: set_of(request),
             keys,
             argument,
             has_id: hash.is_some(),
             joins: is_plain && hash.is_none() && !request.checks().iter().any(is_alone),
-            deadline: now.checked_add(deadline).unwrap_or(now + LONGEST),
+            deadline: end,
         };
-        let ride = lane.board(&self.core, runtime, unit);
-        let ended = ride.ended(deadline).await;
+        let seat = lane.board(&self.core, unit);
+        let ended = batch::ended(seat, self.engine(), lane.runtime(), end).await;
         // The server has run nothing, or the call may be sent once more.
         let again = match &ended {
             Ended::Failed(failure) if fault::is_about_the_keys(failure) => {
@@ -190,14 +188,11 @@ impl<E: Engine> WireStore<E> {
             }
             _ => None,
         };
-        let left = deadline.saturating_sub((runtime.now)().saturating_duration_since(now));
-        if let Some(repeats) = again
-            && !left.is_zero()
-        {
-            return Err(Alone {
-                deadline: left,
-                repeats,
-            });
+        if let Some(repeats) = again {
+            let deadline = end.saturating_duration_since((lane.runtime().now)());
+            if !deadline.is_zero() {
+                return Err(Alone { deadline, repeats });
+            }
         }
         Ok(match ended {
             Ended::Reply(reply, turn) if turn.calls > 1 => {

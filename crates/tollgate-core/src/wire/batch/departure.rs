@@ -50,6 +50,8 @@ struct Calls {
     /// Whether several groups may have the same key.
     shares: bool,
     places: Vec<Place>,
+    /// Whether it has departed.
+    is_sealed: bool,
     outcome: Option<Outcome>,
 }
 
@@ -81,8 +83,16 @@ struct Place {
     number: u32,
     deadline: Instant,
     waker: Option<Waker>,
-    /// Whether it is not sent, or nobody waits for it any more.
-    is_gone: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waits,
+    /// Its deadline has passed while it was on its way.
+    Late,
+    /// It is not sent, or nobody waits for it any more.
+    Gone,
 }
 
 #[derive(Debug)]
@@ -92,8 +102,8 @@ enum Outcome {
     Answered(Arc<[u8]>, Vec<Answer>),
     /// The reply is not one that the script gives.
     NotUnderstood,
-    /// No reply came before the last deadline.
-    Late,
+    /// No reply came before the last deadline; the server may have counted the calls if this is true.
+    Late(bool),
 }
 
 /// How a call ended.
@@ -153,34 +163,45 @@ impl Departure {
         Ok(Seat::new(departure, place))
     }
 
-    /// Closes the departure at `now`, and returns what to send and the last deadline, or `None` if
+    /// Closes the departure at `now`, and returns what to send and the first deadline, or `None` if
     /// nobody is left.
     pub(super) fn seal(&self, now: Instant) -> Option<(Load, Instant)> {
+        let mut late = Vec::new();
         let mut calls = self.lock();
-        let calls = &mut *calls;
-        for place in calls.places.iter_mut() {
-            // Its caller is about to find out.
-            place.is_gone |= place.deadline <= now;
-            if !place.is_gone {
-                let group = &mut calls.groups[place.group];
+        let all = &mut *calls;
+        for place in all.places.iter_mut().filter(|place| place.waits()) {
+            if place.deadline <= now {
+                place.state = State::Gone;
+                late.extend(place.waker.take());
+            } else {
+                let group = &mut all.groups[place.group];
                 place.number = group.calls;
                 group.calls += 1;
             }
         }
-        let waiting = calls.places.iter().filter(|place| !place.is_gone);
-        let last = waiting.map(|place| place.deadline).max()?;
-        let sent = calls.groups.iter().filter(|group| group.calls > 0);
-        let argument = reply::argument(calls.shares, &calls.kinds, sent);
-        let mut keys = Vec::with_capacity(calls.keys.len());
-        for group in calls.groups.iter_mut().filter(|group| group.calls > 0) {
-            keys.append(&mut group.keys);
-        }
-        let load = Load {
-            set: calls.set,
-            keys,
-            argument,
-        };
-        Some((load, last))
+        calls.is_sealed = true;
+        let sealed = calls.load();
+        drop(calls);
+        late.into_iter().for_each(Waker::wake);
+        sealed
+    }
+
+    /// Ends the calls whose deadlines have passed at `now`, after they were sent, and returns the next
+    /// deadline. If that was the last one, all is left to [`arrive`](Self::arrive).
+    pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
+        let mut calls = self.lock();
+        let next = calls.first_deadline_after(Some(now))?;
+        let late = calls.places.iter_mut().filter(|place| place.waits());
+        let late = late.filter(|place| place.deadline <= now);
+        let wakers: Vec<_> = late
+            .filter_map(|place| {
+                place.state = State::Late;
+                place.waker.take()
+            })
+            .collect();
+        drop(calls);
+        wakers.into_iter().for_each(Waker::wake);
+        Some(next)
     }
 
     /// Returns where to note whether the server may be counting the calls.
@@ -193,6 +214,16 @@ impl Departure {
         self.is_out.load(Ordering::Relaxed)
     }
 
+    /// Ends all calls, whose runtime has ended, and with it whatever sends them.
+    pub(super) fn abandon(&self) {
+        let ended = "the runtime that the call was made on has ended";
+        self.arrive(Some(Err(if self.is_out() {
+            Failure::lost(ended)
+        } else {
+            Failure::not_sent(ended)
+        })));
+    }
+
     /// Ends all calls that still wait, with the reply to them or a failure, or because there was none.
     pub(super) fn arrive(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
         let mut calls = self.lock();
@@ -203,15 +234,8 @@ impl Departure {
                 None => Outcome::NotUnderstood,
             },
             Some(Err(failure)) => Outcome::Failed(failure.share()),
-            None => Outcome::Late,
+            None => Outcome::Late(self.is_out()),
         });
-        drop(calls);
-        self.wake_all();
-    }
-
-    /// Wakes all calls.
-    pub(super) fn wake_all(&self) {
-        let mut calls = self.lock();
         let wakers = calls
             .places
             .iter_mut()
@@ -223,6 +247,30 @@ impl Departure {
 }
 
 impl Calls {
+    /// Returns what to send and the first deadline, or `None` if nobody waits.
+    fn load(&mut self) -> Option<(Load, Instant)> {
+        let first = self.first_deadline_after(None)?;
+        let sent = self.groups.iter().filter(|group| group.calls > 0);
+        let argument = reply::argument(self.shares, &self.kinds, sent);
+        let mut keys = Vec::with_capacity(self.keys.len());
+        for group in self.groups.iter_mut().filter(|group| group.calls > 0) {
+            keys.append(&mut group.keys);
+        }
+        let load = Load {
+            set: self.set,
+            keys,
+            argument,
+        };
+        Some((load, first))
+    }
+
+    /// Returns the first deadline of calls that wait, of those after `now` if that is given.
+    fn first_deadline_after(&self, now: Option<Instant>) -> Option<Instant> {
+        let waiting = self.places.iter().filter(|place| place.waits());
+        let deadlines = waiting.map(|place| place.deadline);
+        deadlines.filter(|deadline| Some(*deadline) > now).min()
+    }
+
     /// Returns the last group that has one of the keys with these hashes.
     fn last_with(&self, hashes: &[u64]) -> Option<usize> {
         let keys = self.keys.iter().rev();
@@ -248,7 +296,7 @@ impl Calls {
             number: 0,
             deadline,
             waker: None,
-            is_gone: false,
+            state: State::Waits,
         });
         self.places.len() - 1
     }
@@ -273,6 +321,12 @@ impl Calls {
             });
         }
         group
+    }
+}
+
+impl Place {
+    fn waits(&self) -> bool {
+        self.state == State::Waits
     }
 }
 
@@ -315,10 +369,13 @@ impl Seat {
         let mut calls = self.departure.lock();
         let calls = &mut *calls;
         let place = &mut calls.places[self.place];
-        if place.is_gone {
+        if place.state == State::Gone {
             return Some(Ended::Late(false));
         }
         let Some(outcome) = &calls.outcome else {
+            if place.state == State::Late {
+                return Some(Ended::Late(true));
+            }
             match &mut place.waker {
                 Some(known) => known.clone_from(waker),
                 unknown => *unknown = Some(waker.clone()),
@@ -328,7 +385,7 @@ impl Seat {
         let (reply, answers) = match outcome {
             Outcome::Failed(failure) => return Some(Ended::Failed(failure.again())),
             Outcome::NotUnderstood => return Some(Ended::NotUnderstood),
-            Outcome::Late => return Some(Ended::Late(self.departure.is_out())),
+            Outcome::Late(is_out) => return Some(Ended::Late(*is_out)),
             Outcome::Answered(reply, answers) => (reply, answers),
         };
         Some(match answers[place.group].clone() {
@@ -350,16 +407,18 @@ impl Seat {
 }
 
 impl Seat {
-    /// Returns how the call ended if its deadline has passed.
+    /// Gives the call up, and returns how it ended.
     pub(super) fn late(&self) -> Ended {
-        let was_sent = !self.departure.lock().places[self.place].is_gone;
-        Ended::Late(was_sent && self.departure.is_out())
+        let mut calls = self.departure.lock();
+        let was_sent = calls.places[self.place].waits() && calls.is_sealed;
+        calls.places[self.place].state = State::Gone;
+        Ended::Late(was_sent)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut calls = self.departure.lock();
-        calls.places[self.place].is_gone = true;
+        calls.places[self.place].state = State::Gone;
     }
 }

@@ -1,6 +1,7 @@
 //! `Lane`: the calls that wait for their departure, and how many drivers take them along.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,11 +13,8 @@ const MOST_ALONE: usize = 16;
 const MOST_AT_ONCE: usize = 2;
 /// The most calls, and the most departures, that are on their way at a time.
 const MOST: usize = 64;
-/// How long a driver may take until it takes a departure along. After that its runtime seems to stand
-/// still, and another driver is started.
-pub(super) const LONGEST_IDLE: Duration = Duration::from_millis(1);
 
-/// The calls that may go together: all of a store, or in a cluster those of one hash slot.
+/// The calls that may go together: those that one runtime polls, and in a cluster have one hash slot.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     traffic: Mutex<Traffic>,
@@ -33,8 +31,6 @@ struct Traffic {
     waiting: VecDeque<Arc<Departure>>,
     /// When the last call or departure left.
     left: Option<Instant>,
-    /// Since when a driver should have taken a departure along.
-    idle: Option<Instant>,
 }
 
 impl Lane {
@@ -76,22 +72,6 @@ impl Lane {
         });
         (seat, traffic.needs_driver(now, gap))
     }
-
-    /// Returns whether calls wait although they need not, so that a driver must be started.
-    pub(super) fn needs_driver(&self, now: Instant, gap: Duration) -> bool {
-        self.lock().needs_driver(now, gap)
-    }
-
-    /// Returns whether there is no driver, so that one must be started.
-    pub(super) fn has_lost_its_drivers(&self, now: fn() -> Instant) -> bool {
-        let mut traffic = self.lock();
-        let has_lost = traffic.drivers == 0;
-        if has_lost {
-            traffic.drivers = 1;
-            traffic.idle = Some(now());
-        }
-        has_lost
-    }
 }
 
 impl Traffic {
@@ -116,19 +96,10 @@ impl Traffic {
 
     /// Counts a new driver if calls wait, all drivers are busy, and one more departure may leave.
     fn needs_driver(&mut self, now: Instant, gap: Duration) -> bool {
-        let idle = self.idle.map(|idle| now.saturating_duration_since(idle));
-        let stands_still = idle.is_some_and(|idle| idle >= LONGEST_IDLE);
-        let most = if stands_still {
-            MOST
-        } else {
-            self.most_drivers(now, gap)
-        };
-        let may_leave = !self.waiting.is_empty() && self.drivers < most;
-        let needed = may_leave && (self.drivers == self.busy || stands_still);
-        if needed {
-            self.drivers += 1;
-            self.idle = Some(now);
-        }
+        let all_are_busy = self.drivers == self.busy;
+        let needed =
+            !self.waiting.is_empty() && all_are_busy && self.drivers < self.most_drivers(now, gap);
+        self.drivers += usize::from(needed);
         needed
     }
 }
@@ -173,11 +144,9 @@ impl Driver {
             if !stays {
                 self.end(&mut traffic);
             }
-            traffic.idle = Some(now);
             return None;
         };
         traffic.left = Some(now);
-        traffic.idle = None;
         Some((next, traffic.needs_driver(now, gap)))
     }
 
@@ -200,17 +169,18 @@ impl Driver {
     }
 }
 
-/// The runtime that ran the driver may have ended, while calls on other runtimes wait.
+/// The runtime may have ended. Its calls have ended with it, unless their futures were moved.
 impl Drop for Driver {
     fn drop(&mut self) {
         let lane = Arc::clone(&self.lane);
         let mut traffic = lane.lock();
         self.end(&mut traffic);
-        let waiting: Vec<_> = traffic.waiting.iter().cloned().collect();
-        drop(traffic);
-        // They start another one. Those of the first departure may have ended with the same runtime.
-        for departure in waiting {
-            departure.wake_all();
+        if traffic.drivers == 0 {
+            let waiting = mem::take(&mut traffic.waiting);
+            drop(traffic);
+            for departure in waiting {
+                departure.abandon();
+            }
         }
     }
 }

@@ -11,88 +11,97 @@ mod reply;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::mem;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
 
 use self::departure::{Departure, Seat};
 pub(super) use self::departure::{Ended, Unit};
 use self::lane::{Driver, Lane};
-use super::engine::{Call, Engine, Failure, Runtime};
+use super::engine::{Call, Engine, Runtime};
 use super::script::Script;
 use super::store::Core;
 
-/// The lanes of a store.
+/// The lanes of a store that calls use at present.
+///
+/// Each runtime has lanes of its own, so that no call depends on another runtime, which may stand
+/// still or end.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    /// The lane of a store whose scripts take any keys.
-    only: Arc<Lane>,
-    /// In a cluster, the lanes of partitions with calls: a script takes keys of one slot.
-    of_partition: Mutex<HashMap<Box<[u8]>, Arc<Lane>>>,
-}
+pub(super) struct Lanes(Mutex<HashMap<Name, Arc<Lane>>>);
+
+/// The id of a runtime, and in a cluster the partition: a script takes keys of one slot.
+type Name = SmallVec<[u8; 32]>;
 
 /// Which lane a call uses, until it is dropped.
-pub(super) struct InLane<'s, 'p> {
+pub(super) struct InLane<'s> {
     lanes: &'s Lanes,
     lane: Arc<Lane>,
-    partition: Option<&'p [u8]>,
+    name: Name,
+    runtime: Runtime,
     is_alone: bool,
     gap: Duration,
     now: Instant,
 }
 
 impl Lanes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Arc<Lane>>> {
-        let lanes = &self.of_partition;
-        lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Arc<Lane>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a call into the lane of `partition`; without one, all calls have the same lane. With a
-    /// `gap`, it waits if others are on their way, unless the last of them left that long ago;
-    /// without one, it always waits.
-    pub(super) fn enter<'s, 'p>(
-        &'s self,
-        partition: Option<&'p [u8]>,
-        now: Instant,
+    /// Puts a call that `runtime` polls into the lane of `partition`; without one, all its calls have
+    /// the same lane. With a `gap`, it waits if others are on their way, unless the last of them left
+    /// that long ago; without one, it always waits.
+    pub(super) fn enter(
+        &self,
+        runtime: Runtime,
+        partition: Option<&[u8]>,
         gap: Option<Duration>,
-    ) -> InLane<'s, 'p> {
-        let lane = match partition {
-            None => Arc::clone(&self.only),
-            Some(partition) => {
-                let mut lanes = self.lock();
-                match lanes.get(partition) {
-                    Some(lane) => Arc::clone(lane),
-                    None => Arc::clone(lanes.entry(partition.into()).or_default()),
-                }
+    ) -> InLane<'_> {
+        let now = (runtime.now)();
+        let mut name = Name::from(runtime.id.to_le_bytes().as_slice());
+        name.extend_from_slice(partition.unwrap_or_default());
+        let lane = {
+            let mut lanes = self.lock();
+            match lanes.get(&name) {
+                Some(lane) => Arc::clone(lane),
+                None => Arc::clone(lanes.entry(name.clone()).or_default()),
             }
         };
         let is_alone = gap.is_some_and(|gap| lane.enter(now, gap));
         InLane {
             lanes: self,
             lane,
-            partition,
+            name,
+            runtime,
             is_alone,
             gap: gap.unwrap_or_default(),
             now,
         }
     }
 
-    /// Gives back the lane of `partition`, and removes it if nobody else uses it.
-    fn forget(&self, partition: &[u8], lane: Arc<Lane>) {
+    /// Gives back a lane, and removes it if nobody else uses it.
+    fn forget(&self, name: &Name, lane: Arc<Lane>) {
         let mut lanes = self.lock();
         drop(lane);
         // Only the table has it, where nobody can get hold of it meanwhile.
         if lanes
-            .get(partition)
+            .get(name)
             .is_some_and(|lane| Arc::strong_count(lane) == 1)
         {
-            lanes.remove(partition);
+            lanes.remove(name);
         }
     }
 }
 
-impl InLane<'_, '_> {
+impl InLane<'_> {
+    /// Returns the runtime that polls the call.
+    pub(super) fn runtime(&self) -> Runtime {
+        self.runtime
+    }
+
     /// Returns when the call was made.
     pub(super) fn now(&self) -> Instant {
         self.now
@@ -104,85 +113,55 @@ impl InLane<'_, '_> {
     }
 
     /// Sends the call with others.
-    pub(super) fn board<'l, E: Engine>(
-        &'l self,
-        core: &'l Arc<Core<E>>,
-        runtime: Runtime,
-        unit: Unit,
-    ) -> Ride<'l, E> {
+    pub(super) fn board<'l, E: Engine>(&'l self, core: &Arc<Core<E>>, unit: Unit) -> Seat {
         let (seat, needs_driver) = self.lane.board(unit, self.now, self.gap);
-        let ride = Ride {
-            seat,
-            lane: self,
-            core,
-            runtime,
-        };
         if needs_driver {
-            ride.start_driver();
+            start(Way {
+                core: Arc::clone(core),
+                runtime: self.runtime,
+                lane: Arc::clone(&self.lane),
+                name: self.name.clone(),
+                gap: self.gap,
+            });
         }
-        ride
+        seat
     }
 }
 
-/// A call that goes with others; it resolves to how it ended.
-pub(super) struct Ride<'l, E> {
+/// Waits for the end of a call that `runtime` polls and that has this `deadline`.
+pub(super) async fn ended(
     seat: Seat,
-    lane: &'l InLane<'l, 'l>,
-    core: &'l Arc<Core<E>>,
+    engine: &impl Engine,
     runtime: Runtime,
+    deadline: Instant,
+) -> Ended {
+    // The driver, which is on the same runtime, ends a call at its deadline. But a program may move a
+    // future that has begun to another runtime, and let the first one stand still.
+    let mut is_new = true;
+    let has_moved = || engine.runtime().is_some_and(|other| other.id != runtime.id);
+    let stayed = poll_fn(|context| match seat.poll(context.waker()) {
+        Some(ended) => Poll::Ready(Some(ended)),
+        None if !mem::take(&mut is_new) && has_moved() => Poll::Ready(None),
+        None => Poll::Pending,
+    });
+    if let Some(ended) = stayed.await {
+        return ended;
+    }
+    let left = deadline.saturating_duration_since((runtime.now)());
+    let moved = poll_fn(|context| match seat.poll(context.waker()) {
+        Some(ended) => Poll::Ready(ended),
+        None => Poll::Pending,
+    });
+    let ended = engine.within(left, moved).await;
+    ended.unwrap_or_else(|| seat.late())
 }
 
-impl<E: Engine> Ride<'_, E> {
-    /// Waits for the end of the call until its deadline. That must not depend on its driver, whose
-    /// runtime may stand still.
-    pub(super) async fn ended(mut self, deadline: Duration) -> Ended {
-        let engine = self.core.engine();
-        let patience = lane::LONGEST_IDLE.saturating_mul(2).min(deadline);
-        if let Some(ended) = engine.within(patience, &mut self).await {
-            return ended;
-        }
-        let lane = &self.lane.lane;
-        if lane.needs_driver((self.runtime.now)(), self.lane.gap) {
-            self.start_driver();
-        }
-        let ended = engine.within(deadline - patience, &mut self).await;
-        ended.unwrap_or_else(|| self.seat.late())
-    }
-
-    fn start_driver(&self) {
-        start(Way {
-            core: Arc::clone(self.core),
-            runtime: self.runtime,
-            lane: Arc::clone(&self.lane.lane),
-            partition: self.lane.partition.map(Into::into),
-            gap: self.lane.gap,
-        });
-    }
-}
-
-impl<E: Engine> Future for Ride<'_, E> {
-    type Output = Ended;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
-        if let Some(ended) = self.seat.poll(context.waker()) {
-            return Poll::Ready(ended);
-        }
-        // The driver may have ended with its runtime.
-        if self.lane.lane.has_lost_its_drivers(self.runtime.now) {
-            self.start_driver();
-        }
-        Poll::Pending
-    }
-}
-
-impl Drop for InLane<'_, '_> {
+impl Drop for InLane<'_> {
     fn drop(&mut self) {
         if self.is_alone {
             self.lane.leave();
         }
-        if let Some(partition) = self.partition {
-            self.lanes.forget(partition, mem::take(&mut self.lane));
-        }
+        self.lanes.forget(&self.name, mem::take(&mut self.lane));
     }
 }
 
@@ -191,8 +170,7 @@ struct Way<E> {
     core: Arc<Core<E>>,
     runtime: Runtime,
     lane: Arc<Lane>,
-    /// Of a lane that is forgotten when nobody uses it.
-    partition: Option<Arc<[u8]>>,
+    name: Name,
     gap: Duration,
 }
 
@@ -202,7 +180,7 @@ impl<E> Clone for Way<E> {
             core: Arc::clone(&self.core),
             runtime: self.runtime,
             lane: Arc::clone(&self.lane),
-            partition: self.partition.clone(),
+            name: self.name.clone(),
             gap: self.gap,
         }
     }
@@ -219,11 +197,8 @@ fn start<E: Engine>(way: Way<E>) {
 /// The driver may have ended, or its runtime.
 impl<E> Drop for Way<E> {
     fn drop(&mut self) {
-        if let Some(partition) = &self.partition {
-            self.core
-                .lanes()
-                .forget(partition, mem::take(&mut self.lane));
-        }
+        let lane = mem::take(&mut self.lane);
+        self.core.lanes().forget(&self.name, lane);
     }
 }
 
@@ -250,8 +225,8 @@ async fn drive<E: Engine>(way: &Way<E>, mut driver: Driver) {
 
 /// Sends the calls of a departure and tells them how they ended.
 async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departure) {
-    let now = (runtime.now)();
-    let Some((load, last)) = departure.seal(now) else {
+    let mut now = (runtime.now)();
+    let Some((load, mut deadline)) = departure.seal(now) else {
         return;
     };
     let call = Call {
@@ -261,8 +236,18 @@ async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departu
         ids: &[],
     };
     let mut unfinished = Unfinished(Some(departure));
-    let work = pin!(core.run(&call, departure.out()));
-    let outcome = core.engine().within(last - now, work).await;
+    let mut work = pin!(core.run(&call, departure.out()));
+    let outcome = loop {
+        let left = deadline.saturating_duration_since(now);
+        if let Some(outcome) = core.engine().within(left, work.as_mut()).await {
+            break Some(outcome);
+        }
+        now = (runtime.now)().max(deadline);
+        match departure.expire(now) {
+            Some(next) => deadline = next,
+            None => break None,
+        }
+    };
     unfinished.0 = None;
     departure.arrive(outcome);
 }
@@ -273,12 +258,7 @@ struct Unfinished<'d>(Option<&'d Departure>);
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(departure) = self.0 {
-            let ended = "the runtime of another call, which had sent this one along, has ended";
-            departure.arrive(Some(Err(if departure.is_out() {
-                Failure::lost(ended)
-            } else {
-                Failure::not_sent(ended)
-            })));
+            departure.abandon();
         }
     }
 }

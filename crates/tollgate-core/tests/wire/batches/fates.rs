@@ -6,7 +6,7 @@ use tollgate_core::wire::Options;
 use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Verdicts};
 
 use super::gate::{Gated, answer, fresh_state, gated, refusal};
-use super::tasks::{Deciding, begin, drop_tasks, pass, poll, run_tasks, started, tasks};
+use super::tasks::{Deciding, begin, drop_tasks, pass, poll, run_tasks, switch_to, tasks};
 use crate::engine::limit;
 
 fn store() -> Gated {
@@ -74,12 +74,16 @@ fn each_call_is_late_at_its_own_deadline() {
         pass(Duration::from_millis(1));
     }
     run_tasks();
+    let still_wait = |calls: &mut [Deciding<'_>]| calls.iter_mut().all(|call| poll(call).is_none());
     store.engine().0.time_out();
+    run_tasks();
     let shown = fails(&mut calls[0], ErrorKind::Unknown);
     assert!(shown.contains("no reply within 500ms"), "{shown}");
-    assert!(poll(&mut calls[1]).is_none() && poll(&mut calls[2]).is_none());
+    assert!(still_wait(&mut calls[1..]));
     store.engine().0.time_out();
+    run_tasks();
     fails(&mut calls[1], ErrorKind::Unavailable);
+    assert!(still_wait(&mut calls[2..]));
     let parts = [answer(2, &fresh_state()), answer(1, &fresh_state())];
     store.engine().0.reply(parts.concat());
     run_tasks();
@@ -110,25 +114,76 @@ fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to
     pass(Duration::from_millis(100));
     run_tasks();
     assert_eq!(store.engine().0.sent()[0].calls(), [1]);
+    fails(&mut early, ErrorKind::Unavailable);
     store.engine().0.time_out();
     run_tasks();
-    fails(&mut early, ErrorKind::Unavailable);
     fails(&mut late, ErrorKind::Unknown);
 }
 
 #[test]
-fn a_call_ends_at_its_deadline_although_no_task_takes_it_along() {
+fn a_reply_that_comes_between_two_deadlines_is_for_those_that_still_wait() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut early = begin(&store, &request);
+    pass(Duration::from_millis(1));
+    let mut late = begin(&store, &request);
+    run_tasks();
+    store.engine().0.time_out();
+    run_tasks();
+    store.engine().0.reply(answer(2, &fresh_state()));
+    run_tasks();
+    // The first caller had not looked before the reply was there, so it has its answer, too.
+    assert_eq!(ended(&mut early).unwrap().remaining(), 99);
+    assert_eq!(ended(&mut late).unwrap().remaining(), 98);
+}
+
+#[test]
+fn a_call_that_moves_to_another_runtime_ends_at_its_deadline() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    // Before it is sent: no task of the first runtime takes it along any more.
+    let mut call = begin(&store, &request);
+    switch_to(1);
+    assert!(poll(&mut call).is_none());
+    store.engine().0.time_out();
+    fails(&mut call, ErrorKind::Unavailable);
+    switch_to(0);
+    run_tasks();
+    assert!(store.engine().0.sent().is_empty());
+    // After that: the server may have counted it.
+    let mut call = begin(&store, &request);
+    run_tasks();
+    switch_to(1);
+    assert!(poll(&mut call).is_none());
+    store.engine().0.time_out();
+    fails(&mut call, ErrorKind::Unknown);
+    // And it may have its answer in time.
+    switch_to(0);
+    let mut call = begin(&store, &request);
+    switch_to(1);
+    assert!(poll(&mut call).is_none());
+    switch_to(0);
+    store.engine().0.reply(fresh_state());
+    store.engine().0.reply(answer(1, &fresh_state()));
+    run_tasks();
+    switch_to(1);
+    assert!(ended(&mut call).unwrap().is_allowed());
+    switch_to(0);
+    drop_tasks();
+}
+
+#[test]
+fn a_call_that_stays_on_its_runtime_needs_no_timer_of_its_own() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let mut call = begin(&store, &request);
-    assert_eq!(started(), 1);
-    pass(Duration::from_millis(2));
     store.engine().0.time_out();
-    fails(&mut call, ErrorKind::Unavailable);
-    // When it had waited for 2 ms, it started another task.
-    assert_eq!(started(), 1);
+    // Whatever wakes it, its task looks after its deadline.
+    for _ in 0..3 {
+        assert!(poll(&mut call).is_none());
+    }
     run_tasks();
-    assert!(store.engine().0.sent().is_empty());
+    fails(&mut call, ErrorKind::Unknown);
 }
 
 #[test]
@@ -179,13 +234,26 @@ fn a_batch_that_is_lost_may_have_counted_those_that_consume() {
 }
 
 #[test]
-fn the_runtime_of_another_call_may_end_while_a_batch_is_on_its_way() {
+fn calls_end_with_their_runtime() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let mut call = begin(&store, &request);
     run_tasks();
+    // The next one has not been sent.
+    let other = Request::consume(Check::new(&limit, "bob", 1));
+    let mut next = [&request, &other, &request].map(|request| begin(&store, request));
+    assert_eq!(tasks(), 2);
     drop_tasks();
     fails(&mut call, ErrorKind::Unknown);
+    for call in &mut next {
+        fails(call, ErrorKind::Unavailable);
+    }
+    // Later calls start another task.
+    let mut last = begin(&store, &request);
+    run_tasks();
+    store.engine().0.reply(answer(1, &fresh_state()));
+    run_tasks();
+    assert!(ended(&mut last).unwrap().is_allowed());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 
-use super::tasks::Spawning;
+use super::tasks::{Spawning, pass};
 
 /// What was sent: a script with keys and an argument.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl Gate {
         self.state.lock().unwrap().replies.push_back(Err(why));
     }
 
-    /// The time of what is polled next is over, unless it has an answer.
+    /// The time of what is polled next passes, unless it has an answer.
     pub(crate) fn time_out(&self) {
         self.state.lock().unwrap().timeouts += 1;
     }
@@ -145,8 +145,8 @@ impl Engine for Gate {
             if *timeouts == 0 {
                 return Poll::Pending;
             }
-            // A short time is over before a deadline is.
-            *timeouts -= usize::from(limit > Duration::from_millis(100));
+            *timeouts -= 1;
+            pass(limit);
             Poll::Ready(None)
         })
         .await

@@ -10,7 +10,7 @@ use tollgate_core::wire::Options;
 use tollgate_core::{Check, Limit, Operation, Request};
 
 use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
-use super::tasks::{begin, drop_tasks, pass, poll, poll_tasks, run_tasks, started, tasks};
+use super::tasks::{begin, drop_tasks, poll, poll_tasks, run_tasks, started, switch_to, tasks};
 use crate::engine::limit;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -149,20 +149,14 @@ fn batches_that_end_with_their_runtime_make_room_for_others() {
     };
     two_at_once(&mut calls);
     drop_tasks();
-    // A call that waits starts a task, with which it leaves.
-    let waiting = calls.last_mut().unwrap();
-    assert!(poll(waiting).is_none());
-    run_tasks();
-    assert_eq!(sent(&store).len(), 1);
-    reply(&store, &[&[answer(1, &fresh_state())]]);
-    assert!(poll(calls.last_mut().unwrap()).unwrap().is_ok());
+    assert!(poll(calls.last_mut().unwrap()).unwrap().is_err());
     two_at_once(&mut calls);
     drop(calls);
     drop_tasks();
 }
 
 #[test]
-fn every_batch_that_waits_learns_that_its_runtime_has_ended() {
+fn every_call_that_waits_is_woken_when_its_runtime_ends() {
     struct Woken(AtomicBool);
     impl Wake for Woken {
         fn wake(self: Arc<Self>) {
@@ -177,8 +171,7 @@ fn every_batch_that_waits_learns_that_its_runtime_has_ended() {
         .map(|key| Request::consume(Check::new(&limit, key, 1)))
         .collect();
     let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
-    // The last call waits in a batch of its own, behind a full one whose callers are gone with the
-    // runtime.
+    // The last call waits in a batch of its own, behind a full one.
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Waker::from(Arc::clone(&woken));
     let last = calls.last_mut().unwrap();
@@ -189,32 +182,30 @@ fn every_batch_that_waits_learns_that_its_runtime_has_ended() {
     );
     drop_tasks();
     assert!(woken.0.load(Ordering::Relaxed));
-    assert!(poll(last).is_none());
-    run_tasks();
-    let last = sent(&store);
-    assert_eq!(last.last().unwrap().keys.len(), 1);
-    drop(calls);
-    drop_tasks();
+    for call in &mut calls {
+        assert!(poll(call).unwrap().is_err());
+    }
 }
 
 #[test]
-fn a_task_that_never_runs_holds_up_only_the_calls_that_come_at_once() {
+fn a_runtime_that_stands_still_holds_up_no_other() {
     let store = gated(Options::new().with_batch_gap(HOUR));
     let limit = limit("gcra:100/1s");
     let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut calls: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
-    started();
-    // The task that was started does not run.
-    calls.push(begin(&store, &request));
-    assert_eq!(started(), 0);
-    pass(Duration::from_millis(1));
-    calls.push(begin(&store, &request));
-    calls.push(begin(&store, &request));
-    assert_eq!(started(), 1);
-    sent(&store);
+    let begin_all = |count| -> Vec<_> { (0..count).map(|_| begin(&store, &request)).collect() };
+    let still = begin_all(ALONE + 1);
+    // Its task does not run.
+    assert_eq!((sent(&store).len(), tasks()), (ALONE, 1));
+    switch_to(1);
+    let busy = begin_all(ALONE + 3);
     run_tasks();
-    assert_eq!(sent(&store)[0].calls(), [4]);
-    drop(calls);
+    let sent_there = sent(&store);
+    assert_eq!((sent_there.len(), tasks()), (ALONE + 1, 2));
+    assert_eq!(sent_there[ALONE].calls(), [3]);
+    switch_to(0);
+    run_tasks();
+    assert_eq!(sent(&store)[0].calls(), [1]);
+    drop((still, busy));
     drop_tasks();
 }
 
@@ -379,32 +370,19 @@ fn calls_of_other_hash_slots_are_not_held_up() {
     }
     // No lane is kept when nobody uses it.
     let lanes = || format!("{store:?}").matches("alone: ").count();
-    assert_eq!(lanes(), 3);
+    assert_eq!(lanes(), 2);
     store.engine().0.fail("lost");
     store.engine().0.fail("lost");
     run_tasks();
     assert_eq!(tasks(), 0);
     drop(calls);
-    assert_eq!(lanes(), 1);
+    assert_eq!(lanes(), 0);
     let again = begin(&store, &alice);
-    assert_eq!(lanes(), 2);
-    drop(again);
     assert_eq!(lanes(), 1);
-}
-
-#[test]
-fn calls_start_another_task_if_the_runtime_of_the_first_one_ends() {
-    let store = gated(Options::new().with_batches_only());
-    let limit = limit("gcra:100/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut early = begin(&store, &request);
-    drop_tasks();
-    assert!(poll(&mut early).is_none());
-    assert_eq!(tasks(), 1);
-    // It is polled again for some other reason.
-    assert!(poll(&mut early).is_none());
-    assert_eq!(tasks(), 1);
-    run_tasks();
-    reply(&store, &[&[answer(1, &fresh_state())]]);
-    assert!(poll(&mut early).unwrap().unwrap().is_allowed());
+    switch_to(1);
+    let elsewhere = begin(&store, &alice);
+    assert_eq!(lanes(), 2);
+    drop((again, elsewhere));
+    assert_eq!(lanes(), 0);
+    switch_to(0);
 }

@@ -1,4 +1,4 @@
-//! A runtime for tests, whose tasks run when the test says so, and an engine that uses it.
+//! Runtimes for tests, whose tasks run when the test says so, and an engine that uses them.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -11,12 +11,19 @@ use tollgate_core::{Request, StoreError, Verdicts};
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 thread_local! {
-    static TASKS: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
+    static RUNTIME: Cell<u8> = const { Cell::new(0) };
+    /// With the runtime of each.
+    static TASKS: RefCell<Vec<(u8, Task)>> = const { RefCell::new(Vec::new()) };
     static STARTED: Cell<usize> = const { Cell::new(0) };
     static NOW: Cell<Instant> = Cell::new(Instant::now());
 }
 
-/// Lets time pass for the runtime.
+/// From now on, this thread runs another runtime.
+pub(crate) fn switch_to(runtime: u8) {
+    RUNTIME.set(runtime);
+}
+
+/// Lets time pass for the runtimes.
 pub(crate) fn pass(time: Duration) {
     NOW.set(NOW.get() + time);
 }
@@ -26,17 +33,18 @@ pub(crate) fn started() -> usize {
     STARTED.take()
 }
 
-/// Runs every task of this thread until all of them wait or have ended.
+/// Runs every task of the runtime until all of them wait or have ended.
 pub(crate) fn run_tasks() {
     // Each task yields once before it ends.
     (0..4).for_each(|_| poll_tasks());
 }
 
-/// Runs every task of this thread once.
+/// Runs every task of the runtime once.
 pub(crate) fn poll_tasks() {
     let mut tasks = TASKS.take();
     let mut context = Context::from_waker(Waker::noop());
-    tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
+    let runtime = RUNTIME.get();
+    tasks.retain_mut(|(of, task)| *of != runtime || task.as_mut().poll(&mut context).is_pending());
     TASKS.with_borrow_mut(|others| others.append(&mut tasks));
 }
 
@@ -45,7 +53,7 @@ pub(crate) fn tasks() -> usize {
     TASKS.with_borrow(Vec::len)
 }
 
-/// The runtime ends, and its tasks with it.
+/// All runtimes end, and their tasks with them.
 pub(crate) fn drop_tasks() {
     drop(TASKS.take());
 }
@@ -86,9 +94,9 @@ impl<E: Engine> Engine for Spawning<E> {
     fn runtime(&self) -> Option<Runtime> {
         let spawn = |task| {
             STARTED.set(STARTED.get() + 1);
-            TASKS.with_borrow_mut(|tasks| tasks.push(task));
+            TASKS.with_borrow_mut(|tasks| tasks.push((RUNTIME.get(), task)));
         };
-        Some(Runtime::new(spawn, || NOW.get()))
+        Some(Runtime::new(RUNTIME.get(), spawn, || NOW.get()))
     }
 }
 
