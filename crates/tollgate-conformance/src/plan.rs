@@ -12,6 +12,9 @@ use crate::harness::HISTORIES;
 use crate::session::{Outcome, Stop};
 use crate::watched::Tally;
 
+/// How often histories are run again that asked the store nothing.
+const MOST_RUNS: u32 = 20;
+
 /// The limits to check a promise on, the number of histories, and the file for failing seeds.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -116,16 +119,16 @@ impl Plan {
         let persistence = self
             .regressions
             .map(|path| Box::new(FileFailurePersistence::Direct(path)) as Box<_>);
-        let mut runner = TestRunner::new(Config {
+        let config = Config {
             cases: histories,
             failure_persistence: persistence,
             max_shrink_iters: 10_000,
             // A store on a server is slow, and histories are short to begin with.
             max_shrink_time: 20_000,
             ..Config::default()
-        });
-        let result = tokio::task::block_in_place(|| {
-            runner.run(strategy, |value| {
+        };
+        let run = || {
+            TestRunner::new(config.clone()).run(strategy, |value| {
                 let outcome = Handle::current().block_on(test(value));
                 if let Err(Stop::Broken(what)) = outcome {
                     return Err(TestCaseError::fail(what));
@@ -133,6 +136,16 @@ impl Plan {
                 self.tally.history(outcome.is_ok());
                 Ok(())
             })
+        };
+        let result = tokio::task::block_in_place(|| {
+            let mut result = run();
+            for _ in 0..MOST_RUNS {
+                if result.is_err() || !self.tally.is_empty() {
+                    break;
+                }
+                result = run();
+            }
+            result
         });
         match result {
             Ok(()) => {}

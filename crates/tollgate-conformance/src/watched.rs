@@ -1,7 +1,7 @@
 //! A harness wrapper that counts whether its stores decided any request of a promise.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
@@ -12,6 +12,7 @@ use crate::plan::Plan;
 /// Counts of a promise's decided requests and of its histories.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    is_kept: AtomicBool,
     decided: AtomicU64,
     ended: AtomicU64,
     moot: AtomicU64,
@@ -22,6 +23,15 @@ impl Tally {
     pub(crate) fn history(&self, ended: bool) {
         let counter = if ended { &self.ended } else { &self.moot };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether no history has asked the store anything, as short ones may happen to.
+    pub(crate) fn is_empty(&self) -> bool {
+        let counts = [&self.decided, &self.moot];
+        self.is_kept.load(Ordering::Relaxed)
+            && counts
+                .iter()
+                .all(|count| count.load(Ordering::Relaxed) == 0)
     }
 
     /// Returns whether a request was decided, and not all histories were moot.
@@ -45,6 +55,7 @@ impl<H: Harness> __Watched<H> {
     #[must_use]
     pub fn new(harness: H, plan: &Plan) -> Self {
         let tally = Arc::clone(plan.tally());
+        tally.is_kept.store(true, Ordering::Relaxed);
         Self { harness, tally }
     }
 
@@ -101,5 +112,34 @@ impl Store for WatchedStore {
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::Just;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn histories_that_ask_nothing_are_followed_by_others() {
+        let plan = Plan::new(Vec::new()).with_histories(1);
+        let histories = AtomicU64::new(0);
+        let tally = Arc::clone(plan.tally());
+        let run = |asks: u64| {
+            plan.check(&Just(()), async |()| {
+                let so_far = histories.fetch_add(1, Ordering::Relaxed) + 1;
+                tally
+                    .decided
+                    .fetch_add(u64::from(so_far == asks), Ordering::Relaxed);
+                Ok(())
+            });
+            histories.swap(0, Ordering::Relaxed)
+        };
+        // Nobody counts what is decided.
+        assert_eq!(run(0), 1);
+        tally.is_kept.store(true, Ordering::Relaxed);
+        assert_eq!(run(3), 3);
+        assert_eq!(run(0), 1);
     }
 }
