@@ -1,12 +1,14 @@
 //! Each call of a batch keeps its own fate: its deadline, its caller, its error.
 
+use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
 use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Verdicts};
 
 use super::gate::{Gated, answer, fresh_state, gated, refusal};
-use super::tasks::{Deciding, begin, drop_tasks, pass, poll, run_tasks, switch_to, tasks};
+use super::tasks::{Deciding, Woken, begin, drop_tasks, pass, poll, run_tasks, switch_to, tasks};
 use crate::engine::limit;
 
 fn store() -> Gated {
@@ -278,6 +280,50 @@ fn a_script_that_is_not_known_is_loaded_and_each_call_is_counted_once() {
         .iter_mut()
         .map(|call| ended(call).unwrap().remaining());
     assert_eq!(left.collect::<Vec<_>>(), [99, 98, 97]);
+}
+
+#[test]
+fn nothing_is_counted_while_a_script_is_loaded() {
+    let limit = limit("gcra:100/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    for ends in [true, false] {
+        let store = store();
+        store.engine().0.hold_loads();
+        let mut calls = [(); 3].map(|()| begin(&store, &request));
+        run_tasks();
+        store.engine().0.fail("NOSCRIPT No matching script.");
+        run_tasks();
+        assert_eq!(store.engine().0.loaded(), 1);
+        if ends {
+            drop_tasks();
+        } else {
+            store.engine().0.time_out();
+            run_tasks();
+        }
+        for call in &mut calls {
+            fails(call, ErrorKind::Unavailable);
+        }
+    }
+}
+
+#[test]
+fn a_call_wakes_whoever_polled_it_last() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    let woken = [(); 2].map(|()| Woken::new());
+    for woken in &woken {
+        let waker = Waker::from(Arc::clone(woken));
+        let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    store.engine().0.reply(answer(1, &fresh_state()));
+    run_tasks();
+    assert_eq!(
+        woken.each_ref().map(|woken| woken.is_woken()),
+        [false, true]
+    );
+    assert!(ended(&mut call).unwrap().is_allowed());
 }
 
 #[test]

@@ -50,6 +50,7 @@ struct State {
     loaded: usize,
     replies: VecDeque<Result<Vec<u8>, &'static str>>,
     timeouts: usize,
+    holds_loads: bool,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +83,11 @@ impl Gate {
 
     pub(crate) fn loaded(&self) -> usize {
         self.state.lock().unwrap().loaded
+    }
+
+    /// From now on, the server does not answer when it is to load a script.
+    pub(crate) fn hold_loads(&self) {
+        self.state.lock().unwrap().holds_loads = true;
     }
 
     /// The server answers the script that is polled next.
@@ -124,7 +130,11 @@ impl Engine for Gate {
 
     async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
         self.state.lock().unwrap().loaded += 1;
-        Ok(())
+        poll_fn(|_| match self.state.lock().unwrap().holds_loads {
+            true => Poll::Pending,
+            false => Poll::Ready(Ok(())),
+        })
+        .await
     }
 
     async fn forget(&self, _: &[Vec<u8>]) -> Result<(), Failure> {

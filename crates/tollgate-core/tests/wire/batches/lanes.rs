@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
 use tollgate_core::{Check, Limit, Operation, Request};
 
 use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
-use super::tasks::{begin, drop_tasks, poll, poll_tasks, run_tasks, started, switch_to, tasks};
+use super::tasks::{
+    Woken, begin, drop_tasks, poll, poll_tasks, run_tasks, started, switch_to, tasks,
+};
 use crate::engine::limit;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -157,12 +158,6 @@ fn batches_that_end_with_their_runtime_make_room_for_others() {
 
 #[test]
 fn every_call_that_waits_is_woken_when_its_runtime_ends() {
-    struct Woken(AtomicBool);
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let store = gated(Options::new().with_batches_only());
     let limit = limit("gcra:100/1s");
     let keys: Vec<_> = (0..=64).map(|key| key.to_string()).collect();
@@ -172,7 +167,7 @@ fn every_call_that_waits_is_woken_when_its_runtime_ends() {
         .collect();
     let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
     // The last call waits in a batch of its own, behind a full one.
-    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let woken = Woken::new();
     let waker = Waker::from(Arc::clone(&woken));
     let last = calls.last_mut().unwrap();
     assert!(
@@ -181,7 +176,7 @@ fn every_call_that_waits_is_woken_when_its_runtime_ends() {
             .is_pending()
     );
     drop_tasks();
-    assert!(woken.0.load(Ordering::Relaxed));
+    assert!(woken.is_woken());
     for call in &mut calls {
         assert!(poll(call).unwrap().is_err());
     }

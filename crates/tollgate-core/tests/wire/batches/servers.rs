@@ -1,11 +1,11 @@
 //! Batches on servers: what they cost, and what one call's trouble means for the others.
 
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, ErrorKind, Limit, Operation, Request};
+use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Timestamp};
 use tollgate_testkit::{Flavor, Server};
 
 use super::tasks::{Spawning, together};
-use crate::engine::{LIMITS, Raw, calls, limit};
+use crate::engine::{LIMITS, Raw, calls, limit, now};
 
 fn store_on(server: &Server) -> WireStore<Spawning<Raw>> {
     let raw = Raw::over(server.connection(), None);
@@ -82,6 +82,58 @@ fn equal_calls_cost_the_server_what_one_costs() {
 }
 
 #[test]
+fn keys_live_as_long_as_after_one_call_after_the_other() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let together_only = store_on(&server);
+        let alone = WireStore::new(Raw::over(server.connection(), None), Options::new());
+        let (gcra, log) = (limit("gcra:100/1h"), limit("sliding-log:100/1h"));
+        let of = |limit, key, cost| Request::consume(Check::new(limit, key, cost));
+        let instant = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+        let ttls = |raw: &Raw, options: &Options| -> Vec<(Vec<u8>, i64)> {
+            let keys = raw.keys(options).into_iter();
+            let ttls = keys.map(|key| (key.clone(), raw.pttl(&key)));
+            ttls.collect()
+        };
+        for requests in [
+            // The state that is written last lives longest.
+            vec![
+                of(&gcra, "alice", 1),
+                of(&gcra, "alice", 9),
+                of(&gcra, "alice", 50),
+            ],
+            // Callers' clocks may differ, so what was decided by one is kept longer.
+            vec![
+                of(&gcra, "alice", 1).at(instant),
+                of(&log, "alice", 1),
+                of(&gcra, "bob", 1).at(instant),
+                of(&log, "bob", 1),
+                of(&gcra, "bob", 2).at(instant),
+            ],
+        ] {
+            for request in &requests {
+                assert!(now(alone.execute(request)).unwrap().is_allowed());
+            }
+            let mut expected = ttls(alone.engine(), alone.options());
+            server.command(&["FLUSHALL"]);
+            for result in together(&together_only, &requests) {
+                assert!(result.unwrap().is_allowed());
+            }
+            let mut found = ttls(&together_only.engine().0, together_only.options());
+            server.command(&["FLUSHALL"]);
+            expected.sort();
+            found.sort();
+            assert_eq!(expected.len(), found.len());
+            for ((key, expected), (other, found)) in expected.iter().zip(&found) {
+                assert_eq!(key, other);
+                // What time has passed meanwhile.
+                assert!(expected.abs_diff(*found) < 10_000, "{expected} {found}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_key_of_a_wrong_type_fails_its_own_callers_only() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
@@ -142,10 +194,10 @@ fn without_memory_calls_that_write_are_full_and_denials_are_still_denials() {
                     .is_allowed()
             );
             let requests = [
-                of("new", 1),
+                of("new", all),
                 of("old", 1),
                 peek,
-                of("new", 2),
+                of("new", 1),
                 of("newer", 1),
                 of("old", 1),
             ];

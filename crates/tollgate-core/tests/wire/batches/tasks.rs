@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use tollgate_core::wire::{Call, Engine, Failure, Runtime, WireStore};
@@ -97,6 +99,25 @@ impl<E: Engine> Engine for Spawning<E> {
             TASKS.with_borrow_mut(|tasks| tasks.push((RUNTIME.get(), task)));
         };
         Some(Runtime::new(RUNTIME.get(), spawn, || NOW.get()))
+    }
+}
+
+/// A waker that remembers that it was used.
+pub(crate) struct Woken(AtomicBool);
+
+impl Woken {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicBool::new(false)))
+    }
+
+    pub(crate) fn is_woken(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
