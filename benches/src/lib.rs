@@ -4,6 +4,8 @@ pub mod cores;
 #[cfg(feature = "peers")]
 pub mod peers;
 pub mod processor;
+pub mod saved;
+pub mod stamp;
 
 use std::error::Error;
 use std::hint::black_box;

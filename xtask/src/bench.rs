@@ -3,7 +3,7 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::{Outcome, replay, servers};
+use crate::{Outcome, pictures, replay, results, servers};
 
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug)]
@@ -40,6 +40,13 @@ pub(crate) struct Arguments {
     /// `--ratios`, or with criterion if an argument follows, measures them beside the algorithms.
     #[arg(long, conflicts_with_all = ["test", "replay", "servers", "waiting", "outbound", "batches"])]
     peers: bool,
+    /// Measures all that `docs/benchmarks.md` shows instead, and writes its tables and charts, and the
+    /// numbers to `benches/results`; with `--quick`, within five minutes.
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "peers"])]
+    report: bool,
+    /// With `--report`: measures less, so that single numbers may be off by much.
+    #[arg(long, requires = "report")]
+    quick: bool,
     /// Arguments for criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
@@ -57,6 +64,8 @@ impl Arguments {
             outbound: false,
             batches: false,
             peers: false,
+            report: false,
+            quick: false,
             rest: Vec::new(),
         }
     }
@@ -69,6 +78,9 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     }
     if arguments.test {
         return once(shell, &rest);
+    }
+    if arguments.report {
+        return measure_all(shell, arguments.quick);
     }
     let programs = [
         ("ratios", arguments.ratios),
@@ -102,6 +114,43 @@ fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     measure(shell, "dev", "", "waiting", &["--quick"])?;
     measure(shell, "dev", "", "outbound", &["--quick"])?;
     measure(shell, "dev", "", "batches", &["--quick"])
+}
+
+/// Measures what the documentation shows, and writes it there.
+fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
+    servers::ensure_system(shell)?;
+    let command = if is_quick {
+        "cargo xtask bench --report --quick"
+    } else {
+        servers::run(shell)?;
+        "cargo xtask bench --report"
+    };
+    for (program, file, full, quick) in [
+        ("ratios", "memory", &[][..], &["--rounds", "5"][..]),
+        ("peers", "peers", &[], &[]),
+        ("sizes", "sizes", &[], &[]),
+        (
+            "batches",
+            "batches",
+            &["--span", "200", ":1000000/1s"],
+            &["--rounds", "1", "--span", "100", ":1000000/1s"],
+        ),
+        (
+            "servers",
+            "servers",
+            &["--rounds", "5"],
+            &["--rounds", "1", "--slice", "20", "--flavor", "redis_system"],
+        ),
+    ] {
+        let path = format!("{}/{file}.csv", results::FOLDER);
+        let amount = if is_quick { quick } else { full };
+        let arguments = [&["--csv", &*path], amount].concat();
+        println!("measuring {file}");
+        let _all = shell.push_env("TOLLGATE_EVERY_SERVER", if is_quick { "" } else { "1" });
+        measure(shell, "release", "peers", program, &arguments)?;
+    }
+    results::save_machine(shell, command)?;
+    pictures::run(shell, &pictures::Arguments::write())
 }
 
 /// Runs the benchmarks that use criterion.

@@ -8,12 +8,14 @@
 
 mod bench;
 mod ci;
+mod instructions;
 mod layers;
 mod lint;
 mod mutants;
 mod pictures;
 mod project;
 mod replay;
+mod results;
 mod servers;
 mod test;
 mod tidy;
@@ -23,7 +25,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The project's commands. Only `pictures` and `mutants --write` change committed files.
+/// The project's commands. Only `pictures`, `bench --report`, `instructions --write` and
+/// `mutants --write` change committed files.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
@@ -38,6 +41,9 @@ enum Command {
     /// Runs all checks that must pass before a change lands: lints, the oldest compiler, licences,
     /// every benchmark once, and every test on every server.
     Ci,
+    /// Counts the instructions of decisions in memory, with valgrind, and checks that they take no more
+    /// than is recorded.
+    Instructions(instructions::Arguments),
     /// Checks which crates depend on which.
     Layers,
     /// Checks formatting, lints, documentation, dependencies between crates, and tidiness.
@@ -45,7 +51,8 @@ enum Command {
     /// Breaks a copy of the code in many small ways, one at a time, and checks that a test fails
     /// each time.
     Mutants(mutants::Arguments),
-    /// Draws the pictures of the algorithms.
+    /// Draws the pictures of the algorithms, and writes the charts and tables of the benchmarks that were
+    /// measured last.
     Pictures(pictures::Arguments),
     /// Fetches the servers for tests, other than the system's own.
     Servers,
@@ -61,6 +68,7 @@ pub fn run() -> ExitCode {
     let outcome = project::shell().and_then(|shell| match Arguments::parse().command {
         Command::Bench(arguments) => bench::run(&shell, &arguments),
         Command::Ci => ci::run(&shell),
+        Command::Instructions(arguments) => instructions::run(&shell, &arguments),
         Command::Layers => layers::run(&shell),
         Command::Lint => lint::run(&shell),
         Command::Mutants(arguments) => mutants::run(&shell, &arguments),

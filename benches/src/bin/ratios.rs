@@ -2,13 +2,14 @@
 //!
 //! On a shared machine, speed drifts by more than the differences to measure. So the subjects of a
 //! point are measured in turn, many times, and each is compared with governor in the same round;
-//! the program prints the median of these ratios. An argument selects the points whose names
-//! contain it, such as `1 key`.
+//! the program prints the median of these ratios.
 
-use std::env;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Parser;
+use tollgate_benches::saved::Saved;
 use tollgate_benches::{Named, Outcome, Problem, keys, subjects, time, warm_up};
 
 /// How often each subject of a point is measured.
@@ -17,38 +18,72 @@ const ROUNDS: usize = 31;
 /// The approximate duration of each measurement.
 const SLICE: Duration = Duration::from_millis(12);
 
+/// Measures rate limiters in memory, relative to governor.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Selects the points whose names contain this, such as `1 key`.
+    #[arg(default_value = "")]
+    filter: String,
+    /// Writes the numbers to this file, too.
+    #[arg(long)]
+    csv: Option<PathBuf>,
+    /// How often each subject of a point is measured.
+    #[arg(long, default_value_t = ROUNDS)]
+    rounds: usize,
+}
+
 fn main() -> Result<(), Problem> {
-    let filter = env::args().nth(1).unwrap_or_default();
+    let arguments = Arguments::parse();
+    let filter = &*arguments.filter;
+    let rounds = arguments.rounds.max(1);
+    let columns = [
+        "outcome",
+        "keys",
+        "threads",
+        "limiter",
+        "ns",
+        "ratio_to_governor",
+    ];
+    let mut saved = Saved::to(arguments.csv.as_deref(), &columns)?;
     let mut out = io::stdout().lock();
     let mut heading = true;
     for outcome in [Outcome::Allowed, Outcome::Denied] {
         for (label, count) in [("1 key", 1), ("10 k keys", 10_000), ("1 M keys", 1_000_000)] {
             let name = |threads| format!("{outcome:?}, {label}, {threads}").to_lowercase();
             let points = [(1, name("1 thread")), (2, name("2 threads"))];
-            if !points.iter().any(|(_, name)| name.contains(&filter)) {
+            if !points.iter().any(|(_, name)| name.contains(filter)) {
                 continue;
             }
             let keys = keys(count);
             let subjects = subjects(outcome)?;
             warm_up(&subjects, &keys);
             for (threads, name) in points {
-                let point = measure(&subjects, &keys, threads);
+                let point = measure(&subjects, &keys, threads, rounds);
                 if std::mem::take(&mut heading) {
                     write_heading(&mut out, &subjects)?;
                 }
-                write!(out, "| {name} | {:.1} |", point[0])?;
-                for ratio in &point[1..] {
+                write!(out, "| {name} | {:.1} |", point[0].0)?;
+                for (_, ratio) in &point[1..] {
                     write!(out, " {ratio:.2} |")?;
                 }
                 writeln!(out)?;
+                for ((limiter, _), (ns, ratio)) in subjects.iter().zip(&point) {
+                    let outcome = format!("{outcome:?}").to_lowercase();
+                    let [threads, ns, ratio] = [
+                        threads.to_string(),
+                        format!("{ns:.1}"),
+                        format!("{ratio:.2}"),
+                    ];
+                    saved.row([&*outcome, label, &threads, limiter, &ns, &ratio])?;
+                }
             }
         }
     }
     Ok(())
 }
 
-/// Returns the first subject's median in nanoseconds, then the median ratios of the others to it.
-fn measure(subjects: &[Named], keys: &[String], threads: usize) -> Vec<f64> {
+/// Returns each subject's median in nanoseconds, and the median of its ratios to the first one.
+fn measure(subjects: &[Named], keys: &[String], threads: usize, rounds: usize) -> Vec<(f64, f64)> {
     let calls: Vec<u64> = subjects
         .iter()
         .map(|(_, subject)| {
@@ -59,8 +94,8 @@ fn measure(subjects: &[Named], keys: &[String], threads: usize) -> Vec<f64> {
             scale(probe, slice)
         })
         .collect();
-    let mut results = vec![Vec::new(); subjects.len()];
-    for round in 0..ROUNDS {
+    let mut results = vec![(Vec::new(), Vec::new()); subjects.len()];
+    for round in 0..rounds {
         let mut each = vec![0.0; subjects.len()];
         for turn in 0..subjects.len() {
             // Each round begins with another subject, so that no subject always follows the same
@@ -69,12 +104,15 @@ fn measure(subjects: &[Named], keys: &[String], threads: usize) -> Vec<f64> {
             let taken = time(&*subjects[index].1, keys, threads, calls[index]);
             each[index] = taken.as_secs_f64() * 1e9 / scale_back(calls[index]);
         }
-        results[0].push(each[0]);
-        for (index, time) in each.iter().enumerate().skip(1) {
-            results[index].push(time / each[0]);
+        for ((times, ratios), time) in results.iter_mut().zip(&each) {
+            times.push(*time);
+            ratios.push(time / each[0]);
         }
     }
-    results.into_iter().map(median).collect()
+    let results = results.into_iter();
+    results
+        .map(|(times, ratios)| (median(times), median(ratios)))
+        .collect()
 }
 
 #[expect(

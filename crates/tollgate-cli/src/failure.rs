@@ -61,6 +61,11 @@ pub(crate) enum Failure {
         Short(text)
     )]
     Length { option: &'static str, text: String },
+    #[error(
+        "{option} {}: that is longer than tollgate can count; give at most 104249d",
+        Short(text)
+    )]
+    TooLong { option: &'static str, text: String },
     #[error("{file}:{line}: {reason}")]
     Line {
         file: String,

@@ -92,6 +92,7 @@ impl Engine for Server {
     fn runtime(&self) -> Option<Runtime> {
         let now = || BASE.with(|base| *base + Duration::from_micros(NOW_US.get()));
         Some(Runtime::new(
+            (),
             |task| TASKS.with_borrow_mut(|tasks| tasks.push(task)),
             now,
         ))

@@ -1,5 +1,6 @@
-//! `cargo xtask pictures`: draws what each algorithm decides about the same calls, a
-//! schedule, leases, settlements, reservations, calls that wait or are sent together, and a day of outbound calls.
+//! `cargo xtask pictures`: draws what each algorithm decides about the same calls, a schedule, leases,
+//! settlements, reservations, calls that wait or are sent together, and a day of outbound calls; and
+//! the charts of the benchmarks.
 
 mod departures;
 mod drawing;
@@ -18,7 +19,7 @@ use xshell::Shell;
 
 use self::pattern::Run;
 use self::queue::QUEUES;
-use crate::{Outcome, report};
+use crate::{Outcome, report, results};
 
 const FOLDER: &str = "docs/pictures";
 
@@ -92,15 +93,34 @@ pub(crate) struct Arguments {
     check: bool,
 }
 
-pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
-    if arguments.check {
-        return report("pictures", &outdated(shell)?);
+impl Arguments {
+    /// Returns the arguments that write every picture.
+    pub(crate) fn write() -> Self {
+        Self { check: false }
     }
-    for (path, svg) in drawn()? {
-        shell.write_file(&path, svg)?;
-        println!("drew {path}");
+}
+
+pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+    let all = all(shell)?;
+    if arguments.check {
+        return report("pictures", &outdated(shell, &all)?);
+    }
+    for (path, text) in all {
+        if shell.read_file(&path).ok().as_ref() != Some(&text) {
+            shell.write_file(&path, text)?;
+            println!("wrote {path}");
+        }
     }
     Ok(())
+}
+
+/// Returns the path and text of each picture and chart, and of each page with tables.
+fn all(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    let mut all = drawn()?;
+    let charts = results::drawn(shell)?.into_iter();
+    all.extend(charts.map(|(name, svg)| (format!("{FOLDER}/{name}.svg"), svg)));
+    all.extend(results::pages(shell)?);
+    Ok(all)
 }
 
 /// Returns the path and SVG text of each picture.
@@ -122,19 +142,18 @@ fn drawn() -> Result<Vec<(String, String)>, LimitError> {
     Ok(pictures)
 }
 
-/// Returns the pictures in the folder that are outdated, missing or superfluous.
-fn outdated(shell: &Shell) -> Result<Vec<String>, Box<dyn Error>> {
+/// Returns which of `all` are outdated or missing, and the pictures that are superfluous.
+fn outdated(shell: &Shell, all: &[(String, String)]) -> Result<Vec<String>, Box<dyn Error>> {
     let mut findings = Vec::new();
-    let drawn = drawn()?;
-    for (path, svg) in &drawn {
-        if shell.read_file(path).ok().as_ref() != Some(svg) {
+    for (path, text) in all {
+        if shell.read_file(path).ok().as_ref() != Some(text) {
             findings.push(format!("{path} is outdated: run `cargo xtask pictures`"));
         }
     }
     for path in shell.read_dir(FOLDER)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let path = format!("{FOLDER}/{name}");
-        if !drawn.iter().any(|(other, _)| *other == path) {
+        if !all.iter().any(|(other, _)| *other == path) {
             findings.push(format!("{path} is drawn by nothing"));
         }
     }
@@ -157,18 +176,20 @@ mod tests {
 
     #[test]
     fn the_committed_pictures_are_up_to_date() {
-        assert_eq!(outdated(&project::shell().unwrap()).unwrap(), [""; 0]);
+        let shell = project::shell().unwrap();
+        assert_eq!(outdated(&shell, &all(&shell).unwrap()).unwrap(), [""; 0]);
     }
 
     #[test]
     fn a_picture_that_is_missing_changed_or_left_over_is_found() {
         let shell = project::shell().unwrap();
+        let all = all(&shell).unwrap();
         let folder = shell.create_temp_dir().unwrap();
         shell.change_dir(folder.path());
-        for (path, svg) in drawn().unwrap() {
-            shell.write_file(path, svg).unwrap();
+        for (path, text) in &all {
+            shell.write_file(path, text).unwrap();
         }
-        assert_eq!(outdated(&shell).unwrap(), [""; 0]);
+        assert_eq!(outdated(&shell, &all).unwrap(), [""; 0]);
         shell
             .write_file(format!("{FOLDER}/gcra.svg"), "<svg/>")
             .unwrap();
@@ -176,6 +197,6 @@ mod tests {
             .remove_path(format!("{FOLDER}/sliding-log.svg"))
             .unwrap();
         shell.write_file(format!("{FOLDER}/old.svg"), "").unwrap();
-        assert_eq!(outdated(&shell).unwrap().len(), 3);
+        assert_eq!(outdated(&shell, &all).unwrap().len(), 3);
     }
 }

@@ -44,7 +44,7 @@ fn version(shell: &Shell, program: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 /// Returns cargo's target folder.
-fn target(shell: &Shell) -> PathBuf {
+pub(crate) fn target(shell: &Shell) -> PathBuf {
     let root = shell.current_dir();
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root.join(folder),

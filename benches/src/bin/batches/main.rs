@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::mem;
+use std::path::PathBuf;
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,9 +12,9 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
-use tollgate_benches::Problem;
 use tollgate_benches::cores::Cores;
-use tollgate_benches::processor;
+use tollgate_benches::saved::Saved;
+use tollgate_benches::{Problem, processor, stamp};
 use tollgate_core::wire::Options;
 use tollgate_core::{RateLimiter, Store};
 use tollgate_fred::FredStore;
@@ -42,6 +43,9 @@ struct Arguments {
     /// Checks within seconds that everything works; the numbers mean nothing.
     #[arg(long)]
     quick: bool,
+    /// Writes the numbers to this file, too.
+    #[arg(long)]
+    csv: Option<PathBuf>,
 }
 
 /// Which keys the calls are for.
@@ -133,12 +137,27 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {
+    let columns = [
+        "server",
+        "client",
+        "keys",
+        "limit",
+        "callers",
+        "sent",
+        "decisions_per_second",
+        "client_ns",
+        "server_ns",
+        "median_us",
+        "p99_us",
+    ];
+    let mut saved = Saved::to(arguments.csv.as_deref(), &columns)?;
     let cores = Cores::take();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut out = io::stdout();
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
-        writeln!(out, "{flavor}: {}\n", cores.give(server.pid()))?;
+        let release = stamp::release(&server)?;
+        writeln!(out, "{release}: {}\n", cores.give(server.pid()))?;
         writeln!(
             out,
             "Each cell: alone / together. Processor time is in ns per decision.\n"
@@ -153,11 +172,31 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
             if arguments.words.iter().all(|word| label.contains(&**word)) {
                 let [alone, together] = runtime.block_on(both(arguments, &server, &point))?;
                 print(&mut out, &label, alone, together)?;
+                for (sent, found) in [("alone", alone), ("together", together)] {
+                    saved.row(cells(&release, &point, sent, found))?;
+                }
             }
         }
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// Returns a row of the CSV file.
+fn cells(release: &str, point: &Point, sent: &str, found: Found) -> [String; 11] {
+    [
+        release.to_owned(),
+        point.client.to_owned(),
+        point.keys.name(),
+        point.limit.to_owned(),
+        point.callers.to_string(),
+        sent.to_owned(),
+        found.per_second.to_string(),
+        found.client_ns.to_string(),
+        found.server_ns.to_string(),
+        found.median_us.to_string(),
+        found.p99_us.to_string(),
+    ]
 }
 
 /// Returns all points.

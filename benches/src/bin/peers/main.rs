@@ -4,12 +4,14 @@
 //! on, after a pause. A call is certainly within a window if it began and ended in it, so a count
 //! above the bound is a fault of the limiter, not of the measurement.
 
-use std::error::Error;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use tollgate_benches::{Subject, bounded, peers};
+use clap::Parser;
+use tollgate_benches::saved::Saved;
+use tollgate_benches::{Problem, Subject, bounded, peers};
 
 /// How many calls a second the quota allows.
 const AMOUNT: u32 = 100;
@@ -24,7 +26,18 @@ const THREADS: [usize; 2] = [1, 4];
 /// When an admitted call began and ended.
 type Call = (Instant, Instant);
 
-fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+/// Counts what rate limiters in memory admit within a second.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Writes the numbers to this file, too.
+    #[arg(long)]
+    csv: Option<PathBuf>,
+}
+
+fn main() -> Result<(), Problem> {
+    let path = Arguments::parse().csv;
+    let columns = ["limiter", "threads", "admitted", "should_be_at_most"];
+    let mut saved = Saved::to(path.as_deref(), &columns)?;
     let mut out = io::stdout();
     writeln!(
         out,
@@ -43,6 +56,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         for threads in THREADS {
             let key = format!("{threads} threads");
             let found = most_within(&admitted(&**limiter, &key, threads), WINDOW - SLACK);
+            let cells = [threads.to_string(), found.to_string(), bound.to_string()];
+            saved.row([*name, &cells[0], &cells[1], &cells[2]])?;
             row += &if found as u64 > *bound {
                 format!(" **{found}** |")
             } else {

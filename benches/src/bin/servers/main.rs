@@ -15,16 +15,17 @@ mod raw;
 mod run;
 mod schedules;
 mod soak;
-mod stamp;
 mod tables;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tollgate_benches::Problem;
 use tollgate_benches::cores::Cores;
+use tollgate_benches::saved::Saved;
+use tollgate_benches::{Problem, stamp};
 use tollgate_testkit::{Flavor, Server};
 
 use crate::clients::Clients;
@@ -47,6 +48,9 @@ struct Arguments {
     /// Checks within seconds that everything works; the numbers mean nothing.
     #[arg(long)]
     quick: bool,
+    /// Writes the numbers to this file, too.
+    #[arg(long)]
+    csv: Option<PathBuf>,
     /// Makes decisions through both clients at once for this many seconds instead, and then
     /// compares what was allowed with what the server has counted.
     #[arg(long)]
@@ -82,14 +86,20 @@ fn all(arguments: &Arguments) -> Result<(), Problem> {
         [] => &Flavor::ALL,
         some => some,
     };
+    let mut saved = Saved::to(arguments.csv.as_deref(), &tables::COLUMNS)?;
     for &flavor in flavors {
-        runtime.block_on(one(arguments, flavor, &cores))?;
+        runtime.block_on(one(arguments, flavor, &cores, &mut saved))?;
     }
     Ok(())
 }
 
 /// Measures on one server, which is stopped at the end.
-async fn one(arguments: &Arguments, flavor: Flavor, cores: &Cores) -> Result<(), Problem> {
+async fn one(
+    arguments: &Arguments,
+    flavor: Flavor,
+    cores: &Cores,
+    saved: &mut Saved,
+) -> Result<(), Problem> {
     let mut out = io::stdout();
     let server = Server::start(flavor);
     let pinned = cores.give(server.pid());
@@ -114,6 +124,7 @@ async fn one(arguments: &Arguments, flavor: Flavor, cores: &Cores) -> Result<(),
         let points = points::all(&clients, &plan, filter).await?;
         let measured = measure::all(&points, &plan, &server).await?;
         tables::write(&mut out, &points, &measured)?;
+        tables::save(saved, &release, &points, &measured)?;
     }
     clients.close().await?;
     out.flush()?;

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use tollgate_benches::Outcome;
+use tollgate_benches::saved::Saved;
+use tollgate_benches::{Outcome, Problem};
 
 use crate::afterwards::{REFUNDED, SETTLED, WITH_ID};
 use crate::clients::{Client, Fred, RedisRs};
@@ -32,6 +33,66 @@ pub(crate) fn write(
     results.increments(out)?;
     results.others(out)?;
     results.remarks(out)
+}
+
+/// The columns of the CSV file. Ratios are medians of those within a round.
+pub(crate) const COLUMNS: [&str; 11] = [
+    "server",
+    "client",
+    "calls_in_flight",
+    "call",
+    "thousand_calls_per_second",
+    "p50_us",
+    "p99_us",
+    "server_us",
+    "client_us",
+    "server_time_to_that_of_incr",
+    "time_to_that_of_the_script_by_hand",
+];
+
+/// Saves the measurements from the server of this name and release.
+pub(crate) fn save(
+    saved: &mut Saved,
+    release: &str,
+    points: &[Point],
+    measured: &[Measured],
+) -> Result<(), Problem> {
+    let results = Results { points, measured };
+    for row in results.rows() {
+        let increments = results.ratios(row, INCREMENT, |sample| sample.server);
+        let by_hand = results
+            .twin(row)
+            .map(|(case, hand)| results.ratios(&hand, case, |sample| Some(sample.per_second)));
+        let places = CLIENTS.into_iter().flat_map(|client| {
+            let depths = DEPTHS.into_iter().enumerate();
+            depths.map(move |(depth, calls)| (client, depth, calls))
+        });
+        for (place, (client, depth, calls)) in places.enumerate() {
+            let measured = results.absolute(row, client, depth);
+            if measured[0] == NOTHING {
+                continue;
+            }
+            let mut cells = vec![
+                release.to_owned(),
+                client.to_owned(),
+                calls.to_string(),
+                row.to_owned(),
+            ];
+            cells.extend(measured);
+            cells.push(increments[place].clone());
+            cells.push(
+                by_hand
+                    .as_ref()
+                    .map_or(NOTHING, |all| &*all[place])
+                    .to_owned(),
+            );
+            let cells = cells
+                .iter()
+                .map(|cell| if cell == NOTHING { "" } else { cell });
+            saved.row(cells)?;
+        }
+    }
+    Ok(())
 }
 
 struct Results<'a> {
@@ -76,20 +137,24 @@ impl Results<'_> {
         for row in self.rows() {
             let mut cells = Vec::new();
             for client in CLIENTS {
-                let samples = self.samples(row, client, depth);
-                let of =
-                    |value: fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(value));
-                let rate = of(|sample| Some(sample.per_second / 1e3));
-                let p50 = of(|sample| Some(sample.p50));
-                let p99 = of(|sample| Some(sample.p99));
-                let server = of(|sample| sample.server);
-                let client = of(|sample| sample.client);
-                cells.extend([cell(rate, 1), cell(p50, 0), cell(p99, 0)]);
-                cells.extend([cell(server, 2), cell(client, 2)]);
+                cells.extend(self.absolute(row, client, depth));
             }
             line(out, row, &cells)?;
         }
         writeln!(out)
+    }
+
+    /// Returns the medians of thousands of calls a second, the latencies, and the processor times.
+    fn absolute(&self, row: &str, client: &str, depth: usize) -> [String; 5] {
+        let samples = self.samples(row, client, depth);
+        let of = |value: fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(value));
+        [
+            cell(of(|sample| Some(sample.per_second / 1e3)), 1),
+            cell(of(|sample| Some(sample.p50)), 0),
+            cell(of(|sample| Some(sample.p99)), 0),
+            cell(of(|sample| sample.server), 2),
+            cell(of(|sample| sample.client), 2),
+        ]
     }
 
     /// Writes the library's time relative to the same scripts sent by hand.

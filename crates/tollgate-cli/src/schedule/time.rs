@@ -69,9 +69,16 @@ pub(crate) fn length(option: &'static str, text: &str) -> Result<Duration, Failu
         return Ok(Duration::ZERO);
     }
     let quota = format!("1/{text}").parse::<Quota>();
-    quota.map(Quota::window).map_err(|_| Failure::Length {
-        option,
-        text: text.to_owned(),
+    quota.map(Quota::window).map_err(|_| {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let has_unit = ["us", "ms", "s", "m", "h", "d"].contains(&&text[digits.len()..]);
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = is_number && digits.bytes().any(|byte| byte != b'0');
+        let text = text.to_owned();
+        if has_unit && is_number {
+            return Failure::TooLong { option, text };
+        }
+        Failure::Length { option, text }
     })
 }
 
@@ -126,6 +133,11 @@ mod tests {
         assert_eq!(seconds("0s"), Some(0));
         for text in ["", "0", "5", "d", "1h,burst=3", "-1d", "1 h", "1y"] {
             assert_eq!(seconds(text), None, "{text}");
+        }
+        assert_eq!(seconds("104249d"), Some(104_249 * 86_400));
+        for text in ["104250d", "9007199254740992us", "99999999999999999999h"] {
+            let error = length("--window", text).unwrap_err().to_string();
+            assert!(error.contains("at most 104249d"), "{error}");
         }
     }
 }

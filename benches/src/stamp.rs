@@ -5,7 +5,11 @@ use tollgate_testkit::Server;
 use crate::Problem;
 
 /// Returns the name and release of a server, such as `Redis 7.0.15`.
-pub(crate) fn release(server: &Server) -> Result<String, Problem> {
+///
+/// # Errors
+///
+/// If the server does not say them.
+pub fn release(server: &Server) -> Result<String, Problem> {
     let reply = server.command(&["INFO", "server"]);
     let text = reply.text().ok_or("the server does not say what it is")?;
     // Valkey also reports the Redis release that it is compatible with.
@@ -17,7 +21,11 @@ pub(crate) fn release(server: &Server) -> Result<String, Problem> {
 }
 
 /// Returns how many scripts a server has run since its counters started, including failed ones.
-pub(crate) fn scripts_run(server: &Server) -> Result<u64, Problem> {
+///
+/// # Errors
+///
+/// If the server does not say so, as before its first script.
+pub fn scripts_run(server: &Server) -> Result<u64, Problem> {
     let reply = server.command(&["INFO", "commandstats"]);
     let text = reply.text().ok_or("the server does not count commands")?;
     let calls = value(text, "cmdstat_evalsha").and_then(calls);
