@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use xshell::{Shell, cmd};
 
-use crate::{Outcome, bench, lint, mutants, test};
+use crate::{Outcome, bench, instructions, lint, mutants, test};
 
 /// How many mutants are tried; all of them take hours.
 const MUTANTS: usize = 30;
@@ -20,6 +20,9 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         bench::run(shell, &bench::Arguments::once())
     })?;
     step("tests", || test::run(shell, &test::Arguments::everything()))?;
+    step("instructions", || {
+        instructions::run(shell, &instructions::Arguments::compare())
+    })?;
     step("mutants", || {
         mutants::run(shell, &mutants::Arguments::some(MUTANTS))
     })

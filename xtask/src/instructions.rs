@@ -14,7 +14,7 @@ use crate::{Outcome, report, servers};
 /// By how many percent a count may exceed the recorded one.
 const MARGIN: u64 = 3;
 /// How many decisions are made; the difference of both runs is what they cost.
-const CALLS: [u64; 2] = [1_000, 3_000];
+const CALLS: [u64; 2] = [1_000, 31_000];
 const FILE: &str = "instructions";
 
 /// Whether to compare or to record.
@@ -23,6 +23,13 @@ pub(crate) struct Arguments {
     /// Records the counts, instead of comparing them with those that are recorded.
     #[arg(long)]
     write: bool,
+}
+
+impl Arguments {
+    /// Returns the arguments that compare.
+    pub(crate) fn compare() -> Self {
+        Self { write: false }
+    }
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {

@@ -32,6 +32,7 @@ fn table(shell: &Shell, name: &str) -> Result<String, Box<dyn Error>> {
     let (file, table): (_, fn(&Rows) -> String) = match name {
         "machine" => ("machine", tables::machine),
         "memory" => ("memory", tables::memory),
+        "instructions" => ("instructions", tables::instructions),
         "admitted" => ("peers", tables::admitted),
         "cost" => ("servers", tables::cost),
         "targets" => ("servers", tables::targets),

@@ -313,6 +313,15 @@ pub(super) fn admitted(peers: &Rows) -> String {
     table.0
 }
 
+/// The instructions of decisions in memory.
+pub(super) fn instructions(instructions: &Rows) -> String {
+    let mut table = Table::new("decision", &["instructions"]);
+    for row in instructions.all() {
+        table.row(row.text("decision"), [row.text("instructions").to_owned()]);
+    }
+    table.0
+}
+
 /// The machine, and the versions of what was measured.
 pub(super) fn machine(machine: &Rows) -> String {
     let lines = machine
