@@ -174,7 +174,13 @@ impl<C: Clients> Engine for FredEngine<C> {
     fn runtime(&self) -> Option<Runtime> {
         let id = Handle::try_current().ok()?.id();
         let now = || Instant::now().into_std();
-        Some(Runtime::new(id, |task| drop(tokio::spawn(task)), now))
+        // No other worker takes over the task that a worker has started last, not even while its
+        // own task blocks it. So another task, which does nothing, is started after it.
+        let spawn = |task| {
+            drop(tokio::spawn(task));
+            drop(tokio::spawn(async {}));
+        };
+        Some(Runtime::new(id, spawn, now))
     }
 }
 

@@ -77,6 +77,8 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl Runtime {
     /// Returns the runtime that has this `id` in the process, starts tasks by `spawn`, and whose time
     /// is `now`.
+    ///
+    /// A task that is started must run although the task that starts it goes on for long.
     #[must_use]
     pub fn new(id: impl Hash, spawn: fn(Task), now: fn() -> Instant) -> Self {
         Self {

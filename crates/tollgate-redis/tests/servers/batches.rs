@@ -135,3 +135,36 @@ fn a_runtime_that_stands_still_holds_up_nobody() {
     let decision = busy.block_on(limiter.check("alice").into_future());
     assert_eq!(decision.unwrap().remaining(), 99);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_blocks_its_thread_holds_up_no_other() {
+    let server = Server::start(Flavor::System);
+    let options = Options::default().with_batches_only();
+    let builder = RedisStore::builder().options(options);
+    let store = builder.connect(server.url()).await.unwrap();
+    let limiter = RateLimiter::new(store, ["l=gcra:1000/1h"]).unwrap();
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+    let (is_blocked, mut blocks) = tokio::sync::oneshot::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let blocking = limiter.clone();
+    let blocking = tokio::spawn(async move {
+        let mut call = pin!(blocking.check("alice").into_future());
+        // It starts a task to send the call, and goes on for long.
+        poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        is_blocked.send(()).unwrap();
+        let _ = ended.recv_timeout(Duration::from_secs(20));
+        call.await.map(|decision| decision.is_allowed())
+    });
+    while blocks.try_recv().is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // The other thread sends all calls meanwhile, in time.
+    let decision = limiter.check("bob").await.unwrap();
+    assert!(decision.is_allowed() && !blocking.is_finished());
+    drop(end);
+    assert!(blocking.await.unwrap().unwrap());
+}

@@ -214,9 +214,9 @@ impl Departure {
         self.is_out.load(Ordering::Relaxed)
     }
 
-    /// Ends all calls, whose runtime has ended, and with it whatever sends them.
+    /// Ends all calls, because the task that was to send them has ended.
     pub(super) fn abandon(&self) {
-        let ended = "the runtime that the call was made on has ended";
+        let ended = "the task that sends calls together has ended, as it does with its runtime";
         self.arrive(Some(Err(if self.is_out() {
             Failure::lost(ended)
         } else {
@@ -410,7 +410,7 @@ impl Seat {
     /// Gives the call up, and returns how it ended.
     pub(super) fn late(&self) -> Ended {
         let mut calls = self.departure.lock();
-        let was_sent = calls.places[self.place].waits() && calls.is_sealed;
+        let was_sent = calls.places[self.place].state != State::Gone && calls.is_sealed;
         calls.places[self.place].state = State::Gone;
         Ended::Late(was_sent)
     }

@@ -137,23 +137,33 @@ pub(super) async fn ended(
 ) -> Ended {
     // The driver, which is on the same runtime, ends a call at its deadline. But a program may move a
     // future that has begun to another runtime, and let the first one stand still.
-    let mut is_new = true;
-    let has_moved = || engine.runtime().is_some_and(|other| other.id != runtime.id);
-    let stayed = poll_fn(|context| match seat.poll(context.waker()) {
-        Some(ended) => Poll::Ready(Some(ended)),
-        None if !mem::take(&mut is_new) && has_moved() => Poll::Ready(None),
-        None => Poll::Pending,
-    });
-    if let Some(ended) = stayed.await {
-        return ended;
+    let mut polled_by = runtime;
+    loop {
+        let mut is_new = true;
+        let stays = poll_fn(|context| {
+            if let Some(ended) = seat.poll(context.waker()) {
+                return Poll::Ready(Ok(ended));
+            }
+            let now_by = (!mem::take(&mut is_new)).then(|| engine.runtime());
+            match now_by.flatten() {
+                Some(other) if other.id != polled_by.id => Poll::Ready(Err(other)),
+                _ => Poll::Pending,
+            }
+        });
+        let ended = if polled_by.id == runtime.id {
+            stays.await
+        } else {
+            let left = deadline.saturating_duration_since((polled_by.now)());
+            let Some(ended) = engine.within(left, stays).await else {
+                return seat.late();
+            };
+            ended
+        };
+        match ended {
+            Ok(ended) => return ended,
+            Err(other) => polled_by = other,
+        }
     }
-    let left = deadline.saturating_duration_since((runtime.now)());
-    let moved = poll_fn(|context| match seat.poll(context.waker()) {
-        Some(ended) => Poll::Ready(ended),
-        None => Poll::Pending,
-    });
-    let ended = engine.within(left, moved).await;
-    ended.unwrap_or_else(|| seat.late())
 }
 
 impl Drop for InLane<'_> {
@@ -188,10 +198,23 @@ impl<E> Clone for Way<E> {
 
 /// Starts a driver, which the lane has counted.
 fn start<E: Engine>(way: Way<E>) {
+    let spawn = way.runtime.spawn;
     let driver = Driver::of(Arc::clone(&way.lane));
-    (way.runtime.spawn)(Box::pin(async move {
+    spawn(Box::pin(Task { driver, way }.run()));
+}
+
+/// A driver with what it needs. If it is dropped, the driver goes first, so that its lane can be
+/// forgotten.
+struct Task<E> {
+    driver: Driver,
+    way: Way<E>,
+}
+
+impl<E: Engine> Task<E> {
+    async fn run(self) {
+        let Self { driver, way } = self;
         drive(&way, driver).await;
-    }));
+    }
 }
 
 /// The driver may have ended, or its runtime.

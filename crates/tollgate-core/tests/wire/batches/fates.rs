@@ -114,8 +114,13 @@ fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to
     pass(Duration::from_millis(400));
     let mut late = begin(&store, &request);
     pass(Duration::from_millis(100));
+    let woken = Woken::new();
+    let waker = Waker::from(Arc::clone(&woken));
+    let polled = early.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
     run_tasks();
     assert_eq!(store.engine().0.sent()[0].calls(), [1]);
+    assert!(woken.is_woken());
     fails(&mut early, ErrorKind::Unavailable);
     store.engine().0.time_out();
     run_tasks();
@@ -171,6 +176,47 @@ fn a_call_that_moves_to_another_runtime_ends_at_its_deadline() {
     switch_to(1);
     assert!(ended(&mut call).unwrap().is_allowed());
     switch_to(0);
+    drop_tasks();
+}
+
+#[test]
+fn a_call_that_moves_again_and_again_ends_at_its_deadline() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    for runtime in [1, 2, 0, 1, 2] {
+        switch_to(runtime);
+        assert!(poll(&mut call).is_none());
+        pass(Duration::from_millis(1));
+    }
+    store.engine().0.time_out();
+    fails(&mut call, ErrorKind::Unavailable);
+    // What is left of the deadline, on the last one.
+    assert_eq!(store.engine().0.waited(), Duration::from_millis(496));
+    switch_to(0);
+    drop_tasks();
+}
+
+#[test]
+fn a_call_that_was_sent_and_has_moved_may_have_been_counted_whichever_timer_is_first() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut early = begin(&store, &request);
+    pass(Duration::from_millis(4));
+    let late = begin(&store, &request);
+    run_tasks();
+    switch_to(1);
+    assert!(poll(&mut early).is_none());
+    // The first runtime ends the call between the last look at it and the end of its own timer.
+    store.engine().0.time_out();
+    store.engine().0.time_out_while(|| {
+        switch_to(0);
+        run_tasks();
+        switch_to(1);
+    });
+    fails(&mut early, ErrorKind::Unknown);
+    switch_to(0);
+    drop(late);
     drop_tasks();
 }
 

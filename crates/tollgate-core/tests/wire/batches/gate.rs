@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 
-use super::tasks::{Spawning, pass};
+use super::tasks::{Spawning, pass, time};
 
 /// What was sent: a script with keys and an argument.
 #[derive(Clone, Debug)]
@@ -50,6 +50,10 @@ struct State {
     loaded: usize,
     replies: VecDeque<Result<Vec<u8>, &'static str>>,
     timeouts: usize,
+    /// What happens when the next time is over, before anyone finds out.
+    meanwhile: Option<fn()>,
+    /// How long the last time was that is over.
+    waited: Duration,
     holds_loads: bool,
 }
 
@@ -104,6 +108,17 @@ impl Gate {
     pub(crate) fn time_out(&self) {
         self.state.lock().unwrap().timeouts += 1;
     }
+
+    /// The same, and `meanwhile` happens before whoever waits finds out.
+    pub(crate) fn time_out_while(&self, meanwhile: fn()) {
+        self.state.lock().unwrap().meanwhile = Some(meanwhile);
+        self.time_out();
+    }
+
+    /// Returns how long the last time was that is over.
+    pub(crate) fn waited(&self) -> Duration {
+        self.state.lock().unwrap().waited
+    }
 }
 
 impl Engine for Gate {
@@ -147,16 +162,24 @@ impl Engine for Gate {
         F::Output: Send,
     {
         let mut work = pin!(work);
+        let end = time().checked_add(limit);
         poll_fn(|context| {
             if let Poll::Ready(outcome) = work.as_mut().poll(context) {
                 return Poll::Ready(Some(outcome));
             }
-            let timeouts = &mut self.state.lock().unwrap().timeouts;
-            if *timeouts == 0 {
+            let mut state = self.state.lock().unwrap();
+            if state.timeouts == 0 {
                 return Poll::Pending;
             }
-            *timeouts -= 1;
-            pass(limit);
+            state.timeouts -= 1;
+            state.waited = limit;
+            let left = end.unwrap().saturating_duration_since(time());
+            pass(left);
+            let meanwhile = state.meanwhile.take();
+            drop(state);
+            if let Some(meanwhile) = meanwhile {
+                meanwhile();
+            }
             Poll::Ready(None)
         })
         .await

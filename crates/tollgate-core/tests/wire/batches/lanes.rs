@@ -381,3 +381,19 @@ fn calls_of_other_hash_slots_are_not_held_up() {
     assert_eq!(lanes(), 0);
     switch_to(0);
 }
+
+#[test]
+fn no_lane_is_kept_for_a_runtime_that_has_ended() {
+    let (store, limit) = (gated_cluster(HOUR), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    for runs in [false, true] {
+        let calls: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
+        drop(calls);
+        if runs {
+            poll_tasks();
+        }
+        assert_eq!(tasks(), 1);
+        drop_tasks();
+        assert!(!format!("{store:?}").contains("alone: "));
+    }
+}

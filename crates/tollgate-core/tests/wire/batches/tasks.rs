@@ -30,6 +30,11 @@ pub(crate) fn pass(time: Duration) {
     NOW.set(NOW.get() + time);
 }
 
+/// Returns the time of the runtimes.
+pub(crate) fn time() -> Instant {
+    NOW.get()
+}
+
 /// Returns how many tasks were started since this was last asked.
 pub(crate) fn started() -> usize {
     STARTED.take()
