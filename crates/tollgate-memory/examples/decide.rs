@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::error::Error;
 use std::hint::black_box;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use tollgate_memory::{Decision, Limit, ManualClock, MemoryStore, RateLimiter};
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(kind), Some(calls)) = (arguments.next(), arguments.next()) else {
         for (name, _) in kinds()? {
-            println!("{name}");
+            writeln!(io::stdout(), "{name}")?;
         }
         return Ok(());
     };

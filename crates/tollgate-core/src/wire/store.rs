@@ -167,7 +167,7 @@ impl<E: Engine> WireStore<E> {
         };
         let is_plain = matches!(request.operation(), Operation::Consume | Operation::Peek);
         let end = lane.now().checked_add(deadline);
-        let end = end.unwrap_or(lane.now() + LONGEST);
+        let end = end.unwrap_or_else(|| lane.now() + LONGEST);
         let unit = Unit {
             set: set_of(request),
             keys,

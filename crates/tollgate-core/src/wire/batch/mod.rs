@@ -113,7 +113,7 @@ impl InLane<'_> {
     }
 
     /// Sends the call with others.
-    pub(super) fn board<'l, E: Engine>(&'l self, core: &Arc<Core<E>>, unit: Unit) -> Seat {
+    pub(super) fn board<E: Engine>(&self, core: &Arc<Core<E>>, unit: Unit) -> Seat {
         let (seat, needs_driver) = self.lane.board(unit, self.now, self.gap);
         if needs_driver {
             start(Way {
