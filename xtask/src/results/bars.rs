@@ -16,8 +16,6 @@ pub(super) struct Bars<'a> {
     pub(super) series: Vec<&'a str>,
     /// The name of each group, and the value of each series, if it has one.
     pub(super) groups: Vec<(String, Vec<Option<f64>>)>,
-    /// A value to compare with in every group, and its name.
-    pub(super) reference: Option<(f64, &'static str)>,
     /// The most that each group should have.
     pub(super) bounds: Vec<f64>,
     /// Whether the axis is logarithmic.
@@ -60,15 +58,6 @@ impl Bars<'_> {
                 canvas.line(format!(r#"<path class="r" d="M{x:.1} {top:.1}V{y:.1}"/>"#));
             }
             y += GAP;
-        }
-        if let Some((value, name)) = self.reference {
-            let x = self.place(value);
-            canvas.line(format!(
-                r#"<path class="r" d="M{x:.1} {:.1}V{:.1}"/>"#,
-                TOP - 6.0,
-                y - GAP
-            ));
-            canvas.text(x, TOP - 10.0, "c", name);
         }
         canvas.finish()
     }
@@ -121,7 +110,6 @@ mod tests {
                 ("a".to_owned(), vec![Some(10.0), Some(40.0)]),
                 ("b < c".to_owned(), vec![None, Some(20.0)]),
             ],
-            reference: None,
             bounds: Vec::new(),
             is_logarithmic,
         }

@@ -72,7 +72,6 @@ fn in_memory(memory: &Rows) -> Bars<'_> {
         },
         groups: groups.collect(),
         series,
-        reference: None,
         bounds: Vec::new(),
         is_logarithmic: false,
     }
@@ -119,7 +118,6 @@ fn stores<'r>(memory: &'r Rows, servers: &'r Rows) -> Bars<'r> {
         },
         groups: groups.collect(),
         series: vec!["memory", "redis-rs", "fred"],
-        reference: None,
         bounds: Vec::new(),
         is_logarithmic: true,
     }
@@ -152,7 +150,6 @@ fn server_time(servers: &Rows) -> Bars<'_> {
         },
         groups: groups.collect(),
         series,
-        reference: None,
         bounds: Vec::new(),
         is_logarithmic: false,
     }
@@ -272,7 +269,6 @@ fn bytes(sizes: &Rows) -> Bars<'_> {
         },
         groups,
         series: vec!["memory", "Redis"],
-        reference: None,
         bounds: Vec::new(),
         is_logarithmic: true,
     }
@@ -303,7 +299,6 @@ fn admitted(peers: &Rows) -> Bars<'_> {
         },
         groups,
         series: Vec::new(),
-        reference: None,
         bounds,
         is_logarithmic: false,
     }

@@ -82,9 +82,8 @@ pub(super) fn cost(servers: &Rows) -> String {
         let both = names.iter().map(|server| {
             let [allowed, denied] = ["allowed", "denied"]
                 .map(|outcome| cell(of(server, &format!("{case}, {outcome}"))));
-            match (&*allowed, &*denied) {
-                (NOTHING, NOTHING) => allowed,
-                (_, NOTHING) => allowed,
+            match &*denied {
+                NOTHING => allowed,
                 _ => format!("{allowed} / {denied}"),
             }
         });
