@@ -875,6 +875,55 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "any key in the right slot will do";
         }
     }
+    "crates/tollgate-core/src/wire/batch.lua" {
+        "" {
+            "if shares == 1 then" => "if true then"
+                because "looking for states that were read already, where there are none, only takes time";
+            "while at <= #requests do" => "while at < #requests do"
+                because "a request has six bytes, so none begins at the last one";
+            "return pack('<BI4I4', 1, admitted or 1, #reply), reply" => "return pack('<BI4I4', 1, admitted or 0, #reply), reply"
+                because "the number is read only for equal calls, and then the script gives it";
+            "answers[#answers + 1] = pack('<BI4I4', 0, 1, #failure) .. failure" => "answers[#answers + 1] = pack('<BI4I4', 0, 2, #failure) .. failure"
+                because "of a request that failed, the number is not read";
+            "answers[#answers + 1] = pack('<BI4I4', 0, 1, #failure) .. failure" => "answers[#answers + 1] = pack('<BI4I4', 0, 0, #failure) .. failure"
+                because "of a request that failed, the number is not read";
+        }
+    }
+    "crates/tollgate-core/src/wire/batch/departure.rs" {
+        "Departure::seal" {
+            "drop(calls);" => ""
+                because "it is dropped a little later; so that nobody who is woken waits for it";
+        }
+        "Seat::late" {
+            "calls.places[self.place].state = State::Gone;" => ""
+                because "the seat is dropped a moment later, which does the same; another thread may send the call between";
+        }
+    }
+    "crates/tollgate-core/src/wire/batch/lane.rs" {
+        "Driver::drop" {
+            "drop(traffic);" => ""
+                because "it is dropped a little later; so that nobody who is woken waits for it";
+        }
+    }
+    "crates/tollgate-core/src/wire/batch/mod.rs" {
+        "ended" {
+            "true" => "false"
+                because "the first poll is by the runtime that the call was made on, so asking which it is only takes time";
+        }
+        "drive" {
+            "true" => "false"
+                because "a driver that finds nothing at first ends at once, or a moment later";
+        }
+    }
+    "crates/tollgate-core/src/wire/batch/reply.rs" {
+        "argument" {
+            "kind.argument.len() + 7" => "kind.argument.len() - 7" because "only how much room is reserved";
+            "7" => "8" because "only how much room is reserved";
+            "7" => "6" because "only how much room is reserved";
+            "512" => "513" because "only how much room is reserved";
+            "512" => "511" because "only how much room is reserved";
+        }
+    }
     "crates/tollgate-core/src/wire/codec.rs" {
         "argument" {
             "24 + 64 * request.checks().len()" => "24"

@@ -376,10 +376,7 @@ impl Seat {
             if place.state == State::Late {
                 return Some(Ended::Late(true));
             }
-            match &mut place.waker {
-                Some(known) => known.clone_from(waker),
-                unknown => *unknown = Some(waker.clone()),
-            }
+            place.waker = Some(waker.clone());
             return None;
         };
         let (reply, answers) = match outcome {

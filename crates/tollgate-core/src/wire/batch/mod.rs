@@ -248,8 +248,7 @@ async fn drive<E: Engine>(way: &Way<E>, mut driver: Driver) {
 
 /// Sends the calls of a departure and tells them how they ended.
 async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departure) {
-    let mut now = (runtime.now)();
-    let Some((load, mut deadline)) = departure.seal(now) else {
+    let Some((load, mut deadline)) = departure.seal((runtime.now)()) else {
         return;
     };
     let call = Call {
@@ -261,12 +260,11 @@ async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departu
     let mut unfinished = Unfinished(Some(departure));
     let mut work = pin!(core.run(&call, departure.out()));
     let outcome = loop {
-        let left = deadline.saturating_duration_since(now);
+        let left = deadline.saturating_duration_since((runtime.now)());
         if let Some(outcome) = core.engine().within(left, work.as_mut()).await {
             break Some(outcome);
         }
-        now = (runtime.now)().max(deadline);
-        match departure.expire(now) {
+        match departure.expire(deadline) {
             Some(next) => deadline = next,
             None => break None,
         }

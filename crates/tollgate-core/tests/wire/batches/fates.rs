@@ -221,6 +221,25 @@ fn a_call_that_was_sent_and_has_moved_may_have_been_counted_whichever_timer_is_f
 }
 
 #[test]
+fn a_call_that_has_moved_and_is_late_is_not_counted_if_it_leaves_no_more() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    switch_to(1);
+    assert!(poll(&mut call).is_none());
+    // The first runtime is about to send the call when its deadline has just passed.
+    store.engine().0.time_out_while(|| {
+        switch_to(0);
+        run_tasks();
+        switch_to(1);
+    });
+    fails(&mut call, ErrorKind::Unavailable);
+    assert!(store.engine().0.sent().is_empty());
+    switch_to(0);
+    drop_tasks();
+}
+
+#[test]
 fn a_call_that_stays_on_its_runtime_needs_no_timer_of_its_own() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
@@ -292,9 +311,11 @@ fn calls_end_with_their_runtime() {
     let mut next = [&request, &other, &request].map(|request| begin(&store, request));
     assert_eq!(tasks(), 2);
     drop_tasks();
-    fails(&mut call, ErrorKind::Unknown);
+    let shown = fails(&mut call, ErrorKind::Unknown);
+    assert!(shown.contains("has ended"), "{shown}");
     for call in &mut next {
-        fails(call, ErrorKind::Unavailable);
+        let shown = fails(call, ErrorKind::Unavailable);
+        assert!(shown.contains("has ended"), "{shown}");
     }
     // Later calls start another task.
     let mut last = begin(&store, &request);

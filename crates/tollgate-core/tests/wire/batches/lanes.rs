@@ -108,6 +108,22 @@ fn a_rush(store: &Gated, limit: &Limit) {
 }
 
 #[test]
+fn a_call_that_is_over_makes_room_for_another() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    // The first one takes longer than all others.
+    let first = begin(&store, &request);
+    for _ in 0..3 {
+        let calls: Vec<_> = (1..ALONE).map(|_| begin(&store, &request)).collect();
+        assert_eq!(tasks(), 0);
+        drop(calls);
+    }
+    assert!(sent(&store).iter().all(|sent| !sent.is_batch));
+    drop(first);
+}
+
+#[test]
 fn batches_that_left_beside_others_because_they_were_full_leave_no_more_beside_them() {
     let options = Options::new().with_batch_gap(HOUR);
     let (store, limit) = (gated(options), limit("gcra:100/1s"));
