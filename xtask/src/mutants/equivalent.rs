@@ -890,6 +890,14 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/batch/departure.rs" {
+        "Calls::add" {
+            "0" => "1"
+                because "the number of a call is set when it is sent";
+        }
+        "Departure::expire" {
+            "drop(calls);" => ""
+                because "it is dropped a little later; so that nobody who is woken waits for it";
+        }
         "Departure::seal" {
             "drop(calls);" => ""
                 because "it is dropped a little later; so that nobody who is woken waits for it";

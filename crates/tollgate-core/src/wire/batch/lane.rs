@@ -132,7 +132,6 @@ impl Driver {
     ) -> Option<(Arc<Departure>, bool)> {
         let lane = Arc::clone(&self.lane);
         let mut traffic = lane.lock();
-        self.set_busy(&mut traffic, false);
         if traffic.drivers > traffic.most_drivers(now, gap) {
             // The others take the rest along.
             self.end(&mut traffic);

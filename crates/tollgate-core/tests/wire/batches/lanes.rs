@@ -10,7 +10,7 @@ use tollgate_core::{Check, Limit, Operation, Request};
 
 use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
 use super::tasks::{
-    Woken, begin, drop_tasks, poll, poll_tasks, run_tasks, started, switch_to, tasks,
+    Woken, begin, drop_tasks, pass, poll, poll_tasks, run_tasks, started, switch_to, tasks,
 };
 use crate::engine::limit;
 
@@ -105,6 +105,27 @@ fn a_rush(store: &Gated, limit: &Limit) {
     assert_eq!((sent(store).len(), tasks()), (1, 0));
     drop(begin(store, &request));
     assert!(!sent(store)[0].is_batch);
+}
+
+#[test]
+fn a_batch_that_has_just_left_is_waited_for_as_a_call_is() {
+    let gap = Duration::from_millis(1);
+    let (store, limit) = (
+        gated(Options::new().with_batch_gap(gap)),
+        limit("gcra:100/1s"),
+    );
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut calls: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
+    run_tasks();
+    assert_eq!(sent(&store).len(), ALONE + 1);
+    pass(2 * gap);
+    for leaves in [1, 0] {
+        calls.push(begin(&store, &request));
+        run_tasks();
+        assert_eq!(sent(&store).len(), leaves);
+    }
+    drop(calls);
+    drop_tasks();
 }
 
 #[test]
