@@ -6,7 +6,7 @@ use xshell::{Shell, cmd};
 use crate::{Outcome, pictures, replay, results, servers};
 
 /// Which benchmarks to run, and how.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct Arguments {
     /// Runs every benchmark once, including those on a server, to check that it works; installs
     /// `redis-server` if it is missing and that is permitted.
@@ -57,16 +57,7 @@ impl Arguments {
     pub(crate) fn once() -> Self {
         Self {
             test: true,
-            ratios: false,
-            replay: false,
-            servers: false,
-            waiting: false,
-            outbound: false,
-            batches: false,
-            peers: false,
-            report: false,
-            quick: false,
-            rest: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -125,6 +116,7 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
         servers::run(shell)?;
         "cargo xtask bench --report"
     };
+    let _all = shell.push_env("TOLLGATE_EVERY_SERVER", if is_quick { "" } else { "1" });
     for (program, file, full, quick) in [
         ("ratios", "memory", &[][..], &["--rounds", "5"][..]),
         ("peers", "peers", &[], &[]),
@@ -146,7 +138,6 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
         let amount = if is_quick { quick } else { full };
         let arguments = [&["--csv", &*path], amount].concat();
         println!("measuring {file}");
-        let _all = shell.push_env("TOLLGATE_EVERY_SERVER", if is_quick { "" } else { "1" });
         measure(shell, "release", "peers", program, &arguments)?;
     }
     results::save_machine(shell, command)?;

@@ -138,14 +138,13 @@ impl Plan {
             })
         };
         let result = tokio::task::block_in_place(|| {
-            let mut result = run();
-            for _ in 0..MOST_RUNS {
-                if result.is_err() || !self.tally.is_empty() {
-                    break;
+            let mut again = 0..MOST_RUNS;
+            loop {
+                let result = run();
+                if result.is_err() || !self.tally.is_empty() || again.next().is_none() {
+                    break result;
                 }
-                result = run();
             }
-            result
         });
         match result {
             Ok(()) => {}

@@ -4,14 +4,11 @@ use std::error::Error;
 
 use xshell::Shell;
 
-use super::Rows;
 use super::bars::Bars;
 use super::canvas::Heading;
 use super::lines::{Line, Lines};
 use super::tables::{CASES, STORES};
-
-/// The limit with which calls together and alone are compared.
-const LIMIT: &str = "l=gcra:1000000/1s";
+use super::{Rows, numbers};
 
 /// Returns the name and SVG text of each chart.
 pub(crate) fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
@@ -50,19 +47,9 @@ pub(crate) fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Erro
 
 fn in_memory(memory: &Rows) -> Bars<'_> {
     let series = memory.different("keys");
-    let value = |limiter, keys: &&str| {
-        memory.number(
-            "ns",
-            &[
-                ("outcome", "allowed"),
-                ("threads", "1"),
-                ("limiter", limiter),
-                ("keys", keys),
-            ],
-        )
-    };
+    let value = |limiter, keys| numbers::in_memory(memory, "ns", ["allowed", keys, "1", limiter]);
     let groups = memory.different("limiter").into_iter().map(|limiter| {
-        let values = series.iter().map(|keys| value(limiter, keys)).collect();
+        let values = series.iter().map(|keys| value(limiter, *keys)).collect();
         (limiter.to_owned(), values)
     });
     Bars {
@@ -78,32 +65,11 @@ fn in_memory(memory: &Rows) -> Bars<'_> {
 }
 
 fn stores<'r>(memory: &'r Rows, servers: &'r Rows) -> Bars<'r> {
-    let server = servers
-        .different("server")
-        .first()
-        .copied()
-        .unwrap_or_default();
+    let server = servers.first("server");
     let groups = STORES.iter().map(|(limiter, call)| {
-        let in_memory = memory.number(
-            "ns",
-            &[
-                ("outcome", "allowed"),
-                ("threads", "1"),
-                ("limiter", limiter),
-                ("keys", "1 key"),
-            ],
-        );
-        let through = |client| {
-            servers.number(
-                "p50_us",
-                &[
-                    ("server", server),
-                    ("client", client),
-                    ("calls_in_flight", "1"),
-                    ("call", &format!("{call}, allowed")),
-                ],
-            )
-        };
+        let in_memory = numbers::in_memory(memory, "ns", ["allowed", "1 key", "1", limiter]);
+        let call_of = format!("{call}, allowed");
+        let through = |client| numbers::on_server(servers, "p50_us", server, client, "1", &call_of);
         let values = vec![
             in_memory.map(|ns| ns / 1e3),
             through("redis-rs"),
@@ -126,15 +92,7 @@ fn stores<'r>(memory: &'r Rows, servers: &'r Rows) -> Bars<'r> {
 fn server_time(servers: &Rows) -> Bars<'_> {
     let series = servers.different("server");
     let value = |call: &str, server: &&str| {
-        servers.number(
-            "server_us",
-            &[
-                ("server", server),
-                ("client", "redis-rs"),
-                ("calls_in_flight", "256"),
-                ("call", call),
-            ],
-        )
+        numbers::on_server(servers, "server_us", server, "redis-rs", "256", call)
     };
     let calls = ["INCR".to_owned()].into_iter();
     let calls = calls.chain(CASES.iter().map(|case| format!("{case}, allowed")));
@@ -163,26 +121,10 @@ fn of_batches(
     sent: &str,
     column: &str,
 ) -> Vec<Option<f64>> {
-    let server = batches
-        .different("server")
-        .first()
-        .copied()
-        .unwrap_or_default();
+    let server = batches.first("server");
     let steps = batches.different("callers").into_iter();
     steps
-        .map(|callers| {
-            batches.number(
-                column,
-                &[
-                    ("server", server),
-                    ("client", client),
-                    ("keys", keys),
-                    ("limit", LIMIT),
-                    ("callers", callers),
-                    ("sent", sent),
-                ],
-            )
-        })
+        .map(|callers| numbers::in_batches(batches, column, [server, client, keys, callers, sent]))
         .collect()
 }
 

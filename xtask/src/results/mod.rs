@@ -6,6 +6,7 @@ mod canvas;
 mod charts;
 mod lines;
 mod machine;
+mod numbers;
 mod page;
 mod tables;
 
@@ -67,6 +68,11 @@ impl Rows {
     /// Returns the number in `column` of the first row with these texts.
     fn number(&self, column: &str, wanted: &[(&str, &str)]) -> Option<f64> {
         self.with(wanted).first()?.number(column)
+    }
+
+    /// Returns the text of a column in the first row.
+    fn first(&self, column: &str) -> &str {
+        self.all().next().map_or("", |row| row.text(column))
     }
 
     /// Returns the different texts of a column, in order.

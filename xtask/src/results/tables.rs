@@ -1,5 +1,6 @@
 //! The tables of the benchmarks.
 
+use super::numbers::{in_batches, in_memory, on_server as on};
 use super::{Rows, short};
 
 /// The algorithms as limiters in memory and as calls of servers.
@@ -35,17 +36,8 @@ pub(super) fn memory(memory: &Rows) -> String {
     for outcome in memory.different("outcome") {
         for keys in memory.different("keys") {
             for threads in memory.different("threads") {
-                let number = |column, limiter| {
-                    memory.number(
-                        column,
-                        &[
-                            ("outcome", outcome),
-                            ("keys", keys),
-                            ("threads", threads),
-                            ("limiter", limiter),
-                        ],
-                    )
-                };
+                let number =
+                    |column, limiter| in_memory(memory, column, [outcome, keys, threads, limiter]);
                 let plural = if threads == "1" { "" } else { "s" };
                 let name = format!(
                     "{outcome}, {keys}, {threads} thread{plural} | {}",
@@ -256,19 +248,8 @@ pub(super) fn batches(batches: &Rows) -> String {
         for (index, (name, keys, callers)) in points.into_iter().enumerate() {
             let ratios = names.iter().map(|server| {
                 let each = ["redis", "fred"].map(|client| {
-                    let of = |sent| {
-                        batches.number(
-                            column,
-                            &[
-                                ("server", server),
-                                ("client", client),
-                                ("keys", keys),
-                                ("limit", "l=gcra:1000000/1s"),
-                                ("callers", callers),
-                                ("sent", sent),
-                            ],
-                        )
-                    };
+                    let of =
+                        |sent| in_batches(batches, column, [server, client, keys, callers, sent]);
                     let both = of("together").zip(of("alone"));
                     cell(both.map(|(together, alone)| together / alone))
                 });
@@ -327,26 +308,6 @@ pub(super) fn machine(machine: &Rows) -> String {
         .all()
         .map(|row| format!("- {}: {}\n", row.text("what"), row.text("value")));
     lines.collect()
-}
-
-/// Returns a number that was measured on a server, with so many calls in flight.
-fn on(
-    servers: &Rows,
-    column: &str,
-    server: &str,
-    client: &str,
-    depth: &str,
-    call: &str,
-) -> Option<f64> {
-    servers.number(
-        column,
-        &[
-            ("server", server),
-            ("client", client),
-            ("calls_in_flight", depth),
-            ("call", call),
-        ],
-    )
 }
 
 /// Returns the numbers with one, 64 and 256 calls in flight, or a dash if there are none.

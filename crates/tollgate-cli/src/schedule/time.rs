@@ -61,17 +61,14 @@ pub(super) fn option(option: &'static str, text: &str) -> Result<Timestamp, Fail
 
 /// Reads the length of time of an option, written as the window of a quota; it may be zero.
 pub(crate) fn length(option: &'static str, text: &str) -> Result<Duration, Failure> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let has_unit = ["us", "ms", "s", "m", "h", "d"].contains(&&text[digits.len()..]);
     // A quota's window is never zero.
-    let is_zero = text
-        .strip_prefix('0')
-        .is_some_and(|unit| ["us", "ms", "s", "m", "h", "d"].contains(&unit));
-    if is_zero {
+    if has_unit && digits == "0" {
         return Ok(Duration::ZERO);
     }
     let quota = format!("1/{text}").parse::<Quota>();
     quota.map(Quota::window).map_err(|_| {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let has_unit = ["us", "ms", "s", "m", "h", "d"].contains(&&text[digits.len()..]);
         let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
         let is_number = is_number && digits.bytes().any(|byte| byte != b'0');
         let text = text.to_owned();

@@ -144,8 +144,10 @@ pub(super) async fn ended(
             if let Some(ended) = seat.poll(context.waker()) {
                 return Poll::Ready(Ok(ended));
             }
-            let now_by = (!mem::take(&mut is_new)).then(|| engine.runtime());
-            match now_by.flatten() {
+            if mem::take(&mut is_new) {
+                return Poll::Pending;
+            }
+            match engine.runtime() {
                 Some(other) if other.id != polled_by.id => Poll::Ready(Err(other)),
                 _ => Poll::Pending,
             }
@@ -200,17 +202,17 @@ impl<E> Clone for Way<E> {
 fn start<E: Engine>(way: Way<E>) {
     let spawn = way.runtime.spawn;
     let driver = Driver::of(Arc::clone(&way.lane));
-    spawn(Box::pin(Task { driver, way }.run()));
+    spawn(Box::pin(Started { driver, way }.run()));
 }
 
 /// A driver with what it needs. If it is dropped, the driver goes first, so that its lane can be
 /// forgotten.
-struct Task<E> {
+struct Started<E> {
     driver: Driver,
     way: Way<E>,
 }
 
-impl<E: Engine> Task<E> {
+impl<E: Engine> Started<E> {
     async fn run(self) {
         let Self { driver, way } = self;
         drive(&way, driver).await;
