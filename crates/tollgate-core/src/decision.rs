@@ -193,7 +193,12 @@ impl Verdicts {
     ///
     /// [`Request::decide_on`]: crate::Request::decide_on
     pub fn new(fingerprint: Fingerprint, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
-        let verdicts: OneOrMany<Verdict> = verdicts.into_iter().collect();
+        Self::of(fingerprint, verdicts.into_iter().collect())
+    }
+
+    /// See [`Verdicts::new`].
+    #[inline(always)]
+    pub(crate) fn of(fingerprint: Fingerprint, verdicts: OneOrMany<Verdict>) -> Self {
         Self {
             allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
             verdicts,

@@ -41,6 +41,42 @@ enum Grant {
 }
 
 impl<'a> Request<'a> {
+    /// Decides this request at `now` on `states`, one for each check, all of which are stored, and
+    /// returns the decision with this `fingerprint`.
+    ///
+    /// Decides as [`evaluate`](Self::evaluate) and [`apply`](Evaluation::apply) do together, and
+    /// does less for the usual operations.
+    #[inline]
+    pub(crate) fn decide(
+        &self,
+        fingerprint: Fingerprint,
+        states: &mut (impl States + ?Sized),
+        now: Timestamp,
+    ) -> Verdicts {
+        let checks = self.checks();
+        match (checks, self.operation()) {
+            ([check], Operation::Consume) if check.cost() > 0 => {
+                return Verdicts::of_one(fingerprint, check.consume_from(states.state_mut(0), now));
+            }
+            (_, Operation::Consume) if all_admit(checks, states, now) => {
+                let consume = |index: usize| consume(&checks[index], states.state_mut(index), now);
+                return Verdicts::of(fingerprint, OneOrMany::from_fn(checks.len(), consume));
+            }
+            (_, Operation::Consume | Operation::Peek) => {
+                let peek = |index: usize| peek(&checks[index], states.state(index), now);
+                let verdicts = Verdicts::of(fingerprint, OneOrMany::from_fn(checks.len(), peek));
+                let counts = |check: &Check<'_>| check.limit().algorithm().counts_denied();
+                let is_peek = matches!(self.operation(), Operation::Peek);
+                if is_peek || (verdicts.is_denied() && !checks.iter().any(counts)) {
+                    return verdicts;
+                }
+            }
+            _ => {}
+        }
+        self.evaluate(states, now)
+            .apply(self, fingerprint, states, now)
+    }
+
     /// Evaluates this request at `now` on `states`, one for each check, and changes nothing.
     #[inline]
     pub fn evaluate(&self, states: &(impl States + ?Sized), now: Timestamp) -> Evaluation {
@@ -114,12 +150,11 @@ impl<'a> Request<'a> {
         now: Timestamp,
         grant: Grant,
     ) -> Evaluation {
-        let waits: OneOrMany<Wait> = self
-            .checks()
-            .iter()
-            .enumerate()
-            .map(|(index, check)| wait(check, states.state(index), now, check.cost()))
-            .collect();
+        let checks = self.checks();
+        let waits = OneOrMany::from_fn(checks.len(), |index| {
+            let check = &checks[index];
+            wait(check, states.state(index), now, check.cost())
+        });
         Evaluation {
             allowed: waits.iter().all(|wait| wait.is_zero()),
             grant,
@@ -233,12 +268,10 @@ impl Evaluation {
         {
             return self.apply_later(request, fingerprint, states, now, delay);
         }
-        let verdicts = (0..request.checks().len())
-            .map(|index| self.record(request, states, now, index))
-            .collect();
+        let record = |index| self.record(request, states, now, index);
         Verdicts {
             allowed: self.allowed,
-            verdicts,
+            verdicts: OneOrMany::from_fn(request.checks().len(), record),
             fingerprint,
             reserved: None,
         }
@@ -371,6 +404,37 @@ impl Evaluation {
             Grant::Each(_) => 1,
             _ => check.cost(),
         }
+    }
+}
+
+/// Returns whether all limits admit what is to be consumed, and will count it.
+#[inline]
+fn all_admit(checks: &[Check<'_>], states: &(impl States + ?Sized), now: Timestamp) -> bool {
+    checks.iter().enumerate().all(|(index, check)| {
+        check.cost() > 0
+            && check.limit().algorithm().counts()
+            && wait(check, states.state(index), now, check.cost()).is_zero()
+    })
+}
+
+fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict {
+    check.consume_from(state, now)
+}
+
+/// Returns the verdict of a check that changes nothing.
+fn peek(check: &Check<'_>, state: &State, now: Timestamp) -> Verdict {
+    let wait = wait(check, state, now, check.cost());
+    let algorithm = check.limit().algorithm();
+    let status = algorithm.status(state, now);
+    Verdict {
+        allowed: wait.is_zero(),
+        capacity: algorithm.capacity(),
+        remaining: status.remaining,
+        wait,
+        starts_later: false,
+        reset_after: status.reset_after,
+        consumed: 0,
+        at: now,
     }
 }
 

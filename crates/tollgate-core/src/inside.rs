@@ -3,7 +3,7 @@
 
 use std::any::Any;
 
-use crate::algorithm::State;
+use crate::algorithm::{State, States};
 use crate::call::Call;
 pub use crate::call::CallParts;
 use crate::decision::{Decision, Receipt, Verdict, Verdicts};
@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
 pub use crate::limiter::Companion;
 use crate::limiter::RateLimiter;
-use crate::request::Check;
+use crate::request::{Check, Request};
 use crate::time::Timestamp;
 
 /// A fresh state, to borrow for a key that has none.
@@ -50,6 +50,20 @@ where
 #[must_use]
 pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict {
     check.consume_from(state, now)
+}
+
+/// Decides `request` at `now` on `states`, one for each check, and returns the decision with this
+/// `fingerprint`.
+///
+/// For stores that hold all of these states; others call [`Request::evaluate`].
+#[inline]
+pub fn decide(
+    request: &Request<'_>,
+    fingerprint: Fingerprint,
+    states: &mut (impl States + ?Sized),
+    now: Timestamp,
+) -> Verdicts {
+    request.decide(fingerprint, states, now)
 }
 
 /// Returns the bytes that `state` has allocated on the heap.

@@ -4,21 +4,34 @@ use std::fmt;
 use std::ops::Deref;
 use std::slice;
 
-/// The most values that are stored without an allocation.
-const INLINE: usize = 4;
-
 /// A list of values: up to four without an allocation.
 ///
-/// A single value has a variant of its own because most decisions are about one limit: it is
-/// written once, in place, without filling the other slots.
+/// Each length up to four has a variant of its own, so that each value is written once, in place,
+/// and nothing else is.
 // Not a `SmallVec`, which is invariant in its items: a `Request` with a longer lifetime could not
 // be used where one with a shorter lifetime is expected.
 #[derive(Clone)]
 pub(crate) enum OneOrMany<T> {
     One(T),
-    /// The number of values in use, and the slots; unused slots hold copies.
-    Few(u8, [T; INLINE]),
+    Two([T; 2]),
+    Three([T; 3]),
+    Four([T; 4]),
+    /// None, or more than four.
     Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    /// Returns the list of `length` values that `value` returns for the indices in order.
+    #[inline]
+    pub(crate) fn from_fn(length: usize, mut value: impl FnMut(usize) -> T) -> Self {
+        match length {
+            1 => Self::One(value(0)),
+            2 => Self::Two([value(0), value(1)]),
+            3 => Self::Three([value(0), value(1), value(2)]),
+            4 => Self::Four([value(0), value(1), value(2), value(3)]),
+            _ => Self::Many((0..length).map(value).collect()),
+        }
+    }
 }
 
 impl<T: Copy> OneOrMany<T> {
@@ -26,21 +39,12 @@ impl<T: Copy> OneOrMany<T> {
     #[inline]
     pub(crate) fn push(&mut self, value: T) {
         match self {
-            Self::One(first) => {
-                let mut values = [*first; INLINE];
-                values[1] = value;
-                *self = Self::Few(2, values);
+            Self::One(first) => *self = Self::Two([*first, value]),
+            Self::Two([first, second]) => *self = Self::Three([*first, *second, value]),
+            Self::Three([first, second, third]) => {
+                *self = Self::Four([*first, *second, *third, value]);
             }
-            Self::Few(count, values) => {
-                if let Some(place) = values.get_mut(usize::from(*count)) {
-                    *place = value;
-                    *count += 1;
-                } else {
-                    let mut values = values.to_vec();
-                    values.push(value);
-                    *self = Self::Many(values);
-                }
-            }
+            Self::Four(values) => *self = Self::Many([&values[..], &[value]].concat()),
             Self::Many(values) => values.push(value),
         }
     }
@@ -53,33 +57,21 @@ impl<T> Deref for OneOrMany<T> {
     fn deref(&self) -> &[T] {
         match self {
             Self::One(value) => slice::from_ref(value),
-            Self::Few(count, values) => &values[..usize::from(*count)],
+            Self::Two(values) => values,
+            Self::Three(values) => values,
+            Self::Four(values) => values,
             Self::Many(values) => values,
         }
     }
 }
 
 impl<T: Copy> FromIterator<T> for OneOrMany<T> {
-    #[inline]
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut values = values.into_iter();
         let Some(first) = values.next() else {
             return Self::Many(Vec::new());
         };
-        let Some(second) = values.next() else {
-            return Self::One(first);
-        };
-        let mut few = [first; INLINE];
-        few[1] = second;
-        let mut count = 2;
-        while let Some(place) = few.get_mut(usize::from(count)) {
-            let Some(value) = values.next() else {
-                return Self::Few(count, few);
-            };
-            *place = value;
-            count += 1;
-        }
-        let mut list = Self::Few(count, few);
+        let mut list = Self::One(first);
         for value in values {
             list.push(value);
         }

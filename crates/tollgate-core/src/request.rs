@@ -178,6 +178,12 @@ impl<'a> Checks<'a> {
         Self(Held::Owned(OneOrMany::One(check)))
     }
 
+    /// Returns the list of `length` checks that `check` returns for the indices in order.
+    #[inline(always)]
+    pub(crate) fn from_fn(length: usize, check: impl FnMut(usize) -> Check<'a>) -> Self {
+        Self(Held::Owned(OneOrMany::from_fn(length, check)))
+    }
+
     /// Returns `checks` without copying them.
     #[inline(always)]
     pub(crate) fn borrowed(checks: &'a [Check<'a>]) -> Self {
@@ -563,15 +569,7 @@ impl<'a> Request<'a> {
     /// not [valid](Self::validate).
     #[inline]
     pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Verdicts {
-        let fingerprint = Fingerprint::of(self);
-        match (self.checks(), self.operation) {
-            ([check], Operation::Consume) if check.cost > 0 => {
-                Verdicts::of_one(fingerprint, check.consume_from(states.state_mut(0), now))
-            }
-            _ => self
-                .evaluate(states, now)
-                .apply(self, fingerprint, states, now),
-        }
+        self.decide(Fingerprint::of(self), states, now)
     }
 }
 

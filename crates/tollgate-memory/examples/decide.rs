@@ -20,23 +20,75 @@ const FOUR: [&str; 4] = [
     "day=gcra:86400000000/1d",
 ];
 
+/// Each kind of check: the limits, and whether all checks are allowed or all are denied.
+const CHECKS: [(&str, &[&str], bool); 12] = [
+    ("gcra-allowed", &["one=gcra:1000000/1s"], true),
+    ("gcra-denied", &["one=gcra:1/1d"], false),
+    ("two-gcra-allowed", FOUR.split_at(2).0, true),
+    ("four-gcra-allowed", &FOUR, true),
+    (
+        "fixed-window-allowed",
+        &["one=fixed-window:1000000/1m"],
+        true,
+    ),
+    (
+        "fixed-window-denied",
+        &["one=fixed-window:1/1d,anchored"],
+        false,
+    ),
+    (
+        "sliding-counter-allowed",
+        &["one=sliding-counter:1000000/1m"],
+        true,
+    ),
+    (
+        "sliding-counter-denied",
+        &["one=sliding-counter:1/1d"],
+        false,
+    ),
+    (
+        "sliding-buckets-allowed",
+        &["one=sliding-buckets:1000000/1m,buckets=10"],
+        true,
+    ),
+    (
+        "sliding-buckets-denied",
+        &["one=sliding-buckets:1/1d,buckets=10"],
+        false,
+    ),
+    ("sliding-log-allowed", &["one=sliding-log:100/1ms"], true),
+    ("sliding-log-denied", &["one=sliding-log:1/1d"], false),
+];
+const OTHERS: [&str; 2] = ["peek", "reserve"];
+
 /// Makes a decision, some time after the one before.
 type Decide = Box<dyn Fn()>;
+type Made = Result<Decide, Box<dyn Error>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(kind), Some(calls)) = (arguments.next(), arguments.next()) else {
-        for (name, _) in kinds()? {
+        for name in CHECKS.map(|(name, ..)| name).into_iter().chain(OTHERS) {
             writeln!(io::stdout(), "{name}")?;
         }
         return Ok(());
     };
-    let found = kinds()?.into_iter().find(|(name, _)| *name == kind);
-    let (_, decide) = found.ok_or_else(|| format!("there is no kind {kind:?}"))?;
+    let decide = decide(&kind)?;
     for _ in 0..calls.parse()? {
         decide();
     }
     Ok(())
+}
+
+fn decide(kind: &str) -> Made {
+    if let Some((_, limits, is_allowed)) = CHECKS.iter().find(|(name, ..)| *name == kind) {
+        return check(limits, *is_allowed);
+    }
+    match kind {
+        "peek" => peek(),
+        "reserve" => reserve(),
+        _ => Err(format!("there is no kind {kind:?}").into()),
+    }
 }
 
 /// Returns a limiter, and its clock.
@@ -50,81 +102,40 @@ fn limiter(limits: &[&str]) -> Result<(RateLimiter<MemoryStore>, ManualClock), B
 }
 
 /// Returns what makes decisions under `limits`, all allowed or all denied, for keys that are known.
-///
-/// Several limits get many keys, because it depends on a key in which order its states are locked.
-fn check(limits: &[&str], cost: u64, is_allowed: bool) -> Result<Decide, Box<dyn Error>> {
+fn check(limits: &[&str], is_allowed: bool) -> Made {
     let (limiter, clock) = limiter(limits)?;
+    // Several limits get many keys, because where states are in the table depends on the key.
     let last = if limits.len() == 1 { 1_001 } else { 1_064 };
     let keys: Vec<_> = (1_000..last).map(|user| format!("user-{user}")).collect();
     for key in &keys {
-        assert!(limiter.check(key).cost(cost).run()?.is_allowed());
+        assert!(limiter.check(key).run()?.is_allowed());
     }
     let next = Cell::new(0);
     Ok(Box::new(move || {
         clock.advance(Duration::from_micros(10));
         let key = &keys[next.replace((next.get() + 1) % keys.len())];
-        let decision = limiter.check(key).cost(cost).run();
+        let decision = limiter.check(key).run();
         let decision = black_box(&decision).as_ref();
         assert!(decision.is_ok_and(|decision| decision.is_allowed() == is_allowed));
     }))
 }
 
-fn kinds() -> Result<Vec<(&'static str, Decide)>, Box<dyn Error>> {
-    let (peeked, _) = limiter(&["one=gcra:100/1s"])?;
-    let (reserved, clock) = limiter(&["one=gcra:1000000/1s,burst=1"])?;
-    Ok(vec![
-        ("gcra-allowed", check(&FOUR[..1], 1, true)?),
-        ("gcra-denied", check(&["one=gcra:1/1d"], 1, false)?),
-        ("two-gcra-allowed", check(&FOUR[..2], 1, true)?),
-        ("four-gcra-allowed", check(&FOUR, 1, true)?),
-        (
-            "fixed-window-allowed",
-            check(&["one=fixed-window:1000000/1m"], 1, true)?,
-        ),
-        (
-            "fixed-window-denied",
-            check(&["one=fixed-window:1/1d,anchored"], 1, false)?,
-        ),
-        (
-            "sliding-counter-allowed",
-            check(&["one=sliding-counter:1000000/1m"], 1, true)?,
-        ),
-        (
-            "sliding-counter-denied",
-            check(&["one=sliding-counter:1/1d"], 1, false)?,
-        ),
-        (
-            "sliding-buckets-allowed",
-            check(&["one=sliding-buckets:1000000/1m,buckets=10"], 1, true)?,
-        ),
-        (
-            "sliding-buckets-denied",
-            check(&["one=sliding-buckets:1/1d,buckets=10"], 1, false)?,
-        ),
-        (
-            "sliding-log-allowed",
-            check(&["one=sliding-log:100/1ms"], 1, true)?,
-        ),
-        (
-            "sliding-log-denied",
-            check(&["one=sliding-log:1/1d"], 1, false)?,
-        ),
-        (
-            "peek",
-            Box::new(move || {
-                let decision = peeked.peek(KEY).run();
-                let decision = black_box(&decision).as_ref();
-                assert!(decision.is_ok_and(Decision::is_allowed));
-            }),
-        ),
-        (
-            "reserve",
-            Box::new(move || {
-                clock.advance(Duration::from_nanos(500));
-                let decision = reserved.reserve(KEY).within(Duration::from_secs(60)).run();
-                let decision = black_box(&decision).as_ref();
-                assert!(decision.is_ok_and(Decision::is_allowed));
-            }),
-        ),
-    ])
+fn peek() -> Made {
+    let (limiter, _) = limiter(&["one=gcra:100/1s"])?;
+    assert!(limiter.check(KEY).run()?.is_allowed());
+    Ok(Box::new(move || {
+        let decision = limiter.peek(KEY).run();
+        let decision = black_box(&decision).as_ref();
+        assert!(decision.is_ok_and(Decision::is_allowed));
+    }))
+}
+
+fn reserve() -> Made {
+    let (limiter, clock) = limiter(&["one=gcra:1000000/1s,burst=1"])?;
+    Ok(Box::new(move || {
+        clock.advance(Duration::from_nanos(500));
+        let decision = limiter.reserve(KEY).within(Duration::from_secs(60)).run();
+        let decision = black_box(&decision).as_ref();
+        assert!(decision.is_ok_and(Decision::is_allowed));
+    }))
 }

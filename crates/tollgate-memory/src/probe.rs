@@ -20,6 +20,8 @@ const HASHED: u8 = 0xff;
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'r, 'k> {
     pub(crate) check: &'r Check<'k>,
+    /// The hash of the key alone, which says in which shard its entries are.
+    pub(crate) key_hash: u64,
     /// The hash of the limit's identity and the key, by which the table finds an entry.
     pub(crate) hash: u64,
     pub(crate) key: StoredKey,
@@ -29,8 +31,13 @@ impl<'r, 'k> Probe<'r, 'k> {
     #[inline]
     pub(crate) fn new(check: &'r Check<'k>, hasher: &KeyHasher) -> Self {
         let key = StoredKey::new(check.key(), hasher);
-        let hash = hasher.hash(inside::identity_hash(check.limit()), &key);
-        Self { check, hash, key }
+        let key_hash = hasher.hash(&key);
+        Self {
+            check,
+            key_hash,
+            hash: key_hash ^ inside::identity_hash(check.limit()),
+            key,
+        }
     }
 
     /// Returns the fingerprint of a request with this check alone.
@@ -89,11 +96,12 @@ impl KeyHasher {
         }
     }
 
-    /// Returns the hash by which the table finds a limit's key.
+    /// Returns the hash of a key. With the hash of a limit's identity, which nobody outside the
+    /// process knows either, it makes the hash by which the table finds an entry.
     #[inline]
-    pub(crate) fn hash(&self, identity_hash: u64, key: &StoredKey) -> u64 {
+    pub(crate) fn hash(&self, key: &StoredKey) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
-        hasher.write_u64(key.words[0] ^ identity_hash);
+        hasher.write_u64(key.words[0]);
         hasher.write_u64(key.words[1] ^ u64::from(key.length).rotate_right(8));
         hasher.finish()
     }
@@ -102,7 +110,7 @@ impl KeyHasher {
     pub(crate) fn hash_text(&self, identity: &str, key: &StoredKey) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
         identity.hash(&mut hasher);
-        self.hash(hasher.finish(), key)
+        self.hash(key) ^ hasher.finish()
     }
 
     /// Returns the fingerprint of a request with these checks, in this order.

@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
-use tollgate_core::algorithm::State;
+use tollgate_core::algorithm::{State, States};
 use tollgate_core::{Fingerprint, Limit, Request, Timestamp, Verdicts, inside};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
@@ -44,21 +44,18 @@ impl Entry {
     }
 
     fn hash(&self, hasher: &KeyHasher) -> u64 {
-        hasher.hash(inside::identity_hash(&self.limit), &self.key)
+        hasher.hash(&self.key) ^ inside::identity_hash(&self.limit)
     }
 
     /// Decides a request that concerns this entry alone.
-    pub(crate) fn evaluate_and_apply(
+    pub(crate) fn decide(
         &mut self,
         request: &Request<'_>,
         fingerprint: Fingerprint,
         now: Timestamp,
     ) -> Verdicts {
-        let evaluation = request.evaluate(&self.state, now);
-        if evaluation.writes_to(request, 0) {
-            self.adopt(request.checks()[0].limit());
-        }
-        evaluation.apply(request, fingerprint, &mut self.state, now)
+        let limit = request.checks()[0].limit();
+        inside::decide(request, fingerprint, &mut Alone { entry: self, limit }, now)
     }
 
     /// Makes the entry expire by `limit`, which may have changed since the entry was made.
@@ -72,6 +69,25 @@ impl Entry {
     #[cold]
     fn replace_limit(&mut self, limit: &Limit) {
         self.limit = limit.clone();
+    }
+}
+
+/// An entry, and the limit that will have changed it.
+struct Alone<'e> {
+    entry: &'e mut Entry,
+    limit: &'e Limit,
+}
+
+impl States for Alone<'_> {
+    #[inline]
+    fn state(&self, _: usize) -> &State {
+        &self.entry.state
+    }
+
+    #[inline]
+    fn state_mut(&mut self, _: usize) -> &mut State {
+        self.entry.adopt(self.limit);
+        &mut self.entry.state
     }
 }
 
@@ -89,6 +105,18 @@ impl Shard {
     #[inline]
     pub(crate) fn find_mut(&mut self, probe: &Probe<'_, '_>) -> Option<&mut Entry> {
         self.table.find_mut(probe.hash, |entry| entry.is_of(probe))
+    }
+
+    /// Returns the entries of `probes`, each of another state, if all of them are stored.
+    #[inline]
+    pub(crate) fn find_all_mut<const N: usize>(
+        &mut self,
+        probes: &[Probe<'_, '_>; N],
+    ) -> Option<[Option<&mut Entry>; N]> {
+        let hashes = probes.each_ref().map(|probe| probe.hash);
+        let is_of = |index: usize, entry: &Entry| entry.is_of(&probes[index]);
+        let entries = self.table.get_disjoint_mut(hashes, is_of);
+        entries.iter().all(Option::is_some).then_some(entries)
     }
 
     /// Inserts an entry that is not in the table yet.

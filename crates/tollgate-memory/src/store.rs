@@ -1,10 +1,11 @@
 //! `MemoryStore`: a sharded, bounded store within one process.
 
-use std::fmt;
 use std::num::NonZero;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::task::Poll;
+use std::{fmt, future, thread};
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
@@ -43,8 +44,8 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 
 /// A store in this process that holds a bounded number of keys.
 ///
-/// The store is sharded: calls for different keys rarely contend, and calls wait only for short
-/// locks. A `.run()` call on up to four limits allocates nothing if its keys are already stored and
+/// The store is sharded by key: calls for different keys rarely contend, and calls wait only for
+/// short locks. A `.run()` call on up to four limits allocates nothing if its keys are already stored and
 /// their logs have grown to full size.
 ///
 /// A state expires once it no longer affects any decision. Each insertion of a new key drops a few
@@ -375,7 +376,7 @@ impl MemoryStore {
     #[inline]
     pub(crate) fn shard_of(&self, probe: &Probe<'_, '_>, timeline: Timeline) -> usize {
         // The table uses the top bits as tags and the low bits as bucket indices, so take others.
-        let bits = usize::try_from(probe.hash >> 32).unwrap_or_default();
+        let bits = usize::try_from(probe.key_hash >> 32).unwrap_or_default();
         let shard = bits & self.shard_mask;
         match timeline {
             Timeline::Caller => shard + self.shard_mask + 1,
@@ -401,7 +402,7 @@ impl MemoryStore {
             drop(shard);
             return self.decide_new(request, &probe, timeline);
         };
-        Ok(entry.evaluate_and_apply(request, fingerprint, now))
+        Ok(entry.decide(request, fingerprint, now))
     }
 
     /// Decides a request for a key that was not stored a moment ago.
@@ -420,7 +421,7 @@ impl MemoryStore {
             // state; an earlier reading might fall into the window that is now forgotten.
             let now = self.now(request);
             if let Some(entry) = shard.find_mut(probe) {
-                return Ok(entry.evaluate_and_apply(request, fingerprint, now));
+                return Ok(entry.decide(request, fingerprint, now));
             }
             let evaluation = request.evaluate(inside::FRESH, now);
             let mut state = State::default();
@@ -587,8 +588,20 @@ impl SyncStore for MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.decide_now(&request)
+    // Written as `async_trait` would expand it, but with a future that holds the request once: the
+    // future of an `async fn` holds its arguments and its variables.
+    fn decide<'a, 'store, 'call>(
+        &'store self,
+        request: Request<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
+    where
+        'a: 'call,
+        'store: 'call,
+        Self: 'call,
+    {
+        Box::pin(future::poll_fn(move |_| {
+            Poll::Ready(self.decide_now(&request))
+        }))
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {

@@ -24,6 +24,10 @@ pub const MOST_IN_FLIGHT: usize = 4096;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// How long opening a connection may take.
 const CONNECTING: Duration = Duration::from_secs(1);
+/// How long a node of a cluster has at least to greet and to tell the slots, however short the
+/// deadline of calls is.
+#[cfg(feature = "cluster")]
+const LEAST_RESPONSE: Duration = Duration::from_millis(250);
 
 /// Returns the socket settings: `TCP_NODELAY`, and on Linux `TCP_USER_TIMEOUT`.
 ///
@@ -76,8 +80,9 @@ pub fn cluster(builder: ClusterClientBuilder, options: &Options) -> ClusterClien
         .use_protocol(ProtocolVersion::RESP3)
         .tcp_settings(tcp())
         .connection_timeout(CONNECTING)
-        // Reading the slots needs a timeout of its own, because all calls wait for it.
-        .response_timeout(options.deadline())
+        // Reading the slots needs a timeout of its own, because all calls wait for it. Greeting a
+        // node has the same.
+        .response_timeout(options.deadline().max(LEAST_RESPONSE))
         .connection_concurrency_limit(MOST_IN_FLIGHT)
 }
 

@@ -467,13 +467,17 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a reset has no cost";
         }
     }
-    "crates/tollgate-core/src/one_or_many.rs" {
-        "OneOrMany::from_iter" {
-            "let Some(place) = few.get_mut(usize::from(count))" => "false"
-                because "a shortcut: the values are then added one by one";
-        }
-    }
     "crates/tollgate-core/src/evaluation.rs" {
+        "Request::decide" {
+            "check.cost() > 0" => "false"
+                because "a shortcut: the general case decides the same";
+            "all_admit(checks, states, now)" => "false"
+                because "a shortcut: the general case decides the same";
+            "is_peek || (verdicts.is_denied() && !checks.iter().any(counts))" => "false"
+                because "a shortcut: the general case decides the same";
+            "0" => "1"
+                because "a shortcut that is not taken: the general case decides the same";
+        }
         "Request::evaluate_take" {
             "0" => "1" # 1
                 because "a request without checks is malformed, and not evaluated";
@@ -508,12 +512,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/request.rs" {
-        "Request::decide_on" {
-            "check.cost > 0" => "false"
-                because "a shortcut: the general case decides the same";
-            "0" => "1"
-                because "a shortcut that is not taken: the general case decides the same";
-        }
         "Request::validate_checks" {
             "self.checks().len() == 1 && self.receipt().is_none()" => "false"
                 because "a shortcut: one check is neither too many nor named twice";
@@ -556,7 +554,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-memory/src/composite.rs" {
-        "MemoryStore::decide_several" {
+        "MemoryStore::decide_any" {
             "new_keys == 0" => "false"
                 because "a shortcut: there is always room for no key";
             "0" => "1"

@@ -318,8 +318,5 @@ impl fmt::Debug for Deciding<'_, '_> {
 
 #[inline(always)]
 fn checks<'c>(limits: &'c [Limit], key: Key<'c>, cost: u64) -> Checks<'c> {
-    limits
-        .iter()
-        .map(|limit| Check::new(limit, key, cost))
-        .collect()
+    Checks::from_fn(limits.len(), |index| Check::new(&limits[index], key, cost))
 }

@@ -1,5 +1,6 @@
 //! Options set before a store connects, and the longest and shortest durations.
 
+use std::thread;
 use std::time::Duration;
 
 use tollgate_redis::redis::aio::ConnectionLike;
@@ -22,6 +23,20 @@ async fn a_cluster_takes_extreme_times() {
             .connect_cluster(cluster.urls())
     })
     .await;
+}
+
+/// A deadline bounds calls. It may well be shorter than the greeting of a new connection takes.
+#[tokio::test]
+async fn a_cluster_may_greet_later_than_the_deadline() {
+    let node = FakeServer::start(|words| {
+        thread::sleep(Duration::from_millis(20));
+        match &*words[0] {
+            "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
+            _ => "+OK\r\n".into(),
+        }
+    });
+    let builder = RedisStore::builder().deadline(Duration::from_millis(1));
+    builder.connect_cluster([node.url()]).await.unwrap();
 }
 
 #[tokio::test]
