@@ -86,7 +86,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         servers::ensure_system(shell)?;
         return benchmarks(shell, "bench", features, &rest);
     };
-    if !["ratios", "peers"].contains(&program) {
+    if program != "ratios" {
         servers::ensure_system(shell)?;
     }
     if program == "servers" {
@@ -120,6 +120,12 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
     for (program, file, full, quick) in [
         ("ratios", "memory", &[][..], &["--rounds", "5"][..]),
         ("peers", "peers", &[], &[]),
+        (
+            "servers",
+            "peers-on-server",
+            &["peer", "--flavor", "redis_system"],
+            &["peer", "--flavor", "redis_system", "--rounds", "1"],
+        ),
         ("sizes", "sizes", &[], &[]),
         (
             "batches",

@@ -83,7 +83,7 @@ fn clippy_demo(shell: &Shell) -> Outcome {
 fn clippy_peers(shell: &Shell) -> Outcome {
     Ok(cmd!(
         shell,
-        "cargo clippy --package tollgate-benches --features peers --lib --bin peers -- -D warnings"
+        "cargo clippy --package tollgate-benches --features peers --lib --bin peers --bin servers -- -D warnings"
     )
     .run()?)
 }

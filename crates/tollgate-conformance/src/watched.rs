@@ -25,13 +25,12 @@ impl Tally {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether no history has asked the store anything, as short ones may happen to.
-    pub(crate) fn is_empty(&self) -> bool {
-        let counts = [&self.decided, &self.moot];
-        self.is_kept.load(Ordering::Relaxed)
-            && counts
-                .iter()
-                .all(|count| count.load(Ordering::Relaxed) == 0)
+    /// Returns whether the histories so far tell nothing, by chance: the store was asked nothing, or
+    /// it decided, and yet all of them turned out moot.
+    pub(crate) fn tells_nothing(&self) -> bool {
+        let [decided, moot] =
+            [&self.decided, &self.moot].map(|count| count.load(Ordering::Relaxed));
+        self.is_kept.load(Ordering::Relaxed) && !self.applies() && (decided > 0 || moot == 0)
     }
 
     /// Returns whether a request was decided, and not all histories were moot.
@@ -120,6 +119,27 @@ mod tests {
     use proptest::prelude::Just;
 
     use super::*;
+    use crate::session::Stop;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn moot_histories_of_a_store_that_decides_are_followed_by_others() {
+        let plan = Plan::new(Vec::new()).with_histories(1);
+        let histories = AtomicU64::new(0);
+        let tally = Arc::clone(plan.tally());
+        tally.is_kept.store(true, Ordering::Relaxed);
+        let run = |decides: u64| {
+            plan.check(&Just(()), async |()| {
+                let so_far = histories.fetch_add(1, Ordering::Relaxed) + 1;
+                tally.decided.fetch_add(decides, Ordering::Relaxed);
+                if so_far == 3 { Ok(()) } else { Err(Stop::Moot) }
+            });
+            histories.swap(0, Ordering::Relaxed)
+        };
+        // The store supports nothing that is asked.
+        assert_eq!(run(0), 1);
+        assert_eq!(run(1), 3);
+        assert!(tally.applies());
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn histories_that_ask_nothing_are_followed_by_others() {

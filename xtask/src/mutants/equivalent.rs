@@ -467,6 +467,16 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a reset has no cost";
         }
     }
+    "crates/tollgate-core/src/one_or_many.rs" {
+        "OneOrMany::from_fn" {
+            "1 =>" => "left out"
+                because "a shortcut: the values are then in a vector";
+            "2 =>" => "left out"
+                because "a shortcut: the values are then in a vector";
+            "3 =>" => "left out"
+                because "a shortcut: the values are then in a vector";
+        }
+    }
     "crates/tollgate-core/src/evaluation.rs" {
         "Request::decide" {
             "check.cost() > 0" => "false"
@@ -475,6 +485,22 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: the general case decides the same";
             "is_peek || (verdicts.is_denied() && !checks.iter().any(counts))" => "false"
                 because "a shortcut: the general case decides the same";
+            "is_peek || (verdicts.is_denied() && !checks.iter().any(counts))" => "is_peek && (verdicts.is_denied() && !checks.iter().any(counts))"
+                because "a shortcut: the general case decides the same";
+            "(_, Operation::Consume | Operation::Peek) =>" => "left out"
+                because "a shortcut: the general case decides the same";
+            "is_peek" => "false"
+                because "a shortcut: the general case decides the same";
+            "verdicts.is_denied() && !checks.iter().any(counts)" => "false"
+                because "a shortcut: the general case decides the same";
+            "0" => "1"
+                because "a shortcut that is not taken: the general case decides the same";
+        }
+        "all_admit" {
+            "fn all_admit" => "return false"
+                because "a shortcut that is not taken: the general case decides the same";
+            "check.cost() > 0 && check.limit().algorithm().counts() && wait(check, states.state(index), now, check.cost()).is_zero()" => "false"
+                because "a shortcut that is not taken: the general case decides the same";
             "0" => "1"
                 because "a shortcut that is not taken: the general case decides the same";
         }
@@ -554,7 +580,35 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-memory/src/composite.rs" {
+        "MemoryStore::decide_several" {
+            "(Operation::Consume | Operation::Peek, 2) =>" => "left out"
+                because "a shortcut: the general case decides the same";
+            "(Operation::Consume | Operation::Peek, 3) =>" => "left out"
+                because "a shortcut: the general case decides the same";
+            "(Operation::Consume | Operation::Peek, 4) =>" => "left out"
+                because "a shortcut: the general case decides the same";
+        }
+        "MemoryStore::decide_few" {
+            "0" => "1"
+                because "the shard of any of the probes will do";
+            "probes[..index].iter().any(|other| other.hash == probe.hash)" => "probes[..index].iter().all(|other| other.hash == probe.hash)"
+                because "a shortcut that is not taken: the general case decides the same";
+            "other.hash == probe.hash" => "true"
+                because "a shortcut that is not taken: the general case decides the same";
+            "may_be_twice || self.shard_of(probe, timeline) != number" => "true"
+                because "a shortcut that is not taken: the general case decides the same";
+            "self.shard_of(probe, timeline) != number" => "self.shard_of(probe, timeline) == number"
+                because "a state that is in another shard is not found, and the general case decides";
+            "self.shard_of(probe, timeline) != number" => "false"
+                because "a state that is in another shard is not found, and the general case decides";
+        }
         "MemoryStore::decide_any" {
+            "new.is_empty()" => "false"
+                because "a later reading of the clock is as good";
+            "new_keys > 0" => "new_keys >= 0"
+                because "sweeping more often changes no decision";
+            "new_keys > 0" => "true"
+                because "sweeping more often changes no decision";
             "new_keys == 0" => "false"
                 because "a shortcut: there is always room for no key";
             "0" => "1"

@@ -38,6 +38,7 @@ fn table(shell: &Shell, name: &str) -> Result<String, Box<dyn Error>> {
         "targets" => ("servers", tables::targets),
         "clients" => ("servers", tables::clients),
         "throughput" => ("servers", tables::throughput),
+        "peers-on-server" => ("peers-on-server", tables::peers_on_server),
         "published" => ("servers", tables::published),
         "batches" => ("batches", tables::batches),
         _ => return Err(format!("there are no results {name:?}").into()),

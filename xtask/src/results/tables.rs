@@ -224,6 +224,43 @@ pub(super) fn published(servers: &Rows) -> String {
     table.0
 }
 
+/// Other rate limiters on a server, next to GCRA.
+pub(super) fn peers_on_server(peers: &Rows) -> String {
+    let mut table = Table::new(
+        "allowed calls",
+        &[
+            "us a call, 1 in flight",
+            "thousand calls a second, 64 in flight",
+            "p99, us, 64 in flight",
+            "us of the server, 256 in flight",
+            "times that of gcra",
+        ],
+    );
+    let of = |call: &str, calls: &str, column: &str| {
+        let place = [
+            ("client", "redis-rs"),
+            ("calls_in_flight", calls),
+            ("call", call),
+        ];
+        peers.number(column, &place)
+    };
+    let allowed = |call: &&str| call.ends_with(", allowed");
+    for call in peers.different("call").into_iter().filter(allowed) {
+        let server = of(call, "256", "server_us");
+        let gcra = of("gcra, allowed", "256", "server_us");
+        let cells = [
+            of(call, "1", "p50_us"),
+            of(call, "64", "thousand_calls_per_second"),
+            of(call, "64", "p99_us"),
+            server,
+            server.zip(gcra).map(|(server, gcra)| server / gcra),
+        ];
+        let name = call.trim_start_matches("peer: ");
+        table.row(name.trim_end_matches(", allowed"), cells.map(cell));
+    }
+    table.0
+}
+
 /// What sending calls together gains, as ratios to sending each by itself.
 pub(super) fn batches(batches: &Rows) -> String {
     let names = batches.different("server");
@@ -367,6 +404,28 @@ mod tests {
              |---|---|---:|---:|\n\
              | good | 100 | 100 | 99 |\n\
              | bad | 100 | 100 | **101** |\n"
+        );
+    }
+
+    #[test]
+    fn peers_are_next_to_gcra() {
+        let rows = "client,calls_in_flight,call,thousand_calls_per_second,p50_us,p99_us,server_us\n\
+            redis-rs,1,\"gcra, allowed\",9,80,90,70\n\
+            redis-rs,64,\"gcra, allowed\",100,500,900,8\n\
+            redis-rs,256,\"gcra, allowed\",110,2000,3000,8\n\
+            fred,1,\"gcra, allowed\",1,1,1,1\n\
+            redis-rs,256,INCR,1,1,1,1\n\
+            redis-rs,64,\"peer: other, allowed\",50,900,1200,17\n\
+            redis-rs,256,\"peer: other, allowed\",50,900,1200,16\n\
+            redis-rs,256,\"peer: other, denied\",50,900,1200,16\n";
+        let table = peers_on_server(&Rows::parse(rows).unwrap());
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(
+            rows,
+            [
+                "| gcra | 80.0 | 100 | 900 | 8.00 | 1.00 |",
+                "| other | – | 50.0 | 1200 | 16.0 | 2.00 |",
+            ]
         );
     }
 

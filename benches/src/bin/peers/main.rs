@@ -6,12 +6,16 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Parser;
+use tokio::runtime::{Handle, Runtime};
+use tollgate_benches::peers::servers::Peer;
 use tollgate_benches::saved::Saved;
 use tollgate_benches::{Problem, Subject, bounded, peers};
+use tollgate_testkit::{Flavor, Server};
 
 /// How many calls a second the quota allows.
 const AMOUNT: u32 = 100;
@@ -49,15 +53,32 @@ fn main() -> Result<(), Problem> {
         THREADS[1]
     )?;
     writeln!(out, "|---|---:|---:|---:|")?;
-    let mut all = bounded(AMOUNT)?;
-    all.extend(peers::bounded(AMOUNT)?);
-    for ((name, limiter), bound) in &all {
+    let in_memory = [bounded(AMOUNT)?, peers::bounded(AMOUNT)?];
+    let mut all: Vec<(String, Box<dyn Subject>, u64)> = in_memory
+        .into_iter()
+        .flatten()
+        .map(|((name, limiter), bound)| (name.to_owned(), limiter, bound))
+        .collect();
+    let server = Server::start(Flavor::System);
+    let runtime = Runtime::new()?;
+    let failed = Arc::new(OnceLock::new());
+    let url = server.url();
+    let on_server = peers::servers::bounded(&url, u16::try_from(AMOUNT)?);
+    for ((name, peer), bound) in runtime.block_on(on_server)? {
+        let awaited = Awaited {
+            peer,
+            runtime: runtime.handle().clone(),
+            failed: Arc::clone(&failed),
+        };
+        all.push((format!("{name} on Redis"), Box::new(awaited), bound));
+    }
+    for (name, limiter, bound) in &all {
         let mut row = format!("| {name} | {bound} |");
         for threads in THREADS {
-            let key = format!("{threads} threads");
+            let key = format!("{threads}-threads");
             let found = most_within(&admitted(&**limiter, &key, threads), WINDOW - SLACK);
             let cells = [threads.to_string(), found.to_string(), bound.to_string()];
-            saved.row([*name, &cells[0], &cells[1], &cells[2]])?;
+            saved.row([name, &cells[0], &cells[1], &cells[2]])?;
             row += &if found as u64 > *bound {
                 format!(" **{found}** |")
             } else {
@@ -65,8 +86,29 @@ fn main() -> Result<(), Problem> {
             };
         }
         writeln!(out, "{row}")?;
+        if let Some(problem) = failed.get() {
+            return Err(format!("{name}: {problem}").into());
+        }
     }
     Ok(())
+}
+
+/// A limiter on a server, for which a thread waits.
+struct Awaited {
+    peer: Box<dyn Peer>,
+    runtime: Handle,
+    /// The first problem.
+    failed: Arc<OnceLock<Problem>>,
+}
+
+impl Subject for Awaited {
+    fn check(&self, key: &String) -> bool {
+        let decision = self.runtime.block_on(self.peer.check(key));
+        decision.unwrap_or_else(|problem| {
+            let _ = self.failed.set(problem);
+            false
+        })
+    }
 }
 
 /// Calls from `threads` at once, and returns the admitted calls.

@@ -10,6 +10,8 @@ mod clients;
 mod keys;
 mod measure;
 mod originals;
+#[cfg(feature = "peers")]
+mod peers;
 mod points;
 mod raw;
 mod run;
@@ -122,6 +124,11 @@ async fn one(
         };
         let filter = arguments.filter.as_deref().unwrap_or_default();
         let points = points::all(&clients, &plan, filter).await?;
+        #[cfg(feature = "peers")]
+        let points = {
+            let peers = peers::all(&server.url(), &plan, filter).await?;
+            points.into_iter().chain(peers).collect::<Vec<_>>()
+        };
         let measured = measure::all(&points, &plan, &server).await?;
         tables::write(&mut out, &points, &measured)?;
         tables::save(saved, &release, &points, &measured)?;

@@ -1,10 +1,16 @@
-//! Other rate limiters in memory, each used as its documentation shows.
+//! Other rate limiters in memory, each used as its documentation shows; those on servers are in
+//! `servers`.
 
+pub mod servers;
+
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter as Governor};
+use limitador::RateLimiter as Limitador;
+use limitador::limit::{Expression, Limit, Namespace};
 use throttlecrab::{AdaptiveStore, RateLimiter as Throttlecrab};
 use tokio_rate_limit::{RateLimiter as TokioRateLimit, RateLimiterConfig};
 use trypema::local::LocalRateLimiterProvider;
@@ -19,6 +25,7 @@ pub(crate) fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
         Outcome::Denied => (1, 86_400),
     };
     Ok(vec![
+        ("limitador", Box::new(limitador(amount, seconds)?)),
         ("throttlecrab", Box::new(throttlecrab(amount, seconds))),
         ("tokio-rate-limit", Box::new(tokio_rate_limit(amount)?)),
         ("trypema", Box::new(trypema(amount, seconds)?)),
@@ -26,7 +33,8 @@ pub(crate) fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
 }
 
 /// Returns all of them with a quota of `amount` a second, each with the most that it should admit in
-/// a second: a token bucket a full bucket and a second's refill, a window its amount.
+/// a second: a token bucket a full bucket and a second's refill, a fixed window the same, a sliding
+/// window its amount.
 ///
 /// # Errors
 ///
@@ -36,15 +44,49 @@ pub fn bounded(amount: u32) -> Result<Vec<(Named, u64)>, Problem> {
     let bucket = 2 * window;
     let quota = Quota::per_second(NonZeroU32::new(amount).unwrap_or(NonZeroU32::MIN));
     let governor: DefaultKeyedRateLimiter<String> = Governor::keyed(quota);
+    let limitador = limitador(i64::from(amount), 1)?;
     let throttlecrab = throttlecrab(i64::from(amount), 1);
     let tokio_rate_limit = tokio_rate_limit(i64::from(amount))?;
     let trypema = trypema(i64::from(amount), 1)?;
     Ok(vec![
         (("governor", Box::new(governor)), bucket),
+        (("limitador", Box::new(limitador)), bucket),
         (("throttlecrab", Box::new(throttlecrab)), bucket),
         (("tokio-rate-limit", Box::new(tokio_rate_limit)), bucket),
         (("trypema", Box::new(trypema)), window),
     ])
+}
+
+/// A fixed window that begins with its first call.
+struct Counted {
+    limiter: Limitador,
+    namespace: Namespace,
+}
+
+fn limitador(amount: i64, seconds: i64) -> Result<Counted, Problem> {
+    let namespace = Namespace::from("calls");
+    let (amount, seconds) = (u64::try_from(amount)?, u64::try_from(seconds)?);
+    let key = Expression::try_from("user".to_owned())?;
+    let limiter = Limitador::new(1_000_000);
+    limiter.add_limit(Limit::new(
+        namespace.clone(),
+        amount,
+        seconds,
+        vec![],
+        vec![key],
+    ));
+    Ok(Counted { limiter, namespace })
+}
+
+impl Subject for Counted {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let context = HashMap::from([("user".to_owned(), key.clone())]).into();
+        let decision = self
+            .limiter
+            .check_rate_limited_and_update(&self.namespace, &context, 1);
+        std::hint::black_box(decision).is_ok_and(|decision| !decision.limited)
+    }
 }
 
 /// A token bucket that threads share by a lock, since it needs exclusive access.

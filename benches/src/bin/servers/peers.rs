@@ -1,0 +1,63 @@
+//! Other rate limiters, as subjects to compare the library with.
+
+use std::sync::Arc;
+
+use tollgate_benches::Outcome;
+use tollgate_benches::peers::servers::{Peer, subjects};
+
+use crate::Problem;
+use crate::clients::{Client, RedisRs};
+use crate::keys::Keys;
+use crate::measure::Plan;
+use crate::points::{KEYS, Point, row};
+use crate::run::{Subject, erase};
+
+/// A peer, and its keys.
+struct Called {
+    peer: Box<dyn Peer>,
+    outcome: Outcome,
+    keys: Arc<Keys>,
+}
+
+impl Called {
+    /// Calls the peer with a key that it has under no other quota.
+    async fn check(&self, key: &str) -> Result<bool, Problem> {
+        self.peer.check(&format!("{:?}:{key}", self.outcome)).await
+    }
+}
+
+impl Subject for Called {
+    async fn call(&self, turn: usize) -> Result<bool, Problem> {
+        self.check(self.keys.name(turn)).await
+    }
+}
+
+/// Returns the points whose rows contain `filter`. Each peer has a connection of its own.
+pub(crate) async fn all(url: &str, plan: &Plan, filter: &str) -> Result<Vec<Point>, Problem> {
+    let mut points = Vec::new();
+    for outcome in [Outcome::Allowed, Outcome::Denied] {
+        for (name, peer) in subjects(url, outcome).await? {
+            let keys = Arc::new(Keys::new(KEYS));
+            let subject = Called {
+                peer,
+                outcome,
+                keys: Arc::clone(&keys),
+            };
+            if outcome == Outcome::Denied {
+                for key in keys.names() {
+                    subject.check(key).await?;
+                }
+            }
+            points.push(Point {
+                row: row(&format!("peer: {name}"), outcome),
+                client: RedisRs::NAME,
+                runs: erase(subject),
+                keys,
+                warm_up: plan.warm_up,
+                expected: Some(outcome),
+            });
+        }
+    }
+    points.retain(|point| point.row.contains(filter));
+    Ok(points)
+}
