@@ -985,6 +985,22 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/codec.rs" {
+        "many_argument" {
+            "24 + 64 * request.checks().len()" => "24"
+                because "how much memory is reserved is tuning";
+            "24" => "25"
+                because "how much memory is reserved is tuning";
+            "24" => "23"
+                because "how much memory is reserved is tuning";
+            "64 * request.checks().len()" => "64 + request.checks().len()"
+                because "how much memory is reserved is tuning";
+            "64 * request.checks().len()" => "64"
+                because "how much memory is reserved is tuning";
+            "64" => "65"
+                because "how much memory is reserved is tuning";
+            "64" => "63"
+                because "how much memory is reserved is tuning";
+        }
         "argument" {
             "24 + 64 * request.checks().len()" => "24"
                 because "how large a buffer begins is tuning: it grows as needed";
