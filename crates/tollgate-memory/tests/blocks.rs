@@ -85,6 +85,21 @@ fn only_limits_that_block_are_blocked() {
 }
 
 #[test]
+fn a_block_that_admits_a_call_takes_no_memory() {
+    for limits in [
+        &["ban=block:5s"] as &[_],
+        &["ban=block:5s", "out=block:2s"],
+        &["ban=block:5s", "api=gcra:5/1s"],
+        &["ban=block:5s", "out=block:2s", "api=gcra:5/1s"],
+    ] {
+        let (limiter, _) = limiter(limits);
+        let _ = limiter.check("k").run().unwrap();
+        let counting = limits.iter().filter(|limit| limit.contains("gcra"));
+        assert_eq!(limiter.store().len(), counting.count(), "{limits:?}");
+    }
+}
+
+#[test]
 fn a_store_without_answers_says_that_it_keeps_none() {
     let ban = limit("ban=block:5s");
     let check = Check::new(&ban, "k", 1);

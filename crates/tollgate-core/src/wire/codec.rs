@@ -254,7 +254,9 @@ pub(super) fn decision_of(
         let checks = request.checks().iter();
         let checks = checks.map(|check| Check::new(check.limit(), check.key(), cost(check)));
         let before = Request::new(Operation::Consume, checks);
-        let _ = before.decide_on(&mut states[..], told.now);
+        if before.decide_on(&mut states[..], told.now).is_denied() {
+            return Err(not_understood());
+        }
     }
     let decision = request.decide_on(&mut states[..], told.now);
     let expected = match consumes {

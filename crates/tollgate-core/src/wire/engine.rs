@@ -266,6 +266,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_call_gets_the_error_of_the_client_with_its_source() {
+        #[derive(Debug)]
+        struct Outer(fmt::Error);
+
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the connection is closed")
+            }
+        }
+
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+
+        let shared = Failure::lost(Outer(fmt::Error)).share();
+        for _ in 0..2 {
+            let Failure::Lost(source) = shared.again() else {
+                panic!("it was lost");
+            };
+            assert_eq!(source.to_string(), Outer(fmt::Error).to_string());
+            assert_eq!(format!("{source:?}"), format!("{:?}", Outer(fmt::Error)));
+            let inner = source.source().map(ToString::to_string);
+            assert_eq!(inner, Some(fmt::Error.to_string()));
+        }
+    }
+
+    #[test]
     fn a_failure_shows_no_arguments() {
         let line = "ERR unknown command 'GET', with args beginning with: 'carol4711'";
         for (failure, expected) in [

@@ -14,6 +14,8 @@ use tollgate_testkit::{Connection, Flavor, Reply, Server};
 pub(crate) struct Raw {
     connection: Mutex<Connection>,
     clustered: bool,
+    /// How many bytes the last script took.
+    sent: AtomicU64,
     /// What the last script replied.
     told: Mutex<Vec<u8>>,
     /// A shared server ends when nobody holds it.
@@ -26,6 +28,7 @@ impl Raw {
         Self {
             connection: Mutex::new(server.connection()),
             clustered: false,
+            sent: AtomicU64::new(0),
             told: Mutex::default(),
             _server: Some(server),
         }
@@ -36,6 +39,7 @@ impl Raw {
         Self {
             connection: Mutex::new(connection),
             clustered: false,
+            sent: AtomicU64::new(0),
             told: Mutex::default(),
             _server: server,
         }
@@ -45,10 +49,20 @@ impl Raw {
         self.connection.lock().unwrap().command(words).unwrap()
     }
 
+    /// Returns how many bytes the command of the last script took, and how many its reply.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.sent.load(Relaxed), text_bytes(&self.told()))
+    }
+
     /// Returns the bytes that the last script replied.
     pub(crate) fn told(&self) -> Vec<u8> {
         self.told.lock().unwrap().clone()
     }
+}
+
+/// Returns how many bytes a text takes in the protocol: its length, itself, and two line ends.
+fn text_bytes(text: &[u8]) -> u64 {
+    (format!("${}\r\n", text.len()).len() + text.len() + 2) as u64
 }
 
 fn refused(line: String) -> Failure {
@@ -62,6 +76,10 @@ impl Engine for Raw {
         let mut words: Vec<&[u8]> = vec![b"EVALSHA", sha1.as_bytes(), count.as_bytes()];
         words.extend(call.keys().iter().map(Vec::as_slice));
         words.push(call.argument());
+        let head = format!("*{}\r\n", words.len());
+        let rest = words.iter().map(|word| text_bytes(word));
+        self.sent
+            .store(head.len() as u64 + rest.sum::<u64>(), Relaxed);
         match self.command(&words) {
             Reply::Bulk(reply) => {
                 self.told.lock().unwrap().clone_from(&reply);

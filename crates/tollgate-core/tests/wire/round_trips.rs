@@ -1,8 +1,10 @@
 //! One decision is one command, and one reading of the server's clock, however many limits it names.
 
+use std::fmt::Write;
+
 use tollgate_core::wire::{Clock, Options, WireStore};
 use tollgate_core::{Check, Limit, Operation, Request};
-use tollgate_testkit::{Flavor, Server};
+use tollgate_testkit::{Flavor, Reply, Server};
 
 use crate::engine::{LIMITS, Raw, calls, fresh, limit, now};
 
@@ -73,4 +75,86 @@ fn a_call_about_many_limits_reads_each_state_once() {
         let _ = now(store.execute(&Request::new(operation, &checks))).unwrap();
         assert_eq!(calls(&server, "get") - before, 5, "{operation:?}");
     }
+}
+
+/// What a decision about keys of five bytes sends and gets, in bytes, and the commands that the
+/// server runs for it.
+const COSTS: &str = "\
+1 from gcra:10/1h, allowed: 167 + 42; evalsha 1, get 1, set 1, time 1
+1 from gcra:10/1h, denied: 167 + 42; evalsha 1, get 1, time 1
+1 from gcra:7/1h,burst=3, allowed: 167 + 42; evalsha 1, get 1, set 1, time 1
+1 from gcra:7/1h,burst=3, denied: 167 + 42; evalsha 1, get 1, time 1
+1 from fixed-window:10/1h, allowed: 194 + 42; evalsha 1, get 1, set 1, time 1
+1 from fixed-window:10/1h, denied: 194 + 42; evalsha 1, get 1, time 1
+1 from fixed-window:10/1h,anchored, allowed: 195 + 42; evalsha 1, get 1, set 1, time 1
+1 from fixed-window:10/1h,anchored, denied: 195 + 42; evalsha 1, get 1, time 1
+1 from sliding-counter:10/1h, allowed: 197 + 42; evalsha 1, get 1, set 1, time 1
+1 from sliding-counter:10/1h, denied: 197 + 42; evalsha 1, get 1, time 1
+1 from sliding-buckets:10/1h,buckets=4, allowed: 191 + 74; evalsha 1, get 1, set 1, time 1
+1 from sliding-buckets:10/1h,buckets=4, denied: 191 + 74; evalsha 1, get 1, time 1
+1 from sliding-log:10/1h, allowed: 166 + 58; evalsha 1, lrange 1, pexpire 1, rpush 1, time 1
+1 from sliding-log:10/1h, denied: 166 + 58; evalsha 1, lindex 2, llen 1, lrange 1, time 1
+1 from sliding-log:10/1h,count-denied, allowed: 166 + 58; evalsha 1, lrange 1, pexpire 1, rpush 1, time 1
+1 from sliding-log:10/1h,count-denied, denied: 166 + 58; evalsha 1, lindex 1, llen 2, lrange 1, lset 1, ltrim 1, pexpire 1, rpush 1, time 1
+2 from gcra:10/1h, allowed: 240 + 68; evalsha 1, get 2, set 2, time 1
+2 from gcra:10/1h, denied: 240 + 68; evalsha 1, get 2, time 1
+4 from gcra:10/1h, allowed: 442 + 121; evalsha 1, get 4, set 4, time 1
+4 from gcra:10/1h, denied: 442 + 121; evalsha 1, get 4, time 1
+5 from gcra:10/1h, allowed: 665 + 147; evalsha 1, get 5, set 5, time 1
+5 from gcra:10/1h, denied: 665 + 147; evalsha 1, get 5, time 1
+";
+
+#[test]
+fn a_decision_takes_so_many_bytes_and_commands() {
+    let server = Server::start(Flavor::System);
+    let store = WireStore::new(Raw::over(server.connection(), None), Options::new());
+    let mut costs = String::new();
+    // No window ends during the test.
+    let all = || LIMITS.iter().map(|text| limit(&text.replace("/1s", "/1h")));
+    let alone = all().map(|limit| vec![limit]);
+    let several = |count: usize| all().take(count).collect();
+    for limits in alone.chain([2, 4, 5].map(several)) {
+        server.command(&["FLUSHALL"]);
+        let most = limits.iter().map(|limit| limit.algorithm().capacity());
+        for cost in [1, most.min().unwrap()] {
+            let checks: Vec<_> = limits
+                .iter()
+                .zip(["key-0", "key-1", "key-2", "key-3", "key-4"])
+                .map(|(limit, key)| Check::new(limit, key, cost))
+                .collect();
+            let request = Request::new(Operation::Consume, &checks);
+            // So that the script is there.
+            let _ = now(store.execute(&Request::new(Operation::Consume, &checks)));
+            server.command(&["CONFIG", "RESETSTAT"]);
+            let decision = now(store.execute(&request)).unwrap();
+            let ran = commands(&server);
+            let (sent, told) = store.engine().bytes();
+            let first = limits[0].algorithm();
+            let count = limits.len();
+            let how = if decision.is_allowed() {
+                "allowed"
+            } else {
+                "denied"
+            };
+            writeln!(costs, "{count} from {first}, {how}: {sent} + {told}; {ran}").unwrap();
+        }
+    }
+    assert_eq!(costs, COSTS, "\n{costs}");
+}
+
+/// Returns the commands that a server has run since its statistics were reset, and how often, without
+/// those that ask for it.
+fn commands(server: &Server) -> String {
+    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
+        panic!("statistics");
+    };
+    let stats = String::from_utf8(stats).unwrap();
+    let lines = stats.lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        let (calls, _) = rest.split_once(',')?;
+        (name != "info" && !name.starts_with("config")).then(|| format!("{name} {calls}"))
+    });
+    let mut lines: Vec<_> = lines.collect();
+    lines.sort();
+    lines.join(", ")
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
-use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Verdicts};
+use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Timestamp, Verdicts};
 
 use super::gate::{Gated, answer, fresh_state, gated, refusal};
 use super::tasks::{Deciding, Woken, begin, drop_tasks, pass, poll, run_tasks, switch_to, tasks};
@@ -251,6 +251,69 @@ fn a_call_that_stays_on_its_runtime_needs_no_timer_of_its_own() {
     }
     run_tasks();
     fails(&mut call, ErrorKind::Unknown);
+}
+
+#[test]
+fn a_call_that_is_late_is_not_sent_again_whatever_the_server_said() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    run_tasks();
+    pass(Duration::from_millis(500));
+    store
+        .engine()
+        .0
+        .fail("TRYAGAIN Multiple keys during rehashing");
+    run_tasks();
+    store.engine().0.sent();
+    fails(&mut call, ErrorKind::Unavailable);
+    assert!(store.engine().0.sent().is_empty());
+}
+
+#[test]
+fn a_reply_about_another_instant_is_refused() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let [told, other] = [0, 1].map(|micros| {
+        let instant = Timestamp::from_micros(1_780_000_000_000_000 + micros).unwrap();
+        Request::consume(Check::new(&limit, "alice", 1)).at(instant)
+    });
+    for (request, is_right) in [(told, true), (other, false)] {
+        let mut calls = [(); 2].map(|()| begin(&store, &request));
+        run_tasks();
+        store.engine().0.reply(answer(2, &fresh_state()));
+        run_tasks();
+        for call in &mut calls {
+            if is_right {
+                assert!(ended(call).unwrap().is_allowed());
+            } else {
+                fails(call, ErrorKind::Protocol);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reply_that_admits_more_than_fits_is_refused() {
+    for (cost, calls, fit) in [
+        (40, 6, 2),
+        // All calls before the last one cost 2^64, which is zero without its carry.
+        (1 << 52, 4_097, 1),
+    ] {
+        let (store, limit) = (store(), limit(&format!("fixed-window:{}/1h", fit * cost)));
+        let request = Request::consume(Check::new(&limit, "alice", cost));
+        let mut calls: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
+        run_tasks();
+        let reply = answer(calls.len().try_into().unwrap(), &fresh_state());
+        store.engine().0.reply(reply);
+        run_tasks();
+        for (before, call) in (0..).zip(&mut calls) {
+            if before < fit {
+                assert!(ended(call).unwrap().is_allowed());
+            } else {
+                fails(call, ErrorKind::Protocol);
+            }
+        }
+    }
 }
 
 #[test]

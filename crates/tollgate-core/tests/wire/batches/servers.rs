@@ -82,6 +82,37 @@ fn equal_calls_cost_the_server_what_one_costs() {
 }
 
 #[test]
+fn equal_calls_that_are_denied_wait_for_what_was_logged_first() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        let log = limit("sliding-log:10/1h");
+        let instant = |seconds: u64| {
+            Timestamp::from_micros(1_780_000_000_000_000 + 1_000_000 * seconds).unwrap()
+        };
+        for seconds in [0, 1] {
+            let request = Request::consume(Check::new(&log, "alice", 3)).at(instant(seconds));
+            assert!(
+                together(&store, &[request])[0]
+                    .as_ref()
+                    .unwrap()
+                    .is_allowed()
+            );
+        }
+        let request = Request::consume(Check::new(&log, "alice", 1)).at(instant(2));
+        let results = together(&store, &vec![request; 6]);
+        let waits = results
+            .into_iter()
+            .map(|result| result.unwrap().retry_after().as_micros());
+        let hour = 3_600_000_000;
+        assert_eq!(
+            waits.collect::<Vec<_>>(),
+            [[Some(0); 4].as_slice(), &[Some(hour - 2_000_000); 2]].concat()
+        );
+    }
+}
+
+#[test]
 fn keys_live_as_long_as_after_one_call_after_the_other() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
