@@ -6,6 +6,7 @@
     reason = "a panic is a failed test, and so is an error"
 )]
 
+pub mod batches;
 pub mod clear;
 pub mod diagnose;
 pub mod extremes;

@@ -33,6 +33,7 @@ pub use network::{
     cut_off_calls_are_repeated, falls_silent, replies_are_cut_off, replies_are_dropped,
     replies_are_late,
 };
+pub(crate) use scene::executed;
 pub use script::forgets_its_scripts;
 pub use slots::slots_move;
 

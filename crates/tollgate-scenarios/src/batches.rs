@@ -1,0 +1,239 @@
+//! Calls that are sent together while their callers come and go.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tollgate_core::wire::Options;
+use tollgate_core::{RateLimiter, Store};
+use tollgate_testkit::{Flavor, Reply, Server};
+
+use crate::faults::executed;
+
+/// Whoever gives up does so after less than this.
+const PATIENCE_US: u64 = 600;
+const CALLS: u64 = 20_000;
+const CALLERS: u64 = 64;
+const KEYS: u64 = 5;
+/// How many callers call at once.
+const AT_ONCE: u64 = 512;
+
+fn options() -> Options {
+    Options::new().with_deadline(Duration::from_secs(10))
+}
+
+/// Makes a test of each scenario. `connect` connects to the server at a URL with options, and returns
+/// an `Arc<dyn Store>`.
+#[macro_export]
+macro_rules! batches {
+    ($connect:ident) => {
+        $crate::batches!(
+            $connect:
+            a_task_that_blocks_its_thread_holds_up_no_other
+            callers_that_give_up_are_counted_or_not_and_change_nothing_for_others
+            calls_at_once_share_scripts_only_if_that_is_asked_for
+        );
+
+        #[test]
+        fn a_runtime_that_stands_still_holds_up_nobody() {
+            $crate::batches::a_runtime_that_stands_still_holds_up_nobody($connect);
+        }
+    };
+    ($connect:ident: $($case:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $crate::batches::$case($connect).await;
+            }
+        )*
+    };
+}
+
+/// Checks that calls which are made at once need fewer scripts if the options say so, and that no
+/// other option is lost by that.
+pub async fn calls_at_once_share_scripts_only_if_that_is_asked_for(
+    connect: impl AsyncFn(String, Options) -> Arc<dyn Store>,
+) {
+    let server = Server::start(Flavor::System);
+    let options = options().with_prefix("own").unwrap();
+    let together = options.clone().with_batches(true);
+    for (options, shares) in [
+        (options, false),
+        (together.clone(), true),
+        (together.with_batches(false), false),
+    ] {
+        server.command(&["FLUSHALL"]);
+        let store = connect(server.url(), options).await;
+        let limiter = RateLimiter::new(store, ["l=fixed-window:300/1000d"]).unwrap();
+        // The script is known afterwards, and so are all connections.
+        assert!(limiter.check("bob").await.unwrap().is_allowed());
+        let before = executed(&server);
+        let mut callers = JoinSet::new();
+        for _ in 0..AT_ONCE {
+            let limiter = limiter.clone();
+            callers.spawn(async move { limiter.check("alice").await.unwrap().is_allowed() });
+        }
+        let allowed = callers.join_all().await;
+        assert_eq!(allowed.iter().filter(|allowed| **allowed).count(), 300);
+        let scripts = executed(&server) - before;
+        if shares {
+            assert!(scripts < AT_ONCE / 2, "{scripts}");
+        } else {
+            assert_eq!(scripts, AT_ONCE);
+        }
+        let keys = server.command(&["KEYS", "own:*"]);
+        assert!(
+            matches!(&keys, Reply::Array(keys) if keys.len() == 2),
+            "{keys:?}"
+        );
+    }
+}
+
+/// Returns how many calls for a key are admitted and waited for, how many are denied, and how many
+/// callers gave up.
+async fn storm<S: Store + 'static>(limiter: &RateLimiter<S>, number: u64) -> [u64; 3] {
+    let counts = Arc::new([const { AtomicU64::new(0) }; 3]);
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let (limiter, counts) = (limiter.clone(), Arc::clone(&counts));
+        callers.spawn(async move {
+            let mut random = (caller + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number;
+            for _ in 0..CALLS / CALLERS {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let key = format!("key-{}", random % KEYS);
+                let call = limiter.check(&key).cost(1 + random % 2).into_future();
+                let patience = Duration::from_micros(random % PATIENCE_US);
+                let place = match timeout(patience, call).await {
+                    Ok(decision) if decision.as_ref().unwrap().is_allowed() => {
+                        let cost = decision.unwrap().consumed();
+                        counts[0].fetch_add(cost, Ordering::Relaxed);
+                        continue;
+                    }
+                    Ok(_) => 1,
+                    // What it may have consumed.
+                    Err(_) => 2,
+                };
+                counts[place].fetch_add(1 + random % 2, Ordering::Relaxed);
+            }
+        });
+    }
+    while let Some(caller) = callers.join_next().await {
+        caller.unwrap();
+    }
+    counts.each_ref().map(|count| count.load(Ordering::Relaxed))
+}
+
+/// Checks that what a dropped call consumed is counted or not, and nothing else is.
+pub async fn callers_that_give_up_are_counted_or_not_and_change_nothing_for_others(
+    connect: impl AsyncFn(String, Options) -> Arc<dyn Store>,
+) {
+    let server = Server::start(Flavor::System);
+    for (number, options) in [options().with_batches(true), options().with_batches_only()]
+        .into_iter()
+        .enumerate()
+    {
+        let prefix = format!("storm-{number}");
+        let store = connect(server.url(), options.with_prefix(&prefix).unwrap()).await;
+        let limits = ["each=gcra:1000000/1d", "log=sliding-log:2500/1d"];
+        let limiter = RateLimiter::new(store, limits).unwrap();
+        let [admitted, denied, gone] = storm(&limiter, 7).await;
+        assert!(
+            denied > 0 && gone > 0 && admitted > 0,
+            "{denied} {gone} {admitted}"
+        );
+        // A last call comes after all that are on their way.
+        let mut counted = 0;
+        for key in 0..KEYS {
+            let key = format!("key-{key}");
+            let peek = limiter.peek(&key).await.unwrap();
+            let left = peek.verdict("log").unwrap().remaining();
+            counted += 2_500 - left;
+            let each = peek.verdict("each").unwrap().remaining();
+            // All or nothing, but for what has leaked since.
+            assert!(1_000_000 - each <= 2_500 - left, "{each} {left}");
+        }
+        assert!(
+            (admitted..=admitted + gone).contains(&counted),
+            "{counted} counted, {admitted} admitted, {gone} gone"
+        );
+    }
+}
+
+/// Checks that calls of a runtime whose tasks do not run delay no call of another.
+pub fn a_runtime_that_stands_still_holds_up_nobody(
+    connect: impl AsyncFn(String, Options) -> Arc<dyn Store>,
+) {
+    let server = Server::start(Flavor::System);
+    let [still, busy] = [(); 2].map(|()| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap()
+    });
+    let options = Options::new()
+        .with_deadline(Duration::from_millis(200))
+        .with_batches_only();
+    let store = busy.block_on(connect(server.url(), options));
+    let limiter = RateLimiter::new(store, ["l=gcra:100/1h"]).unwrap();
+    // A call begins on the first runtime, which starts a task to take calls along; then nothing runs
+    // there any more.
+    still.block_on(async {
+        let mut call = pin!(limiter.check("alice").into_future());
+        poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    });
+    // Calls that come later do not wait for that task.
+    std::thread::sleep(Duration::from_millis(5));
+    let decision = busy.block_on(limiter.check("bob").into_future());
+    assert!(decision.unwrap().is_allowed());
+    still.block_on(async {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    });
+    let decision = busy.block_on(limiter.check("alice").into_future());
+    assert_eq!(decision.unwrap().remaining(), 99);
+}
+
+/// Checks that a task which goes on for long after it made a call delays no call of another.
+pub async fn a_task_that_blocks_its_thread_holds_up_no_other(
+    connect: impl AsyncFn(String, Options) -> Arc<dyn Store>,
+) {
+    let server = Server::start(Flavor::System);
+    let store = connect(server.url(), Options::new().with_batches_only()).await;
+    let limiter = RateLimiter::new(store, ["l=gcra:1000/1h"]).unwrap();
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+    let (is_blocked, mut blocks) = tokio::sync::oneshot::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let blocking = limiter.clone();
+    let blocking = tokio::spawn(async move {
+        let mut call = pin!(blocking.check("alice").into_future());
+        // It starts a task to send the call, and goes on for long.
+        poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        is_blocked.send(()).unwrap();
+        let _ = ended.recv_timeout(Duration::from_secs(20));
+        call.await.map(|decision| decision.is_allowed())
+    });
+    while blocks.try_recv().is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // The other thread sends all calls meanwhile, in time.
+    let decision = limiter.check("bob").await.unwrap();
+    assert!(decision.is_allowed() && !blocking.is_finished());
+    drop(end);
+    assert!(blocking.await.unwrap().unwrap());
+}
