@@ -497,6 +497,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut that is not taken: the general case decides the same";
         }
         "all_admit" {
+            "check.limit().algorithm().counts()" => "true"
+                because "a block that is over is as good as none";
             "fn all_admit" => "return false"
                 because "a shortcut that is not taken: the general case decides the same";
             "check.cost() > 0 && check.limit().algorithm().counts() && wait(check, states.state(index), now, check.cost()).is_zero()" => "false"
@@ -906,6 +908,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "request.has_id()" => "true"
                 because "a shortcut: a request without an id is then copied";
         }
+        "WireStore::enter" {
+            "request.checks().first()" => "request.checks().last()"
+                because "in a cluster, all keys of a request have the same partition";
+        }
     }
     "crates/tollgate-core/src/wire/admin/probe.rs" {
         "probe" {
@@ -967,6 +973,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/wire/batch/mod.rs" {
         "ended" {
+            "mem::take(&mut is_new)" => "false"
+                because "the first poll is by the runtime that the call was made on, so asking which it is only takes time";
             "true" => "false"
                 because "the first poll is by the runtime that the call was made on, so asking which it is only takes time";
         }
@@ -1024,6 +1032,38 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a script takes every number but 0 and 1 for a length of time";
             "2" => "3"
                 because "a script takes every number but 0 and 1 for a length of time";
+        }
+        "Reply::read" {
+            "cost(request, check, allowed).saturating_mul(asked)" => "cost(request, check, allowed).wrapping_mul(asked)"
+                because "only a log looks at the cost, and its calls cost too little for that";
+        }
+        "decision_of" {
+            "turn.admitted.saturating_add(1)" => "turn.admitted.wrapping_add(1)"
+                because "no more calls are admitted than were sent, which are fewer than 2^32";
+            "counted > 0" => "counted >= 0"
+                because "a call that costs nothing changes nothing";
+            "counted > 0" => "true"
+                because "a call that costs nothing changes nothing";
+        }
+    }
+    "crates/tollgate-core/src/wire/machine_alone.lua" {
+        "" {
+            "if calls > 1 and cost > 0 then" => "if calls >= 1 and cost > 0 then"
+                because "one call is decided alike either way";
+            "if calls > 1 and cost > 0 then" => "if calls > 0 and cost > 0 then"
+                because "one call is decided alike either way";
+            "if calls > 1 and cost > 0 then" => "if calls > 1 or cost > 0 then"
+                because "one call is decided alike either way; of a cost of zero, more fit than any number, or what is no number, and `min` passes over both";
+            "if calls > 1 and cost > 0 then" => "if calls > 1 and cost >= 0 then"
+                because "of a cost of zero, more fit than any number, or what is no number, and `min` passes over both";
+            "if calls > 1 and cost > 0 then" => "if true then"
+                because "one call is decided alike either way; of a cost of zero, more fit than any number, or what is no number, and `min` passes over both";
+        }
+    }
+    "crates/tollgate-core/src/wire/many.lua" {
+        "" {
+            "@return (decide(ARGV[1], 0, @count, 1))" => "@return (decide(ARGV[1], 0, @count, 0))"
+                because "only whether there are several calls is asked";
         }
     }
     "crates/tollgate-core/src/wire/keyspace.rs" {
@@ -1132,6 +1172,12 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/wire/unit.lua" {
         "" {
+            "if cost > 0 then" => "if cost >= 0 then"
+                because "of a cost of zero, more fit than any number, or what is no number, and `min` passes over both";
+            "if cost > 0 then" => "if true then"
+                because "of a cost of zero, more fit than any number, or what is no number, and `min` passes over both";
+            "_, _, _, remaining = look(i, TAKE, 0)" => "_, _, _, remaining = look(i, TAKE, 1)"
+                because "what remains does not depend on the cost";
             "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8" => "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 2, 2, 3, 4, 5, 6, 7, 8"
                 because "a machine only asks whether it is to settle, to check, to reserve or to block";
             "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8" => "local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 0, 2, 3, 4, 5, 6, 7, 8"
