@@ -236,8 +236,30 @@ pub(crate) struct LogOptions {
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     pub(crate) format: Format,
 
+    /// The number of threads; as many as there are processors if it is not given
+    ///
+    /// The answer is the same with any number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+
     #[command(flatten)]
     pub(crate) fields: FieldNames,
+}
+
+/// How `advise` and `replay` answer.
+#[derive(Args, Debug)]
+pub(crate) struct AnswerOptions {
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also write an HTML report with charts to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// The number of keys to show, those that are denied most
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) top: usize,
 }
 
 /// The options of `advise`.
@@ -251,17 +273,8 @@ pub(crate) struct AdviseOptions {
     #[arg(long = "window", default_value = "1m", value_name = "LENGTH")]
     pub(crate) windows: Vec<String>,
 
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Also write an HTML report with charts to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-
-    /// The number of most refused keys to show
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) answer: AnswerOptions,
 }
 
 #[derive(Args, Debug)]
@@ -294,17 +307,8 @@ pub(crate) struct ReplayOptions {
     #[arg(long, default_value = "tollgate")]
     pub(crate) prefix: String,
 
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Also write an HTML report with charts to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-
-    /// The number of most denied keys to show
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) answer: AnswerOptions,
 }
 
 /// The names of the fields in JSON lines; `a.b` is the field `b` of the object `a`.

@@ -7,7 +7,7 @@ use tollgate_core::{LimitError, Quota};
 
 use crate::failure::Failure;
 use crate::replay::replay_in_memory;
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 use crate::windows::Windows;
 
 /// The number of buckets of sliding buckets in a comparison.
@@ -31,6 +31,7 @@ pub(crate) struct Row {
 }
 
 /// The decisions of one algorithm.
+#[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
@@ -66,10 +67,13 @@ impl Comparison {
         quota: Quota,
         watched: Option<usize>,
     ) -> Result<Self, Failure> {
-        let mut demand = Windows::new(trace, quota.window_us());
-        for event in trace.events() {
-            demand.admit(event);
-        }
+        let demand = trace.each(|part| {
+            let mut demand = Windows::new(part, quota.window_us());
+            for event in part.events() {
+                demand.admit(event);
+            }
+            demand.worst()
+        });
         let mut rows = Vec::new();
         for (limit, bound, algorithm) in candidates(quota) {
             let outcome = match algorithm {
@@ -84,7 +88,7 @@ impl Comparison {
         }
         Ok(Self {
             quota,
-            demand: demand.worst(),
+            demand: demand.into_iter().max().unwrap_or(0),
             rows,
         })
     }
@@ -92,20 +96,34 @@ impl Comparison {
 
 impl Outcome {
     fn of(trace: &Trace, algorithm: Algorithm, watched: Option<usize>) -> Result<Self, Failure> {
-        let mut window = Windows::new(trace, algorithm.quota().window_us());
-        let mut was_denied = vec![false; trace.keys()];
-        let mut outcome = Self {
-            allowed: 0,
-            denied: 0,
-            denied_keys: 0,
-            watched_allowed: 0,
-            worst: 0,
-        };
-        replay_in_memory(trace, &[algorithm], |event, decision| {
+        let watched = watched.map(|key| trace.place(key));
+        let parts = trace.each(|part| Self::of_part(part, algorithm, watched));
+        let mut whole = Self::default();
+        for part in parts {
+            let part = part?;
+            whole.allowed += part.allowed;
+            whole.denied += part.denied;
+            whole.denied_keys += part.denied_keys;
+            whole.watched_allowed += part.watched_allowed;
+            whole.worst = whole.worst.max(part.worst);
+        }
+        Ok(whole)
+    }
+
+    /// Returns the decisions about the requests of `part`; `watched` is the place of a key.
+    fn of_part(
+        part: &Part,
+        algorithm: Algorithm,
+        watched: Option<(usize, usize)>,
+    ) -> Result<Self, Failure> {
+        let mut window = Windows::new(part, algorithm.quota().window_us());
+        let mut was_denied = vec![false; part.keys()];
+        let mut outcome = Self::default();
+        replay_in_memory(part, &[algorithm], |event, decision| {
             let key = event.key.index();
             if decision.is_allowed() {
                 outcome.allowed += 1;
-                outcome.watched_allowed += u64::from(watched == Some(key));
+                outcome.watched_allowed += u64::from(watched == Some((part.number(), key)));
                 window.admit(event);
             } else {
                 outcome.denied += 1;

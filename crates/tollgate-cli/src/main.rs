@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod failure;
 mod input;
+mod jobs;
 mod key;
 mod lanes;
 mod output;

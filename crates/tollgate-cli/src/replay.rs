@@ -9,7 +9,8 @@ use tollgate_memory::MemoryStore;
 use crate::cli::ReplayOptions;
 use crate::compare::Comparison;
 use crate::failure::Failure;
-use crate::input::{Input, is_read_from};
+use crate::input::{Input, is_read_from, names};
+use crate::jobs::Jobs;
 use crate::key::KeyParts;
 use crate::lanes::{Run, Work};
 use crate::output::Output;
@@ -17,7 +18,7 @@ use crate::progress::Progress;
 use crate::report::{Report, Timeline};
 use crate::store::{Location, Remote};
 use crate::summary::{Summary, Tally};
-use crate::trace::{Event, KeyId, Trace};
+use crate::trace::{Event, KeyId, Part, Trace};
 
 /// Runs `tollgate replay`.
 pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
@@ -29,48 +30,68 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
         Location::Memory => None,
         Location::Server(server) => Some(Run::new(server, &options.prefix, "replay")?),
     };
-    spare_logs(options.report.as_deref(), &options.log.files)?;
+    let answer = &options.answer;
+    spare_logs(answer.report.as_deref(), &options.log.files)?;
 
     let progress = Progress::new(output.is_watched());
-    let input = Input::read(&options.log, &key, &progress)?;
+    let empty = match run {
+        None => Trace::in_parts(Jobs::new(options.log.jobs)),
+        // A server is asked in order of time.
+        Some(_) => Trace::whole(),
+    };
+    let input = Input::read(&options.log, &key, empty, &progress)?;
     let trace = &input.trace;
 
     let mut comparisons = Vec::new();
-    if options.report.is_some() {
+    if answer.report.is_some() {
         progress.say("comparing");
         // Comparisons are always done in memory: the decisions are the same everywhere.
         comparisons = Comparison::of_each_quota(trace, &algorithms)?;
     }
     progress.say("deciding");
-    let mut tally = Tally::new(trace, &algorithms);
-    let mut timeline = Timeline::new(trace);
-    let draws = options.report.is_some();
-    if let Some(run) = &run {
-        let begin = |store| {
-            let limiter = limiter(store, &algorithms)?;
-            Ok(OnServer { limiter, trace })
-        };
-        run.finish(begin, (output, &progress), "deciding", |event, decision| {
-            tally.count(event, &decision);
-            if draws {
-                timeline.count(event, &decision);
-            }
-        })?;
-    } else if draws {
-        replay_in_memory(trace, &algorithms, |event, decision| {
-            tally.count(event, decision);
-            timeline.count(event, decision);
-        })?;
-    } else {
-        replay_in_memory(trace, &algorithms, |event, decision| {
-            tally.count(event, decision);
-        })?;
-    }
-    let name = |index: usize| key.readable(trace.key(index));
-    let summary = Summary::new(tally, trace, input.skipped.count, options.top, name);
+    let timeline = answer.report.as_ref().map(|_| Timeline::new(trace));
+    let begin = |part: &Part| Counts {
+        tally: Tally::new(part, algorithms.len()),
+        timeline: timeline.clone(),
+    };
+    let counts = match &run {
+        None => trace.each(|part| {
+            let mut counts = begin(part);
+            let see = |event: &Event, verdicts: &Verdicts| counts.count(event, verdicts);
+            replay_in_memory(part, &algorithms, see)?;
+            Ok(counts)
+        }),
+        Some(run) => {
+            let parts = trace.parts().iter().map(|part| {
+                let mut counts = begin(part);
+                let work = |store| {
+                    let limiter = limiter(store, &algorithms)?;
+                    Ok(OnServer { limiter, part })
+                };
+                run.finish(work, (output, &progress), "deciding", |event, verdicts| {
+                    counts.count(event, &verdicts);
+                })?;
+                Ok(counts)
+            });
+            parts.collect()
+        }
+    };
+    let counts: Vec<Counts> = counts.into_iter().collect::<Result<_, Failure>>()?;
+    let timeline = timeline.map(|mut timeline| {
+        let parts = counts.iter().filter_map(|counts| counts.timeline.as_ref());
+        parts.for_each(|part| timeline.add(part));
+        timeline
+    });
+    let summary = Summary::new(
+        counts.into_iter().map(|counts| counts.tally).collect(),
+        (trace, &algorithms),
+        input.skipped.count,
+        answer.top,
+        |index| key.readable(trace.key(index)),
+    );
 
     let mut written = Ok(());
-    if let Some(path) = &options.report {
+    if let Some((path, timeline)) = answer.report.as_ref().zip(timeline) {
         let report = Report {
             title: "Replay of an access log".to_owned(),
             source: names(&options.log.files),
@@ -83,12 +104,29 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     }
     progress.finish();
     output.remark(&input.skipped.remark());
-    output.answer(&if options.json {
+    output.answer(&if answer.json {
         summary.to_json()
     } else {
         summary.to_text(&key.to_string())
     })?;
     written
+}
+
+/// What is counted of the decisions about a part of the requests.
+struct Counts {
+    tally: Tally,
+    /// Only for a report.
+    timeline: Option<Timeline>,
+}
+
+impl Counts {
+    #[inline]
+    fn count(&mut self, event: &Event, verdicts: &Verdicts) {
+        self.tally.count(event, verdicts);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.count(event, verdicts);
+        }
+    }
 }
 
 /// Returns an error if the report would be written over one of the logs.
@@ -105,19 +143,10 @@ pub(crate) fn spare_logs(report: Option<&Path>, logs: &[PathBuf]) -> Result<(), 
     }
 }
 
-/// Returns the names of the logs.
-pub(crate) fn names(files: &[PathBuf]) -> String {
-    let names: Vec<_> = files
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    names.join(", ")
-}
-
 /// A replay on a server.
 struct OnServer<'t> {
     limiter: RateLimiter<Box<dyn Remote>>,
-    trace: &'t Trace,
+    part: &'t Part,
 }
 
 impl Work for OnServer<'_> {
@@ -125,7 +154,7 @@ impl Work for OnServer<'_> {
     type Answer = Verdicts;
 
     fn items(&self) -> &[Event] {
-        self.trace.events()
+        self.part.events()
     }
 
     fn key_of(event: &Event) -> KeyId {
@@ -139,7 +168,7 @@ impl Work for OnServer<'_> {
     }
 
     fn keys(&self) -> impl Iterator<Item = KeyId> {
-        self.trace.key_ids()
+        self.part.key_ids()
     }
 
     async fn forget(&self, key: KeyId) -> Result<(), StoreError> {
@@ -173,18 +202,18 @@ pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimit
         .map_err(Failure::Limits)
 }
 
-/// Decides every request of `trace` in order, at its own time, on a new store in memory, and calls
+/// Decides every request of `part` in order, at its own time, on a new store in memory, and calls
 /// `see` with each decision.
 pub(crate) fn replay_in_memory(
-    trace: &Trace,
+    part: &Part,
     algorithms: &[Algorithm],
     mut see: impl FnMut(&Event, &Verdicts),
 ) -> Result<(), Failure> {
     // Room for every key of every limit: the replay must not fail because the store is full.
-    let most = trace.keys().saturating_mul(algorithms.len()).max(1);
+    let most = part.keys().saturating_mul(algorithms.len()).max(1);
     let store = MemoryStore::builder().max_keys(most).build();
     let limiter = limiter(store, algorithms)?;
-    for event in trace.events() {
+    for event in part.events() {
         let key = event.key.to_bytes();
         let decision = limiter.check(&key[..]).at(event.at).run()?;
         see(event, &decision.into_verdicts());

@@ -5,12 +5,13 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Timestamp, Verdicts};
 
 use crate::text::{Grouped, Share, Table, utc_second};
-use crate::trace::{Event, Trace};
+use crate::trace::{Event, Part, Trace};
 
 /// Counts decisions during a replay.
 pub(crate) struct Tally {
     denied: u64,
-    limits: Vec<LimitCount>,
+    /// For each limit, how many requests it refused.
+    refused: Vec<u64>,
     /// By key index.
     keys: Vec<KeyCount>,
 }
@@ -22,15 +23,11 @@ struct KeyCount {
 }
 
 impl Tally {
-    pub(crate) fn new(trace: &Trace, algorithms: &[Algorithm]) -> Self {
-        let limit = |algorithm: &Algorithm| LimitCount {
-            limit: algorithm.to_string(),
-            refused: 0,
-        };
+    pub(crate) fn new(part: &Part, limits: usize) -> Self {
         Self {
             denied: 0,
-            limits: algorithms.iter().map(limit).collect(),
-            keys: vec![KeyCount::default(); trace.keys()],
+            refused: vec![0; limits],
+            keys: vec![KeyCount::default(); part.keys()],
         }
     }
 
@@ -43,8 +40,8 @@ impl Tally {
         }
         key.denied += 1;
         self.denied += 1;
-        for (limit, verdict) in self.limits.iter_mut().zip(decision.as_slice()) {
-            limit.refused += u64::from(!verdict.is_allowed());
+        for (refused, verdict) in self.refused.iter_mut().zip(decision.as_slice()) {
+            *refused += u64::from(!verdict.is_allowed());
         }
     }
 }
@@ -82,17 +79,25 @@ pub(crate) struct DeniedKey {
 }
 
 impl Summary {
-    /// Summarizes `tally`, with the `top` most denied keys, which `name` formats.
+    /// Summarizes the tallies of all parts of `trace`, with the `top` most denied keys, which `name`
+    /// formats.
     pub(crate) fn new(
-        tally: Tally,
-        trace: &Trace,
+        tallies: Vec<Tally>,
+        (trace, algorithms): (&Trace, &[Algorithm]),
         skipped_lines: u64,
         top: usize,
         name: impl Fn(usize) -> String,
     ) -> Self {
-        let requests = u64::try_from(trace.events().len()).unwrap_or(u64::MAX);
+        let requests = u64::try_from(trace.requests()).unwrap_or(u64::MAX);
+        let all_denied = tallies.iter().map(|tally| tally.denied).sum();
+        let limits = (0..).zip(algorithms).map(|(index, algorithm)| LimitCount {
+            limit: algorithm.to_string(),
+            refused: tallies.iter().map(|tally| tally.refused[index]).sum(),
+        });
+        let limits = limits.collect();
+        let keys = trace.by_key(tallies.into_iter().map(|tally| tally.keys));
         let mut denied: Vec<(usize, KeyCount)> = (0..)
-            .zip(tally.keys)
+            .zip(keys)
             .filter(|(_, count)| count.denied > 0)
             .collect();
         let denied_keys = u64::try_from(denied.len()).unwrap_or(u64::MAX);
@@ -111,9 +116,9 @@ impl Summary {
             requests,
             skipped_lines,
             keys: u64::try_from(trace.keys()).unwrap_or(u64::MAX),
-            allowed: requests - tally.denied,
-            denied: tally.denied,
-            limits: tally.limits,
+            allowed: requests - all_denied,
+            denied: all_denied,
+            limits,
             top_denied,
             denied_keys,
             span: trace.span(),

@@ -7,6 +7,11 @@ use hashbrown::HashTable;
 use tollgate_core::Timestamp;
 
 use crate::failure::Failure;
+use crate::jobs::Jobs;
+
+/// The number of parts is two to the power of this. There are more parts than most machines have
+/// processors, since some have many more requests than others.
+const PART_BITS: u32 = 6;
 
 /// The time and key of a request.
 #[derive(Clone, Copy, Debug)]
@@ -34,40 +39,153 @@ impl KeyId {
     }
 }
 
-/// Requests and their keys.
-#[derive(Default)]
+/// Requests and their keys, in parts that do not depend on each other: all requests of a key are in
+/// the same part.
 pub(crate) struct Trace {
-    events: Vec<Event>,
     keys: Keys,
+    parts: Vec<Part>,
+    /// The number of parts is two to the power of this.
+    bits: u32,
+    jobs: Jobs,
 }
 
-impl Trace {
-    /// Adds a request.
-    #[inline]
-    pub(crate) fn push(&mut self, at: Timestamp, key: &[u8]) -> Result<(), Failure> {
-        let key = self.keys.intern(key)?;
-        self.events.push(Event { at, key });
-        Ok(())
+/// The requests of some keys. Within a part, keys have indexes of their own.
+pub(crate) struct Part {
+    number: usize,
+    events: Vec<Event>,
+    keys: usize,
+}
+
+impl Part {
+    /// Returns the number of parts before this one.
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 
-    /// Sorts the requests by time; simultaneous requests keep their order.
-    pub(crate) fn sort(&mut self) {
-        // The sort is adaptive: logs are nearly sorted, and a sorted log costs one pass.
-        self.events.sort_by_key(|event| event.at);
-    }
-
+    /// Returns the requests, which are in time order in a sorted trace.
     pub(crate) fn events(&self) -> &[Event] {
         &self.events
     }
 
     /// Returns the number of distinct keys.
     pub(crate) fn keys(&self) -> usize {
-        self.keys.len()
+        self.keys
     }
 
     /// Returns the ids of all keys.
     pub(crate) fn key_ids(&self) -> impl Iterator<Item = KeyId> {
-        self.keys.ids()
+        (0..).map(KeyId).take(self.keys)
+    }
+}
+
+impl Trace {
+    /// Returns an empty trace in one part, whose requests are in the order of all.
+    pub(crate) fn whole() -> Self {
+        Self::new(0, Jobs::ONE)
+    }
+
+    /// Returns an empty trace whose parts are worked on by `jobs`.
+    pub(crate) fn in_parts(jobs: Jobs) -> Self {
+        Self::new(PART_BITS, jobs)
+    }
+
+    fn new(bits: u32, jobs: Jobs) -> Self {
+        let part = |number| Part {
+            number,
+            events: Vec::new(),
+            keys: 0,
+        };
+        Self {
+            keys: Keys::default(),
+            parts: (0..1 << bits).map(part).collect(),
+            bits,
+            jobs,
+        }
+    }
+
+    /// Adds a request of the key with the bytes `key`.
+    pub(crate) fn push(&mut self, at: Timestamp, key: &[u8]) -> Result<(), Failure> {
+        let key = self.keys.intern(key)?;
+        self.add(at, key);
+        Ok(())
+    }
+
+    /// Adds the requests of `batches`, which come in order from several readers; each has named its
+    /// keys on its own.
+    pub(crate) fn extend(
+        &mut self,
+        readers: &[Keys],
+        batches: impl Iterator<Item = (usize, Vec<Event>)>,
+    ) -> Result<(), Failure> {
+        let mut ids: Vec<Vec<KeyId>> = readers.iter().map(|_| Vec::new()).collect();
+        for (reader, events) in batches {
+            let (ids, keys) = (&mut ids[reader], &readers[reader]);
+            for event in events {
+                let index = event.key.index();
+                // A reader counts its keys as they appear, so an unknown one is the next.
+                if index == ids.len() {
+                    ids.push(self.keys.intern(keys.bytes(index))?);
+                }
+                self.add(event.at, ids[index]);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn add(&mut self, at: Timestamp, key: KeyId) {
+        let (part, index) = self.place(key.index());
+        let part = &mut self.parts[part];
+        part.keys = part.keys.max(index + 1);
+        let key = KeyId(key.0 >> self.bits);
+        part.events.push(Event { at, key });
+    }
+
+    /// Returns the number of the part of the key at `index`, and its index there.
+    #[inline]
+    pub(crate) fn place(&self, index: usize) -> (usize, usize) {
+        (index & (self.parts.len() - 1), index >> self.bits)
+    }
+
+    /// Sorts the requests by time; simultaneous requests keep their order.
+    pub(crate) fn sort(&mut self) {
+        // The sort is adaptive: logs are nearly sorted, and a sorted log costs one pass.
+        let sort = |part: &mut Part| part.events.sort_by_key(|event| event.at);
+        self.jobs.each(&mut self.parts, sort);
+    }
+
+    /// Calls `work` with each part, several at once, and returns the results in the order of the
+    /// parts.
+    pub(crate) fn each<R: Send>(&self, work: impl Fn(&Part) -> R + Sync) -> Vec<R> {
+        self.jobs.each(&self.parts, work)
+    }
+
+    /// Puts what is known of the keys of each part into one list by key.
+    pub(crate) fn by_key<T>(&self, parts: impl IntoIterator<Item = Vec<T>>) -> Vec<T> {
+        let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+        let next = |index| parts[self.place(index).0].next();
+        (0..self.keys()).filter_map(next).collect()
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Returns the number of requests of the key at `index`.
+    pub(crate) fn requests_of(&self, index: usize) -> usize {
+        let (part, index) = self.place(index);
+        let events = self.parts[part].events.iter();
+        events.filter(|event| event.key.index() == index).count()
+    }
+
+    /// Returns the number of requests.
+    pub(crate) fn requests(&self) -> usize {
+        self.parts.iter().map(|part| part.events.len()).sum()
+    }
+
+    /// Returns the number of distinct keys.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys.len()
     }
 
     /// Returns the bytes of the key at `index`.
@@ -77,11 +195,14 @@ impl Trace {
 
     /// Returns the first and the last instant of a sorted trace.
     pub(crate) fn span(&self) -> (Timestamp, Timestamp) {
-        let at = |event: Option<&Event>| event.map_or(Timestamp::UNIX_EPOCH, |event| event.at);
-        (at(self.events.first()), at(self.events.last()))
+        let firsts = self.parts.iter().filter_map(|part| part.events.first());
+        let lasts = self.parts.iter().filter_map(|part| part.events.last());
+        let first = firsts.map(|event| event.at).min();
+        let last = lasts.map(|event| event.at).max();
+        let of = |at: Option<Timestamp>| at.unwrap_or(Timestamp::UNIX_EPOCH);
+        (of(first), of(last))
     }
 }
-
 /// Distinct keys, each stored once.
 #[derive(Default)]
 pub(crate) struct Keys {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::trace::{Event, Trace};
+use crate::trace::{Event, Part};
 
 /// Counts the requests of each key within the window that ends now, and remembers the most. A window
 /// contains its end, but not its start.
@@ -20,10 +20,10 @@ struct Recent {
 }
 
 impl Windows {
-    pub(crate) fn new(trace: &Trace, window_us: u64) -> Self {
+    pub(crate) fn new(part: &Part, window_us: u64) -> Self {
         Self {
             window_us,
-            keys: vec![Recent::default(); trace.keys()],
+            keys: vec![Recent::default(); part.keys()],
         }
     }
 

@@ -10,13 +10,15 @@ use tollgate_core::Quota;
 
 use crate::cli::AdviseOptions;
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, names};
+use crate::jobs::Jobs;
 use crate::key::KeyParts;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::replay::{names, spare_logs};
+use crate::replay::spare_logs;
 use crate::report::write_advice;
 use crate::schedule::length;
+use crate::trace::Trace;
 
 /// Runs `tollgate advise`.
 pub(crate) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failure> {
@@ -32,13 +34,15 @@ pub(crate) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
             Err(source) => return Err(Failure::Window { window, source }),
         }
     }
-    spare_logs(options.report.as_deref(), &options.log.files)?;
+    let wanted = &options.answer;
+    spare_logs(wanted.report.as_deref(), &options.log.files)?;
 
     let progress = Progress::new(output.is_watched());
-    let input = Input::read(&options.log, &key, &progress)?;
+    let empty = Trace::in_parts(Jobs::new(options.log.jobs));
+    let input = Input::read(&options.log, &key, empty, &progress)?;
     progress.say("counting");
     let advice = windows.into_iter();
-    let advice = advice.map(|one| Advice::new(&input.trace, one.window(), options.top));
+    let advice = advice.map(|one| Advice::new(&input.trace, one.window(), wanted.top));
     let answer = Answer {
         source: names(&options.log.files),
         counted_by: key.to_string(),
@@ -48,12 +52,12 @@ pub(crate) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
         name: |index| key.readable(input.trace.key(index)),
     };
     let mut written = Ok(());
-    if let Some(path) = &options.report {
+    if let Some(path) = &wanted.report {
         written = write_advice(path, &answer);
     }
     progress.finish();
     output.remark(&input.skipped.remark());
-    output.answer(&if options.json {
+    output.answer(&if wanted.json {
         answer.to_json()
     } else {
         answer.to_text()

@@ -44,10 +44,8 @@ fn shown(quota: Quota) -> Algorithm {
 
 /// Returns the table and its explanation.
 fn tell(trace: &Trace, abuser: Option<usize>, comparison: &Comparison) -> String {
-    let requests = count(trace.events().len());
-    let is_abusive = |key: usize| abuser == Some(key);
-    let abusive = trace.events().iter().filter(|e| is_abusive(e.key.index()));
-    let abusive = count(abusive.count());
+    let requests = count(trace.requests());
+    let abusive = count(abuser.map_or(0, |key| trace.requests_of(key)));
     let quota = comparison.quota;
     let mut text = format!(
         "A day of traffic: {} requests of {} clients. One, {ABUSER}, is abusive: {} requests ({}),\n\
@@ -139,14 +137,18 @@ fn write_report(
     comparison: Comparison,
     path: &std::path::Path,
 ) -> Result<(), Failure> {
-    let mut tally = Tally::new(trace, &[algorithm]);
     let mut timeline = Timeline::new(trace);
-    replay_in_memory(trace, &[algorithm], |event, decision| {
-        tally.count(event, decision);
-        timeline.count(event, decision);
-    })?;
+    let mut tallies = Vec::new();
+    for part in trace.parts() {
+        let mut tally = Tally::new(part, 1);
+        replay_in_memory(part, &[algorithm], |event, decision| {
+            tally.count(event, decision);
+            timeline.count(event, decision);
+        })?;
+        tallies.push(tally);
+    }
     let name = |index: usize| String::from_utf8_lossy(trace.key(index)).into_owned();
-    let summary = Summary::new(tally, trace, 0, TOP, name);
+    let summary = Summary::new(tallies, (trace, &[algorithm]), 0, TOP, name);
     let report = Report {
         title: "A day with an abusive client".to_owned(),
         source: "synthetic traffic".to_owned(),

@@ -1,6 +1,8 @@
-//! Splits a stream into lines, in large blocks and without copying each line.
+//! Reads a stream in blocks of whole lines, without copying each line.
 
 use std::io::{self, ErrorKind, Read};
+
+use memchr::{memchr, memrchr};
 
 /// The size of a read: large enough to make calls rare, small enough to stay in the cache.
 const BLOCK: usize = 256 * 1024;
@@ -15,59 +17,121 @@ pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
 }
 
-/// Calls `each` with every line of `reader`; read errors are converted by `fail`.
-pub(crate) fn for_each<E>(
-    reader: &mut impl Read,
-    fail: impl Fn(io::Error) -> E,
-    mut each: impl FnMut(Line<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut buffer = vec![0; BLOCK];
-    // The bytes in the buffer after the last line end.
-    let mut held = 0;
-    let mut too_long = false;
-    loop {
-        let read = match reader.read(&mut buffer[held..]) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(fail(error)),
-        };
-        let (searched, filled) = (held, held + read);
-        let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', &buffer[searched..filled]) {
-            let end = searched + end;
-            if std::mem::take(&mut too_long) {
-                each(Line::TooLong)?;
-            } else {
-                each(whole(&buffer[start..end]))?;
-            }
-            start = end + 1;
-        }
-        buffer.copy_within(start..filled, 0);
-        held = filled - start;
-        if too_long {
-            held = 0;
-        } else if held == buffer.len() {
-            if held < LONGEST {
-                buffer.resize(LONGEST, 0);
-            } else {
-                too_long = true;
-                held = 0;
-            }
+/// Some lines of a stream.
+pub(crate) struct Block {
+    /// Zeroed once, and then reused.
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl Block {
+    pub(crate) fn new() -> Self {
+        Self {
+            buffer: vec![0; BLOCK],
+            filled: 0,
         }
     }
-    if too_long {
-        each(Line::TooLong)
-    } else if held > 0 {
-        each(whole(&buffer[..held]))
-    } else {
-        Ok(())
+
+    /// Returns the lines; the last one of a stream may have no end.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        let mut rest = &self.buffer[..self.filled];
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let line;
+            (line, rest) = match memchr(b'\n', rest) {
+                Some(end) => (&rest[..end], &rest[end + 1..]),
+                None => (rest, &[][..]),
+            };
+            Some(if line.len() > LONGEST {
+                Line::TooLong
+            } else {
+                Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))
+            })
+        })
     }
 }
 
-#[inline]
-fn whole(line: &[u8]) -> Line<'_> {
-    Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))
+/// Cuts a stream into blocks.
+pub(crate) struct Cutter<R> {
+    reader: R,
+    /// What was read after the last line end.
+    rest: Vec<u8>,
+    /// The stream is within a line whose start was passed on as one that is too long.
+    is_too_long: bool,
+    has_ended: bool,
+}
+
+impl<R: Read> Cutter<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self {
+            reader,
+            rest: Vec::new(),
+            is_too_long: false,
+            has_ended: false,
+        }
+    }
+
+    /// Fills `block` with the next lines; `false` at the end of the stream.
+    pub(crate) fn fill(&mut self, block: &mut Block) -> io::Result<bool> {
+        // A read needs room; what another, larger block has left may be long.
+        if block.buffer.len() <= self.rest.len() {
+            block.buffer.resize(LONGEST + 1, 0);
+        }
+        block.filled = self.rest.len();
+        block.buffer[..self.rest.len()].copy_from_slice(&self.rest);
+        self.rest.clear();
+        while !self.has_ended {
+            let start = block.filled;
+            let read = match self.reader.read(&mut block.buffer[start..]) {
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.has_ended = read == 0;
+            block.filled += read;
+            if self.is_too_long {
+                self.pass_over(block);
+            } else if block.filled == block.buffer.len() && self.cut(block) {
+                break;
+            }
+        }
+        Ok(block.filled > 0)
+    }
+
+    /// Keeps what follows the last line end for the next block; `false` if there is no line end, and
+    /// may be one further on.
+    fn cut(&mut self, block: &mut Block) -> bool {
+        match memrchr(b'\n', &block.buffer) {
+            Some(end) => {
+                self.rest.extend_from_slice(&block.buffer[end + 1..]);
+                block.filled = end + 1;
+                true
+            }
+            None if block.filled <= LONGEST => {
+                block.buffer.resize(LONGEST + 1, 0);
+                false
+            }
+            None => {
+                self.is_too_long = true;
+                true
+            }
+        }
+    }
+
+    /// Removes from `block` the rest of a line that is too long.
+    fn pass_over(&mut self, block: &mut Block) {
+        let start = match memchr(b'\n', &block.buffer[..block.filled]) {
+            Some(end) => {
+                self.is_too_long = false;
+                end + 1
+            }
+            None => block.filled,
+        };
+        block.buffer.copy_within(start..block.filled, 0);
+        block.filled -= start;
+    }
 }
 
 #[cfg(test)]
@@ -88,23 +152,19 @@ mod tests {
 
     fn lines(text: &[u8], step: usize) -> Vec<Option<Vec<u8>>> {
         let mut lines = Vec::new();
-        let done: Result<(), io::Error> = for_each(
-            &mut Trickle(text, step),
-            |e| e,
-            |line| {
-                lines.push(match line {
-                    Line::Whole(line) => Some(line.to_vec()),
-                    Line::TooLong => None,
-                });
-                Ok(())
-            },
-        );
-        done.unwrap();
+        let mut cutter = Cutter::new(Trickle(text, step));
+        let mut block = Block::new();
+        while cutter.fill(&mut block).unwrap() {
+            lines.extend(block.lines().map(|line| match line {
+                Line::Whole(line) => Some(line.to_vec()),
+                Line::TooLong => None,
+            }));
+        }
         lines
     }
 
     #[test]
-    fn lines_are_whole_whatever_the_block_size() {
+    fn lines_are_whole_whatever_a_read_returns() {
         let text = b"first\r\n\nthird\xff\nlast";
         let expected: Vec<_> = [&b"first"[..], b"", b"third\xff", b"last"]
             .iter()
@@ -117,23 +177,80 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_too_long_are_skipped() {
-        let mut text = b"one\n".to_vec();
-        text.resize(3 * LONGEST, b'x');
-        text.extend_from_slice(b"\nthree\n");
-        let expected = [Some(b"one".to_vec()), None, Some(b"three".to_vec())];
-        assert_eq!(lines(&text, usize::MAX), expected);
-        text.resize(5 * LONGEST, b'x');
-        assert_eq!(lines(&text, usize::MAX).len(), 4);
+    fn lines_are_whole_wherever_a_block_ends() {
+        for length in [1, 2, 255, 1_000, BLOCK - 1, BLOCK, BLOCK + 1] {
+            let line = vec![b'x'; length];
+            let count = 3 * BLOCK / length + 2;
+            let mut text = [&line[..], b"\n"].concat().repeat(count);
+            let expected = vec![Some(line); count];
+            assert_eq!(lines(&text, usize::MAX), expected, "{length}");
+            assert_eq!(lines(&text, 100_001), expected, "{length}");
+            // The last line may have no end.
+            text.pop();
+            assert_eq!(lines(&text, usize::MAX), expected, "{length}");
+        }
     }
 
     #[test]
-    fn a_line_longer_than_a_block_is_whole() {
-        let mut text = vec![b'x'; BLOCK + 10];
-        text.extend_from_slice(b"\nnext");
-        let found = lines(&text, usize::MAX);
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[0].as_ref().map(Vec::len), Some(BLOCK + 10));
-        assert_eq!(found[1].as_deref(), Some(&b"next"[..]));
+    fn lines_that_are_too_long_are_skipped() {
+        for length in [LONGEST + 1, 3 * LONGEST, 3 * LONGEST + 1] {
+            for step in [100_001, usize::MAX] {
+                let long = vec![b'x'; length];
+                let text = [&b"one\n"[..], &long, b"\nthree\n"].concat();
+                let expected = [Some(b"one".to_vec()), None, Some(b"three".to_vec())];
+                assert_eq!(lines(&text, step), expected, "{length}");
+                // Also as the last line, without an end.
+                let text = [&text[..], &long].concat();
+                assert_eq!(lines(&text, step).len(), 4, "{length}");
+                assert_eq!(lines(&text, step)[..3], expected, "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_line_is_parsed() {
+        for length in [BLOCK + 10, LONGEST] {
+            let long = vec![b'x'; length];
+            let text = [&long[..], b"\nnext"].concat();
+            let expected = [Some(long), Some(b"next".to_vec())];
+            assert_eq!(lines(&text, usize::MAX), expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_block_of_any_size_takes_what_another_has_left() {
+        for length in [BLOCK - 1, BLOCK, BLOCK + 1, LONGEST - 2] {
+            let (first, second) = (vec![b'x'; LONGEST - length - 1], vec![b'y'; length]);
+            let text = [&first[..], b"\n", &second, b"\n", &second].concat();
+            let mut cutter = Cutter::new(&text[..]);
+            let mut found = Vec::new();
+            loop {
+                let mut block = Block::new();
+                if !cutter.fill(&mut block).unwrap() {
+                    break;
+                }
+                found.extend(block.lines().map(|line| format!("{line:?}")));
+            }
+            let expected = [first, second.clone(), second];
+            let expected = expected.map(|line| format!("{:?}", Line::Whole(&line)));
+            assert_eq!(found, expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_not_read_after_its_end() {
+        struct Once(bool);
+
+        impl Read for Once {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                assert!(!std::mem::replace(&mut self.0, true), "read again");
+                let _ = buffer;
+                Ok(0)
+            }
+        }
+
+        let mut cutter = Cutter::new(Once(false));
+        assert!(!cutter.fill(&mut Block::new()).unwrap());
+        assert!(!cutter.fill(&mut Block::new()).unwrap());
     }
 }

@@ -4,19 +4,20 @@ mod access_log;
 mod instant;
 mod json;
 mod lines;
+mod reader;
 mod record;
 mod source;
 
-pub(crate) use record::{Record, Skip};
+pub(crate) use record::Record;
 pub(crate) use source::{Source, is_read_from, is_standard_input};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use self::access_log::AccessLog;
-use self::json::JsonLines;
-use self::lines::Line;
-use crate::cli::{Format, LogOptions};
+use self::reader::{Reader, Stream, in_order};
+use crate::cli::LogOptions;
 use crate::failure::Failure;
+use crate::jobs::Jobs;
 use crate::key::KeyParts;
 use crate::progress::Progress;
 use crate::text::plural;
@@ -40,18 +41,15 @@ pub(crate) struct Skipped {
 }
 
 impl Input {
-    /// Reads the logs of `options` and sorts their requests by time.
+    /// Reads the logs of `options` into the empty `trace`, and sorts their requests by time.
     pub(crate) fn read(
         options: &LogOptions,
         key: &KeyParts,
+        mut trace: Trace,
         progress: &Progress,
     ) -> Result<Self, Failure> {
         let files = &options.files;
-        let mut input = Self {
-            trace: Trace::default(),
-            skipped: Skipped::default(),
-        };
-        // Standard input is locked while it is read, so reading it twice would deadlock.
+        // Nothing would be left for the second time.
         if files.iter().filter(|path| is_standard_input(path)).count() > 1 {
             return Err(Failure::StandardInputTwice);
         }
@@ -60,67 +58,27 @@ impl Input {
             .map(|path| Source::new(path))
             .collect::<Result<Vec<_>, _>>()?;
         progress.start_reading(sources.iter().map(Source::bytes).sum());
-        let mut parser = Parser {
-            access_log: AccessLog::new(),
-            json: JsonLines::new(&options.fields, key),
-            format: options.format,
-        };
-        for source in sources {
-            input.read_one(source, key, &mut parser, progress)?;
-        }
-        if input.trace.events().is_empty() {
-            let files: Vec<_> = files
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect();
+        let stream = Mutex::new(Stream::new(sources, progress));
+        let jobs = Jobs::new(options.jobs);
+        let readers = (0..jobs.count()).map(|_| Reader::new(options, key));
+        let readers: Vec<_> = readers.collect();
+        let readers = jobs.each(readers, |reader| reader.read(&stream));
+        let readers = readers.into_iter().collect::<Result<Vec<_>, _>>()?;
+        progress.say("sorting");
+        let (skipped, keys, batches) = in_order(files, readers);
+        trace.extend(&keys, batches)?;
+        if trace.requests() == 0 {
             return Err(Failure::Empty {
-                files: files.join(", "),
-                skipped: input.skipped.hint(),
+                files: names(files),
+                skipped: skipped.hint(),
             });
         }
-        progress.say("sorting");
-        input.trace.sort();
-        Ok(input)
-    }
-
-    fn read_one(
-        &mut self,
-        source: Source<'_>,
-        key: &KeyParts,
-        parser: &mut Parser<'_>,
-        progress: &Progress,
-    ) -> Result<(), Failure> {
-        let path = source.path();
-        let mut number = 0;
-        let mut buffer = Vec::new();
-        let mut reader = source
-            .reader(progress)
-            .map_err(|error| unreadable(path, error))?;
-        lines::for_each(
-            &mut reader,
-            |error| unreadable(path, error),
-            |line| {
-                number += 1;
-                match parser.parse(line) {
-                    Ok(record) => self.trace.push(record.at, key.of(&record, &mut buffer))?,
-                    Err(skip) => self.skipped.add(path, number, skip),
-                }
-                Ok(())
-            },
-        )
+        trace.sort();
+        Ok(Self { trace, skipped })
     }
 }
 
 impl Skipped {
-    #[cold]
-    fn add(&mut self, path: &Path, line: u64, reason: Skip) {
-        self.count += 1;
-        if self.first.len() < SHOWN {
-            self.first
-                .push(format!("{}:{line}: {reason}", path.display()));
-        }
-    }
-
     /// Returns the first reason in brackets; empty without skipped lines.
     fn hint(&self) -> String {
         let lines = plural(self.count, "line", "lines");
@@ -148,32 +106,13 @@ impl Skipped {
     }
 }
 
-struct Parser<'n> {
-    access_log: AccessLog,
-    json: JsonLines<'n>,
-    format: Format,
-}
-
-impl Parser<'_> {
-    #[inline]
-    fn parse<'a>(&mut self, line: Line<'a>) -> Result<Record<'a>, Skip> {
-        let Line::Whole(line) = line else {
-            return Err(Skip::TooLong);
-        };
-        // Some programs start a file with a UTF-8 byte order mark.
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let is_json = match self.format {
-            // Every JSON object starts with a brace, and no host name does.
-            Format::Auto => line.trim_ascii_start().first() == Some(&b'{'),
-            Format::AccessLog => false,
-            Format::Json => true,
-        };
-        if is_json {
-            self.json.parse(line)
-        } else {
-            self.access_log.parse(line)
-        }
-    }
+/// Returns the names of the logs.
+pub(crate) fn names(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    names.join(", ")
 }
 
 /// Returns the failure to read `path`.

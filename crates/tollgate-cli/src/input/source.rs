@@ -94,8 +94,8 @@ impl<'p> Source<'p> {
 
     /// Opens the file and returns its text, decompressed if it starts like gzip, whatever its name.
     pub(crate) fn reader(self, progress: &Progress) -> io::Result<Reader<'_>> {
-        let file: Box<dyn Read> = if is_standard_input(self.path) {
-            Box::new(io::stdin().lock())
+        let file: Box<dyn Read + Send> = if is_standard_input(self.path) {
+            Box::new(io::stdin())
         } else {
             Box::new(File::open(self.path)?)
         };
@@ -124,7 +124,7 @@ impl Read for Reader<'_> {
 
 /// A file that reports what is read to the progress bar.
 pub(crate) struct Metered<'g> {
-    file: Box<dyn Read>,
+    file: Box<dyn Read + Send>,
     progress: &'g Progress,
 }
 

@@ -20,6 +20,7 @@ const TOP: u64 = 12;
 const BOTTOM: u64 = 62;
 
 /// Counts decisions per time span.
+#[derive(Clone)]
 pub(crate) struct Timeline {
     /// In seconds.
     span: u64,
@@ -61,6 +62,14 @@ impl Timeline {
             } else {
                 count.denied += 1;
             }
+        }
+    }
+
+    /// Adds the counts of `other`, which covers the same trace.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (count, other) in self.counts.iter_mut().zip(&other.counts) {
+            count.admitted += other.admitted;
+            count.denied += other.denied;
         }
     }
 

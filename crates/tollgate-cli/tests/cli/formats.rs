@@ -10,7 +10,7 @@ use crate::program::{SAMPLE, file, replay, replay_json, scratch, stderr, stdout,
 
 const LIMIT: [&str; 2] = ["--limit", "gcra:5/1m"];
 
-fn packed(content: &[u8]) -> Vec<u8> {
+pub(crate) fn packed(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()

@@ -8,6 +8,7 @@ mod demo;
 mod desk;
 mod failures;
 mod formats;
+mod jobs;
 mod naive;
 mod operate;
 mod plan;
