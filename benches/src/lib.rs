@@ -10,15 +10,18 @@ pub mod stamp;
 use std::error::Error;
 use std::hint::black_box;
 use std::num::NonZeroU32;
+use std::pin::pin;
 use std::process::Child;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
-use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter};
+use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter, Store};
 use tollgate_memory::MemoryStore;
 use tollgate_testkit::{Flavor, Server};
 
@@ -88,6 +91,23 @@ impl Subject for RateLimiter<MemoryStore> {
     }
 }
 
+/// Awaits calls of a store behind a pointer, as programs do that choose their store at run time.
+struct Awaits(RateLimiter<Arc<dyn Store>>);
+
+impl Subject for Awaits {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        let call = pin!(self.0.check(key).into_future());
+        // In memory, a call ends at its first poll.
+        let Poll::Ready(decision) = call.poll(&mut Context::from_waker(Waker::noop())) else {
+            return false;
+        };
+        black_box(&decision)
+            .as_ref()
+            .is_ok_and(Decision::is_allowed)
+    }
+}
+
 /// Reserves starts, most of them delayed.
 struct Reserves {
     limiter: RateLimiter<MemoryStore>,
@@ -143,6 +163,22 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
         let limiter = RateLimiter::new(store, [Limit::new(name, algorithm)?])?;
         subjects.push((name, Box::new(limiter)));
     }
+    let gcra = Gcra::new(quota)?;
+    // Of limits that decide together, the last one denies.
+    let wide = Gcra::new(Quota::per_second(1_000_000_000))?;
+    for (name, algorithms) in [
+        ("two-gcra", &[wide, gcra][..]),
+        ("four-gcra", &[wide, wide, wide, gcra]),
+    ] {
+        let limits = (0..).zip(algorithms);
+        let limits = limits.map(|(index, gcra)| Limit::new(&format!("{name}-{index}"), *gcra));
+        let limits: Vec<_> = limits.collect::<Result<_, _>>()?;
+        let store = MemoryStore::builder().max_keys(8_000_000).build();
+        subjects.push((name, Box::new(RateLimiter::new(store, limits)?)));
+    }
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::builder().max_keys(2_000_000).build());
+    let limiter = RateLimiter::new(store, [Limit::new("awaited", gcra)?])?;
+    subjects.push(("gcra-awaited", Box::new(Awaits(limiter))));
     let (quota, within) = match outcome {
         // Calls come faster than one a second for each of a million keys.
         Outcome::Allowed => (Quota::per_second(1), Duration::MAX),

@@ -16,8 +16,8 @@ pub(crate) struct Arguments {
     /// points, such as `1 key`.
     #[arg(long, conflicts_with = "test")]
     ratios: bool,
-    /// Measures how fast the program reads a log and how much memory a line takes instead; fails if
-    /// either misses its target.
+    /// Measures how fast the program replays a log, what several threads gain, and how much memory a
+    /// line takes instead; fails if one of them misses its target.
     #[arg(long, conflicts_with_all = ["test", "ratios"])]
     replay: bool,
     /// Measures decisions on servers instead, next to the commands they consist of; an argument
@@ -36,13 +36,17 @@ pub(crate) struct Arguments {
     /// after it lists options.
     #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound"])]
     batches: bool,
+    /// Measures how a server's time for a decision grows instead: with the calls that a key remembers,
+    /// with the cost of a call, and with the number of keys.
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches"])]
+    growth: bool,
     /// Counts what other rate limiters in memory admit instead, next to the most that they should; with
     /// `--ratios`, or with criterion if an argument follows, measures them beside the algorithms.
-    #[arg(long, conflicts_with_all = ["test", "replay", "servers", "waiting", "outbound", "batches"])]
+    #[arg(long, conflicts_with_all = ["test", "replay", "servers", "waiting", "outbound", "batches", "growth"])]
     peers: bool,
     /// Measures all that `docs/benchmarks.md` shows instead, and writes its tables and charts, and the
     /// numbers to `benches/results`; with `--quick`, within five minutes.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "peers"])]
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "growth", "peers"])]
     report: bool,
     /// With `--report`: measures less, so that single numbers may be off by much.
     #[arg(long, requires = "report")]
@@ -79,6 +83,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         ("waiting", arguments.waiting),
         ("outbound", arguments.outbound),
         ("batches", arguments.batches),
+        ("growth", arguments.growth),
         ("peers", arguments.peers && rest.is_empty()),
     ];
     let features = if arguments.peers { "peers" } else { "" };
@@ -104,6 +109,7 @@ fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     measure(shell, "dev", "", "servers", &servers)?;
     measure(shell, "dev", "", "waiting", &["--quick"])?;
     measure(shell, "dev", "", "outbound", &["--quick"])?;
+    measure(shell, "dev", "", "growth", &["--quick"])?;
     measure(shell, "dev", "", "batches", &["--quick"])
 }
 
@@ -127,6 +133,12 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
             &["peer", "--flavor", "redis_system", "--rounds", "1"],
         ),
         ("sizes", "sizes", &[], &[]),
+        (
+            "growth",
+            "growth",
+            &[],
+            &["--rounds", "3", "--calls", "1024", "--most", "100000"],
+        ),
         (
             "batches",
             "batches",

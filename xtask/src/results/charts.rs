@@ -8,13 +8,14 @@ use super::bars::Bars;
 use super::canvas::Heading;
 use super::lines::{Line, Lines};
 use super::tables::{CASES, STORES};
-use super::{Rows, numbers};
+use super::{Rows, numbers, tables};
 
 /// Returns the name and SVG text of each chart.
 pub(crate) fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let read = |name| Rows::read(shell, name);
     let (memory, servers) = (read("memory")?, read("servers")?);
     let (batches, sizes, peers) = (read("batches")?, read("sizes")?, read("peers")?);
+    let growth = read("growth")?;
     let charts = [
         ("bench-memory", in_memory(&memory).draw()),
         ("bench-stores", stores(&memory, &servers).draw()),
@@ -40,6 +41,33 @@ pub(crate) fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Erro
         ("bench-latency", latencies(&batches).draw()),
         ("bench-sizes", bytes(&sizes).draw()),
         ("bench-admitted", admitted(&peers).draw()),
+        (
+            "bench-by-calls",
+            grown(
+                &growth,
+                "calls remembered",
+                "What a decision costs the server, by the calls that a key remembers",
+            )
+            .draw(),
+        ),
+        (
+            "bench-by-cost",
+            grown(
+                &growth,
+                "cost",
+                "What a decision costs the server, by the cost of a call",
+            )
+            .draw(),
+        ),
+        (
+            "bench-by-keys",
+            grown(
+                &growth,
+                "keys",
+                "What a decision costs the server, by the number of keys",
+            )
+            .draw(),
+        ),
     ];
     let charts = charts.into_iter();
     Ok(charts.map(|(name, svg)| (name.to_owned(), svg)).collect())
@@ -48,7 +76,7 @@ pub(crate) fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Erro
 fn in_memory(memory: &Rows) -> Bars<'_> {
     let series = memory.different("keys");
     let value = |limiter, keys| numbers::in_memory(memory, "ns", ["allowed", keys, "1", limiter]);
-    let groups = memory.different("limiter").into_iter().map(|limiter| {
+    let groups = tables::alone(memory).into_iter().map(|limiter| {
         let values = series.iter().map(|keys| value(limiter, *keys)).collect();
         (limiter.to_owned(), values)
     });
@@ -175,6 +203,45 @@ fn latencies(batches: &Rows) -> Lines<'_> {
             batches.different("callers"),
         ),
         lines: lines.collect(),
+    }
+}
+
+/// Returns lines of what grows, on the first server.
+fn grown<'r>(growth: &'r Rows, by: &'r str, title: &'static str) -> Lines<'r> {
+    let server = growth.first("server");
+    let rows = growth.with(&[("server", server), ("by", by)]);
+    let mut steps = Vec::new();
+    for row in &rows {
+        let step = row.text("step");
+        if !steps.contains(&step) {
+            steps.push(step);
+        }
+    }
+    let calls = growth.different("call").into_iter().enumerate();
+    let lines = calls.map(|(colour, call)| {
+        let time = |step: &&str| {
+            let place = [
+                ("server", server),
+                ("by", by),
+                ("step", step),
+                ("call", call),
+            ];
+            growth.number("server_us", &place)
+        };
+        Line {
+            name: call.to_owned(),
+            colour,
+            is_dashed: call == "INCR",
+            values: steps.iter().map(time).collect(),
+        }
+    });
+    Lines {
+        heading: Heading {
+            title,
+            note: "us of the server's processor for an allowed call, 64 in flight; the axis is logarithmic; lower is better",
+        },
+        lines: lines.collect(),
+        steps: (by, steps),
     }
 }
 

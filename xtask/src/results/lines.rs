@@ -26,7 +26,7 @@ pub(super) struct Line {
 pub(super) struct Lines<'a> {
     pub(super) heading: Heading,
     /// What the steps are, and the name of each.
-    pub(super) steps: (&'static str, Vec<&'a str>),
+    pub(super) steps: (&'a str, Vec<&'a str>),
     pub(super) lines: Vec<Line>,
 }
 
@@ -38,10 +38,11 @@ impl Lines<'_> {
             let value = 10_f64.powi(power);
             let y = self.y(value);
             canvas.line(format!(r#"<path class="g" d="M{LEFT} {y:.1}H{RIGHT}"/>"#));
-            canvas.text(LEFT - 10.0, y + 4.0, "e", short(value).replace(".0", ""));
+            canvas.text(LEFT - 10.0, y + 4.0, "e", round(value));
         }
         let (what, steps) = &self.steps;
         for (step, name) in steps.iter().enumerate() {
+            let name = name.parse().map_or_else(|_| (*name).to_owned(), round);
             canvas.text(self.x(step), BOTTOM + 20.0, "c", name);
         }
         canvas.text((LEFT + RIGHT) / 2.0, BOTTOM + 38.0, "c", what);
@@ -110,6 +111,18 @@ impl Lines<'_> {
     }
 }
 
+/// Formats a round number, without zeros after the decimal point.
+fn round(number: f64) -> String {
+    let text = short(number);
+    let Some((whole, rest)) = text.split_once('.') else {
+        return text;
+    };
+    let unit = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let decimals = rest[..rest.len() - unit.len()].trim_end_matches('0');
+    let point = if decimals.is_empty() { "" } else { "." };
+    format!("{whole}{point}{decimals}{unit}")
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a power of ten is a small number"
@@ -121,6 +134,23 @@ fn power(of: f64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn round_numbers_have_no_zeros_after_the_point() {
+        for (number, text) in [
+            (0.1, "0.1"),
+            (1.0, "1"),
+            (2.5, "2.5"),
+            (10.0, "10"),
+            (100.0, "100"),
+            (1_024.0, "1024"),
+            (10_000.0, "10 k"),
+            (1_000_000.0, "1 M"),
+            (1_500_000.0, "1.5 M"),
+        ] {
+            assert_eq!(round(number), text);
+        }
+    }
 
     #[test]
     fn lines_rise_by_powers_of_ten_and_their_names_do_not_touch() {

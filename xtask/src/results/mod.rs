@@ -9,6 +9,7 @@ mod machine;
 mod numbers;
 mod page;
 mod tables;
+mod targets;
 
 use std::error::Error;
 

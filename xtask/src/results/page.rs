@@ -4,7 +4,7 @@ use std::error::Error;
 
 use xshell::Shell;
 
-use super::{Rows, tables};
+use super::{Rows, tables, targets};
 
 const PAGES: [&str; 3] = [
     "docs/benchmarks.md",
@@ -29,11 +29,16 @@ pub(crate) fn pages(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Erro
 
 /// Returns the table of this name.
 fn table(shell: &Shell, name: &str) -> Result<String, Box<dyn Error>> {
+    if name == "targets-on-server" {
+        let [servers, peers] = ["servers", "peers-on-server"].map(|file| Rows::read(shell, file));
+        return Ok(targets::on_server_targets(&servers?, &peers?));
+    }
     let (file, table): (_, fn(&Rows) -> String) = match name {
         "machine" => ("machine", tables::machine),
         "memory" => ("memory", tables::memory),
         "instructions" => ("instructions", tables::instructions),
         "admitted" => ("peers", tables::admitted),
+        "targets-in-memory" => ("memory", targets::in_memory_targets),
         "cost" => ("servers", tables::cost),
         "targets" => ("servers", tables::targets),
         "clients" => ("servers", tables::clients),

@@ -27,11 +27,21 @@ pub(super) const CASES: [&str; 11] = [
     "sliding log of 100 calls that cost 1,000",
 ];
 
-const NOTHING: &str = "–";
+/// The limiters in memory that the targets compare with GCRA, rather than with governor.
+const TOGETHER: [&str; 3] = ["two-gcra", "four-gcra", "gcra-awaited"];
 
-/// Ratios to governor of everything in memory.
+pub(super) const NOTHING: &str = "–";
+
+/// Returns the limiters in memory that decide one limit and are not awaited.
+pub(super) fn alone(memory: &Rows) -> Vec<&str> {
+    let mut limiters = memory.different("limiter");
+    limiters.retain(|limiter| !TOGETHER.contains(limiter));
+    limiters
+}
+
+/// Ratios to governor of every limiter in memory that decides one limit.
 pub(super) fn memory(memory: &Rows) -> String {
-    let others = memory.different("limiter");
+    let others = alone(memory);
     let mut table = Table::new("calls | governor, ns", &others[1..]);
     for outcome in memory.different("outcome") {
         for keys in memory.different("keys") {
@@ -370,11 +380,11 @@ fn cell(number: Option<f64>) -> String {
 }
 
 /// A table in Markdown.
-struct Table(String);
+pub(super) struct Table(pub(super) String);
 
 impl Table {
     /// Begins a table, whose `first` columns are texts and whose others are numbers.
-    fn new(first: &str, columns: &[&str]) -> Self {
+    pub(super) fn new(first: &str, columns: &[&str]) -> Self {
         let texts = "---|".repeat(first.split('|').count());
         let numbers = "---:|".repeat(columns.len());
         Self(format!(
@@ -383,7 +393,13 @@ impl Table {
         ))
     }
 
-    fn row(&mut self, first: &str, cells: impl IntoIterator<Item = String>) {
+    /// Begins a table of texts.
+    pub(super) fn of_texts(columns: &[&str]) -> Self {
+        let lines = "---|".repeat(columns.len());
+        Self(format!("| {} |\n|{lines}\n", columns.join(" | ")))
+    }
+
+    pub(super) fn row(&mut self, first: &str, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<_> = cells.into_iter().collect();
         self.0 += &format!("| {first} | {} |\n", cells.join(" | "));
     }

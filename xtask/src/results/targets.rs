@@ -1,0 +1,302 @@
+//! The targets of the benchmarks: what was aimed at, what was reached, and why not more.
+
+use super::numbers::{in_memory, on_server};
+use super::tables::{NOTHING, Table};
+use super::{Rows, short};
+
+/// What is aimed at.
+#[derive(Clone, Copy)]
+enum Aim {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Aim {
+    fn is_met(self, found: f64) -> bool {
+        match self {
+            Self::AtMost(aim) => found <= aim,
+            Self::AtLeast(aim) => found >= aim,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtMost(aim) => format!("at most {aim}"),
+            Self::AtLeast(aim) => format!("at least {aim}"),
+        }
+    }
+}
+
+/// A target, and what was measured.
+struct Target {
+    what: &'static str,
+    aim: Aim,
+    /// Of several cases.
+    found: Vec<Option<f64>>,
+    /// What keeps a target that was missed from being met.
+    obstacle: &'static str,
+}
+
+impl Target {
+    fn row(&self, table: &mut Table) {
+        let mut found: Vec<f64> = self.found.iter().flatten().copied().collect();
+        found.sort_by(f64::total_cmp);
+        let reached = match &found[..] {
+            [] => NOTHING.to_owned(),
+            [one] => short(*one),
+            [least, .., most] => format!("{} to {}", short(*least), short(*most)),
+        };
+        let met = found.iter().filter(|found| self.aim.is_met(**found));
+        let verdict = match (met.count(), found.len()) {
+            (_, 0) => NOTHING.to_owned(),
+            (met, all) if met == all => "yes".to_owned(),
+            (0, _) => format!("no: {}", self.obstacle),
+            _ => format!("in part: {}", self.obstacle),
+        };
+        table.row(self.what, [self.aim.text(), reached, verdict]);
+    }
+}
+
+fn written(targets: &[Target]) -> String {
+    let mut table = Table::of_texts(&["ratio", "target", "reached", "met"]);
+    for target in targets {
+        target.row(&mut table);
+    }
+    table.0
+}
+
+const OUTCOMES: [&str; 2] = ["allowed", "denied"];
+
+/// What decisions in memory should cost.
+pub(super) fn in_memory_targets(memory: &Rows) -> String {
+    let ratios = |keys: &[&str], limiters: &[&str]| {
+        let mut found = Vec::new();
+        for outcome in OUTCOMES {
+            for keys in keys {
+                for limiter in limiters {
+                    let place = [outcome, keys, "1", limiter];
+                    found.push(in_memory(memory, "ratio_to_governor", place));
+                }
+            }
+        }
+        found
+    };
+    let times = |keys: &str, threads: &str, limiter: &str| {
+        OUTCOMES.map(|outcome| in_memory(memory, "ns", [outcome, keys, threads, limiter]))
+    };
+    let to_gcra = |limiter: &str, compare: fn(f64, f64) -> f64| {
+        let both = times("1 key", "1", limiter).into_iter();
+        let both = both.zip(times("1 key", "1", "gcra"));
+        both.map(|(one, gcra)| Some(compare(one?, gcra?))).collect()
+    };
+    let scaling = ["10 k keys", "1 M keys"].map(|keys| {
+        let both = times(keys, "1", "gcra").into_iter();
+        both.zip(times(keys, "2", "gcra"))
+            .map(|(one, two)| Some(2.0 * one? / two?))
+    });
+    let compare = "both limiters hash the key, look it up and exchange one word, and tollgate also \
+                   computes what remains and when it returns";
+    written(&[
+        Target {
+            what: "GCRA : governor, one key, one thread",
+            aim: Aim::AtMost(0.65),
+            found: ratios(&["1 key"], &["gcra"]),
+            obstacle: compare,
+        },
+        Target {
+            what: "GCRA : governor, ten thousand and a million keys",
+            aim: Aim::AtMost(0.8),
+            found: ratios(&["10 k keys", "1 M keys"], &["gcra"]),
+            obstacle: "both wait for memory: a lookup touches the lines of a table, of an entry and \
+                       of the key",
+        },
+        Target {
+            what: "two threads : one, calls a second, ten thousand and a million keys",
+            aim: Aim::AtLeast(1.8),
+            found: scaling.into_iter().flatten().collect(),
+            obstacle: "two threads are all that this machine has, and other programs take part of \
+                       them",
+        },
+        Target {
+            what: "fixed windows and sliding counter : governor, one key",
+            aim: Aim::AtMost(0.9),
+            found: ratios(
+                &["1 key"],
+                &[
+                    "fixed-window-aligned",
+                    "fixed-window-anchored",
+                    "sliding-counter",
+                ],
+            ),
+            obstacle: "as GCRA, and a division",
+        },
+        Target {
+            what: "sliding buckets and log : governor, one key",
+            aim: Aim::AtMost(1.2),
+            found: ratios(&["1 key"], &["sliding-buckets-10", "sliding-log"]),
+            obstacle: "counts and instants are outside the entry: one more line of memory, and a lock",
+        },
+        Target {
+            what: "two limits : one, one key",
+            aim: Aim::AtMost(1.4),
+            found: to_gcra("two-gcra", |two, one| two / one),
+            obstacle: "two entries are found and locked before either is changed",
+        },
+        Target {
+            what: "four limits : one, one key",
+            aim: Aim::AtMost(2.0),
+            found: to_gcra("four-gcra", |four, one| four / one),
+            obstacle: "four entries are found and locked before any is changed",
+        },
+        Target {
+            what: "awaited through `dyn Store`, in ns above a call that is not",
+            aim: Aim::AtMost(15.0),
+            found: to_gcra("gcra-awaited", |awaited, run| awaited - run),
+            obstacle: "a future is boxed, and the request that it keeps is copied into the box",
+        },
+    ])
+}
+
+/// What decisions on a server should cost, next to those of others.
+pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
+    let names = servers.different("server");
+    let server_time = |one: &str, other: &str| -> Vec<Option<f64>> {
+        let ratio = |server: &&str| {
+            let of = |call: &str| on_server(servers, "server_us", server, "redis-rs", "256", call);
+            Some(of(one)? / of(other)?)
+        };
+        names.iter().map(ratio).collect()
+    };
+    let server = peers.first("server");
+    let others = peers.different("call").into_iter();
+    let others: Vec<_> = others
+        .filter(|call| call.starts_with("peer: ") && call.ends_with(", allowed"))
+        .collect();
+    let to_others = |column, depth, compare: fn(f64, f64) -> f64| -> Vec<Option<f64>> {
+        let of = |call: &str| on_server(peers, column, server, "redis-rs", depth, call);
+        let ratio = |other: &&str| Some(compare(of("gcra, allowed")?, of(other)?));
+        others.iter().map(ratio).collect()
+    };
+    written(&[
+        Target {
+            what: "decisions a second, GCRA : each other limiter, 64 in flight",
+            aim: Aim::AtLeast(1.1),
+            found: to_others("thousand_calls_per_second", "64", |gcra, other| {
+                gcra / other
+            }),
+            obstacle: "the client or the server has other work than the script",
+        },
+        Target {
+            what: "99th percentile, each other limiter : GCRA, 64 in flight",
+            aim: Aim::AtLeast(1.1),
+            found: to_others("p99_us", "64", |gcra, other| other / gcra),
+            obstacle: "the slowest calls are those that the machine interrupts",
+        },
+        Target {
+            what: "server, GCRA : each other limiter",
+            aim: Aim::AtMost(0.9),
+            found: to_others("server_us", "256", |gcra, other| gcra / other),
+            obstacle: "most of the time is the call of a script, whatever it does",
+        },
+        Target {
+            what: "server, sliding log of 100 : sorted set in one transaction",
+            aim: Aim::AtMost(1.2),
+            found: server_time(
+                "sliding log of 100, allowed",
+                "original: sorted set in one transaction",
+            ),
+            obstacle: "a script that only reads and writes as many bytes takes most of that time; \
+                       commands without a script are cheaper, but cannot decide",
+        },
+        Target {
+            what: "server, two limits : one",
+            aim: Aim::AtMost(1.4),
+            found: server_time("two gcra together, allowed", "gcra, allowed"),
+            obstacle: "each limit reads and writes a key of its own",
+        },
+        Target {
+            what: "server, four limits : one",
+            aim: Aim::AtMost(2.0),
+            found: server_time("four gcra together, allowed", "gcra, allowed"),
+            obstacle: "each limit reads and writes a key of its own",
+        },
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_met_by_all_cases_or_the_obstacle_is_named() {
+        let row = |aim, found: &[f64]| {
+            let mut table = Table(String::new());
+            let target = Target {
+                what: "a : b",
+                aim,
+                found: found.iter().copied().map(Some).collect(),
+                obstacle: "it is slow",
+            };
+            target.row(&mut table);
+            table.0
+        };
+        let most = Aim::AtMost(1.5);
+        assert_eq!(row(most, &[1.5]), "| a : b | at most 1.5 | 1.50 | yes |\n");
+        assert_eq!(
+            row(most, &[1.6, 1.4]),
+            "| a : b | at most 1.5 | 1.40 to 1.60 | in part: it is slow |\n"
+        );
+        assert_eq!(
+            row(Aim::AtLeast(2.0), &[1.9]),
+            "| a : b | at least 2 | 1.90 | no: it is slow |\n"
+        );
+        assert_eq!(row(most, &[]), "| a : b | at most 1.5 | – | – |\n");
+    }
+
+    #[test]
+    fn targets_in_memory_compare_the_same_outcome_and_keys() {
+        let rows = "outcome,keys,threads,limiter,ns,ratio_to_governor\n\
+            allowed,1 key,1,gcra,40,0.6\n\
+            allowed,1 key,1,two-gcra,60,1\n\
+            allowed,1 key,1,gcra-awaited,90,1\n\
+            denied,1 key,1,gcra,50,0.7\n\
+            denied,1 key,1,two-gcra,50,1\n\
+            allowed,10 k keys,1,gcra,80,0.8\n\
+            allowed,10 k keys,2,gcra,100,0.8\n";
+        let text = in_memory_targets(&Rows::parse(rows).unwrap());
+        for row in [
+            "| GCRA : governor, one key, one thread | at most 0.65 | 0.60 to 0.70 | in part",
+            "| two limits : one, one key | at most 1.4 | 1.00 to 1.50 | in part",
+            "| awaited through `dyn Store`, in ns above a call that is not | at most 15 | 50.0 | no",
+            "one, calls a second, ten thousand and a million keys | at least 1.8 | 1.60 | no",
+            "| four limits : one, one key | at most 2 | – | – |",
+        ] {
+            assert!(text.contains(row), "{row} in {text}");
+        }
+    }
+
+    #[test]
+    fn targets_on_a_server_compare_with_each_other_limiter() {
+        let columns =
+            "server,client,calls_in_flight,call,thousand_calls_per_second,p99_us,server_us\n";
+        let peers = format!(
+            "{columns}R,redis-rs,64,\"gcra, allowed\",110,80,9\n\
+             R,redis-rs,64,\"peer: a, allowed\",100,100,8\n\
+             R,redis-rs,64,\"peer: b, allowed\",50,160,8\n\
+             R,redis-rs,64,\"peer: b, denied\",500,1,1\n"
+        );
+        let servers = format!(
+            "{columns}R,redis-rs,256,\"gcra, allowed\",1,1,5\n\
+             R,redis-rs,256,\"four gcra together, allowed\",1,1,11\n"
+        );
+        let [servers, peers] = [&servers, &peers].map(|text| Rows::parse(text).unwrap());
+        let text = on_server_targets(&servers, &peers);
+        for row in [
+            "each other limiter, 64 in flight | at least 1.1 | 1.10 to 2.20 | yes |",
+            "each other limiter : GCRA, 64 in flight | at least 1.1 | 1.25 to 2.00 | yes |",
+            "| server, four limits : one | at most 2 | 2.20 | no: ",
+        ] {
+            assert!(text.contains(row), "{row} in {text}");
+        }
+    }
+}
