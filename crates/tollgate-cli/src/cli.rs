@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::jobs;
 use crate::schedule::ScheduleOptions;
 
 /// Exact rate limiting: test limits on access logs, and inspect limits on live servers
@@ -239,7 +240,7 @@ pub(crate) struct LogOptions {
     /// The number of threads; as many as there are processors if it is not given
     ///
     /// The answer is the same with any number.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(jobs::MOST)))]
     pub(crate) jobs: Option<u16>,
 
     #[command(flatten)]

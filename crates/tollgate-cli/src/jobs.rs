@@ -1,9 +1,15 @@
 //! `Jobs`: how many threads work at once.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU16, NonZeroUsize};
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
+
+/// The most threads, which is also the number of parts of the work.
+pub(crate) const MOST: u16 = 64;
+
+/// The size of a thread's stack, whatever the environment says. The work does not recurse.
+const STACK: usize = 1024 * 1024;
 
 /// A number of threads.
 #[derive(Clone, Copy, Debug)]
@@ -13,11 +19,12 @@ impl Jobs {
     /// A single thread: the one that asks.
     pub(crate) const ONE: Self = Self(NonZeroUsize::MIN);
 
-    /// Returns `asked` threads, or one for each processor.
+    /// Returns `asked` threads, or one for each processor, but at most [`MOST`].
     pub(crate) fn new(asked: Option<u16>) -> Self {
         let asked = asked.map(usize::from).and_then(NonZeroUsize::new);
         let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        Self(asked.unwrap_or_else(processors))
+        let most = NonZeroUsize::from(NonZeroU16::new(MOST).unwrap_or(NonZeroU16::MIN));
+        Self(asked.unwrap_or_else(processors).min(most))
     }
 
     /// Returns the number of threads.
@@ -50,7 +57,8 @@ impl Jobs {
             done
         };
         let mut done = thread::scope(|scope| {
-            let spawn = |_| Builder::new().spawn_scoped(scope, take_turns).ok();
+            let thread = || Builder::new().stack_size(STACK);
+            let spawn = |_| thread().spawn_scoped(scope, take_turns).ok();
             let others: Vec<_> = (1..threads).map_while(spawn).collect();
             let mut done = take_turns();
             for other in others {

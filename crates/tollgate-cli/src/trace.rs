@@ -7,11 +7,11 @@ use hashbrown::HashTable;
 use tollgate_core::Timestamp;
 
 use crate::failure::Failure;
-use crate::jobs::Jobs;
+use crate::jobs::{self, Jobs};
 
 /// The number of parts is two to the power of this. There are more parts than most machines have
 /// processors, since some have many more requests than others.
-const PART_BITS: u32 = 6;
+const PART_BITS: u32 = jobs::MOST.ilog2();
 
 /// The time and key of a request.
 #[derive(Clone, Copy, Debug)]
@@ -110,13 +110,20 @@ impl Trace {
         Ok(())
     }
 
-    /// Adds the requests of `batches`, which come in order from several readers; each has named its
-    /// keys on its own.
-    pub(crate) fn extend(
+    /// Fills an empty trace with the requests of `batches`, which come in order from several readers;
+    /// each has named its keys on its own.
+    pub(crate) fn fill(
         &mut self,
-        readers: &[Keys],
+        mut readers: Vec<Keys>,
         batches: impl Iterator<Item = (usize, Vec<Event>)>,
     ) -> Result<(), Failure> {
+        if readers.len() == 1 {
+            self.keys = readers.pop().unwrap_or_default();
+            for event in batches.flat_map(|(_, events)| events) {
+                self.add(event.at, event.key);
+            }
+            return Ok(());
+        }
         let mut ids: Vec<Vec<KeyId>> = readers.iter().map(|_| Vec::new()).collect();
         for (reader, events) in batches {
             let (ids, keys) = (&mut ids[reader], &readers[reader]);

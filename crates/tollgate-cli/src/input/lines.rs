@@ -219,8 +219,9 @@ mod tests {
 
     #[test]
     fn a_block_of_any_size_takes_what_another_has_left() {
-        for length in [BLOCK - 1, BLOCK, BLOCK + 1, LONGEST - 2] {
-            let (first, second) = (vec![b'x'; LONGEST - length - 1], vec![b'y'; length]);
+        for left in [BLOCK - 1, BLOCK, BLOCK + 1, LONGEST - 20] {
+            // The larger block ends within the second line.
+            let (first, second) = (vec![b'x'; LONGEST - left], vec![b'y'; left + 10]);
             let text = [&first[..], b"\n", &second, b"\n", &second].concat();
             let mut cutter = Cutter::new(&text[..]);
             let mut found = Vec::new();
@@ -233,7 +234,7 @@ mod tests {
             }
             let expected = [first, second.clone(), second];
             let expected = expected.map(|line| format!("{:?}", Line::Whole(&line)));
-            assert_eq!(found, expected, "{length}");
+            assert_eq!(found, expected, "{left}");
         }
     }
 

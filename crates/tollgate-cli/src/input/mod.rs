@@ -66,7 +66,7 @@ impl Input {
         let readers = readers.into_iter().collect::<Result<Vec<_>, _>>()?;
         progress.say("sorting");
         let (skipped, keys, batches) = in_order(files, readers);
-        trace.extend(&keys, batches)?;
+        trace.fill(keys, batches)?;
         if trace.requests() == 0 {
             return Err(Failure::Empty {
                 files: names(files),

@@ -70,8 +70,9 @@ impl<'s> Stream<'s> {
                 self.blocks += 1;
                 return Ok(Some(Place { block, file }));
             }
+            // Closes the log before it opens another one.
+            self.open = None;
             let Some(source) = self.sources.next() else {
-                self.open = None;
                 return Ok(None);
             };
             let path = source.path();

@@ -180,6 +180,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn timelines_of_parts_are_added() {
+        let timeline = |admitted, denied| Timeline {
+            span: 60,
+            first: 7,
+            counts: vec![Count { admitted, denied }, Count::default()],
+        };
+        let mut sum = timeline(1, 20);
+        sum.add(&timeline(3, 40));
+        assert_eq!((sum.counts[0].admitted, sum.counts[0].denied), (4, 60));
+        assert_eq!((sum.counts[1].admitted, sum.counts[1].denied), (0, 0));
+    }
+
+    #[test]
     fn timelines_have_few_spans_of_round_length() {
         assert_eq!(span_for(0, 0, MOST_BARS), 1);
         assert_eq!(span_for(0, 3 * DAY, MOST_BARS), 3_600);
