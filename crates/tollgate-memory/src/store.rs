@@ -405,6 +405,17 @@ impl MemoryStore {
         Ok(entry.decide(request, fingerprint, now))
     }
 
+    /// Consumes from a key that was not stored a moment ago, or nothing.
+    ///
+    /// Takes a copy, and looks the key up again: what a call passes on by reference is written to
+    /// memory first, also when it does not come here.
+    #[cold]
+    fn consume_new(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+        let request = Request::consume(check);
+        self.decide_new(&request, &self.probe(&check), Timeline::Store)?
+            .into_one()
+    }
+
     /// Decides a request for a key that was not stored a moment ago.
     #[cold]
     fn decide_new(
@@ -559,10 +570,7 @@ impl SyncStore for MemoryStore {
         let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
         let Some(entry) = entry else {
             drop(shard);
-            let request = Request::consume(check);
-            return self
-                .decide_new(&request, &probe, Timeline::Store)?
-                .into_one();
+            return self.consume_new(check);
         };
         let verdict = inside::consume(&check, &mut entry.state, now);
         if verdict.is_allowed() || check.limit().algorithm().counts_denied() {

@@ -163,26 +163,40 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
     ///
     /// Returns the store's errors.
     // Always inlined: the caller knows the operation and whether `at` is set, so the match folds
-    // away.
+    // away. Taken apart, because a call whose address is passed on would be written to memory first.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        match (self.limiter.limits(), self.operation, self.at, self.id) {
-            (limits @ [limit], Operation::Consume, None, None) => consume(
-                limits,
-                self.limiter.store(),
-                Check::new(limit, self.key, self.cost),
-            ),
-            _ => self.run_request(),
+        let Self {
+            limiter,
+            operation,
+            key,
+            cost,
+            at,
+            id,
+        } = self;
+        match (limiter.limits(), operation, at, id) {
+            (limits @ [limit], Operation::Consume, None, None) => {
+                consume(limits, limiter.store(), Check::new(limit, key, cost))
+            }
+            _ => run_request(limiter, operation, key, cost, at, id),
         }
     }
+}
 
-    fn run_request(self) -> Result<Decision<'l>, StoreError> {
-        let limiter = self.limiter;
-        let checks = checks(limiter.limits(), self.key, self.cost);
-        let checks = Checks::borrowed(&checks);
-        let request = Request::of_parts(self.operation, checks, self.at).with_id(self.id);
-        Decision::new(limiter.limits(), limiter.store().decide_now(&request)?)
-    }
+/// Decides any call, as a request.
+#[inline(never)]
+fn run_request<'l, S: SyncStore>(
+    limiter: &'l RateLimiter<S>,
+    operation: Operation<'_>,
+    key: Key<'_>,
+    cost: u64,
+    at: Option<Timestamp>,
+    id: Option<CallId<'_>>,
+) -> Result<Decision<'l>, StoreError> {
+    let checks = checks(limiter.limits(), key, cost);
+    let checks = Checks::borrowed(&checks);
+    let request = Request::of_parts(operation, checks, at).with_id(id);
+    Decision::new(limiter.limits(), limiter.store().decide_now(&request)?)
 }
 
 /// Decides the most common call: a consume from one limit, at the store's own clock.
