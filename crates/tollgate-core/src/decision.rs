@@ -351,6 +351,13 @@ impl Verdicts {
         }
     }
 
+    /// Returns the bytes that are allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let starts = self.reserved.as_ref();
+        let starts = starts.map_or(0, |starts| size_of_val(&**starts) + starts.heap_bytes());
+        self.verdicts.heap_bytes() + starts
+    }
+
     /// Returns the receipt and leaves the verdicts: only one of the two may be given to callers.
     pub(crate) fn receipt(&self) -> Option<Receipt> {
         let starts = self.reserved.as_deref();

@@ -90,6 +90,12 @@ pub fn is_same(limit: &Limit, other: &Limit) -> bool {
     limit.is_same(other)
 }
 
+/// Returns the bytes that `verdicts` allocate.
+#[must_use]
+pub fn bytes_beside(verdicts: &Verdicts) -> usize {
+    verdicts.heap_bytes()
+}
+
 /// Returns the receipt of `verdicts` and leaves them, for tests that compare them afterwards.
 #[must_use]
 pub fn receipt(verdicts: &Verdicts) -> Option<Receipt> {

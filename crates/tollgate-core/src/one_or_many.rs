@@ -34,6 +34,16 @@ impl<T> OneOrMany<T> {
     }
 }
 
+impl<T> OneOrMany<T> {
+    /// Returns the bytes that are allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Many(values) => values.capacity() * size_of::<T>(),
+            _ => 0,
+        }
+    }
+}
+
 impl<T: Copy> OneOrMany<T> {
     /// Adds a value at the end.
     #[inline]

@@ -4,7 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use parking_lot::Mutex;
 use tollgate_core::{
-    CallId, Fingerprint, Key, Limit, Operation, Request, StoreError, SyncStore, Timestamp, Verdicts,
+    CallId, Fingerprint, Key, Limit, Operation, Request, StoreError, SyncStore, Timestamp,
+    Verdicts, inside,
 };
 
 use crate::store::MemoryStore;
@@ -57,10 +58,9 @@ impl Kept for Answer {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.verdicts.as_ref().map_or(0, |verdicts| {
-            // The verdict on one limit is in place.
-            let several = verdicts.as_slice().len() > 1;
-            size_of::<Verdicts>() + size_of_val(verdicts.as_slice()) * usize::from(several)
+        let verdicts = self.verdicts.as_ref();
+        verdicts.map_or(0, |verdicts| {
+            size_of::<Verdicts>() + inside::bytes_beside(verdicts)
         })
     }
 }

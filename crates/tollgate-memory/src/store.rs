@@ -57,7 +57,8 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// free. A call for a *new* key in a full store checks up to 512 hash table buckets for expired
 /// states to drop, and as many for schedules and for leases that are over. If it finds none, it
 /// fails with [`ErrorKind::Full`] and consumes nothing. Calls for stored keys still work, and so do
-/// denials and peeks for new keys, which store nothing.
+/// denials and peeks for new keys, which store nothing. Calls with a new [id](tollgate_core::CallId)
+/// fail, whatever they would be answered, because the answer could not be kept.
 ///
 /// # Memory
 ///
@@ -74,7 +75,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// | sliding log of an amount `N` | 300 + 48 + 16 max(`N`, 4) |
 /// | schedule of `E` events with ids of `L` bytes | 300 + 64 max(`E`, 4) + `E` `L` |
 /// | `E` leases with ids of `L` bytes | 300 + 80 max(`E`, 2) + `E` `L` |
-/// | answer to a call with an [id](tollgate_core::CallId), under `n` limits | 300 + 96, and 64 `n` if `n` is not 1 |
+/// | answer to a call with an [id](tollgate_core::CallId), under `n` limits | 300 + 256, and 64 `n` more if `n` is above 4 |
 ///
 /// The 300 bytes are the hash table's share: 65 per bucket, and while keys come and go, a table
 /// that has just grown can be less than a quarter full. In a store that only fills up, the share is

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{
@@ -30,6 +31,24 @@ fn limiter(limits: &[&str]) -> (RateLimiter<MemoryStore>, ManualClock) {
 
 fn limit(text: &str) -> Limit {
     text.parse().unwrap()
+}
+
+#[test]
+fn a_check_that_an_ended_block_lets_pass_leaves_the_block_as_it_is() {
+    let clock = ManualClock::at(at(START));
+    let store = Arc::new(MemoryStore::builder().clock(clock.clone()).build());
+    let doubling = RateLimiter::new(Arc::clone(&store), ["ban=block:10s,doublings=3"]).unwrap();
+    let limits = ["ban=block:10s", "all=fixed-window:9/1d"];
+    let checked = RateLimiter::new(Arc::clone(&store), limits).unwrap();
+    let lasts = || doubling.block("k").run().unwrap().as_micros();
+    assert_eq!(lasts(), Some(10 * SECOND));
+    clock.advance(Duration::from_secs(11));
+    for _ in 0..2 {
+        assert!(checked.check("k").run().unwrap().is_allowed());
+    }
+    // Only by the limit that doubles is the block still remembered.
+    store.sweep();
+    assert_eq!(lasts(), Some(20 * SECOND));
 }
 
 #[tokio::test]

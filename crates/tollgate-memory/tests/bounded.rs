@@ -476,13 +476,33 @@ fn states_on_the_callers_and_the_stores_clock_are_counted_separately() {
 }
 
 #[test]
-fn reset_frees_the_keys_place() {
-    let (store, _clock) = store(1);
+fn reset_frees_the_keys_place_by_either_clock() {
+    let (store, clock) = store(2);
     let limit = once_a_minute();
-    assert_eq!(consume(&store, &limit, "a"), Ok(true));
+    let consume_both = |key| {
+        let by_caller = Request::consume(Check::new(&limit, key, 1)).at(clock.now());
+        let by_caller = store.decide_now(&by_caller).map(|it| it.is_allowed());
+        (by_caller.unwrap(), consume(&store, &limit, key))
+    };
+    assert_eq!(consume_both("a"), (true, Ok(true)));
+    assert_eq!(store.len(), 2);
     store.reset_now(&[Check::new(&limit, "a", 0)]).unwrap();
     assert!(store.is_empty());
-    assert_eq!(consume(&store, &limit, "b"), Ok(true));
+    assert_eq!(consume_both("b"), (true, Ok(true)));
+}
+
+#[test]
+fn new_keys_in_several_shards_drop_expired_states_in_each() {
+    let (store, clock) = store(1_000_000);
+    let limit: Limit = "a=fixed-window:9/1ms".parse().unwrap();
+    for turn in 0..100_000_u32 {
+        let keys = [2 * turn, 2 * turn + 1].map(|key| key.to_string());
+        let checks = keys.each_ref().map(|key| Check::new(&limit, key, 1));
+        let request = Request::new(Operation::Consume, checks);
+        assert!(store.decide_now(&request).unwrap().is_allowed());
+        clock.advance(Duration::from_millis(1));
+    }
+    assert!(store.len() < 10_000, "{} keys are left", store.len());
 }
 
 #[test]

@@ -497,8 +497,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut that is not taken: the general case decides the same";
         }
         "all_admit" {
-            "check.limit().algorithm().counts()" => "true"
-                because "a block that is over is as good as none";
             "fn all_admit" => "return false"
                 because "a shortcut that is not taken: the general case decides the same";
             "check.cost() > 0 && check.limit().algorithm().counts() && wait(check, states.state(index), now, check.cost()).is_zero()" => "false"
