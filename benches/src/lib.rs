@@ -9,20 +9,23 @@ pub mod stamp;
 
 use std::error::Error;
 use std::hint::black_box;
+use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::pin::pin;
-use std::process::Child;
+use std::process::{Child, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
+use redis::aio::MultiplexedConnection;
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
 use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter, Store};
 use tollgate_memory::MemoryStore;
+use tollgate_redis::settings;
 use tollgate_testkit::{Flavor, Server};
 
 /// Waits until the processes end, and returns the two numbers that each printed.
@@ -56,6 +59,37 @@ pub fn server_url() -> (String, Option<Server>) {
             (server.url(), Some(server))
         }
     }
+}
+
+/// Returns the exit status of a program, and prints what ended it, if something did.
+#[must_use]
+pub fn ended(outcome: Result<(), Problem>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            let _ = writeln!(io::stderr(), "error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns a connection to `server`, with the settings of a store.
+///
+/// # Errors
+///
+/// If the server cannot be reached.
+pub async fn connect(server: &Server) -> Result<MultiplexedConnection, Problem> {
+    let client = redis::Client::open(server.url())?;
+    let config = settings::connection();
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    Ok(connection.await?)
+}
+
+/// Returns the middle one of `values`; of two, the greater.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 /// An error that ends a benchmark.
@@ -288,4 +322,16 @@ pub fn time(subject: &dyn Subject, keys: &[String], threads: usize, calls: u64) 
         });
     }
     start.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn a_median_is_a_value_of_the_middle() {
+        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([1.0, 2.0]), Some(2.0));
+        assert_eq!(median([]), None);
+    }
 }

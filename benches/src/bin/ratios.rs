@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tollgate_benches::saved::Saved;
-use tollgate_benches::{Named, Outcome, Problem, keys, subjects, time, warm_up};
+use tollgate_benches::{Named, Outcome, Problem, keys, median, subjects, time, warm_up};
 
 /// How often each subject of a point is measured.
 const ROUNDS: usize = 31;
@@ -111,7 +111,11 @@ fn measure(subjects: &[Named], keys: &[String], threads: usize, rounds: usize) -
     }
     let results = results.into_iter();
     results
-        .map(|(times, ratios)| (median(times), median(ratios)))
+        .map(|(times, ratios)| {
+            [times, ratios]
+                .map(|all| median(all).unwrap_or(f64::NAN))
+                .into()
+        })
         .collect()
 }
 
@@ -131,11 +135,6 @@ fn scale(calls: u64, by: f64) -> u64 {
 )]
 fn scale_back(calls: u64) -> f64 {
     calls as f64
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn write_heading(out: &mut impl Write, subjects: &[Named]) -> io::Result<()> {

@@ -67,13 +67,7 @@ impl Comparison {
         quota: Quota,
         watched: Option<usize>,
     ) -> Result<Self, Failure> {
-        let demand = trace.each(|part| {
-            let mut demand = Windows::new(part, quota.window_us());
-            for event in part.events() {
-                demand.admit(event);
-            }
-            demand.worst()
-        });
+        let demand = trace.each(|part| Windows::of(part, quota.window_us()).worst());
         let mut rows = Vec::new();
         for (limit, bound, algorithm) in candidates(quota) {
             let outcome = match algorithm {

@@ -1,6 +1,6 @@
 //! `Jobs`: how many threads work at once.
 
-use std::num::{NonZeroU16, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
@@ -13,23 +13,22 @@ const STACK: usize = 1024 * 1024;
 
 /// A number of threads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Jobs(NonZeroUsize);
+pub(crate) struct Jobs(usize);
 
 impl Jobs {
     /// A single thread: the one that asks.
-    pub(crate) const ONE: Self = Self(NonZeroUsize::MIN);
+    pub(crate) const ONE: Self = Self(1);
 
     /// Returns `asked` threads, or one for each processor, but at most [`MOST`].
     pub(crate) fn new(asked: Option<u16>) -> Self {
-        let asked = asked.map(usize::from).and_then(NonZeroUsize::new);
-        let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let most = NonZeroUsize::from(NonZeroU16::new(MOST).unwrap_or(NonZeroU16::MIN));
-        Self(asked.unwrap_or_else(processors).min(most))
+        let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let count = asked.map_or_else(processors, usize::from);
+        Self(count.clamp(1, usize::from(MOST)))
     }
 
     /// Returns the number of threads.
     pub(crate) fn count(self) -> usize {
-        self.0.get()
+        self.0
     }
 
     /// Calls `work` with each of `items`, several at once, and returns the results in the order of

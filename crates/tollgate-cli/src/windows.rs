@@ -27,6 +27,15 @@ impl Windows {
         }
     }
 
+    /// Returns windows with all requests of `part`.
+    pub(crate) fn of(part: &Part, window_us: u64) -> Self {
+        let mut windows = Self::new(part, window_us);
+        for event in part.events() {
+            windows.admit(event);
+        }
+        windows
+    }
+
     /// Adds a request; requests must come in time order.
     pub(crate) fn admit(&mut self, event: &Event) {
         let count = self.count(event) + 1;

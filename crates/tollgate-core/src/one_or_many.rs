@@ -32,9 +32,7 @@ impl<T> OneOrMany<T> {
             _ => Self::Many((0..length).map(value).collect()),
         }
     }
-}
 
-impl<T> OneOrMany<T> {
     /// Returns the bytes that are allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {

@@ -8,7 +8,7 @@ use super::bars::Bars;
 use super::canvas::Heading;
 use super::lines::{Line, Lines};
 use super::tables::{CASES, STORES};
-use super::{Rows, numbers, tables};
+use super::{Rows, different, numbers, tables};
 
 /// Returns the name and SVG text of each chart.
 pub(crate) fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
@@ -209,14 +209,7 @@ fn latencies(batches: &Rows) -> Lines<'_> {
 /// Returns lines of what grows, on the first server.
 fn grown<'r>(growth: &'r Rows, by: &'r str, title: &'static str) -> Lines<'r> {
     let server = growth.first("server");
-    let rows = growth.with(&[("server", server), ("by", by)]);
-    let mut steps = Vec::new();
-    for row in &rows {
-        let step = row.text("step");
-        if !steps.contains(&step) {
-            steps.push(step);
-        }
-    }
+    let steps = different(growth.with(&[("server", server), ("by", by)]), "step");
     let calls = growth.different("call").into_iter().enumerate();
     let lines = calls.map(|(colour, call)| {
         let time = |step: &&str| {

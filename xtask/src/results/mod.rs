@@ -78,14 +78,7 @@ impl Rows {
 
     /// Returns the different texts of a column, in order.
     pub(crate) fn different(&self, column: &str) -> Vec<&str> {
-        let mut texts = Vec::new();
-        for row in self.all() {
-            let text = row.text(column);
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        texts
+        different(self.all(), column)
     }
 }
 
@@ -99,6 +92,18 @@ impl<'r> Row<'r> {
     fn number(&self, column: &str) -> Option<f64> {
         self.text(column).parse().ok()
     }
+}
+
+/// Returns the different texts of a column, in the order of the rows.
+fn different<'r>(rows: impl IntoIterator<Item = Row<'r>>, column: &str) -> Vec<&'r str> {
+    let mut texts = Vec::new();
+    for row in rows {
+        let text = row.text(column);
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
 }
 
 /// Formats a number with about two digits that matter, so that `1,234` is as long as `0.12`.

@@ -14,11 +14,11 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tollgate_benches::cores::Cores;
 use tollgate_benches::saved::Saved;
-use tollgate_benches::{Problem, processor, stamp};
+use tollgate_benches::{Problem, ended, processor, stamp};
 use tollgate_core::wire::Options;
 use tollgate_core::{RateLimiter, Store};
 use tollgate_fred::FredStore;
-use tollgate_redis::{RedisStore, settings};
+use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Server};
 
 /// The limits: all calls admitted, all denied, and a log.
@@ -127,13 +127,7 @@ fn main() -> ExitCode {
     if arguments.quick {
         (arguments.rounds, arguments.span) = (1, 5);
     }
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            let _ = writeln!(io::stderr(), "error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    ended(run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {
@@ -264,13 +258,8 @@ async fn connect(client: &str, server: &Server, batches: bool) -> Result<Arc<dyn
         .with_deadline(Duration::from_secs(10))
         .with_batches(batches);
     if client == "redis" {
-        let client = redis::Client::open(server.url())?;
-        let config = settings::connection();
-        let connection = client.get_multiplexed_async_connection_with_config(&config);
-        return Ok(Arc::new(RedisStore::with_options(
-            connection.await?,
-            options,
-        )));
+        let connection = tollgate_benches::connect(server).await?;
+        return Ok(Arc::new(RedisStore::with_options(connection, options)));
     }
     let store = FredStore::builder().options(options);
     Ok(Arc::new(store.connect(&server.url()).await?))

@@ -16,7 +16,7 @@ use clap::Parser;
 use tokio::runtime::Builder;
 use tollgate_benches::cores::Cores;
 use tollgate_benches::saved::Saved;
-use tollgate_benches::{Problem, processor, stamp};
+use tollgate_benches::{Problem, ended, median, processor, stamp};
 use tollgate_testkit::{Flavor, Server};
 
 use crate::subject::{Increments, Subject, Taken};
@@ -69,13 +69,7 @@ fn main() -> ExitCode {
     if arguments.quick {
         (arguments.rounds, arguments.calls, arguments.most) = (1, 128, 100);
     }
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            let _ = writeln!(io::stderr(), "error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    ended(run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {
@@ -166,20 +160,22 @@ async fn measure(
             }
         }
     }
-    let all: Vec<f64> = times.iter().flatten().map(|[_, time]| *time).collect();
+    let all = times.iter().flatten().map(|[_, time]| *time);
     let mut found = vec![Found {
         call: "INCR".to_owned(),
-        server_us: median(all),
+        server_us: median(all).unwrap_or(f64::NAN),
         to_increment: 1.0,
     }];
-    let of = |(subject, times): (&Arc<Subject>, Vec<[f64; 2]>)| Found {
-        call: subject.name().to_owned(),
-        server_us: median(times.iter().map(|[decision, _]| *decision)),
-        to_increment: median(
-            times
-                .iter()
-                .map(|[decision, increment]| decision / increment),
-        ),
+    let of = |(subject, times): (&Arc<Subject>, Vec<[f64; 2]>)| {
+        let decisions = times.iter().map(|[decision, _]| *decision);
+        let ratios = times
+            .iter()
+            .map(|[decision, increment]| decision / increment);
+        Found {
+            call: subject.name().to_owned(),
+            server_us: median(decisions).unwrap_or(f64::NAN),
+            to_increment: median(ratios).unwrap_or(f64::NAN),
+        }
     };
     found.extend(subjects.iter().zip(times).map(of));
     Ok(found)
@@ -201,11 +197,4 @@ async fn spent(
     work.await?;
     let spent = time().await?.saturating_sub(before);
     Ok(spent.as_secs_f64() * 1e6 / f64::from(u32::try_from(calls)?))
-}
-
-/// Returns the middle one of `values`.
-fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

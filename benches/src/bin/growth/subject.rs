@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
-use tollgate_benches::Problem;
+use tollgate_benches::{Problem, connect};
 use tollgate_core::algorithm::{Algorithm, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 use tollgate_core::wire::Options;
 use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
-use tollgate_redis::{RedisStore, settings};
+use tollgate_redis::RedisStore;
 use tollgate_testkit::Server;
 
 use crate::{CALLERS, WINDOW};
@@ -140,13 +140,6 @@ impl Increments {
 
 fn names(keys: usize) -> Arc<Vec<String>> {
     Arc::new((0..keys).map(|key| format!("user-{key}")).collect())
-}
-
-async fn connect(server: &Server) -> Result<MultiplexedConnection, Problem> {
-    let client = redis::Client::open(server.url())?;
-    let config = settings::connection();
-    let connection = client.get_multiplexed_async_connection_with_config(&config);
-    Ok(connection.await?)
 }
 
 /// Makes at least so many calls, several at once.

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tollgate_benches::Problem;
+use tollgate_benches::{Problem, ended};
 use tollgate_testkit::Rule;
 
 /// A service, and the limit that its callers keep to.
@@ -107,13 +107,7 @@ fn main() -> ExitCode {
     if arguments.quick {
         arguments.span = 300;
     }
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            let _ = writeln!(io::stderr(), "error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    ended(run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {

@@ -27,7 +27,7 @@ use std::time::Duration;
 use clap::Parser;
 use tollgate_benches::cores::Cores;
 use tollgate_benches::saved::Saved;
-use tollgate_benches::{Problem, stamp};
+use tollgate_benches::{Problem, ended, stamp};
 use tollgate_testkit::{Flavor, Server};
 
 use crate::clients::Clients;
@@ -68,13 +68,7 @@ fn flavor(text: &str) -> Result<Flavor, String> {
 }
 
 fn main() -> ExitCode {
-    match all(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            let _ = writeln!(io::stderr(), "error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    ended(all(&Arguments::parse()))
 }
 
 fn all(arguments: &Arguments) -> Result<(), Problem> {

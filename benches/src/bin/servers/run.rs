@@ -109,13 +109,6 @@ pub(crate) fn percentile(sorted: &[u32], percent: usize) -> Option<u32> {
     sorted.get(rank - 1).copied()
 }
 
-/// Returns the middle one of `values`; of two, the greater.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,13 +123,6 @@ mod tests {
         assert_eq!(percentile(&[7, 8, 9], 99), Some(9));
         assert_eq!(percentile(&[7], 0), Some(7));
         assert_eq!(percentile(&[], 50), None);
-    }
-
-    #[test]
-    fn a_median_is_a_value_of_the_middle() {
-        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([1.0, 2.0]), Some(2.0));
-        assert_eq!(median([]), None);
     }
 
     struct Every(usize);

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use tollgate_benches::saved::Saved;
-use tollgate_benches::{Outcome, Problem};
+use tollgate_benches::{Outcome, Problem, median};
 
 use crate::afterwards::{REFUNDED, SETTLED, WITH_ID};
 use crate::clients::{Client, Fred, RedisRs};
@@ -11,7 +11,6 @@ use crate::measure::{DEPTHS, Measured, Sample};
 use crate::points::{
     COSTLY_LOG, FOUR, INCREMENT, LOG, LONG_LOG, ONE, PLAIN, Point, TRANSACTION, TWO, by_hand, row,
 };
-use crate::run::median;
 use crate::schedules::SCHEDULE;
 
 const CLIENTS: [&str; 2] = [RedisRs::NAME, Fred::NAME];

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tollgate_benches::Problem;
+use tollgate_benches::{Problem, ended};
 
 /// The limits that are measured: all algorithms at the same rate, and two limits together.
 const LIMITS: [&[&str]; 7] = [
@@ -55,13 +55,7 @@ fn main() -> ExitCode {
     if arguments.quick {
         (arguments.calls, arguments.span) = (50, 200);
     }
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            let _ = writeln!(io::stderr(), "error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    ended(run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Result<(), Problem> {

@@ -57,13 +57,7 @@ impl Advice {
     /// Returns advice for `window`, with the `top` keys refused most.
     pub(crate) fn new(trace: &Trace, window: Duration, top: usize) -> Self {
         let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-        let most = trace.each(|part| {
-            let mut windows = Windows::new(part, window_us);
-            for event in part.events() {
-                windows.admit(event);
-            }
-            windows.of_each_key()
-        });
+        let most = trace.each(|part| Windows::of(part, window_us).of_each_key());
         let mut sorted = most.concat();
         sorted.sort_unstable();
         let log = Log {
