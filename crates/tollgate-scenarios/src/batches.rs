@@ -22,6 +22,8 @@ const CALLERS: u64 = 64;
 const KEYS: u64 = 5;
 /// How many callers call at once.
 const AT_ONCE: u64 = 512;
+/// How many storms there are at most until each fate has befallen a call.
+const STORMS: u64 = 10;
 
 fn options() -> Options {
     Options::new().with_deadline(Duration::from_secs(10))
@@ -143,11 +145,18 @@ pub async fn callers_that_give_up_are_counted_or_not_and_change_nothing_for_othe
         let store = connect(server.url(), options.with_prefix(&prefix).unwrap()).await;
         let limits = ["each=gcra:1000000/1d", "log=sliding-log:2500/1d"];
         let limiter = RateLimiter::new(store, limits).unwrap();
-        let [admitted, denied, gone] = storm(&limiter, 7).await;
-        assert!(
-            denied > 0 && gone > 0 && admitted > 0,
-            "{denied} {gone} {admitted}"
-        );
+        let mut counts = [0; 3];
+        // On a busy machine, most callers of a storm may give up.
+        for storms in 7.. {
+            for (count, more) in counts.iter_mut().zip(storm(&limiter, storms).await) {
+                *count += more;
+            }
+            if counts.iter().all(|&count| count > 0) {
+                break;
+            }
+            assert!(storms < 7 + STORMS, "{counts:?}");
+        }
+        let [admitted, _, gone] = counts;
         // A last call comes after all that are on their way.
         let mut counted = 0;
         for key in 0..KEYS {

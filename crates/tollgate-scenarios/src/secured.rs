@@ -8,8 +8,9 @@ use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_testkit::{SentinelGroup, Server};
 
-/// How long it may take to find out that no connection is possible.
-pub const SET_UP: Duration = Duration::from_millis(2_500);
+/// How long it may take to find out that no connection is possible: twice the time that stores take
+/// to set one up, because the machine may be busy.
+pub const SET_UP: Duration = Duration::from_secs(4);
 /// The ACL rules that the documentation gives for this store and this limit.
 pub const USER: [&str; 9] = [
     "on",

@@ -53,6 +53,19 @@ enum Standing {
     Lost,
 }
 
+impl Standing {
+    /// Returns whether the lease is certainly held, now.
+    ///
+    /// Reads the clock, so call it while the standing is borrowed: then everybody agrees on whether
+    /// a renewal came in time.
+    fn is_held(self) -> bool {
+        match self {
+            Self::Held(deadline) => Instant::now() < deadline,
+            Self::Lost => false,
+        }
+    }
+}
+
 /// A lease was lost: it could not be renewed in time, or was ended by a reset.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -109,8 +122,8 @@ impl LeaseGuard {
     #[must_use]
     pub fn is_held(&self) -> bool {
         // Renewals happen in the background: a task that was not run in time may be late to tell.
-        self.deadline()
-            .is_some_and(|deadline| Instant::now() < deadline)
+        let standing = self.standing.borrow();
+        standing.is_held()
     }
 
     /// Returns until when the lease is certainly held without another renewal, or `None` if it was
@@ -123,7 +136,8 @@ impl LeaseGuard {
         }
     }
 
-    /// Waits until the lease is lost, or is no longer [certainly held](Self::is_held).
+    /// Waits until the lease is lost, or is no longer [certainly held](Self::is_held). Afterwards the
+    /// guard never holds it again: a renewal that succeeds too late is given back.
     ///
     /// # Cancel safety
     ///
@@ -326,8 +340,13 @@ impl<S: LeaseStore> Keeper<S> {
             };
             match renewal {
                 Renewal::Renewed(at, lasts) => {
+                    if !self.prolong(at + lasts) {
+                        // It would keep a place that nobody believes to have. If it cannot be
+                        // given back, it ends by itself.
+                        let _ = self.limiter.release(self.key(), &self.lease).await;
+                        return;
+                    }
                     (asked, valid_for) = (at, lasts);
-                    self.standing.send_replace(Standing::Held(at + lasts));
                 }
                 Renewal::Lost => {
                     self.standing.send_replace(Standing::Lost);
@@ -335,6 +354,21 @@ impl<S: LeaseStore> Keeper<S> {
                 }
             }
         }
+    }
+
+    /// Holds the lease until `deadline`, and returns whether the renewal came in time: if not, the
+    /// lease is lost, because somebody may have been told so.
+    fn prolong(&self, deadline: Instant) -> bool {
+        let mut in_time = false;
+        self.standing.send_modify(|standing| {
+            in_time = standing.is_held();
+            *standing = if in_time {
+                Standing::Held(deadline)
+            } else {
+                Standing::Lost
+            };
+        });
+        in_time
     }
 
     /// Waits until a part of the time has passed, and then tries to renew the lease until it ends.

@@ -66,18 +66,22 @@ async fn call(rule: Rule, limit: &str) -> Counts {
     service.counts()
 }
 
-/// Checks that no request is refused, and that at least `least` requests are accepted.
+/// Checks that no request is refused, and that at least `least` requests are accepted unless the
+/// machine is too busy to send them.
 async fn keeps_to(rule: Rule, limit: &str, least: u64) {
     for _ in 0..ATTEMPTS {
         let counts = call(rule, limit).await;
         let journey = Duration::from_micros(counts.longest_journey_us);
         if journey <= MARGIN - AGE {
             assert_eq!(counts.refused, 0, "{counts:?}");
-            assert!(counts.accepted >= least, "{counts:?}");
-            return;
+            if counts.accepted >= least {
+                return;
+            }
         }
     }
-    panic!("the machine is too busy: journeys took longer than the margin {ATTEMPTS} times");
+    panic!(
+        "{ATTEMPTS} times, journeys took longer than the margin, or fewer than {least} requests were sent"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio::time::{Instant, advance, sleep, timeout};
 use tollgate_core::{
     ConcurrencyLimiter, ErrorKind, Key, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore,
@@ -21,12 +22,15 @@ use crate::clock::TokioClock;
 const TTL: Duration = Duration::from_secs(30);
 const US: Duration = Duration::from_micros(1);
 
-/// A store whose calls fail, hang or lose their replies while a test says so.
+/// A store whose calls fail, hang, wait or lose their replies while a test says so.
 struct Troubled {
     store: MemoryStore,
     fails: AtomicBool,
     hangs: AtomicBool,
     loses: AtomicUsize,
+    /// Whether answers wait for `arrive`.
+    delays: AtomicBool,
+    arrive: Notify,
     calls: AtomicUsize,
 }
 
@@ -37,6 +41,8 @@ impl Troubled {
             fails: AtomicBool::new(false),
             hangs: AtomicBool::new(false),
             loses: AtomicUsize::new(0),
+            delays: AtomicBool::new(false),
+            arrive: Notify::new(),
             calls: AtomicUsize::new(0),
         })
     }
@@ -51,6 +57,9 @@ impl LeaseStore for Troubled {
         }
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
+        }
+        if self.delays.swap(false, Ordering::SeqCst) {
+            self.arrive.notified().await;
         }
         let answer = self.store.lease_now(&request);
         arrives(answer, &self.loses)
@@ -370,6 +379,38 @@ async fn a_lease_is_renewed_until_its_deadline_and_not_from_then_on() {
         // It asks for nothing that it would not use.
         let calls = store.calls.load(Ordering::SeqCst);
         assert_eq!(calls, 1 + usize::from(renewed.is_some()));
+    }
+}
+
+/// The background task is not run between the end of the lease and the answer to a renewal.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_lost_is_never_held_again() {
+    for early in [US, Duration::ZERO] {
+        let store = Troubled::new();
+        let limiter = limiter(&store, 1);
+        let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+        let guard = guard.unwrap();
+        let deadline = guard.deadline().unwrap();
+        store.delays.store(true, Ordering::SeqCst);
+        advance(TTL / 2).await;
+        tokio::task::yield_now().await;
+        assert_eq!(
+            store.calls.load(Ordering::SeqCst),
+            2,
+            "a renewal is on its way"
+        );
+        let late = deadline - early;
+        let _ = advance(late - Instant::now()).now_or_never();
+        assert_eq!(guard.is_held(), early > Duration::ZERO);
+        store.arrive.notify_one();
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(guard.is_held(), early > Duration::ZERO);
+        assert_eq!(guard.deadline().is_some(), early > Duration::ZERO);
+        // What nobody holds is free for others, long before it ends by itself.
+        let held = limiter.peek("alice").await.unwrap().held();
+        assert_eq!(held, u64::from(early > Duration::ZERO));
     }
 }
 
