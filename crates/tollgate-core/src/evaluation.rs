@@ -58,18 +58,16 @@ impl<'a> Request<'a> {
             ([check], Operation::Consume) if check.cost() > 0 => {
                 return Verdicts::of_one(fingerprint, check.consume_from(states.state_mut(0), now));
             }
-            (_, Operation::Consume) if all_admit(checks, states, now) => {
-                let consume = |index: usize| consume(&checks[index], states.state_mut(index), now);
-                return Verdicts::of(fingerprint, OneOrMany::from_fn(checks.len(), consume));
-            }
-            (_, Operation::Consume | Operation::Peek) => {
-                let peek = |index: usize| peek(&checks[index], states.state(index), now);
-                let verdicts = Verdicts::of(fingerprint, OneOrMany::from_fn(checks.len(), peek));
-                let counts = |check: &Check<'_>| check.limit().algorithm().counts_denied();
-                let is_peek = matches!(self.operation(), Operation::Peek);
-                if is_peek || (verdicts.is_denied() && !checks.iter().any(counts)) {
+            (_, Operation::Consume) => {
+                let mut verdicts = Verdicts::blank(checks.len());
+                if consume_all(checks, fingerprint, states, now, &mut verdicts) {
                     return verdicts;
                 }
+            }
+            (_, Operation::Peek) => {
+                let mut verdicts = Verdicts::blank(checks.len());
+                peek_all(checks, fingerprint, states, now, &mut verdicts);
+                return verdicts;
             }
             _ => {}
         }
@@ -407,6 +405,48 @@ impl Evaluation {
     }
 }
 
+/// Consumes the costs of `checks` if all limits admit them, and otherwise nothing. There is one of
+/// `states` and one of `verdicts`, which are overwritten, for each check.
+///
+/// Returns false, and changes no state, if a limit may have to count the denied call.
+#[inline]
+pub(crate) fn consume_all(
+    checks: &[Check<'_>],
+    fingerprint: Fingerprint,
+    states: &mut (impl States + ?Sized),
+    now: Timestamp,
+    verdicts: &mut Verdicts,
+) -> bool {
+    if !all_admit(checks, states, now) {
+        peek_all(checks, fingerprint, states, now, verdicts);
+        let counts = |check: &Check<'_>| check.limit().algorithm().counts_denied();
+        return verdicts.is_denied() && !checks.iter().any(counts);
+    }
+    for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
+        *verdict = consume(check, states.state_mut(index), now);
+    }
+    verdicts.allowed = true;
+    verdicts.fingerprint = fingerprint;
+    true
+}
+
+/// Writes the verdicts of a request that changes nothing.
+fn peek_all(
+    checks: &[Check<'_>],
+    fingerprint: Fingerprint,
+    states: &(impl States + ?Sized),
+    now: Timestamp,
+    verdicts: &mut Verdicts,
+) {
+    let mut allowed = true;
+    for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
+        *verdict = peek(check, states.state(index), now);
+        allowed &= verdict.allowed;
+    }
+    verdicts.allowed = allowed;
+    verdicts.fingerprint = fingerprint;
+}
+
 /// Returns whether all limits admit what is to be consumed, and will count it.
 #[inline]
 fn all_admit(checks: &[Check<'_>], states: &(impl States + ?Sized), now: Timestamp) -> bool {
@@ -417,6 +457,7 @@ fn all_admit(checks: &[Check<'_>], states: &(impl States + ?Sized), now: Timesta
     })
 }
 
+#[inline(never)]
 fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict {
     check.consume_from(state, now)
 }

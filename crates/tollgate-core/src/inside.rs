@@ -8,6 +8,7 @@ use crate::call::Call;
 pub use crate::call::CallParts;
 use crate::decision::{Decision, Receipt, Verdict, Verdicts};
 use crate::error::StoreError;
+use crate::evaluation;
 use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
 pub use crate::limiter::Companion;
@@ -50,6 +51,22 @@ where
 #[must_use]
 pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict {
     check.consume_from(state, now)
+}
+
+/// Consumes the costs of `checks`, none of which may share a state, if all limits admit them, and
+/// otherwise nothing. There is one of `states` and one of `verdicts`, which are overwritten, for each
+/// check.
+///
+/// Returns false, and changes no state, if a limit may have to count the denied call: [`decide`] it.
+#[inline]
+pub fn consume_all(
+    checks: &[Check<'_>],
+    fingerprint: Fingerprint,
+    states: &mut (impl States + ?Sized),
+    now: Timestamp,
+    verdicts: &mut Verdicts,
+) -> bool {
+    evaluation::consume_all(checks, fingerprint, states, now, verdicts)
 }
 
 /// Decides `request` at `now` on `states`, one for each check, and returns the decision with this

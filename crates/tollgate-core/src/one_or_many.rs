@@ -1,7 +1,7 @@
 //! `OneOrMany`: a list of small values that usually holds one.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::slice;
 
 /// A list of values: up to four without an allocation.
@@ -65,6 +65,19 @@ impl<T> Deref for OneOrMany<T> {
     fn deref(&self) -> &[T] {
         match self {
             Self::One(value) => slice::from_ref(value),
+            Self::Two(values) => values,
+            Self::Three(values) => values,
+            Self::Four(values) => values,
+            Self::Many(values) => values,
+        }
+    }
+}
+
+impl<T> DerefMut for OneOrMany<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        match self {
+            Self::One(value) => slice::from_mut(value),
             Self::Two(values) => values,
             Self::Three(values) => values,
             Self::Four(values) => values,

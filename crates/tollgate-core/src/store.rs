@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use crate::decision::{Verdict, Verdicts};
 use crate::error::StoreError;
 use crate::fingerprint::Fingerprint;
-use crate::request::{Check, Checks, Request};
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::request::{Check, Checks, Operation, Request};
 
 /// The future of a store's method.
 pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
@@ -109,6 +111,29 @@ pub trait SyncStore: Store {
         self.decide_now(&Request::consume(check))?.into_one()
     }
 
+    /// Consumes `cost` for `key` from each of `limits`, or nothing, at the store's own clock, and
+    /// writes the result to `verdicts`.
+    ///
+    /// Does the same as [`decide_now`](Self::decide_now); a store may override it with something
+    /// faster. It returns no verdicts, because moving those of several limits takes as long as
+    /// deciding one.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`decide_now`](Self::decide_now).
+    #[inline]
+    fn consume_all_now(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+        cost: u64,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), StoreError> {
+        let checks = limits.iter().map(|limit| Check::new(limit, key, cost));
+        *verdicts = self.decide_now(&Request::new(Operation::Consume, checks))?;
+        Ok(())
+    }
+
     /// Forgets what was consumed, as [`Store::reset`] does.
     ///
     /// # Errors
@@ -162,6 +187,17 @@ macro_rules! forward {
             #[inline]
             fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
                 (**self).consume_now(check)
+            }
+
+            #[inline]
+            fn consume_all_now(
+                &self,
+                limits: &[Limit],
+                key: Key<'_>,
+                cost: u64,
+                verdicts: &mut Verdicts,
+            ) -> Result<(), StoreError> {
+                (**self).consume_all_now(limits, key, cost, verdicts)
             }
 
             fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -52,12 +52,9 @@ impl MemoryStore {
         let probes = checks.each_ref().map(|check| self.probe(check));
         let timeline = Timeline::of(request);
         let number = self.shard_of(&probes[0], timeline);
-        for (index, probe) in probes.iter().enumerate() {
-            // Probes with different hashes are of different states, so the request is valid.
-            let may_be_twice = probes[..index].iter().any(|other| other.hash == probe.hash);
-            if may_be_twice || self.shard_of(probe, timeline) != number {
-                return self.decide_any(request);
-            }
+        let is_elsewhere = |probe: &Probe<'_, '_>| self.shard_of(probe, timeline) != number;
+        if has_equal_hashes(&probes) || probes.iter().any(is_elsewhere) {
+            return self.decide_any(request);
         }
         let fingerprint = self.hasher.fingerprint(&probes, timeline);
         // Reading before locking is fine: a stored state remembers the instant of its last change.
@@ -69,6 +66,33 @@ impl MemoryStore {
         };
         let mut stored = Stored { checks, entries };
         Ok(inside::decide(request, fingerprint, &mut stored, now))
+    }
+
+    /// Consumes the costs of `checks`, all for one key, at the store's clock, or none of them, if all
+    /// states are stored.
+    ///
+    /// Returns false, and changes no state, if [`Self::decide_several`] has to decide the call.
+    #[inline(always)]
+    pub(crate) fn consume_stored<const N: usize>(
+        &self,
+        checks: [Check<'_>; N],
+        verdicts: &mut Verdicts,
+    ) -> bool {
+        let first = self.probe(&checks[0]);
+        let probes = checks.each_ref().map(|check| first.of_same_key(check));
+        if has_equal_hashes(&probes) {
+            return false;
+        }
+        let fingerprint = self.hasher.fingerprint(&probes, Timeline::Store);
+        // Reading before locking is fine: a stored state remembers the instant of its last change.
+        let now = self.clock.early_now();
+        let mut shard = self.lock(self.shard_of(&first, Timeline::Store));
+        let Some(entries) = shard.find_all_mut(&probes) else {
+            return false;
+        };
+        let checks = &checks;
+        let mut stored = Stored { checks, entries };
+        inside::consume_all(checks, fingerprint, &mut stored, now, verdicts)
     }
 
     /// Decides a request whose states may be in several shards or not stored.
@@ -139,6 +163,15 @@ impl MemoryStore {
             hasher: &self.hasher,
         }
     }
+}
+
+/// Returns whether two probes may be of one state. If not, the request is valid.
+#[inline]
+fn has_equal_hashes<const N: usize>(probes: &[Probe<'_, '_>; N]) -> bool {
+    (1..N).any(|index| {
+        let (before, probe) = (&probes[..index], &probes[index]);
+        before.iter().any(|other| other.hash == probe.hash)
+    })
 }
 
 impl<const N: usize> States for Stored<'_, '_, '_, N> {

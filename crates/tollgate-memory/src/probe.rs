@@ -32,11 +32,22 @@ impl<'r, 'k> Probe<'r, 'k> {
     pub(crate) fn new(check: &'r Check<'k>, hasher: &KeyHasher) -> Self {
         let key = StoredKey::new(check.key(), hasher);
         let key_hash = hasher.hash(&key);
+        let hash = key_hash ^ inside::identity_hash(check.limit());
         Self {
             check,
             key_hash,
-            hash: key_hash ^ inside::identity_hash(check.limit()),
+            hash,
             key,
+        }
+    }
+
+    /// Returns the probe of a check of another limit for the same key.
+    #[inline]
+    pub(crate) fn of_same_key(&self, check: &'r Check<'k>) -> Self {
+        Self {
+            check,
+            hash: self.key_hash ^ inside::identity_hash(check.limit()),
+            ..*self
         }
     }
 

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::algorithm::State;
 use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, LeaseState, Operation, Request, ScheduleState, Store,
-    StoreError, SyncStore, Timestamp, Verdict, Verdicts, inside,
+    Check, Checks, ErrorKind, Fingerprint, Key, LeaseState, Limit, Operation, Request,
+    ScheduleState, Store, StoreError, SyncStore, Timestamp, Verdict, Verdicts, inside,
 };
 
 use crate::answers::Answers;
@@ -127,7 +127,7 @@ pub struct MemoryStore {
     /// One less than the number of shards per timeline, which is a power of two.
     shard_mask: usize,
     pub(crate) hasher: KeyHasher,
-    clock: Source,
+    pub(crate) clock: Source,
     pub(crate) schedules: Tables<ScheduleState>,
     pub(crate) leases: Tables<LeaseState>,
     pub(crate) answers: Answers,
@@ -417,6 +417,18 @@ impl MemoryStore {
             .into_one()
     }
 
+    /// Consumes from each of `limits`, or nothing, as a request.
+    #[cold]
+    fn consume_all(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+        cost: u64,
+    ) -> Result<Verdicts, StoreError> {
+        let checks = limits.iter().map(|limit| Check::new(limit, key, cost));
+        self.decide_now(&Request::new(Operation::Consume, checks))
+    }
+
     /// Decides a request for a key that was not stored a moment ago.
     #[cold]
     fn decide_new(
@@ -580,6 +592,29 @@ impl SyncStore for MemoryStore {
         drop(shard);
         // The result is written after the lock is released.
         Ok((fingerprint, verdict))
+    }
+
+    #[inline]
+    fn consume_all_now(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+        cost: u64,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), StoreError> {
+        let check = |limit| Check::new(limit, key, cost);
+        let is_decided = match limits {
+            [one, two] => self.consume_stored([one, two].map(check), verdicts),
+            [one, two, three] => self.consume_stored([one, two, three].map(check), verdicts),
+            [one, two, three, four] => {
+                self.consume_stored([one, two, three, four].map(check), verdicts)
+            }
+            _ => false,
+        };
+        if !is_decided {
+            *verdicts = self.consume_all(limits, key, cost)?;
+        }
+        Ok(())
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tollgate_core::{
     Check, Checks, ErrorKind, Fingerprint, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms,
-    Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError,
-    SyncLeaseStore, SyncScheduleStore, SyncStore, Verdict, Verdicts,
+    Limit, Operation, Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms,
+    Store, StoreError, SyncLeaseStore, SyncScheduleStore, SyncStore, Verdict, Verdicts,
 };
 
 /// What goes wrong with one call.
@@ -196,6 +196,18 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
 
     fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
         self.decide_now(&Request::consume(check))?.into_one()
+    }
+
+    fn consume_all_now(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+        cost: u64,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), StoreError> {
+        let checks = limits.iter().map(|limit| Check::new(limit, key, cost));
+        *verdicts = self.decide_now(&Request::new(Operation::Consume, checks))?;
+        Ok(())
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -8,8 +8,8 @@ use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_testkit::{SentinelGroup, Server};
 
-/// How long it may take to find out that no connection is possible: twice the time that stores take
-/// to set one up, because the machine may be busy.
+/// How long it may take to find out that no connection is possible. Stores take up to 2.6 s, and more
+/// on a busy machine.
 pub const SET_UP: Duration = Duration::from_secs(4);
 /// The ACL rules that the documentation gives for this store and this limit.
 pub const USER: [&str; 9] = [

@@ -481,18 +481,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "Request::decide" {
             "check.cost() > 0" => "false"
                 because "a shortcut: the general case decides the same";
-            "all_admit(checks, states, now)" => "false"
-                because "a shortcut: the general case decides the same";
-            "is_peek || (verdicts.is_denied() && !checks.iter().any(counts))" => "false"
-                because "a shortcut: the general case decides the same";
-            "is_peek || (verdicts.is_denied() && !checks.iter().any(counts))" => "is_peek && (verdicts.is_denied() && !checks.iter().any(counts))"
-                because "a shortcut: the general case decides the same";
-            "(_, Operation::Consume | Operation::Peek) =>" => "left out"
-                because "a shortcut: the general case decides the same";
-            "is_peek" => "false"
-                because "a shortcut: the general case decides the same";
-            "verdicts.is_denied() && !checks.iter().any(counts)" => "false"
-                because "a shortcut: the general case decides the same";
             "0" => "1"
                 because "a shortcut that is not taken: the general case decides the same";
         }

@@ -178,6 +178,9 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
             (limits @ [limit], Operation::Consume, None, None) => {
                 consume(limits, limiter.store(), Check::new(limit, key, cost))
             }
+            (limits, Operation::Consume, None, None) => {
+                consume_all(limits, limiter.store(), key, cost)
+            }
             _ => run_request(limiter, operation, key, cost, at, id),
         }
     }
@@ -208,6 +211,19 @@ fn consume<'l>(
 ) -> Result<Decision<'l>, StoreError> {
     let (fingerprint, verdict) = store.consume_now(check)?;
     Ok(Decision::of_one(limits, fingerprint, verdict))
+}
+
+/// Decides the most common call under several limits.
+#[inline(never)]
+fn consume_all<'l>(
+    limits: &'l [Limit],
+    store: &impl SyncStore,
+    key: Key<'_>,
+    cost: u64,
+) -> Result<Decision<'l>, StoreError> {
+    Decision::written(limits, |verdicts| {
+        store.consume_all_now(limits, key, cost, verdicts)
+    })
 }
 
 impl<'l: 'k, 'k, S: Store> IntoFuture for Call<'l, 'k, S> {
