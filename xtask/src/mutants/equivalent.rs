@@ -579,12 +579,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "MemoryStore::decide_few" {
             "0" => "1"
                 because "the shard of any of the probes will do";
-            "probes[..index].iter().any(|other| other.hash == probe.hash)" => "probes[..index].iter().all(|other| other.hash == probe.hash)"
-                because "a shortcut that is not taken: the general case decides the same";
-            "other.hash == probe.hash" => "true"
-                because "a shortcut that is not taken: the general case decides the same";
-            "may_be_twice || self.shard_of(probe, timeline) != number" => "true"
-                because "a shortcut that is not taken: the general case decides the same";
             "self.shard_of(probe, timeline) != number" => "self.shard_of(probe, timeline) == number"
                 because "a state that is in another shard is not found, and the general case decides";
             "self.shard_of(probe, timeline) != number" => "false"

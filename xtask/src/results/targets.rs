@@ -105,8 +105,9 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
         keys.flat_map(of).collect()
     };
     let others: Vec<f64> = scaling("governor").into_iter().flatten().collect();
-    let several = "each limit has an entry of its own, which is found, decided and recorded: some 400 \
-                   instructions, where a single limit takes 330 in all";
+    let several = "each limit has an entry of its own, which is found, decided and recorded: some 260 \
+                   instructions, and 250 for having several verdicts at all, where a single limit \
+                   takes 330";
     written(&[
         Target {
             what: "GCRA : governor, one key, one thread",

@@ -26,6 +26,16 @@ const LIMITS: [&[&str]; 7] = [
     &["l=gcra:200/1s,burst=1", "m=sliding-log:20/100ms"],
 ];
 
+/// Limits that admit 100 calls a millisecond. All but GCRA, which reserves, admit them together: Tokio
+/// sleeps for whole milliseconds.
+const BUSY: [&[&str]; 5] = [
+    &["l=gcra:100000/1s,burst=1"],
+    &["l=sliding-log:100/1ms"],
+    &["l=fixed-window:100/1ms"],
+    &["l=sliding-counter:100/1ms"],
+    &["l=sliding-log:100/1ms", "m=sliding-log:1000/10ms"],
+];
+
 /// Measures calls that wait until they are admitted.
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -77,6 +87,11 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
     say(&runtime.block_on(one::only_sleep(arguments.calls))?)?;
     for limits in LIMITS.iter().filter(wanted) {
         say(&runtime.block_on(one::measure(limits, arguments.calls))?)?;
+    }
+    say(&format!("\n{}", one::busy_heading(arguments.calls)))?;
+    for limits in BUSY.iter().filter(wanted) {
+        let row = one::beside_sleeping(limits, arguments.calls);
+        say(&runtime.block_on(row)?)?;
     }
     say(&format!("\n{}", several::heading(span)))?;
     for limits in LIMITS.iter().filter(wanted) {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
+use tollgate_benches::median;
 use tollgate_core::RateLimiter;
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_tokio::Within;
@@ -15,6 +16,9 @@ use crate::{Problem, per};
 /// Long enough for all calls.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// How often waiting and sleeping are measured in turn.
+const ROUNDS: usize = 11;
+
 pub(crate) fn heading(calls: usize) -> String {
     format!(
         "{calls} calls wait for one key in one process, store in memory:\n\n\
@@ -23,8 +27,18 @@ pub(crate) fn heading(calls: usize) -> String {
     )
 }
 
-/// Lets `calls` calls wait at once, and returns the row of the table.
-pub(crate) async fn measure(limits: &[&str], calls: usize) -> Result<String, Problem> {
+/// What calls that waited took.
+struct Waited {
+    begun: SystemTime,
+    /// The number of each call and when it was admitted, in this order.
+    admitted: Vec<(usize, Duration)>,
+    /// How often the store was called.
+    asked: u64,
+    busy: Duration,
+}
+
+/// Lets `calls` calls wait at once.
+async fn wait(limits: &[&str], calls: usize) -> Result<Waited, Problem> {
     let store = Arc::new(Counting::new(MemoryStore::new()));
     let limiter = RateLimiter::new(Arc::clone(&store), limits.iter().copied())?;
     let busy = processor_time();
@@ -41,47 +55,93 @@ pub(crate) async fn measure(limits: &[&str], calls: usize) -> Result<String, Pro
     while let Some(call) = waiting.join_next().await {
         admitted.push(call??);
     }
-    let busy = processor_time() - busy;
+    Ok(Waited {
+        begun,
+        admitted,
+        asked: store.calls(),
+        busy: processor_time() - busy,
+    })
+}
+
+/// Lets `calls` calls wait at once, and returns the row of the table.
+pub(crate) async fn measure(limits: &[&str], calls: usize) -> Result<String, Problem> {
+    let waited = wait(limits, calls).await?;
+    let admitted = &waited.admitted;
     let disordered = admitted
         .windows(2)
         .filter(|pair| pair[0].0 > pair[1].0)
         .count();
-    let due = soonest(limits, begun, |count, _| count < calls)?;
-    let mut late: Vec<Duration> = admitted
-        .iter()
-        .zip(due)
-        .map(|((_, at), due)| at.saturating_sub(due))
-        .collect();
-    late.sort_unstable();
-    let count = u64::try_from(calls)?;
-    let ratio = per(store.calls(), count);
+    let due = soonest(limits, waited.begun, |count, _| count < calls)?;
+    let late = admitted.iter().zip(due);
+    let late = late.map(|((_, at), due)| at.saturating_sub(due)).collect();
+    let ratio = per(waited.asked, u64::try_from(calls)?);
     Ok(format!(
-        "| `{}` | {ratio:.3} | {disordered} | {:.1?} | {:.1?} | {:.1?} |",
+        "| `{}` | {ratio:.3} | {disordered} | {} | {:.1?} |",
         limits.join("`, `"),
-        late[calls / 2],
-        late[calls * 99 / 100],
-        busy / u32::try_from(calls)?,
+        lateness(late),
+        waited.busy / u32::try_from(calls)?,
     ))
 }
 
-/// Sleeps `calls` times, 5 ms each, and returns the row of the table: what the runtime takes without
-/// any limit.
+/// Lets `calls` tasks sleep, each this much longer than the one before, and returns the row of the
+/// table: what the runtime takes without any limit.
 pub(crate) async fn only_sleep(calls: usize) -> Result<String, Problem> {
+    let (late, busy) = sleep(calls, Duration::from_millis(5)).await?;
+    Ok(format!(
+        "| none: only sleeps, 5 ms each | | | {} | {:.1?} |",
+        lateness(late),
+        busy / u32::try_from(calls)?
+    ))
+}
+
+/// Lets `calls` tasks sleep, each `apart` longer than the one before, and returns how late each was
+/// and the processor time of all.
+async fn sleep(calls: usize, apart: Duration) -> Result<(Vec<Duration>, Duration), Problem> {
     let busy = processor_time();
     let started = tokio::time::Instant::now();
-    let mut late = Vec::with_capacity(calls);
+    let mut sleeping = JoinSet::new();
     for number in 1..=u32::try_from(calls)? {
-        let due = started + Duration::from_millis(5) * number;
-        tokio::time::sleep_until(due).await;
-        late.push(due.elapsed());
+        sleeping.spawn(async move {
+            let due = started + apart * number;
+            tokio::time::sleep_until(due).await;
+            due.elapsed()
+        });
     }
-    let busy = processor_time() - busy;
+    let late = sleeping.join_all().await;
+    Ok((late, processor_time() - busy))
+}
+
+/// Returns two columns of the table: the median and the 99th percentile.
+fn lateness(mut late: Vec<Duration>) -> String {
     late.sort_unstable();
+    let [median, most] = [50, 99].map(|percent| late[late.len() * percent / 100]);
+    format!("{median:.1?} | {most:.1?}")
+}
+
+pub(crate) fn busy_heading(calls: usize) -> String {
+    format!(
+        "{calls} calls, one every 10 us, so that the system's own sleeps are few; medians of {ROUNDS} rounds:\n\n\
+         | limits | processor time per call | of a task that only sleeps | difference |\n\
+         | --- | ---: | ---: | ---: |"
+    )
+}
+
+/// Measures what waiting takes beside sleeping, in turn, and returns the row of the table.
+///
+/// The limits must admit a call every 10 us.
+pub(crate) async fn beside_sleeping(limits: &[&str], calls: usize) -> Result<String, Problem> {
+    let each = u32::try_from(calls)?;
+    let (mut waiting, mut sleeping) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let micros = |busy: Duration| busy.as_secs_f64() * 1e6 / f64::from(each);
+        waiting.push(micros(wait(limits, calls).await?.busy));
+        sleeping.push(micros(sleep(calls, Duration::from_micros(10)).await?.1));
+    }
+    let [waiting, sleeping] = [waiting, sleeping].map(|all| median(all).unwrap_or(f64::NAN));
     Ok(format!(
-        "| none: only sleeps, 5 ms each | | | {:.1?} | {:.1?} | {:.1?} |",
-        late[calls / 2],
-        late[calls * 99 / 100],
-        busy / u32::try_from(calls)?,
+        "| `{}` | {waiting:.2} us | {sleeping:.2} us | {:.2} us |",
+        limits.join("`, `"),
+        waiting - sleeping
     ))
 }
 
