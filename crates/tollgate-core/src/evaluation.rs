@@ -66,7 +66,7 @@ impl<'a> Request<'a> {
             }
             (_, Operation::Peek) => {
                 let mut verdicts = Verdicts::blank(checks.len());
-                peek_all(checks, fingerprint, states, now, &mut verdicts);
+                peek_all(checks, states, now, &mut verdicts);
                 return verdicts;
             }
             _ => {}
@@ -418,33 +418,32 @@ pub(crate) fn consume_all(
     verdicts: &mut Verdicts,
 ) -> bool {
     if !all_admit(checks, states, now) {
-        peek_all(checks, fingerprint, states, now, verdicts);
+        peek_all(checks, states, now, verdicts);
         let counts = |check: &Check<'_>| check.limit().algorithm().counts_denied();
         return verdicts.is_denied() && !checks.iter().any(counts);
     }
     for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
         *verdict = consume(check, states.state_mut(index), now);
     }
-    verdicts.allowed = true;
+    verdicts.allowed = !checks.is_empty();
     verdicts.fingerprint = fingerprint;
     true
 }
 
-/// Writes the verdicts of a request that changes nothing.
+/// Writes the verdicts of a request that changes nothing. They need no fingerprint, because they have
+/// no receipt.
 fn peek_all(
     checks: &[Check<'_>],
-    fingerprint: Fingerprint,
     states: &(impl States + ?Sized),
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) {
-    let mut allowed = true;
+    let mut allowed = !checks.is_empty();
     for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
         *verdict = peek(check, states.state(index), now);
         allowed &= verdict.allowed;
     }
     verdicts.allowed = allowed;
-    verdicts.fingerprint = fingerprint;
 }
 
 /// Returns whether all limits admit what is to be consumed, and will count it.

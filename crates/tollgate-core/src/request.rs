@@ -178,10 +178,11 @@ impl<'a> Checks<'a> {
         Self(Held::Owned(OneOrMany::One(check)))
     }
 
-    /// Returns the list of `length` checks that `check` returns for the indices in order.
+    /// Returns a check at `cost` for `key` of each of `limits`.
     #[inline(always)]
-    pub(crate) fn from_fn(length: usize, check: impl FnMut(usize) -> Check<'a>) -> Self {
-        Self(Held::Owned(OneOrMany::from_fn(length, check)))
+    pub(crate) fn of_key(limits: &'a [Limit], key: Key<'a>, cost: u64) -> Self {
+        let check = |index: usize| Check::new(&limits[index], key, cost);
+        Self(Held::Owned(OneOrMany::from_fn(limits.len(), check)))
     }
 
     /// Returns `checks` without copying them.
@@ -252,6 +253,14 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn consume(check: Check<'a>) -> Self {
         Self::of_parts(Operation::Consume, Checks::one(check), None)
+    }
+
+    /// Returns a request to consume `cost` for `key` from each of `limits`, or nothing.
+    #[inline]
+    #[must_use]
+    pub fn consume_all(limits: &'a [Limit], key: impl Into<Key<'a>>, cost: u64) -> Self {
+        let checks = Checks::of_key(limits, key.into(), cost);
+        Self::of_parts(Operation::Consume, checks, None)
     }
 
     /// Returns a request to decide the check without consuming anything.

@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::request::{Check, Checks, Operation, Request};
+use crate::request::{Check, Checks, Request};
 
 /// The future of a store's method.
 pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
@@ -129,8 +129,7 @@ pub trait SyncStore: Store {
         cost: u64,
         verdicts: &mut Verdicts,
     ) -> Result<(), StoreError> {
-        let checks = limits.iter().map(|limit| Check::new(limit, key, cost));
-        *verdicts = self.decide_now(&Request::new(Operation::Consume, checks))?;
+        *verdicts = self.decide_now(&Request::consume_all(limits, key, cost))?;
         Ok(())
     }
 

@@ -32,11 +32,10 @@ impl<'r, 'k> Probe<'r, 'k> {
     pub(crate) fn new(check: &'r Check<'k>, hasher: &KeyHasher) -> Self {
         let key = StoredKey::new(check.key(), hasher);
         let key_hash = hasher.hash(&key);
-        let hash = key_hash ^ inside::identity_hash(check.limit());
         Self {
             check,
             key_hash,
-            hash,
+            hash: key_hash ^ inside::identity_hash(check.limit()),
             key,
         }
     }

@@ -425,8 +425,7 @@ impl MemoryStore {
         key: Key<'_>,
         cost: u64,
     ) -> Result<Verdicts, StoreError> {
-        let checks = limits.iter().map(|limit| Check::new(limit, key, cost));
-        self.decide_now(&Request::new(Operation::Consume, checks))
+        self.decide_now(&Request::consume_all(limits, key, cost))
     }
 
     /// Decides a request for a key that was not stored a moment ago.

@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{ErrorKind, Key, Left, Limit, Quota, RateLimiter, SettleError, Timestamp};
+use tollgate_core::{
+    Check, ErrorKind, Fingerprint, Key, Left, Limit, Operation, Quota, RateLimiter, Request,
+    SettleError, SyncStore, Timestamp, Verdicts,
+};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {
@@ -285,5 +288,84 @@ fn a_store_that_is_cleared_has_room_again() {
         assert!(limiter.check("one more").run().is_err());
         assert_eq!(store.clear(), 100);
         assert!(store.is_empty());
+    }
+}
+
+/// Up to four limits are decided in another way than more, and known keys in another than new ones.
+#[test]
+fn any_number_of_limits_is_decided_alike() {
+    for count in 1..=6 {
+        let limits = (0..count).map(|number| {
+            let log = SlidingLog::new(Quota::per_minute(3 + number)).unwrap();
+            Limit::new(&format!("log-{number}"), log).unwrap()
+        });
+        let limiter = limiter(&limits.collect::<Vec<_>>());
+        let remaining = || -> Vec<u64> {
+            let peek = limiter.peek("k").run().unwrap();
+            peek.verdicts()
+                .map(|(_, verdict)| verdict.remaining())
+                .collect()
+        };
+        for left in [2, 1, 0] {
+            let decision = limiter.check("k").run().unwrap();
+            assert!(decision.is_allowed(), "{count} limits");
+            assert_eq!((decision.remaining(), decision.consumed()), (left, 1));
+            let each = (left..left + u64::from(count)).collect::<Vec<_>>();
+            let verdicts = decision.verdicts();
+            let told: Vec<u64> = verdicts.map(|(_, verdict)| verdict.remaining()).collect();
+            assert_eq!((told, remaining()), (each.clone(), each));
+            // The receipt is for this key alone.
+            let receipt = decision.into_receipt().unwrap();
+            let refused = limiter.refund("other", receipt).run().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Malformed);
+            let receipt = refused.into_receipt().unwrap();
+            limiter.refund("k", receipt).run().unwrap();
+            assert_eq!(remaining()[0], left + 1, "{count} limits");
+            assert!(limiter.check("k").run().unwrap().is_allowed());
+        }
+        let denied = limiter.check("k").run().unwrap();
+        assert!(denied.is_denied());
+        assert_eq!((denied.remaining(), denied.consumed()), (0, 0));
+        assert_eq!(remaining(), (0..u64::from(count)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_store_without_room_for_all_limits_of_a_key_is_full() {
+    let store = MemoryStore::builder().max_keys(1).build();
+    let limiter = RateLimiter::new(store, limits()).unwrap();
+    let error = limiter.check("k").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+    assert!(limiter.store().is_empty());
+}
+
+#[test]
+fn no_limit_is_counted_twice_in_one_call() {
+    for count in 2..=5 {
+        let distinct: Vec<Limit> = (0..count)
+            .map(|number| {
+                let log = SlidingLog::new(Quota::per_minute(9)).unwrap();
+                Limit::new(&format!("log-{number}"), log).unwrap()
+            })
+            .collect();
+        let limiter = limiter(&distinct);
+        assert!(limiter.check("k").run().unwrap().is_allowed());
+        for twice in 1..count {
+            for first in 0..twice {
+                let mut limits = distinct.clone();
+                limits[twice] = limits[first].clone();
+                let checks = limits.iter().map(|limit| Check::new(limit, "k", 1));
+                let request = Request::new(Operation::Consume, checks);
+                let error = limiter.store().decide_now(&request).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Malformed);
+                let mut verdicts = Verdicts::new(Fingerprint::new(0), []);
+                let consumed =
+                    limiter
+                        .store()
+                        .consume_all_now(&limits, Key::from("k"), 1, &mut verdicts);
+                assert_eq!(consumed.unwrap_err().kind(), ErrorKind::Malformed);
+            }
+        }
+        assert_eq!(limiter.peek("k").run().unwrap().remaining(), 8);
     }
 }

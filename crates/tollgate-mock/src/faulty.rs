@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tollgate_core::{
     Check, Checks, ErrorKind, Fingerprint, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms,
-    Limit, Operation, Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms,
-    Store, StoreError, SyncLeaseStore, SyncScheduleStore, SyncStore, Verdict, Verdicts,
+    Limit, Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store,
+    StoreError, SyncLeaseStore, SyncScheduleStore, SyncStore, Verdict, Verdicts,
 };
 
 /// What goes wrong with one call.
@@ -205,8 +205,7 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
         cost: u64,
         verdicts: &mut Verdicts,
     ) -> Result<(), StoreError> {
-        let checks = limits.iter().map(|limit| Check::new(limit, key, cost));
-        *verdicts = self.decide_now(&Request::new(Operation::Consume, checks))?;
+        *verdicts = self.decide_now(&Request::consume_all(limits, key, cost))?;
         Ok(())
     }
 

@@ -25,6 +25,20 @@ where
     RateLimiter::new(FaultyStore::new(store, schedule), [limit]).unwrap()
 }
 
+#[test]
+fn calls_under_several_limits_fail_as_those_under_one() {
+    let store = MemoryStore::builder().clock(ManualClock::new()).build();
+    let store = FaultyStore::new(store, [Fault::None, Fault::LoseReply]);
+    let limiter = RateLimiter::new(store, ["day=sliding-log:9/1d", "hour=sliding-log:5/1h"]);
+    let limiter = limiter.unwrap();
+    let first = limiter.check("k").run().unwrap();
+    assert!(first.is_allowed());
+    assert_eq!(first.remaining(), 4);
+    let lost = limiter.check("k").run().unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Unknown);
+    assert_eq!(remaining(&limiter), 3);
+}
+
 /// Returns what remains in the inner store, bypassing the faults.
 fn remaining(limiter: &RateLimiter<FaultyStore<MemoryStore>>) -> u64 {
     let inner = RateLimiter::new(limiter.store().inner(), limiter.limits().to_vec()).unwrap();

@@ -359,15 +359,16 @@ impl<S: LeaseStore> Keeper<S> {
     /// Holds the lease until `deadline`, and returns whether the renewal came in time: if not, the
     /// lease is lost, because somebody may have been told so.
     fn prolong(&self, deadline: Instant) -> bool {
-        let mut in_time = false;
-        self.standing.send_modify(|standing| {
-            in_time = standing.is_held();
-            *standing = if in_time {
-                Standing::Held(deadline)
-            } else {
-                Standing::Lost
-            };
+        let in_time = self.standing.send_if_modified(|standing| {
+            let is_held = standing.is_held();
+            if is_held {
+                *standing = Standing::Held(deadline);
+            }
+            is_held
         });
+        if !in_time {
+            self.standing.send_replace(Standing::Lost);
+        }
         in_time
     }
 

@@ -477,14 +477,42 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: the values are then in a vector";
         }
     }
+    "crates/tollgate-core/src/decision.rs" {
+        "Verdicts::blank" {
+            "false" => "true"
+                because "it is overwritten before it is read";
+            "0" => "1" # 1
+                because "it is overwritten before it is read";
+            "0" => "1" # 2
+                because "it is overwritten before it is read";
+            "0" => "1" # 3
+                because "only what is denied keeps it, and has no receipt";
+        }
+    }
     "crates/tollgate-core/src/evaluation.rs" {
         "Request::decide" {
             "check.cost() > 0" => "false"
                 because "a shortcut: the general case decides the same";
+            "(_, Operation::Consume) =>" => "left out"
+                because "a shortcut: the general case decides the same";
+            "consume_all(checks, fingerprint, states, now, &mut verdicts)" => "false"
+                because "a shortcut: the general case decides the same";
+            "(_, Operation::Peek) =>" => "left out"
+                because "a shortcut: the general case decides the same";
             "0" => "1"
                 because "a shortcut that is not taken: the general case decides the same";
         }
+        "consume_all" {
+            "fn consume_all" => "return false"
+                because "a shortcut: the general case decides the same";
+            "!all_admit(checks, states, now)" => "true"
+                because "a shortcut: the general case decides the same";
+            "verdicts.is_denied() && !checks.iter().any(counts)" => "false"
+                because "a shortcut: the general case decides the same";
+        }
         "all_admit" {
+            "check.limit().algorithm().counts()" => "true"
+                because "a limit that counts nothing records nothing, either";
             "fn all_admit" => "return false"
                 because "a shortcut that is not taken: the general case decides the same";
             "check.cost() > 0 && check.limit().algorithm().counts() && wait(check, states.state(index), now, check.cost()).is_zero()" => "false"
@@ -579,10 +607,32 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "MemoryStore::decide_few" {
             "0" => "1"
                 because "the shard of any of the probes will do";
+            "has_equal_hashes(&probes) || probes.iter().any(is_elsewhere)" => "true"
+                because "a shortcut that is not taken: the general case decides the same";
+            "self.shard_of(probe, timeline) != number" => "true"
+                because "a shortcut that is not taken: the general case decides the same";
+            "probes.iter().any(is_elsewhere)" => "false"
+                because "a state that is in another shard is not found, and the general case decides";
             "self.shard_of(probe, timeline) != number" => "self.shard_of(probe, timeline) == number"
                 because "a state that is in another shard is not found, and the general case decides";
             "self.shard_of(probe, timeline) != number" => "false"
                 because "a state that is in another shard is not found, and the general case decides";
+        }
+        "MemoryStore::consume_stored" {
+            "fn consume_stored" => "return false"
+                because "a shortcut: the general case decides the same";
+            "0" => "1"
+                because "all checks are for one key";
+            "has_equal_hashes(&probes)" => "true"
+                because "a shortcut that is not taken: the general case decides the same";
+        }
+        "has_equal_hashes" {
+            "fn has_equal_hashes" => "return true"
+                because "a shortcut that is not taken: the general case decides the same";
+            "1" => "0"
+                because "before the first probe there is none";
+            "other.hash == probe.hash" => "true"
+                because "a shortcut that is not taken: the general case decides the same";
         }
         "MemoryStore::decide_any" {
             "new.is_empty()" => "false"
@@ -604,6 +654,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-memory/src/probe.rs" {
+        "Probe::of_same_key" {
+            "self.key_hash ^ inside::identity_hash(check.limit())" => "self.key_hash"
+                because "a shortcut that is not taken: the general case decides the same";
+        }
         "Probe::fingerprint" {
             "timeline == Timeline::Caller" => "timeline != Timeline::Caller"
                 because "the fingerprints of the two clocks only have to differ";
@@ -702,6 +756,14 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-memory/src/store.rs" {
+        "MemoryStore::consume_all_now" {
+            "[one, two] =>" => "left out"
+                because "a shortcut: the general case decides the same";
+            "[one, two, three] =>" => "left out"
+                because "a shortcut: the general case decides the same";
+            "[one, two, three, four] =>" => "left out"
+                because "a shortcut: the general case decides the same";
+        }
         "MemoryStore::decide_now" {
             "([check], ..) =>" => "left out"
                 because "a shortcut: one key is decided as several are";

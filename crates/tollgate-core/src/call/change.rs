@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Left, checks};
+use super::Left;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limiter::RateLimiter;
@@ -45,7 +45,7 @@ impl<'l, 'k, S> Adjust<'l, 'k, S> {
     }
 
     fn request(&self) -> Request<'_> {
-        let checks = checks(self.limiter.limits(), self.key, self.remaining);
+        let checks = Checks::of_key(self.limiter.limits(), self.key, self.remaining);
         Request::of_parts(Operation::Lower, checks, self.at)
     }
 }
@@ -210,7 +210,7 @@ impl<S: SyncStore> Reset<'_, '_, S> {
     ///
     /// Returns the store's errors.
     pub fn run(self) -> Result<(), StoreError> {
-        let checks = checks(self.limiter.limits(), self.key, 0);
+        let checks = Checks::of_key(self.limiter.limits(), self.key, 0);
         self.limiter.store().reset_now(&checks)?;
         self.limiter.given_back(self.key);
         Ok(())
@@ -222,7 +222,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
     type IntoFuture = Boxed<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let checks = checks(self.limiter.limits(), self.key, 0);
+        let checks = Checks::of_key(self.limiter.limits(), self.key, 0);
         let forgotten = self.limiter.store().reset(checks);
         if self.limiter.companion().get().is_none() {
             return forgotten;

@@ -151,7 +151,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
     where
         'l: 'k,
     {
-        let checks = checks(self.limiter.limits(), self.key, self.cost);
+        let checks = Checks::of_key(self.limiter.limits(), self.key, self.cost);
         Request::of_parts(self.operation, checks, self.at).with_id(self.id)
     }
 }
@@ -196,7 +196,7 @@ fn run_request<'l, S: SyncStore>(
     at: Option<Timestamp>,
     id: Option<CallId<'_>>,
 ) -> Result<Decision<'l>, StoreError> {
-    let checks = checks(limiter.limits(), key, cost);
+    let checks = Checks::of_key(limiter.limits(), key, cost);
     let checks = Checks::borrowed(&checks);
     let request = Request::of_parts(operation, checks, at).with_id(id);
     Decision::new(limiter.limits(), limiter.store().decide_now(&request)?)
@@ -344,9 +344,4 @@ impl fmt::Debug for Deciding<'_, '_> {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
-}
-
-#[inline(always)]
-fn checks<'c>(limits: &'c [Limit], key: Key<'c>, cost: u64) -> Checks<'c> {
-    Checks::from_fn(limits.len(), |index| Check::new(&limits[index], key, cost))
 }

@@ -4,12 +4,11 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
 
-use super::checks;
 use crate::decision::{Decision, Receipt, Verdicts};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limiter::RateLimiter;
-use crate::request::{Operation, Request};
+use crate::request::{Checks, Operation, Request};
 use crate::store::{Boxed, Store, SyncStore};
 use crate::time::Timestamp;
 
@@ -64,7 +63,7 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
             Some(cost) => (Operation::Settle(&self.receipt), cost),
             None => (Operation::Refund(&self.receipt), 0),
         };
-        let checks = checks(self.limiter.limits(), self.key, cost);
+        let checks = Checks::of_key(self.limiter.limits(), self.key, cost);
         Request::of_parts(operation, checks, self.at)
     }
 
