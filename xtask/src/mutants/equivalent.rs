@@ -1194,6 +1194,12 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a nanosecond more between attempts is tuning";
         }
     }
+    "crates/tollgate-tokio/src/guard.rs" {
+        "Keeper::prolong" {
+            "is_held" => "true"
+                because "a lease that is not held is lost in the next statement";
+        }
+    }
     "crates/tollgate-tokio/src/wait/line/mod.rs" {
         "Line::new" {
             "0" => "1" # 3
