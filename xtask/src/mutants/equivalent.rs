@@ -979,6 +979,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "" {
             "if shares == 1 then" => "if true then"
                 because "looking for states that were read already, where there are none, only takes time";
+            "if type(failure) == 'table' then failure = failure.err else failure = 'ERR Error running script: ' .. failure end" => "if false then failure = failure.err else failure = 'ERR Error running script: ' .. failure end"
+                because "Redis 6.2, Redis 7.0 and Valkey 9.1 give an error that was caught as a text, never as a table";
             "while at <= #requests do" => "while at < #requests do"
                 because "a request has six bytes, so none begins at the last one";
             "return pack('<BI4I4', 1, admitted or 1, #reply), reply" => "return pack('<BI4I4', 1, admitted or 0, #reply), reply"
