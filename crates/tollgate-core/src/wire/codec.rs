@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 
 use super::fault::FOREIGN;
 use super::script::Form;
@@ -13,6 +14,7 @@ use crate::algorithm::{CallContext, MOST_PARAMETERS, State, double, integer, wor
 use crate::call::CallId;
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
+use crate::fingerprint::Fingerprint;
 use crate::request::{BlockSpan, Change, Check, Operation, Request};
 use crate::time::{MAX_EXACT, Timestamp, micros_ceil};
 
@@ -180,32 +182,34 @@ fn push_or_minus_one(text: &mut Vec<u8>, number: Option<u64>) {
     }
 }
 
+/// A request, and what its decision depends on beside the reply.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'r> {
+    pub(super) request: &'r Request<'r>,
+    /// `None` for the server's clock.
+    pub(super) instant: Option<Timestamp>,
+}
+
 /// Returns the verdicts that follow from a script's `reply`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Protocol`] if no script gives such a reply to `request`, or if the state machines
+/// [`ErrorKind::Protocol`] if no script gives such a reply to the request, or if the state machines
 /// decide otherwise than the script did on the same states; [`ErrorKind::Misconfigured`] if no limit
 /// has written such states.
-pub(super) fn decision(
-    request: &Request<'_>,
-    instant: Option<Timestamp>,
-    reply: &[u8],
-) -> Result<Verdicts, StoreError> {
-    let told = Reply::read(request, reply, 1)?;
-    if instant.is_some_and(|instant| instant != told.now) {
-        return Err(not_understood());
-    }
-    let mut states = told.states;
+pub(super) fn decision(question: &Question<'_>, reply: &[u8]) -> Result<Verdicts, StoreError> {
+    let request = question.request;
+    let mut told = Reply::read(question, reply, 1)?;
+    let states = &mut told.states[..];
     let decision = match request.operation() {
         // The reply to a refund or a settlement holds the states after it: peek at those.
         Operation::Refund(_) | Operation::Settle(_) => {
             let checks = request.checks().iter();
             let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
             let look = Request::new(Operation::Peek, look);
-            look.decide_on(&mut states[..], told.now)
+            look.decide_on(states, told.now)
         }
-        _ => request.decide_on(&mut states[..], told.now),
+        _ => request.decide_on(states, told.now),
     };
     if decision.is_allowed() != told.allowed {
         return Err(not_understood());
@@ -224,49 +228,95 @@ pub(super) struct Turn {
     pub(super) admitted: u32,
 }
 
-/// Returns the verdicts on one of several equal calls, which follow from a script's `reply` to all of
-/// them.
-///
-/// # Errors
-///
-/// The same as [`decision`].
-pub(super) fn decision_of(
-    request: &Request<'_>,
-    instant: Option<Timestamp>,
-    reply: &[u8],
-    turn: Turn,
-) -> Result<Verdicts, StoreError> {
-    let consumes = matches!(request.operation(), Operation::Consume);
-    let (asked, counted) = if consumes {
-        let asked = turn.calls.min(turn.admitted.saturating_add(1));
-        (asked, turn.before.min(turn.admitted))
-    } else {
-        (1, 0)
-    };
-    let told = Reply::read(request, reply, u64::from(asked))?;
-    if instant.is_some_and(|instant| instant != told.now) {
-        return Err(not_understood());
+/// The states of several equal calls, which are read once.
+#[derive(Debug)]
+pub(super) struct Series {
+    fingerprint: Fingerprint,
+    allowed: bool,
+    now: Timestamp,
+    /// The states before the first call.
+    first: States,
+    /// The states after so many calls.
+    states: States,
+    counted: u32,
+    /// The verdicts on each call that changes nothing.
+    unchanged: Option<Verdicts>,
+}
+
+impl Series {
+    /// Reads the states in a script's `reply` to equal calls.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`decision`].
+    pub(super) fn read(
+        question: &Question<'_>,
+        reply: &[u8],
+        turn: Turn,
+    ) -> Result<Self, StoreError> {
+        let asked = match question.request.operation() {
+            Operation::Consume => turn.calls.min(turn.admitted.saturating_add(1)),
+            _ => 1,
+        };
+        let told = Reply::read(question, reply, u64::from(asked))?;
+        Ok(Self {
+            fingerprint: Fingerprint::of(question.request),
+            allowed: told.allowed,
+            now: told.now,
+            states: told.states.clone(),
+            first: told.states,
+            counted: 0,
+            unchanged: None,
+        })
     }
-    let mut states = told.states;
-    if counted > 0 {
-        // All that came before it are as one call.
-        let cost = |check: &Check<'_>| check.cost().saturating_mul(u64::from(counted));
-        let checks = request.checks().iter();
-        let checks = checks.map(|check| Check::new(check.limit(), check.key(), cost(check)));
-        let before = Request::new(Operation::Consume, checks);
-        if before.decide_on(&mut states[..], told.now).is_denied() {
+
+    /// Decides about one of the calls.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] if the state machines decide otherwise than the script did.
+    pub(super) fn decide(
+        &mut self,
+        request: &Request<'_>,
+        turn: Turn,
+    ) -> Result<Verdicts, StoreError> {
+        let consumes = matches!(request.operation(), Operation::Consume);
+        let (counted, expected) = match consumes {
+            true => (turn.before.min(turn.admitted), turn.before < turn.admitted),
+            false => (0, self.allowed),
+        };
+        let changes = consumes && expected;
+        if !changes && let Some(verdicts) = &self.unchanged {
+            return Ok(verdicts.again());
+        }
+        if counted < self.counted {
+            // Callers usually come in order.
+            self.states.clone_from(&self.first);
+            self.counted = 0;
+        }
+        if counted > self.counted {
+            // All that came in between are as one call.
+            let calls = u64::from(counted - self.counted);
+            let cost = |check: &Check<'_>| check.cost().saturating_mul(calls);
+            let checks = request.checks().iter();
+            let checks = checks.map(|check| Check::new(check.limit(), check.key(), cost(check)));
+            let between = Request::new(Operation::Consume, checks);
+            let between = between.decide(self.fingerprint, &mut self.states[..], self.now);
+            if between.is_denied() {
+                return Err(not_understood());
+            }
+            self.counted = counted;
+        }
+        let decision = request.decide(self.fingerprint, &mut self.states[..], self.now);
+        self.counted += u32::from(consumes && decision.is_allowed());
+        if decision.is_allowed() != expected {
             return Err(not_understood());
         }
+        if !changes {
+            self.unchanged = Some(decision.again());
+        }
+        Ok(decision)
     }
-    let decision = request.decide_on(&mut states[..], told.now);
-    let expected = match consumes {
-        true => turn.before < turn.admitted,
-        false => told.allowed,
-    };
-    if decision.is_allowed() != expected {
-        return Err(not_understood());
-    }
-    Ok(decision)
 }
 
 pub(super) fn not_understood() -> StoreError {
@@ -284,14 +334,21 @@ fn foreign() -> StoreError {
 struct Reply {
     allowed: bool,
     now: Timestamp,
-    states: Vec<State>,
+    states: States,
 }
+
+/// One state for each limit of a request.
+type States = SmallVec<[State; 1]>;
 
 impl Reply {
     /// `asked` is for how many equal calls the script evaluated the states.
-    fn read(request: &Request<'_>, reply: &[u8], asked: u64) -> Result<Self, StoreError> {
+    fn read(question: &Question<'_>, reply: &[u8], asked: u64) -> Result<Self, StoreError> {
+        let request = question.request;
         let parts = Self::parts(request.checks().len(), reply).ok_or_else(not_understood)?;
         let (allowed, now, raw) = parts;
+        if question.instant.is_some_and(|instant| instant != now) {
+            return Err(not_understood());
+        }
         let states = request.checks().iter().zip(raw).map(|(check, raw)| {
             let call = CallContext {
                 now: now.as_micros(),
@@ -300,7 +357,7 @@ impl Reply {
             let algorithm = check.limit().algorithm();
             algorithm.decode(&words(raw)?, call)
         });
-        let states: Option<Vec<State>> = states.collect();
+        let states: Option<States> = states.collect();
         Ok(Self {
             allowed,
             now,
@@ -309,7 +366,7 @@ impl Reply {
     }
 
     /// Returns whether the request was allowed, when it was decided, and so many states.
-    fn parts(count: usize, reply: &[u8]) -> Option<(bool, Timestamp, Vec<&[u8]>)> {
+    fn parts(count: usize, reply: &[u8]) -> Option<(bool, Timestamp, SmallVec<[&[u8]; 1]>)> {
         let (&[allowed], rest) = reply.split_first_chunk()?;
         let (now, mut rest) = rest.split_first_chunk()?;
         let allowed = match allowed {
@@ -318,7 +375,7 @@ impl Reply {
             _ => return None,
         };
         let now = Timestamp::from_micros(integer(*now)?).ok()?;
-        let mut states = Vec::with_capacity(count);
+        let mut states = SmallVec::with_capacity(count);
         for _ in 0..count {
             let (length, after) = rest.split_first_chunk()?;
             let length = usize::from(u16::from_le_bytes(*length));

@@ -4,6 +4,7 @@ use std::hash::Hasher;
 
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher24};
+use smallvec::SmallVec;
 
 use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
 use crate::key::Key;
@@ -17,6 +18,9 @@ pub(super) const CALLER: &str = "-caller";
 pub(super) const ANSWER: &str = "answer";
 /// Marks the counters of scriptless stores.
 pub(super) const PLAIN: &str = "-plain";
+
+/// The text of a key; nearly every one fits without an allocation.
+type Text = SmallVec<[u8; 128]>;
 
 /// Names the keys of one store.
 ///
@@ -51,7 +55,9 @@ impl Keyspace {
     /// It ends in half a SHA-256 of the id, or in a keyed hash if all keys are hashed.
     pub(super) fn answer(&self, first: &Check<'_>, id: &[u8], caller: bool) -> Vec<u8> {
         let identity = format!("{}:{ANSWER}", first.limit().name());
-        let mut text = self.one(&identity, first.key(), caller);
+        let variant = if caller { CALLER } else { "" };
+        let mut text = Text::new();
+        self.write(&mut text, &identity, first.key(), variant);
         text.push(b':');
         let hash = match &self.hashing {
             Some(hashing) => {
@@ -64,7 +70,7 @@ impl Keyspace {
         for byte in hash {
             push_hex(&mut text, byte);
         }
-        text
+        text.into_vec()
     }
 
     /// Returns both keys of `identity` for `key`: for the server's clock, and for callers' clocks.
@@ -84,9 +90,22 @@ impl Keyspace {
         self.key(check.limit().identity(), check.key(), &variant)
     }
 
+    /// Returns whether `named` is the key of `check`, for a state written at callers' instants if
+    /// `caller`.
+    pub(super) fn is_of(&self, check: &Check<'_>, caller: bool, named: &[u8]) -> bool {
+        let variant = if caller { CALLER } else { "" };
+        let mut text = Text::new();
+        self.write(&mut text, check.limit().identity(), check.key(), variant);
+        text.as_slice() == named
+    }
+
     fn key(&self, identity: &str, key: Key<'_>, variant: &str) -> Vec<u8> {
-        // Enough for nearly every key.
-        let mut text = Vec::with_capacity(128);
+        let mut text = Text::new();
+        self.write(&mut text, identity, key, variant);
+        text.into_vec()
+    }
+
+    fn write(&self, text: &mut Text, identity: &str, key: Key<'_>, variant: &str) {
         text.extend_from_slice(self.prefix.as_bytes());
         text.push(b':');
         text.extend_from_slice(identity.as_bytes());
@@ -98,21 +117,20 @@ impl Keyspace {
             // `{}` would not be a hash tag, and escaping never produces a lone `%`.
             text.push(b'%');
         } else {
-            self.push(&mut text, key.partition());
+            self.push(text, key.partition());
         }
         text.push(b'}');
         if !key.rest().is_empty() {
             text.push(b':');
-            self.push(&mut text, key.rest());
+            self.push(text, key.rest());
         }
-        text
     }
 
     /// Appends a part of a key, hashed or escaped.
     ///
     /// The forms never collide: a keyed hash is `#` and hexadecimal digits, a SHA-256 begins with
     /// `##`, and escaped text contains no `#`.
-    fn push(&self, text: &mut Vec<u8>, part: &[u8]) {
+    fn push(&self, text: &mut Text, part: &[u8]) {
         match &self.hashing {
             Some(hashing) if !hashing.only_long || part.len() > LONG_PART => {
                 let mut hasher = SipHasher24::new_with_key(&hashing.secret);
@@ -134,9 +152,15 @@ impl Keyspace {
 }
 
 /// Appends `part`, with `#`, `%`, `:`, braces, spaces and control characters as `%xx`.
-fn escape(text: &mut Vec<u8>, part: &[u8]) {
+fn escape(text: &mut Text, part: &[u8]) {
+    let is_special =
+        |byte: u8| byte <= b' ' || matches!(byte, b'#' | b'%' | b':' | b'{' | b'}' | 0x7f);
+    if !part.iter().any(|&byte| is_special(byte)) {
+        text.extend_from_slice(part);
+        return;
+    }
     for &byte in part {
-        if byte <= b' ' || matches!(byte, b'#' | b'%' | b':' | b'{' | b'}' | 0x7f) {
+        if is_special(byte) {
             text.push(b'%');
             push_hex(text, byte);
         } else {
@@ -145,7 +169,7 @@ fn escape(text: &mut Vec<u8>, part: &[u8]) {
     }
 }
 
-fn push_hex(text: &mut Vec<u8>, byte: u8) {
+fn push_hex(text: &mut Text, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     text.push(DIGITS[usize::from(byte >> 4)]);
     text.push(DIGITS[usize::from(byte & 15)]);

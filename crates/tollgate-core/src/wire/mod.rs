@@ -13,6 +13,7 @@ mod batch;
 mod codec;
 mod engine;
 mod fault;
+mod hash;
 mod keyspace;
 mod lease;
 mod no_connection;

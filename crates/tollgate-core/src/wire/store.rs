@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::batch::{self, Ended, InLane, Lanes, Unit};
-use super::codec;
+use super::batch::{self, Ended, InLane, Lanes, Packed, Passenger};
+use super::codec::{self, Question};
 use super::engine::{Call, Engine, Failure};
 use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
@@ -16,7 +16,7 @@ use super::lease;
 use super::options::{Batches, Clock, Options};
 use super::redact;
 use super::schedule;
-use super::script::{Script, set_of};
+use super::script::Script;
 use crate::call::CallId;
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
@@ -103,9 +103,11 @@ impl<E: Engine> WireStore<E> {
             (_, Some(_)) => Effect::CountsOnce,
         };
         let asked = Asked {
-            request,
+            question: Question {
+                request,
+                instant: self.instant(request.caller_time())?,
+            },
             id,
-            instant: self.instant(request.caller_time())?,
             effect,
         };
         let lane = self.enter(request);
@@ -147,45 +149,39 @@ impl<E: Engine> WireStore<E> {
     /// Sends a call with others, or returns how it must be sent by itself.
     async fn together(
         &self,
-        asked: &Asked<'_, '_>,
+        asked: &Asked<'_>,
         lane: &InLane<'_>,
     ) -> Result<Result<Verdicts, StoreError>, Alone> {
         let Asked {
-            request,
-            instant,
+            question,
+            id,
             effect,
-            ..
         } = *asked;
+        let Question { request, instant } = question;
         let deadline = self.options().deadline;
         let slack = codec::slack_at(instant, self.options().caller_slack);
-        let (keys, argument, hash) =
-            self.sent(asked, codec::many_argument(request, instant, slack));
-        // Calls that are denied are counted, and what remains of a block is no cost.
-        let is_alone = |check: &Check<'_>| {
-            let algorithm = check.limit().algorithm();
-            algorithm.counts_denied() || algorithm.can_block()
-        };
-        let is_plain = matches!(request.operation(), Operation::Consume | Operation::Peek);
         let end = lane.now().checked_add(deadline);
         let end = end.unwrap_or_else(|| lane.now() + LONGEST);
-        let unit = Unit {
-            set: set_of(request),
-            keys,
-            argument,
-            has_id: hash.is_some(),
-            joins: is_plain && hash.is_none() && !request.checks().iter().any(is_alone),
-            deadline: end,
-        };
-        let seat = lane.board(&self.core, unit);
-        let ended = batch::ended(seat, self.engine(), lane.runtime(), end).await;
+        let mut hash = None;
+        let packed = id.map(|_| {
+            let argument = codec::many_argument(request, instant, slack);
+            let (keys, argument, of_call) = self.sent(asked, argument);
+            hash = of_call;
+            Packed {
+                keys,
+                argument,
+                has_id: true,
+            }
+        });
+        let passenger = Passenger::new(question, &self.keyspace, slack, end, packed);
+        let seat = lane.board(&self.core, passenger);
+        let ended = batch::ended(seat, &question, self.engine(), lane.runtime(), end).await;
         // The server has run nothing, or the call may be sent once more.
         let again = match &ended {
             Ended::Failed(failure) if fault::is_about_the_keys(failure) => {
-                Some(asked.id.is_some_and(CallId::is_repeated))
+                Some(id.is_some_and(CallId::is_repeated))
             }
-            Ended::Failed(Failure::Lost(_)) if asked.id.is_some_and(CallId::is_repeated) => {
-                Some(false)
-            }
+            Ended::Failed(Failure::Lost(_)) if id.is_some_and(CallId::is_repeated) => Some(false),
             _ => None,
         };
         if let Some(repeats) = again {
@@ -195,10 +191,8 @@ impl<E: Engine> WireStore<E> {
             }
         }
         Ok(match ended {
-            Ended::Reply(reply, turn) if turn.calls > 1 => {
-                codec::decision_of(request, instant, &reply, turn)
-            }
-            Ended::Reply(reply, _) => asked.decision(hash, &reply),
+            Ended::Reply(reply) => asked.decision(hash, &reply),
+            Ended::Decided(decision) => decision,
             Ended::NotUnderstood => Err(codec::not_understood()),
             Ended::Late(is_out) => {
                 let effect = if is_out { effect } else { Effect::Nothing };
@@ -214,11 +208,10 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Sends a call by itself.
-    async fn alone(&self, asked: &Asked<'_, '_>, alone: Alone) -> Result<Verdicts, StoreError> {
+    async fn alone(&self, asked: &Asked<'_>, alone: Alone) -> Result<Verdicts, StoreError> {
         let Asked {
-            request,
+            question: Question { request, instant },
             id,
-            instant,
             effect,
         } = *asked;
         let argument = codec::argument(request, instant, self.options().caller_slack);
@@ -236,13 +229,12 @@ impl<E: Engine> WireStore<E> {
     /// Returns the keys and the argument of a call, and the hash of a call that has an id.
     fn sent(
         &self,
-        asked: &Asked<'_, '_>,
+        asked: &Asked<'_>,
         mut argument: Vec<u8>,
     ) -> (Vec<Vec<u8>>, Vec<u8>, Option<[u8; 8]>) {
         let Asked {
-            request,
+            question: Question { request, instant },
             id,
-            instant,
             ..
         } = *asked;
         let mut keys = self.keyspace.of(request.checks(), instant.is_some());
@@ -470,21 +462,25 @@ struct Alone {
 
 /// A call as it was asked for, without its id.
 #[derive(Clone, Copy)]
-struct Asked<'r, 'a> {
-    request: &'r Request<'a>,
-    id: Option<&'r CallId<'a>>,
-    /// `None` for the server's clock.
-    instant: Option<Timestamp>,
+struct Asked<'r> {
+    question: Question<'r>,
+    id: Option<&'r CallId<'r>>,
     effect: Effect,
 }
 
-impl Asked<'_, '_> {
+impl Asked<'_> {
     /// Returns the verdicts that follow from the reply; a call that has an id has this `hash`.
     fn decision(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Result<Verdicts, StoreError> {
         match hash {
-            None => codec::decision(self.request, self.instant, reply),
+            None => codec::decision(&self.question, reply),
             // The answer may be one to an earlier call, at another instant.
-            Some(hash) => codec::decision(self.request, None, codec::answer_to(hash, reply)?),
+            Some(hash) => {
+                let question = Question {
+                    request: self.question.request,
+                    instant: None,
+                };
+                codec::decision(&question, codec::answer_to(hash, reply)?)
+            }
         }
     }
 }

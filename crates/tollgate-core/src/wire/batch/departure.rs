@@ -1,34 +1,128 @@
 //! `Departure`: calls that go together, in one script.
 
-use std::hash::BuildHasher;
+use std::mem;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
 use super::reply::{self, Answer};
-use crate::wire::codec::Turn;
+use crate::decision::Verdicts;
+use crate::error::StoreError;
+use crate::limit::Limit;
+use crate::request::{Check, Operation};
+use crate::time::Timestamp;
+use crate::wire::codec::{self, Question, Series, Turn};
 use crate::wire::engine::{Failure, SharedFailure};
+use crate::wire::hash::{self, Hashes};
+use crate::wire::keyspace::Keyspace;
+use crate::wire::script::set_of;
 
 /// The most limits that one script decides, so that it holds the server for at most 200 us or so.
 const MOST_CHECKS: usize = 64;
 
-/// A call as it is sent.
+/// A call that is to go with others.
+pub(in crate::wire) struct Passenger<'r> {
+    question: Question<'r>,
+    keyspace: &'r Keyspace,
+    slack: u64,
+    deadline: Instant,
+    /// The hashes of its limits and keys, and that of the key of its answer.
+    hashes: Hashes,
+    /// What the call has in common with others, unless they are compared by their arguments.
+    act: Option<Act>,
+    /// Whether it can be decided together with calls that are equal.
+    joins: bool,
+    packed: Option<Packed>,
+}
+
+/// What is sent for a call.
 #[derive(Debug)]
-pub(in crate::wire) struct Unit {
-    /// The algorithms of its limits.
-    pub(in crate::wire) set: usize,
+pub(in crate::wire) struct Packed {
     pub(in crate::wire) keys: Vec<Vec<u8>>,
     /// In the form of a script for any number of limits.
     pub(in crate::wire) argument: Vec<u8>,
     pub(in crate::wire) has_id: bool,
-    /// Whether it can be decided together with calls that are equal.
-    pub(in crate::wire) joins: bool,
-    pub(in crate::wire) deadline: Instant,
+}
+
+/// An operation of which nothing but the limits and the costs must be known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Act {
+    Consume,
+    Peek,
+    Take,
+}
+
+impl<'r> Passenger<'r> {
+    /// Returns a call that is `packed` already if it has an id.
+    pub(in crate::wire) fn new(
+        question: Question<'r>,
+        keyspace: &'r Keyspace,
+        slack: u64,
+        deadline: Instant,
+        packed: Option<Packed>,
+    ) -> Self {
+        let checks = question.request.checks();
+        let act = match question.request.operation() {
+            _ if packed.is_some() => None,
+            Operation::Consume => Some(Act::Consume),
+            Operation::Peek => Some(Act::Peek),
+            Operation::TakeUpTo => Some(Act::Take),
+            _ => None,
+        };
+        let mut hashes = hash::of(question.request);
+        if let Some(packed) = &packed {
+            let answers = packed.keys.iter().skip(checks.len());
+            hashes.extend(answers.map(|key| hash::of_named(key)));
+        }
+        // Calls that are denied are counted, and what remains of a block is no cost.
+        let is_alone = |check: &Check<'_>| {
+            let algorithm = check.limit().algorithm();
+            algorithm.counts_denied() || algorithm.can_block()
+        };
+        Self {
+            joins: matches!(act, Some(Act::Consume | Act::Peek)) && !checks.iter().any(is_alone),
+            question,
+            keyspace,
+            slack,
+            deadline,
+            hashes,
+            act,
+            packed,
+        }
+    }
+
+    /// Makes what is sent for the call if it has a group of its own.
+    pub(super) fn pack(&mut self) {
+        if self.packed.is_none() {
+            let Question { request, instant } = self.question;
+            self.packed = Some(Packed {
+                keys: self.keyspace.of(request.checks(), instant.is_some()),
+                argument: match self.act {
+                    // Made once for all calls of a kind.
+                    Some(_) => Vec::new(),
+                    None => self.argument(),
+                },
+                has_id: false,
+            });
+        }
+    }
+
+    fn argument(&self) -> Vec<u8> {
+        codec::many_argument(self.question.request, self.question.instant, self.slack)
+    }
+
+    /// Returns whether these are the keys of its checks.
+    fn has_keys(&self, keys: &[Vec<u8>]) -> bool {
+        let checks = self.question.request.checks();
+        let is_caller = self.question.instant.is_some();
+        let mut pairs = checks.iter().zip(keys);
+        checks.len() == keys.len()
+            && pairs.all(|(check, key)| self.keyspace.is_of(check, is_caller, key))
+    }
 }
 
 /// Calls that wait for each other, and then for their answers.
@@ -59,11 +153,20 @@ struct Calls {
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) argument: Vec<u8>,
+    /// What the argument was made from, if calls are compared by that.
+    terms: Option<Terms>,
     /// How many keys, with that of the answer if calls have an id.
     keys: usize,
     pub(super) has_id: bool,
     /// Whether equal calls are decided together.
     joins: bool,
+}
+
+#[derive(Debug)]
+struct Terms {
+    act: Act,
+    instant: Option<Timestamp>,
+    costs: SmallVec<[(Limit, u64); 1]>,
 }
 
 /// Equal calls, with no call between them that has one of their keys.
@@ -73,6 +176,8 @@ pub(super) struct Group {
     keys: Vec<Vec<u8>>,
     /// How many calls are sent, once they are.
     pub(super) calls: u32,
+    /// The states in the reply, once the first of several calls has read them.
+    series: Option<Box<Series>>,
 }
 
 /// A call of a group.
@@ -111,8 +216,10 @@ pub(in crate::wire) enum Ended {
     Failed(Failure),
     /// The server refused this call, with this error.
     Refused(String),
-    /// The reply to this call and its equals, and which of them it is.
-    Reply(Answered, Turn),
+    /// The reply to this call.
+    Reply(Answered),
+    /// The decision about this call, which was one of several equal ones.
+    Decided(Result<Verdicts, StoreError>),
     /// Its deadline has passed; it may have been counted if this is true.
     Late(bool),
     NotUnderstood,
@@ -140,11 +247,14 @@ pub(in crate::wire) struct Load {
 }
 
 impl Departure {
-    /// Returns a departure with one call, whose keys have these hashes.
-    pub(super) fn of(unit: Unit, hashes: &[u64]) -> (Arc<Self>, Seat) {
+    /// Returns a departure with one call, which is packed.
+    pub(super) fn of(passenger: &mut Passenger<'_>) -> (Arc<Self>, Seat) {
         let departure = Arc::new(Self::default());
-        let seat = departure.lock().add(unit, hashes, None);
-        let seat = Seat::new(&departure, seat);
+        let mut calls = departure.lock();
+        let group = calls.add_group(passenger);
+        let place = calls.add(passenger, group);
+        drop(calls);
+        let seat = Seat::new(&departure, place);
         (departure, seat)
     }
 
@@ -152,15 +262,24 @@ impl Departure {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a call, whose keys have these hashes, or returns it if there is no room.
-    pub(super) fn board(departure: &Arc<Self>, unit: Unit, hashes: &[u64]) -> Result<Seat, Unit> {
-        let mut calls = departure.lock();
-        let joined = calls.joined_by(&unit, hashes);
-        if joined.is_none() && calls.keys.len() + hashes.len() > MOST_CHECKS {
-            return Err(unit);
-        }
-        let place = calls.add(unit, hashes, joined);
-        Ok(Seat::new(departure, place))
+    /// Adds a call to those that it is equal to, or returns `None` if there are none.
+    pub(super) fn join(self: &Arc<Self>, passenger: &Passenger<'_>) -> Option<Seat> {
+        let mut calls = self.lock();
+        let group = calls.joined_by(passenger)?;
+        let place = calls.add(passenger, group);
+        Some(Seat::new(self, place))
+    }
+
+    /// Adds a call, which is packed, or returns `None` if there is no room.
+    pub(super) fn board(self: &Arc<Self>, passenger: &mut Passenger<'_>) -> Option<Seat> {
+        let mut calls = self.lock();
+        let group = match calls.joined_by(passenger) {
+            Some(joined) => joined,
+            None if calls.keys.len() + passenger.hashes.len() > MOST_CHECKS => return None,
+            None => calls.add_group(passenger),
+        };
+        let place = calls.add(passenger, group);
+        Some(Seat::new(self, place))
     }
 
     /// Closes the departure at `now`, and returns what to send and the first deadline, or `None` if
@@ -278,48 +397,46 @@ impl Calls {
         shared.next().map(|(_, group)| *group)
     }
 
-    /// Returns the group that the unit, whose keys have these hashes, is one more call of.
-    fn joined_by(&self, unit: &Unit, hashes: &[u64]) -> Option<usize> {
-        let last = self.last_with(hashes)?;
+    /// Returns the group that the call is one more call of.
+    fn joined_by(&self, passenger: &Passenger<'_>) -> Option<usize> {
+        let last = self.last_with(&passenger.hashes)?;
         let group = &self.groups[last];
         let kind = &self.kinds[group.kind];
-        let is_joined = kind.joins && kind.is_of(unit) && group.keys == unit.keys;
+        let is_joined = kind.joins && kind.is_of(passenger) && passenger.has_keys(&group.keys);
         is_joined.then_some(last)
     }
 
-    /// Adds a call, to the group that it joins or to a new one, and returns its place.
-    fn add(&mut self, unit: Unit, hashes: &[u64], joined: Option<usize>) -> usize {
-        let deadline = unit.deadline;
-        let group = joined.unwrap_or_else(|| self.add_group(unit, hashes));
+    /// Adds a call to a group, and returns its place.
+    fn add(&mut self, passenger: &Passenger<'_>, group: usize) -> usize {
         self.places.push(Place {
             group,
             number: 0,
-            deadline,
+            deadline: passenger.deadline,
             waker: None,
             state: State::Waits,
         });
         self.places.len() - 1
     }
 
-    fn add_group(&mut self, unit: Unit, hashes: &[u64]) -> usize {
-        self.shares |= self.last_with(hashes).is_some();
+    /// Adds a group for a call that is packed.
+    fn add_group(&mut self, passenger: &mut Passenger<'_>) -> usize {
+        self.shares |= self.last_with(&passenger.hashes).is_some();
         let group = self.groups.len();
-        self.keys.extend(hashes.iter().map(|hash| (*hash, group)));
-        let known = self.kinds.iter().rposition(|kind| kind.is_of(&unit));
-        self.groups.push(Group {
-            kind: known.unwrap_or(self.kinds.len()),
-            keys: unit.keys,
-            calls: 0,
+        let hashes = passenger.hashes.iter();
+        self.keys.extend(hashes.map(|hash| (*hash, group)));
+        let known = self.kinds.iter().rposition(|kind| kind.is_of(passenger));
+        let kind = known.unwrap_or_else(|| {
+            self.set |= set_of(passenger.question.request);
+            self.kinds.push(Kind::of(passenger));
+            self.kinds.len() - 1
         });
-        if known.is_none() {
-            self.set |= unit.set;
-            self.kinds.push(Kind {
-                argument: unit.argument,
-                keys: hashes.len(),
-                has_id: unit.has_id,
-                joins: unit.joins,
-            });
-        }
+        let keys = passenger.packed.take().map(|packed| packed.keys);
+        self.groups.push(Group {
+            kind,
+            keys: keys.unwrap_or_default(),
+            calls: 0,
+            series: None,
+        });
         group
     }
 }
@@ -331,9 +448,39 @@ impl Place {
 }
 
 impl Kind {
-    fn is_of(&self, unit: &Unit) -> bool {
-        // It begins with the operation, and is longer for each limit and for an id.
-        self.argument == unit.argument
+    /// Returns the kind of a call that is packed.
+    fn of(passenger: &mut Passenger<'_>) -> Self {
+        let Question { request, instant } = passenger.question;
+        let terms = passenger.act.map(|act| Terms {
+            act,
+            instant,
+            costs: request
+                .checks()
+                .iter()
+                .map(|check| (check.limit().clone(), check.cost()))
+                .collect(),
+        });
+        let packed = passenger.packed.as_mut();
+        let (argument, has_id) = match packed {
+            Some(packed) if terms.is_none() => (mem::take(&mut packed.argument), packed.has_id),
+            _ => (passenger.argument(), false),
+        };
+        Self {
+            argument,
+            terms,
+            keys: passenger.hashes.len(),
+            has_id,
+            joins: passenger.joins,
+        }
+    }
+
+    fn is_of(&self, passenger: &Passenger<'_>) -> bool {
+        match (&self.terms, passenger.act, &passenger.packed) {
+            (Some(terms), Some(act), _) => terms.act == act && terms.are_of(&passenger.question),
+            // It begins with the operation, and is longer for each limit and for an id.
+            (None, None, Some(packed)) => self.argument == packed.argument,
+            _ => false,
+        }
     }
 
     /// Returns how many limits the calls are about.
@@ -342,12 +489,19 @@ impl Kind {
     }
 }
 
-/// Returns hashes that are made fast. If someone makes keys that have the same, equal calls for them
-/// are decided one after the other.
-pub(super) fn hashes(keys: &[Vec<u8>]) -> SmallVec<[u64; 4]> {
-    let hasher = FixedState::default();
-    let hash = |key: &Vec<u8>| hasher.hash_one(key.as_slice());
-    keys.iter().map(hash).collect()
+impl Terms {
+    /// Returns whether a call with the same operation has the same limits and costs, at the same
+    /// instant.
+    fn are_of(&self, question: &Question<'_>) -> bool {
+        let checks = question.request.checks();
+        let is_same = |(check, (limit, cost)): (&Check<'_>, &(Limit, u64))| {
+            let of = check.limit();
+            check.cost() == *cost && (limit.is_same(of) || limit == of)
+        };
+        self.instant == question.instant
+            && self.costs.len() == checks.len()
+            && checks.iter().zip(&self.costs).all(is_same)
+    }
 }
 
 /// The place of a call in a departure. If it is dropped before the departure, the call is not sent.
@@ -364,8 +518,9 @@ impl Seat {
         }
     }
 
-    /// Returns how the call ended, or `None` if it still waits: then `waker` is woken later.
-    pub(super) fn poll(&self, waker: &Waker) -> Option<Ended> {
+    /// Returns how the call that asks `question` ended, or `None` if it still waits: then `waker` is
+    /// woken later.
+    pub(super) fn poll(&self, waker: &Waker, question: &Question<'_>) -> Option<Ended> {
         let mut calls = self.departure.lock();
         let calls = &mut *calls;
         let place = &mut calls.places[self.place];
@@ -385,21 +540,42 @@ impl Seat {
             Outcome::Late(is_out) => return Some(Ended::Late(*is_out)),
             Outcome::Answered(reply, answers) => (reply, answers),
         };
+        let group = &mut calls.groups[place.group];
         Some(match answers[place.group].clone() {
             Answer::Nothing => Ended::NotUnderstood,
             Answer::Refused(part) => {
                 Ended::Refused(String::from_utf8_lossy(&reply[part]).into_owned())
             }
-            Answer::Reply(part, admitted) => {
-                let whole = Arc::clone(reply);
-                let turn = Turn {
+            Answer::Reply(part, _) if group.calls == 1 => Ended::Reply(Answered {
+                whole: Arc::clone(reply),
+                part,
+            }),
+            Answer::Reply(part, admitted) => Ended::Decided(group.decide(
+                &reply[part],
+                question,
+                Turn {
                     before: place.number,
-                    calls: calls.groups[place.group].calls,
+                    calls: group.calls,
                     admitted,
-                };
-                Ended::Reply(Answered { whole, part }, turn)
-            }
+                },
+            )),
         })
+    }
+}
+
+impl Group {
+    /// Decides about one of several equal calls.
+    fn decide(
+        &mut self,
+        reply: &[u8],
+        question: &Question<'_>,
+        turn: Turn,
+    ) -> Result<Verdicts, StoreError> {
+        let series = match &mut self.series {
+            Some(series) => series,
+            none => none.insert(Box::new(Series::read(question, reply, turn)?)),
+        };
+        series.decide(question.request, turn)
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::departure::{self, Departure, Seat, Unit};
+use super::Name;
+use super::departure::{Departure, Passenger, Seat};
 
 /// The most calls that leave by themselves at once, before later ones wait and go together.
 const MOST_ALONE: usize = 16;
@@ -15,8 +17,11 @@ const MOST_AT_ONCE: usize = 2;
 const MOST: usize = 64;
 
 /// The calls that may go together: those that one runtime polls, and in a cluster have one hash slot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lane {
+    pub(super) name: Name,
+    /// How many calls and drivers use it.
+    users: AtomicUsize,
     traffic: Mutex<Traffic>,
 }
 
@@ -34,6 +39,29 @@ struct Traffic {
 }
 
 impl Lane {
+    pub(super) fn new(name: Name) -> Self {
+        Self {
+            name,
+            users: AtomicUsize::default(),
+            traffic: Mutex::default(),
+        }
+    }
+
+    /// Counts one more user, and returns the lane for it.
+    pub(super) fn used(self: &Arc<Self>) -> Arc<Self> {
+        self.users.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(self)
+    }
+
+    /// Counts one user less, and returns whether that was the last one.
+    pub(super) fn unused(&self) -> bool {
+        self.users.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.users.load(Ordering::Acquire) > 0
+    }
+
     fn lock(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,24 +85,39 @@ impl Lane {
 
     /// Adds a call to the last departure that waits. Returns its seat, and whether a driver must be
     /// started.
-    pub(super) fn board(&self, unit: Unit, now: Instant, gap: Duration) -> (Seat, bool) {
-        let hashes = departure::hashes(&unit.keys);
+    pub(super) fn board(
+        &self,
+        passenger: &mut Passenger<'_>,
+        now: Instant,
+        gap: Duration,
+    ) -> (Seat, bool) {
         let mut traffic = self.lock();
-        let last = traffic.waiting.back().cloned();
-        let boarded = match last {
-            Some(last) => Departure::board(&last, unit, &hashes),
-            None => Err(unit),
+        let joined = traffic.waiting.back().and_then(|last| last.join(passenger));
+        let seat = match joined {
+            Some(seat) => seat,
+            None => {
+                // Naming the keys takes long, so others need not wait for it.
+                drop(traffic);
+                passenger.pack();
+                traffic = self.lock();
+                traffic.seat(passenger)
+            }
         };
-        let seat = boarded.unwrap_or_else(|unit| {
-            let (departure, seat) = Departure::of(unit, &hashes);
-            traffic.waiting.push_back(departure);
-            seat
-        });
         (seat, traffic.needs_driver(now, gap))
     }
 }
 
 impl Traffic {
+    /// Adds a call whose keys are named to the last departure, or to a new one if that is full.
+    fn seat(&mut self, passenger: &mut Passenger<'_>) -> Seat {
+        let boarded = self.waiting.back().and_then(|last| last.board(passenger));
+        boarded.unwrap_or_else(|| {
+            let (departure, seat) = Departure::of(passenger);
+            self.waiting.push_back(departure);
+            seat
+        })
+    }
+
     /// Returns how many may be on their way: so many as leave at once, or more if the last one left
     /// at least `gap` ago. So nothing waits for a server that is far away but not busy.
     fn most(&self, at_once: usize, now: Instant, gap: Duration) -> usize {

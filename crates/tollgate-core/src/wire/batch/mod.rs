@@ -16,11 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use self::departure::{Departure, Seat};
-pub(super) use self::departure::{Ended, Unit};
+pub(super) use self::departure::{Ended, Packed, Passenger};
 use self::lane::{Driver, Lane};
+use super::codec::Question;
 use super::engine::{Call, Engine, Runtime};
 use super::script::Script;
 use super::store::Core;
@@ -30,7 +32,7 @@ use super::store::Core;
 /// Each runtime has lanes of its own, so that no call depends on another runtime, which may stand
 /// still or end.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(Mutex<HashMap<Name, Arc<Lane>>>);
+pub(super) struct Lanes(Mutex<HashMap<Name, Arc<Lane>, RandomState>>);
 
 /// The id of a runtime, and in a cluster the partition: a script takes keys of one slot.
 type Name = SmallVec<[u8; 32]>;
@@ -39,7 +41,6 @@ type Name = SmallVec<[u8; 32]>;
 pub(super) struct InLane<'s> {
     lanes: &'s Lanes,
     lane: Arc<Lane>,
-    name: Name,
     runtime: Runtime,
     is_alone: bool,
     gap: Duration,
@@ -47,7 +48,7 @@ pub(super) struct InLane<'s> {
 }
 
 impl Lanes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Arc<Lane>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Arc<Lane>, RandomState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,15 +67,17 @@ impl Lanes {
         let lane = {
             let mut lanes = self.lock();
             match lanes.get(&name) {
-                Some(lane) => Arc::clone(lane),
-                None => Arc::clone(lanes.entry(name.clone()).or_default()),
+                Some(lane) => lane.used(),
+                None => {
+                    let lane = Arc::new(Lane::new(name.clone()));
+                    lanes.entry(name).or_insert(lane).used()
+                }
             }
         };
         let is_alone = gap.is_some_and(|gap| lane.enter(now, gap));
         InLane {
             lanes: self,
             lane,
-            name,
             runtime,
             is_alone,
             gap: gap.unwrap_or_default(),
@@ -83,15 +86,16 @@ impl Lanes {
     }
 
     /// Gives back a lane, and removes it if nobody else uses it.
-    fn forget(&self, name: &Name, lane: Arc<Lane>) {
+    fn forget(&self, lane: &Arc<Lane>) {
+        if !lane.unused() {
+            return;
+        }
         let mut lanes = self.lock();
-        drop(lane);
-        // Only the table has it, where nobody can get hold of it meanwhile.
-        if lanes
-            .get(name)
-            .is_some_and(|lane| Arc::strong_count(lane) == 1)
-        {
-            lanes.remove(name);
+        // Meanwhile another call may have begun to use it, or have removed it and made a new one. A
+        // lane that is not used can only be used again while the table is locked.
+        let is_idle = |found: &Arc<Lane>| Arc::ptr_eq(found, lane) && !found.is_used();
+        if lanes.get(&lane.name).is_some_and(is_idle) {
+            lanes.remove(&lane.name);
         }
     }
 }
@@ -113,14 +117,17 @@ impl InLane<'_> {
     }
 
     /// Sends the call with others.
-    pub(super) fn board<E: Engine>(&self, core: &Arc<Core<E>>, unit: Unit) -> Seat {
-        let (seat, needs_driver) = self.lane.board(unit, self.now, self.gap);
+    pub(super) fn board<E: Engine>(
+        &self,
+        core: &Arc<Core<E>>,
+        mut passenger: Passenger<'_>,
+    ) -> Seat {
+        let (seat, needs_driver) = self.lane.board(&mut passenger, self.now, self.gap);
         if needs_driver {
             start(Way {
                 core: Arc::clone(core),
                 runtime: self.runtime,
-                lane: Arc::clone(&self.lane),
-                name: self.name.clone(),
+                lane: self.lane.used(),
                 gap: self.gap,
             });
         }
@@ -128,9 +135,11 @@ impl InLane<'_> {
     }
 }
 
-/// Waits for the end of a call that `runtime` polls and that has this `deadline`.
+/// Waits for the end of the call that asks `question`, that `runtime` polls and that has this
+/// `deadline`.
 pub(super) async fn ended(
     seat: Seat,
+    question: &Question<'_>,
     engine: &impl Engine,
     runtime: Runtime,
     deadline: Instant,
@@ -141,7 +150,7 @@ pub(super) async fn ended(
     loop {
         let mut is_new = true;
         let stays = poll_fn(|context| {
-            if let Some(ended) = seat.poll(context.waker()) {
+            if let Some(ended) = seat.poll(context.waker(), question) {
                 return Poll::Ready(Ok(ended));
             }
             if mem::take(&mut is_new) {
@@ -173,7 +182,7 @@ impl Drop for InLane<'_> {
         if self.is_alone {
             self.lane.leave();
         }
-        self.lanes.forget(&self.name, mem::take(&mut self.lane));
+        self.lanes.forget(&self.lane);
     }
 }
 
@@ -182,7 +191,6 @@ struct Way<E> {
     core: Arc<Core<E>>,
     runtime: Runtime,
     lane: Arc<Lane>,
-    name: Name,
     gap: Duration,
 }
 
@@ -191,8 +199,7 @@ impl<E> Clone for Way<E> {
         Self {
             core: Arc::clone(&self.core),
             runtime: self.runtime,
-            lane: Arc::clone(&self.lane),
-            name: self.name.clone(),
+            lane: self.lane.used(),
             gap: self.gap,
         }
     }
@@ -222,8 +229,7 @@ impl<E: Engine> Started<E> {
 /// The driver may have ended, or its runtime.
 impl<E> Drop for Way<E> {
     fn drop(&mut self) {
-        let lane = mem::take(&mut self.lane);
-        self.core.lanes().forget(&self.name, lane);
+        self.core.lanes().forget(&self.lane);
     }
 }
 
