@@ -175,7 +175,7 @@ impl<E: Engine> WireStore<E> {
         });
         let passenger = Passenger::new(question, &self.keyspace, slack, end, packed);
         let seat = lane.board(&self.core, passenger);
-        let ended = batch::ended(seat, &question, self.engine(), lane.runtime(), end).await;
+        let ended = batch::ended(&seat, self.engine(), lane.runtime(), end).await;
         // The server has run nothing, or the call may be sent once more.
         let again = match &ended {
             Ended::Failed(failure) if fault::is_about_the_keys(failure) => {
@@ -192,7 +192,7 @@ impl<E: Engine> WireStore<E> {
         }
         Ok(match ended {
             Ended::Reply(reply) => asked.decision(hash, &reply),
-            Ended::Decided(decision) => decision,
+            Ended::Joined(turn) => seat.decide(&question, turn),
             Ended::NotUnderstood => Err(codec::not_understood()),
             Ended::Late(is_out) => {
                 let effect = if is_out { effect } else { Effect::Nothing };

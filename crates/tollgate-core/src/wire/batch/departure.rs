@@ -218,8 +218,8 @@ pub(in crate::wire) enum Ended {
     Refused(String),
     /// The reply to this call.
     Reply(Answered),
-    /// The decision about this call, which was one of several equal ones.
-    Decided(Result<Verdicts, StoreError>),
+    /// The call was one of several equal ones: its [`Seat`] decides about it.
+    Joined(Turn),
     /// Its deadline has passed; it may have been counted if this is true.
     Late(bool),
     NotUnderstood,
@@ -518,9 +518,8 @@ impl Seat {
         }
     }
 
-    /// Returns how the call that asks `question` ended, or `None` if it still waits: then `waker` is
-    /// woken later.
-    pub(super) fn poll(&self, waker: &Waker, question: &Question<'_>) -> Option<Ended> {
+    /// Returns how the call ended, or `None` if it still waits: then `waker` is woken later.
+    pub(super) fn poll(&self, waker: &Waker) -> Option<Ended> {
         let mut calls = self.departure.lock();
         let calls = &mut *calls;
         let place = &mut calls.places[self.place];
@@ -540,7 +539,7 @@ impl Seat {
             Outcome::Late(is_out) => return Some(Ended::Late(*is_out)),
             Outcome::Answered(reply, answers) => (reply, answers),
         };
-        let group = &mut calls.groups[place.group];
+        let group = &calls.groups[place.group];
         Some(match answers[place.group].clone() {
             Answer::Nothing => Ended::NotUnderstood,
             Answer::Refused(part) => {
@@ -550,16 +549,36 @@ impl Seat {
                 whole: Arc::clone(reply),
                 part,
             }),
-            Answer::Reply(part, admitted) => Ended::Decided(group.decide(
-                &reply[part],
-                question,
-                Turn {
-                    before: place.number,
-                    calls: group.calls,
-                    admitted,
-                },
-            )),
+            Answer::Reply(_, admitted) => Ended::Joined(Turn {
+                before: place.number,
+                calls: group.calls,
+                admitted,
+            }),
         })
+    }
+
+    /// Decides about the call, which asks `question`, if it was one of several equal ones.
+    ///
+    /// # Errors
+    ///
+    /// If the script does not give the reply that came.
+    pub(in crate::wire) fn decide(
+        &self,
+        question: &Question<'_>,
+        turn: Turn,
+    ) -> Result<Verdicts, StoreError> {
+        let mut calls = self.departure.lock();
+        let calls = &mut *calls;
+        let group = calls.places[self.place].group;
+        match &calls.outcome {
+            Some(Outcome::Answered(reply, answers)) => match &answers[group] {
+                Answer::Reply(part, _) => {
+                    calls.groups[group].decide(&reply[part.clone()], question, turn)
+                }
+                _ => Err(codec::not_understood()),
+            },
+            _ => Err(codec::not_understood()),
+        }
     }
 }
 

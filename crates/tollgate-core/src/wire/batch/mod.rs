@@ -22,7 +22,6 @@ use smallvec::SmallVec;
 use self::departure::{Departure, Seat};
 pub(super) use self::departure::{Ended, Packed, Passenger};
 use self::lane::{Driver, Lane};
-use super::codec::Question;
 use super::engine::{Call, Engine, Runtime};
 use super::script::Script;
 use super::store::Core;
@@ -135,11 +134,9 @@ impl InLane<'_> {
     }
 }
 
-/// Waits for the end of the call that asks `question`, that `runtime` polls and that has this
-/// `deadline`.
+/// Waits for the end of a call that `runtime` polls and that has this `deadline`.
 pub(super) async fn ended(
-    seat: Seat,
-    question: &Question<'_>,
+    seat: &Seat,
     engine: &impl Engine,
     runtime: Runtime,
     deadline: Instant,
@@ -150,7 +147,7 @@ pub(super) async fn ended(
     loop {
         let mut is_new = true;
         let stays = poll_fn(|context| {
-            if let Some(ended) = seat.poll(context.waker(), question) {
+            if let Some(ended) = seat.poll(context.waker()) {
                 return Poll::Ready(Ok(ended));
             }
             if mem::take(&mut is_new) {
