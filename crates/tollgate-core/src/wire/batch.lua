@@ -1,33 +1,29 @@
 -- Decides many requests, one after the other, at one reading of the clock.
 local requests, at, base, answers = ARGV[1], 4, 0, {}
 local shares, count = unpack('<BI2', requests)
-local known, late, order, is_written = {}, {}, {}, false
-local direct = call
-local function shared(name, key, ...)
-  if name == 'GET' then
-    if known[key] == nil then known[key] = direct(name, key) end
-    return known[key]
-  end
-  if name == 'SET' then
-    local value, _, ttl = ...
-    if is_written then
-      if not late[key] then order[#order + 1] = key end
-      late[key] = ttl
-    else
-      -- A server that is out of memory, or a replica, refuses the first write of a script, and then
-      -- each of them.
-      direct(name, key, ...)
-      is_written = true
-    end
-    known[key] = value
-    return
-  end
-  if key then return direct(name, key, ...) end
-  return direct(name)
+-- Reads all strings in one command. A key without a value may be missing or of another type; reading
+-- it by itself tells which.
+local values = @has_strings and #KEYS > 1 and pcall('MGET', table_unpack(KEYS)) or {}
+if values.err then values = {} end
+local known, late, order, is_written, ttl_before, ttl_text = {}, {}, {}, false, nil, nil
+local function get(key)
+  if known[key] == nil then known[key] = call('GET', key) end
+  return known[key]
 end
-if shares == 1 then
-  -- A state that several of them share is read once, and written once more after the last of them.
-  call = shared
+local function set(key, value, _, ttl)
+  if shares == 1 and is_written then
+    -- A state that several of them share is written once more, after the last of them.
+    if not late[key] then order[#order + 1] = key end
+    late[key] = ttl
+  else
+    -- A server that is out of memory, or a replica, refuses the first write of a script, and then
+    -- each of them. Redis takes longer to write a number as text than Lua, and keys of windows end
+    -- together.
+    if ttl ~= ttl_before then ttl_before, ttl_text = ttl, format('%d', ttl) end
+    call('SET', key, value, 'PX', ttl_text)
+    is_written = true
+  end
+  if shares == 1 or known[key] ~= nil then known[key] = value end
 end
 @unit
 local function answer(argument, base, count, calls, has_id)
@@ -40,7 +36,7 @@ end
 @alone
 local alone = { @names_alone }
 -- Requests that differ only in their keys are of one kind.
-local kinds = {}
+local kinds, are_alone = {}, shares == 0
 for i = 1, count do
   local length, limits, has_id, operation, instant, millis, code, counted, cost, _, a, b, c, d =
     unpack('<I4I2Bddddddddddd', requests, at)
@@ -50,6 +46,7 @@ for i = 1, count do
     -- The most common one, without a loop.
     decide_one = alone[code](counted, cost, a, b, c, d)
   else
+    are_alone = false
     local argument = sub(requests, at + 7, at + 6 + length)
     decide_one = function(base, calls)
       local reply, admitted = answer(argument, base, limits, calls, has_id)
@@ -59,16 +56,25 @@ for i = 1, count do
   kinds[i] = { decide = decide_one, keys = limits + has_id, now = now, slack = slack }
   at = at + 7 + length
 end
-local kind
+if not are_alone then
+  -- A state may be read again after it was written.
+  for i = 1, #KEYS do known[KEYS[i]] = values[i] or nil end
+  values = {}
+end
+-- Successive requests of one kind for as many equal calls are a run.
+local decide_one, keys, calls, left, last = nil, 0, 0, 0, 0
 local function decide_rest()
-  while at <= #requests do
-    local place, calls = unpack('<I2I4', requests, at)
-    kind = kinds[place + 1]
-    now, slack = kind.now, kind.slack
-    local head, reply = kind.decide(base, calls)
-    answers[#answers + 1] = head
-    answers[#answers + 1] = reply
-    at, base = at + 6, base + kind.keys
+  while left > 0 or at <= #requests do
+    if left == 0 then
+      local place
+      place, calls, left = unpack('<I2I4I2', requests, at)
+      local kind = kinds[place + 1]
+      at, decide_one, keys = at + 8, kind.decide, kind.keys
+      now, slack = kind.now, kind.slack
+    end
+    left = left - 1
+    answers[last + 1], answers[last + 2] = decide_one(base, calls)
+    last, base = last + 2, base + keys
   end
 end
 repeat
@@ -76,12 +82,12 @@ repeat
   if not is_done then
     -- What fails, fails for its own callers.
     if type(failure) == 'table' then failure = failure.err else failure = 'ERR Error running script: ' .. failure end
-    answers[#answers + 1] = pack('<BI4I4', 0, 1, #failure) .. failure
-    at, base = at + 6, base + kind.keys
+    last, base = last + 1, base + keys
+    answers[last] = pack('<BI4I4', 0, 1, #failure) .. failure
   end
 until is_done
 for i = 1, #order do
   local key = order[i]
-  direct('SET', key, known[key], 'PX', late[key])
+  call('SET', key, known[key], 'PX', late[key])
 end
 return concat(answers)

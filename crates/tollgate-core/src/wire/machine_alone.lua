@@ -1,4 +1,6 @@
 local function @name_alone(counted, each, @parameters)
+  -- What precedes an answer, by the length of the state.
+  local admits, denies = {}, {}
   return function(base, calls)
     -- Of several calls, as many as fit are admitted, and the next one is the first that is denied.
     local key, cost, admitted, amount = KEYS[base + 1], each, calls, 0
@@ -17,6 +19,12 @@ local function @name_alone(counted, each, @parameters)
     if amount > 0 then
       @commit
     end
-    return pack('<BI4I4bdI2', 1, admitted, 11 + #raw, fits and 1 or 0, now, #raw), raw
+    local heads = fits and admits or denies
+    local head = calls == 1 and heads[#raw]
+    if not head then
+      head = pack('<BI4I4bdI2', 1, admitted, 11 + #raw, fits and 1 or 0, now, #raw)
+      if calls == 1 then heads[#raw] = head end
+    end
+    return head, raw
   end
 end

@@ -42,12 +42,13 @@ const REMEMBER: &str = include_str!("remember.lua");
 const MOST_OF_FEW: u32 = 4;
 
 /// The functions of Lua and Redis that scripts call, with their local names.
-const NAMES: [(&str, &str); 14] = [
+const NAMES: [(&str, &str); 15] = [
     ("call", "redis.call"),
     ("ceil", "math.ceil"),
     ("concat", "table.concat"),
     ("find", "string.find"),
     ("floor", "math.floor"),
+    ("format", "string.format"),
     ("max", "math.max"),
     ("min", "math.min"),
     ("pack", "struct.pack"),
@@ -241,12 +242,20 @@ fn batch(set: usize) -> String {
     let alone: String = used(set)
         .map(|(_, twin)| fill(MACHINE_ALONE, twin))
         .collect();
+    // The states of all requests are read together, and those that several share are written once.
+    let together = |text: &str| {
+        text.replace("call('GET', ", "get(")
+            .replace("call('SET', ", "set(")
+    };
+    let alone = alone.replace("call('GET', key)", "(values[base + 1] or get(key))");
+    let has_strings = used(set).any(|(_, twin)| !twin.is_list);
     let text = BATCH
-        .replace("@unit", unit(set).trim_end())
-        .replace("@alone", alone.trim_end())
+        .replace("@has_strings", &has_strings.to_string())
+        .replace("@unit", &together(unit(set).trim_end()))
+        .replace("@alone", &together(alone.trim_end()))
         .replace("@names_alone", &names(set, "_alone"))
-        .replace("@recall\n", RECALL)
-        .replace("@remember\n", REMEMBER)
+        .replace("@recall\n", &together(RECALL))
+        .replace("@remember\n", &together(REMEMBER))
         .replace("@answer_key", "answer_key")
         .replace("@argument", "argument");
     with_names(&text)

@@ -508,6 +508,7 @@ impl Terms {
 pub(in crate::wire) struct Seat {
     departure: Arc<Departure>,
     place: usize,
+    has_ended: AtomicBool,
 }
 
 impl Seat {
@@ -515,6 +516,7 @@ impl Seat {
         Self {
             departure: Arc::clone(departure),
             place,
+            has_ended: AtomicBool::default(),
         }
     }
 
@@ -533,6 +535,7 @@ impl Seat {
             place.waker = Some(waker.clone());
             return None;
         };
+        self.has_ended.store(true, Ordering::Relaxed);
         let (reply, answers) = match outcome {
             Outcome::Failed(failure) => return Some(Ended::Failed(failure.again())),
             Outcome::NotUnderstood => return Some(Ended::NotUnderstood),
@@ -610,7 +613,9 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut calls = self.departure.lock();
-        calls.places[self.place].state = State::Gone;
+        if !*self.has_ended.get_mut() {
+            let mut calls = self.departure.lock();
+            calls.places[self.place].state = State::Gone;
+        }
     }
 }

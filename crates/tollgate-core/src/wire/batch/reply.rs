@@ -21,9 +21,15 @@ pub(super) fn argument<'g>(
         text.push(kind.has_id.into());
         text.extend_from_slice(&kind.argument);
     }
-    for group in groups {
-        push_short(&mut text, group.kind);
-        text.extend_from_slice(&group.calls.to_le_bytes());
+    let mut groups = groups.map(|group| (group.kind, group.calls)).peekable();
+    while let Some((kind, calls)) = groups.next() {
+        let mut groups_in_run = 1;
+        while groups.next_if_eq(&(kind, calls)).is_some() {
+            groups_in_run += 1;
+        }
+        push_short(&mut text, kind);
+        text.extend_from_slice(&calls.to_le_bytes());
+        push_short(&mut text, groups_in_run);
     }
     text
 }

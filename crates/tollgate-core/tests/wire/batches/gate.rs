@@ -37,10 +37,12 @@ impl Sent {
             let length = u32::from_le_bytes(rest[..4].try_into().unwrap());
             rest = &rest[7 + usize::try_from(length).unwrap()..];
         }
-        let requests = rest.chunks(6);
-        requests
-            .map(|request| u32::from_le_bytes(request[2..].try_into().unwrap()))
-            .collect()
+        let runs = rest.chunks(8).flat_map(|run| {
+            let calls = u32::from_le_bytes(run[2..6].try_into().unwrap());
+            let requests = u16::from_le_bytes(run[6..].try_into().unwrap());
+            vec![calls; requests.into()]
+        });
+        runs.collect()
     }
 }
 
