@@ -95,6 +95,11 @@ impl<'r> Passenger<'r> {
         }
     }
 
+    /// Returns the hashes of its limits and keys.
+    pub(super) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
     /// Makes what is sent for the call if it has a group of its own.
     pub(super) fn pack(&mut self) {
         if self.packed.is_none() {
@@ -139,8 +144,8 @@ struct Calls {
     set: usize,
     kinds: Vec<Kind>,
     groups: Vec<Group>,
-    /// The hashes of the keys, and the group of each.
-    keys: Vec<(u64, usize)>,
+    /// The hashes of all limits and keys.
+    hashes: Vec<u64>,
     /// Whether several groups may have the same key.
     shares: bool,
     places: Vec<Place>,
@@ -247,39 +252,41 @@ pub(in crate::wire) struct Load {
 }
 
 impl Departure {
-    /// Returns a departure with one call, which is packed.
-    pub(super) fn of(passenger: &mut Passenger<'_>) -> (Arc<Self>, Seat) {
-        let departure = Arc::new(Self::default());
-        let mut calls = departure.lock();
-        let group = calls.add_group(passenger);
-        let place = calls.add(passenger, group);
-        drop(calls);
-        let seat = Seat::new(&departure, place);
-        (departure, seat)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a call to those that it is equal to, or returns `None` if there are none.
-    pub(super) fn join(self: &Arc<Self>, passenger: &Passenger<'_>) -> Option<Seat> {
+    /// Returns whether a call can have a group of its own.
+    pub(super) fn has_room(&self, passenger: &Passenger<'_>) -> bool {
+        self.lock().hashes.len() + passenger.hashes.len() <= MOST_CHECKS
+    }
+
+    /// Adds a call to a group, or returns `None` if it is not equal to the calls in it.
+    pub(super) fn join(self: &Arc<Self>, passenger: &Passenger<'_>, group: usize) -> Option<Seat> {
         let mut calls = self.lock();
-        let group = calls.joined_by(passenger)?;
-        let place = calls.add(passenger, group);
+        let place = calls
+            .is_joined_by(passenger, group)
+            .then(|| calls.place(passenger, group))?;
         Some(Seat::new(self, place))
     }
 
-    /// Adds a call, which is packed, or returns `None` if there is no room.
-    pub(super) fn board(self: &Arc<Self>, passenger: &mut Passenger<'_>) -> Option<Seat> {
+    /// Adds a call, which is packed, in a group of its own; `shares` if another group has one of its
+    /// states.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        passenger: &mut Passenger<'_>,
+        shares: bool,
+    ) -> (usize, Seat) {
         let mut calls = self.lock();
-        let group = match calls.joined_by(passenger) {
-            Some(joined) => joined,
-            None if calls.keys.len() + passenger.hashes.len() > MOST_CHECKS => return None,
-            None => calls.add_group(passenger),
-        };
-        let place = calls.add(passenger, group);
-        Some(Seat::new(self, place))
+        calls.shares |= shares;
+        let group = calls.group(passenger);
+        let place = calls.place(passenger, group);
+        (group, Seat::new(self, place))
+    }
+
+    /// Calls `each` with the hashes of all limits and keys.
+    pub(super) fn for_each_hash(&self, each: impl FnMut(u64)) {
+        self.lock().hashes.iter().copied().for_each(each);
     }
 
     /// Closes the departure at `now`, and returns what to send and the first deadline, or `None` if
@@ -371,7 +378,7 @@ impl Calls {
         let first = self.first_deadline_after(None)?;
         let sent = self.groups.iter().filter(|group| group.calls > 0);
         let argument = reply::argument(self.shares, &self.kinds, sent);
-        let mut keys = Vec::with_capacity(self.keys.len());
+        let mut keys = Vec::with_capacity(self.hashes.len());
         for group in self.groups.iter_mut().filter(|group| group.calls > 0) {
             keys.append(&mut group.keys);
         }
@@ -390,24 +397,15 @@ impl Calls {
         deadlines.filter(|deadline| Some(*deadline) > now).min()
     }
 
-    /// Returns the last group that has one of the keys with these hashes.
-    fn last_with(&self, hashes: &[u64]) -> Option<usize> {
-        let keys = self.keys.iter().rev();
-        let mut shared = keys.filter(|(hash, _)| hashes.contains(hash));
-        shared.next().map(|(_, group)| *group)
-    }
-
-    /// Returns the group that the call is one more call of.
-    fn joined_by(&self, passenger: &Passenger<'_>) -> Option<usize> {
-        let last = self.last_with(&passenger.hashes)?;
-        let group = &self.groups[last];
+    /// Returns whether the call is one more call of this group.
+    fn is_joined_by(&self, passenger: &Passenger<'_>, group: usize) -> bool {
+        let group = &self.groups[group];
         let kind = &self.kinds[group.kind];
-        let is_joined = kind.joins && kind.is_of(passenger) && passenger.has_keys(&group.keys);
-        is_joined.then_some(last)
+        kind.joins && kind.is_of(passenger) && passenger.has_keys(&group.keys)
     }
 
     /// Adds a call to a group, and returns its place.
-    fn add(&mut self, passenger: &Passenger<'_>, group: usize) -> usize {
+    fn place(&mut self, passenger: &Passenger<'_>, group: usize) -> usize {
         self.places.push(Place {
             group,
             number: 0,
@@ -419,11 +417,8 @@ impl Calls {
     }
 
     /// Adds a group for a call that is packed.
-    fn add_group(&mut self, passenger: &mut Passenger<'_>) -> usize {
-        self.shares |= self.last_with(&passenger.hashes).is_some();
-        let group = self.groups.len();
-        let hashes = passenger.hashes.iter();
-        self.keys.extend(hashes.map(|hash| (*hash, group)));
+    fn group(&mut self, passenger: &mut Passenger<'_>) -> usize {
+        self.hashes.extend_from_slice(&passenger.hashes);
         let known = self.kinds.iter().rposition(|kind| kind.is_of(passenger));
         let kind = known.unwrap_or_else(|| {
             self.set |= set_of(passenger.question.request);
@@ -437,7 +432,7 @@ impl Calls {
             calls: 0,
             series: None,
         });
-        group
+        self.groups.len() - 1
     }
 }
 

@@ -1,10 +1,11 @@
 //! `Lane`: the calls that wait for their departure, and how many drivers take them along.
 
-use std::collections::VecDeque;
-use std::mem;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use foldhash::fast::FixedState;
 
 use super::Name;
 use super::departure::{Departure, Passenger, Seat};
@@ -32,10 +33,21 @@ struct Traffic {
     drivers: usize,
     /// How many drivers have a departure on its way.
     busy: usize,
-    /// In order of arrival; only the last one has room.
+    /// Numbered in order of arrival; only the last one has room.
     waiting: VecDeque<Arc<Departure>>,
+    /// The number of the first one.
+    first: u64,
+    /// The last group that waits and has a limit and a key of this hash, which is random already.
+    latest: HashMap<u64, Position, FixedState>,
     /// When the last call or departure left.
     left: Option<Instant>,
+}
+
+/// A group of a departure, in order of arrival.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Position {
+    departure: u64,
+    group: usize,
 }
 
 impl Lane {
@@ -83,8 +95,7 @@ impl Lane {
         self.lock().alone -= 1;
     }
 
-    /// Adds a call to the last departure that waits. Returns its seat, and whether a driver must be
-    /// started.
+    /// Adds a call to those that wait. Returns its seat, and whether a driver must be started.
     pub(super) fn board(
         &self,
         passenger: &mut Passenger<'_>,
@@ -92,15 +103,15 @@ impl Lane {
         gap: Duration,
     ) -> (Seat, bool) {
         let mut traffic = self.lock();
-        let joined = traffic.waiting.back().and_then(|last| last.join(passenger));
-        let seat = match joined {
+        let seat = match traffic.join(passenger) {
             Some(seat) => seat,
             None => {
                 // Naming the keys takes long, so others need not wait for it.
                 drop(traffic);
                 passenger.pack();
                 traffic = self.lock();
-                traffic.seat(passenger)
+                let joined = traffic.join(passenger);
+                joined.unwrap_or_else(|| traffic.add(passenger))
             }
         };
         (seat, traffic.needs_driver(now, gap))
@@ -108,14 +119,61 @@ impl Lane {
 }
 
 impl Traffic {
-    /// Adds a call whose keys are named to the last departure, or to a new one if that is full.
-    fn seat(&mut self, passenger: &mut Passenger<'_>) -> Seat {
-        let boarded = self.waiting.back().and_then(|last| last.board(passenger));
-        boarded.unwrap_or_else(|| {
-            let (departure, seat) = Departure::of(passenger);
-            self.waiting.push_back(departure);
-            seat
-        })
+    /// Returns the last group that waits and has one of the limits and keys with these hashes.
+    fn latest(&self, hashes: &[u64]) -> Option<Position> {
+        let found = hashes.iter().filter_map(|hash| self.latest.get(hash));
+        found.max().copied()
+    }
+
+    fn departure(&self, number: u64) -> Option<&Arc<Departure>> {
+        let ahead = number.checked_sub(self.first)?;
+        self.waiting.get(usize::try_from(ahead).ok()?)
+    }
+
+    /// Adds a call to equal ones that wait, unless another call for one of its states came after them:
+    /// then all calls for a state are still decided in the order in which they came.
+    fn join(&self, passenger: &Passenger<'_>) -> Option<Seat> {
+        let position = self.latest(passenger.hashes())?;
+        self.departure(position.departure)?
+            .join(passenger, position.group)
+    }
+
+    /// Adds a call that is packed to the last departure, or to a new one if that is full.
+    fn add(&mut self, passenger: &mut Passenger<'_>) -> Seat {
+        let has_room = |last: &Arc<Departure>| last.has_room(passenger);
+        if !self.waiting.back().is_some_and(has_room) {
+            self.waiting.push_back(Arc::default());
+        }
+        let last = self.waiting.len() - 1;
+        let number = self.first + u64::try_from(last).unwrap_or(u64::MAX);
+        let latest = self.latest(passenger.hashes());
+        let shares = latest.is_some_and(|latest| latest.departure == number);
+        let (group, seat) = self.waiting[last].add(passenger, shares);
+        let position = Position {
+            departure: number,
+            group,
+        };
+        for hash in passenger.hashes() {
+            self.latest.insert(*hash, position);
+        }
+        seat
+    }
+
+    /// Takes the first departure that waits.
+    fn take_first(&mut self) -> Option<Arc<Departure>> {
+        let departure = self.waiting.pop_front()?;
+        let number = self.first;
+        self.first += 1;
+        departure.for_each_hash(|hash| {
+            if self
+                .latest
+                .get(&hash)
+                .is_some_and(|of| of.departure == number)
+            {
+                self.latest.remove(&hash);
+            }
+        });
+        Some(departure)
     }
 
     /// Returns how many may be on their way: so many as leave at once, or more if the last one left
@@ -180,7 +238,7 @@ impl Driver {
             self.end(&mut traffic);
             return None;
         }
-        let next = traffic.waiting.pop_front();
+        let next = traffic.take_first();
         self.set_busy(&mut traffic, next.is_some());
         let Some(next) = next else {
             if !stays {
@@ -218,7 +276,10 @@ impl Drop for Driver {
         let mut traffic = lane.lock();
         self.end(&mut traffic);
         if traffic.drivers == 0 {
-            let waiting = mem::take(&mut traffic.waiting);
+            let mut waiting = Vec::new();
+            while let Some(departure) = traffic.take_first() {
+                waiting.push(departure);
+            }
             drop(traffic);
             for departure in waiting {
                 departure.abandon();

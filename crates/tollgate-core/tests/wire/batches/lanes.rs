@@ -365,12 +365,50 @@ fn a_script_decides_at_most_64_limits_and_any_number_of_equal_calls() {
         .chain(&requests[..1]);
     let calls: Vec<_> = twice.map(|request| begin(&store, request)).collect();
     run_tasks();
-    // A full one waits for nobody. The last call of its first key came after that.
+    // A full one waits for nobody, and takes equal calls that come later along.
     let sent = sent(&store);
     let keys: Vec<_> = sent.iter().map(|sent| sent.keys.len()).collect();
-    assert_eq!(keys, [64, 18]);
-    assert_eq!(sent[0].calls(), [vec![1; 31], vec![2]].concat());
+    assert_eq!(keys, [64, 16]);
+    assert_eq!(sent[0].calls(), [vec![2], vec![1; 30], vec![2]].concat());
     drop(calls);
+    drop_tasks();
+}
+
+#[test]
+fn a_call_joins_equal_ones_in_an_earlier_batch_unless_another_call_of_its_key_came_after_them() {
+    let store = gated(Options::new().with_batches_only());
+    let (gcra, log) = (limit("gcra:100/1s"), limit("sliding-log:100/1s"));
+    let keys: Vec<_> = (0..3 * 64).map(|key| format!("user-{key}")).collect();
+    let of = |limit, key: usize| Request::consume(Check::new(limit, &*keys[key], 1));
+    let both = |key: usize| {
+        let checks = [&gcra, &log].map(|limit| Check::new(limit, &*keys[key], 1));
+        Request::new(Operation::Consume, checks)
+    };
+    let mut requests: Vec<_> = (0..3 * 64 - 4).map(|key| of(&gcra, key)).collect();
+    requests.extend([
+        // The first batch takes these along.
+        of(&gcra, 0),
+        of(&gcra, 1),
+        // The third one is the last with room.
+        both(1),
+        // Not past the call that came in between.
+        of(&gcra, 1),
+        // The other limit has not been in the way of anything yet.
+        of(&log, 0),
+        of(&gcra, 0),
+    ]);
+    let calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
+    run_tasks();
+    let sent = sent(&store);
+    let counted: Vec<_> = sent.iter().map(Sent::calls).collect();
+    let first = [vec![3, 2], vec![1; 62]].concat();
+    assert_eq!(counted, [first, vec![1; 64], vec![1; 63]]);
+    let shares: Vec<_> = sent.iter().map(Sent::shares).collect();
+    assert_eq!(shares, [false, false, true]);
+    // What has left is joined by nobody.
+    let late = begin(&store, &requests[0]);
+    run_tasks();
+    drop((calls, late));
     drop_tasks();
 }
 
