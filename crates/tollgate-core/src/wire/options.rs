@@ -37,7 +37,12 @@ pub struct Options {
     /// The most events of one key that are held as a string.
     pub(super) small_schedule: u32,
     pub(super) batches: Batches,
+    /// The most limits that the script of a batch decides, unless a single call has more.
+    pub(super) batch_limits: usize,
 }
+
+/// A script with so many limits holds the server for at most 200 us or so.
+const BATCH_LIMITS: usize = 64;
 
 /// A server decides some twenty calls in this time.
 const GAP: Duration = Duration::from_micros(150);
@@ -91,6 +96,7 @@ impl Options {
             hashing: None,
             small_schedule: SMALL_SCHEDULE,
             batches: Batches::Never,
+            batch_limits: BATCH_LIMITS,
         }
     }
 
@@ -122,6 +128,14 @@ impl Options {
     #[must_use]
     pub const fn with_batches_only(mut self) -> Self {
         self.batches = Batches::Always;
+        self
+    }
+
+    /// Sets how many limits a batch has at most, for tests of several batches.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_batch_limits(mut self, limits: usize) -> Self {
+        self.batch_limits = limits;
         self
     }
 

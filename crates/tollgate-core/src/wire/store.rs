@@ -159,11 +159,11 @@ impl<E: Engine> WireStore<E> {
         } = *asked;
         let Question { request, instant } = question;
         let deadline = self.options().deadline;
-        let slack = codec::slack_at(instant, self.options().caller_slack);
         let end = lane.now().checked_add(deadline);
         let end = end.unwrap_or_else(|| lane.now() + LONGEST);
         let mut hash = None;
         let packed = id.map(|_| {
+            let slack = codec::slack_at(instant, self.options().caller_slack);
             let argument = codec::many_argument(request, instant, slack);
             let (keys, argument, of_call) = self.sent(asked, argument);
             hash = of_call;
@@ -173,7 +173,7 @@ impl<E: Engine> WireStore<E> {
                 has_id: true,
             }
         });
-        let passenger = Passenger::new(question, &self.keyspace, slack, end, packed);
+        let passenger = Passenger::new(question, &self.keyspace, self.options(), end, packed);
         let seat = lane.board(&self.core, passenger);
         let ended = batch::ended(&seat, self.engine(), lane.runtime(), end).await;
         // The server has run nothing, or the call may be sent once more.

@@ -19,16 +19,14 @@ use crate::wire::codec::{self, Question, Series, Turn};
 use crate::wire::engine::{Failure, SharedFailure};
 use crate::wire::hash::{self, Hashes};
 use crate::wire::keyspace::Keyspace;
+use crate::wire::options::Options;
 use crate::wire::script::set_of;
-
-/// The most limits that one script decides, so that it holds the server for at most 200 us or so.
-const MOST_CHECKS: usize = 64;
 
 /// A call that is to go with others.
 pub(in crate::wire) struct Passenger<'r> {
     question: Question<'r>,
     keyspace: &'r Keyspace,
-    slack: u64,
+    options: &'r Options,
     deadline: Instant,
     /// The hashes of its limits and keys, and that of the key of its answer.
     hashes: Hashes,
@@ -61,7 +59,7 @@ impl<'r> Passenger<'r> {
     pub(in crate::wire) fn new(
         question: Question<'r>,
         keyspace: &'r Keyspace,
-        slack: u64,
+        options: &'r Options,
         deadline: Instant,
         packed: Option<Packed>,
     ) -> Self {
@@ -87,7 +85,7 @@ impl<'r> Passenger<'r> {
             joins: matches!(act, Some(Act::Consume | Act::Peek)) && !checks.iter().any(is_alone),
             question,
             keyspace,
-            slack,
+            options,
             deadline,
             hashes,
             act,
@@ -117,7 +115,9 @@ impl<'r> Passenger<'r> {
     }
 
     fn argument(&self) -> Vec<u8> {
-        codec::many_argument(self.question.request, self.question.instant, self.slack)
+        let Question { request, instant } = self.question;
+        let slack = codec::slack_at(instant, self.options.caller_slack);
+        codec::many_argument(request, instant, slack)
     }
 
     /// Returns whether these are the keys of its checks.
@@ -258,7 +258,7 @@ impl Departure {
 
     /// Returns whether a call can have a group of its own.
     pub(super) fn has_room(&self, passenger: &Passenger<'_>) -> bool {
-        self.lock().hashes.len() + passenger.hashes.len() <= MOST_CHECKS
+        self.lock().hashes.len() + passenger.hashes.len() <= passenger.options.batch_limits
     }
 
     /// Adds a call to a group, or returns `None` if it is not equal to the calls in it.

@@ -121,6 +121,7 @@ proptest! {
     #[test]
     fn a_batch_decides_as_one_call_after_the_other(
         flavor in prop::sample::select(Flavor::chosen()),
+        limits_at_once in prop::sample::select(&[2, 5, 64]),
         history in history(),
     ) {
         const KEYS: [&str; 2] = ["alice", "bob"];
@@ -131,7 +132,8 @@ proptest! {
             .collect();
         let options = || Options::new().with_prefix(&fresh("batches")).unwrap();
         let one_by_one = WireStore::new(Raw::to(flavor), options());
-        let batched = WireStore::new(Spawning(Raw::to(flavor)), options().with_batches_only());
+        let small = options().with_batches_only().with_batch_limits(limits_at_once);
+        let batched = WireStore::new(Spawning(Raw::to(flavor)), small);
         let mut clock = 1_780_000_000_000_000;
         let mut earlier: Vec<Earlier> = Vec::new();
         for (pause, batch) in history {
