@@ -317,6 +317,26 @@ fn a_reply_that_admits_more_than_fits_is_refused() {
 }
 
 #[test]
+fn equal_calls_are_decided_in_the_order_in_which_they_were_made_whoever_asks_first() {
+    let limit = limit("gcra:4/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    for order in [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 5, 0, 4, 3, 1]] {
+        let store = store();
+        let mut calls = [(); 6].map(|()| begin(&store, &request));
+        run_tasks();
+        store.engine().0.reply(answer(4, &fresh_state()));
+        run_tasks();
+        for index in order {
+            let verdicts = ended(&mut calls[index]).unwrap();
+            let before = u64::try_from(index).unwrap();
+            assert_eq!(verdicts.is_allowed(), before < 4, "{index} in {order:?}");
+            let remaining = 3_u64.saturating_sub(before);
+            assert_eq!(verdicts.remaining(), remaining, "{index} in {order:?}");
+        }
+    }
+}
+
+#[test]
 fn no_deadline_is_too_long() {
     let options = Options::new().with_batches_only();
     let store = gated(options.with_deadline(Duration::MAX));

@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
-use tollgate_core::{Check, Limit, Operation, Request};
+use tollgate_core::{Check, Key, Limit, Operation, Request};
 
 use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
 use super::tasks::{
@@ -409,6 +409,39 @@ fn a_call_joins_equal_ones_in_an_earlier_batch_unless_another_call_of_its_key_ca
     let late = begin(&store, &requests[0]);
     run_tasks();
     drop((calls, late));
+    drop_tasks();
+}
+
+#[test]
+fn a_batch_that_leaves_does_not_hide_what_waits_for_the_same_key() {
+    let options = Options::new().with_batch_gap(HOUR).with_batch_limits(2);
+    let (store, gcra) = (gated(options), limit("gcra:100/1s"));
+    let of = |key, cost| Request::consume(Check::new(&gcra, key, cost));
+    let (alone, last) = (of("z", 1), of("e", 3));
+    let requests = ["a", "b", "c", "d", "e", "f"].map(|key| of(key, 1));
+    let second = of("e", 2);
+    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &alone)).collect();
+    // Two batches are on their way. The third is full and leaves; the fourth waits.
+    for pair in requests.chunks(2) {
+        calls.extend(pair.iter().map(|of| begin(&store, of)));
+        if pair[1].checks()[0].key() == Key::from("f") {
+            calls.push(begin(&store, &second));
+        }
+        run_tasks();
+    }
+    let batches: Vec<_> = sent(&store).split_off(ALONE);
+    assert!(batches.iter().all(|of| of.calls() == [1, 1]));
+    assert_eq!(batches.len(), 3);
+    calls.push(begin(&store, &last));
+    (0..3).for_each(|_| store.engine().0.fail("lost"));
+    run_tasks();
+    let batches = sent(&store);
+    assert_eq!(batches.len(), 1);
+    assert_eq!(
+        (batches[0].calls(), batches[0].shares()),
+        (vec![1, 1], true)
+    );
+    drop(calls);
     drop_tasks();
 }
 
