@@ -121,6 +121,13 @@ fn keys_live_as_long_as_after_one_call_after_the_other() {
                 of(&gcra, "alice", 9),
                 of(&gcra, "alice", 50),
             ],
+            // Each state lives as long as it needs.
+            vec![
+                of(&gcra, "alice", 1),
+                of(&gcra, "bob", 50),
+                of(&gcra, "carol", 50),
+                of(&gcra, "dave", 2),
+            ],
             // Callers' clocks may differ, so what was decided by one is kept longer.
             vec![
                 of(&gcra, "alice", 1).at(instant),
