@@ -22,7 +22,8 @@
 //!
 //! An algorithm without `delay` has no reservations, and one without `block` blocks no key.
 //!
-//! All other local names are free: if a request has several limits, each has a scope of its own.
+//! All other local names are free, except those of the frame of a batch (a test of `wire/script.rs`
+//! lists them): if a request has several limits, each has a scope of its own.
 
 use smallvec::SmallVec;
 

@@ -1,5 +1,5 @@
 -- Decides many requests, one after the other, at one reading of the clock.
-local requests, at, base, answers = ARGV[1], 4, 0, {}
+local requests, at, base, answers, replied = ARGV[1], 4, 0, {}, 0
 local shares, count = unpack('<BI2', requests)
 -- Reads all strings in one command. A key without a value may be missing or of another type; reading
 -- it by itself tells which.
@@ -33,6 +33,9 @@ local function answer(argument, base, count, calls, has_id)
   local reply = decide(argument, base, count, calls)
 @remember
 end
+-- Successive requests of one kind for as many equal calls are a run: how many are left of it, and for
+-- how many calls each stands.
+local left, calls = 0, 0
 @alone
 local alone = { @names_alone }
 -- Requests that differ only in their keys are of one kind.
@@ -41,19 +44,23 @@ for i = 1, count do
   local length, limits, has_id, operation, instant, millis, code, counted, cost, _, a, b, c, d =
     unpack('<I4I2Bddddddddddd', requests, at)
   set_clock(instant, millis)
-  local decide_one
+  local decide_run
   if operation == CONSUME and limits == 1 and has_id == 0 then
-    -- The most common one, without a loop.
-    decide_one = alone[code](counted, cost, a, b, c, d)
+    -- The most common one.
+    decide_run = alone[code](counted, cost, a, b, c, d)
   else
     are_alone = false
     local argument = sub(requests, at + 7, at + 6 + length)
-    decide_one = function(base, calls)
-      local reply, admitted = answer(argument, base, limits, calls, has_id)
-      return pack('<BI4I4', 1, admitted or 1, #reply), reply
+    decide_run = function()
+      while left > 0 do
+        left = left - 1
+        local reply, admitted = answer(argument, base, limits, calls, has_id)
+        answers[replied + 1], answers[replied + 2] = pack('<BI4I4', 1, admitted or 1, #reply), reply
+        replied, base = replied + 2, base + limits + has_id
+      end
     end
   end
-  kinds[i] = { decide = decide_one, keys = limits + has_id, now = now, slack = slack }
+  kinds[i] = { decide = decide_run, keys = limits + has_id, now = now, slack = slack }
   at = at + 7 + length
 end
 if not are_alone then
@@ -61,20 +68,16 @@ if not are_alone then
   for i = 1, #KEYS do known[KEYS[i]] = values[i] or nil end
   values = {}
 end
--- Successive requests of one kind for as many equal calls are a run.
-local decide_one, keys, calls, left, last = nil, 0, 0, 0, 0
+local kind
 local function decide_rest()
   while left > 0 or at <= #requests do
     if left == 0 then
       local place
       place, calls, left = unpack('<I2I4I2', requests, at)
-      local kind = kinds[place + 1]
-      at, decide_one, keys = at + 8, kind.decide, kind.keys
+      at, kind = at + 8, kinds[place + 1]
       now, slack = kind.now, kind.slack
     end
-    left = left - 1
-    answers[last + 1], answers[last + 2] = decide_one(base, calls)
-    last, base = last + 2, base + keys
+    kind.decide()
   end
 end
 repeat
@@ -82,8 +85,8 @@ repeat
   if not is_done then
     -- What fails, fails for its own callers.
     if type(failure) == 'table' then failure = failure.err else failure = 'ERR Error running script: ' .. failure end
-    last, base = last + 1, base + keys
-    answers[last] = pack('<BI4I4', 0, 1, #failure) .. failure
+    replied, base = replied + 1, base + kind.keys
+    answers[replied] = pack('<BI4I4', 0, 1, #failure) .. failure
   end
 until is_done
 for i = 1, #order do

@@ -364,6 +364,37 @@ mod tests {
         }
     }
 
+    /// A section that declared one of these would hide it from the frame of a batch.
+    #[test]
+    fn sections_hide_no_names_of_the_batch() {
+        let of_frame = [
+            "admits", "admitted", "answers", "base", "calls", "denies", "each", "head", "heads",
+            "kind", "left", "replied", "values",
+        ];
+        for name in of_frame {
+            assert!(
+                MACHINE_ALONE.contains(name) || BATCH.contains(name),
+                "{name}"
+            );
+            for twin in &TWINS {
+                for section in ["read", "remaining", "fits", "answer", "commit"] {
+                    let text = twin.section(section);
+                    let mut declared = text.lines().filter_map(|line| {
+                        let names = line.trim().strip_prefix("local ")?;
+                        Some(names.split('=').next().unwrap_or(names))
+                    });
+                    let hides = |names: &str| names.split(',').any(|of| of.trim() == name);
+                    assert!(
+                        !declared.any(hides),
+                        "{name} in {} of {}",
+                        section,
+                        twin.name
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn scripts_define_only_the_functions_they_call() {
         let text = with_names("local x = floor(1) + my_ceil(2) + a.max(3) + admin(4) + x2rep(5)\n");

@@ -162,7 +162,8 @@ pub(super) async fn ended(
             stays.await
         } else {
             let left = deadline.saturating_duration_since((polled_by.now)());
-            let Some(ended) = engine.within(left, stays).await else {
+            // In a box, so that calls which stay where they are have small futures.
+            let Some(ended) = Box::pin(engine.within(left, stays)).await else {
                 return seat.late();
             };
             ended
