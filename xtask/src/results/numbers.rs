@@ -3,7 +3,7 @@
 use super::Rows;
 
 /// The limit with which calls together and alone are compared.
-const LIMIT: &str = "l=gcra:1000000/1s";
+const LIMIT: &str = "l=gcra:1000000000/1000d";
 
 /// Returns a number of `memory`: of an outcome, so many keys and threads, and a limiter.
 pub(super) fn in_memory(

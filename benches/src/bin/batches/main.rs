@@ -26,7 +26,7 @@ use tollgate_testkit::{Flavor, Server};
 /// The first one admits more than are ever made, and yet its keys live from one call to the next, as
 /// those of a limit that people use do.
 const LIMITS: [&str; 3] = [
-    "l=gcra:1000000/1d,burst=1000000000",
+    "l=gcra:1000000000/1000d",
     "l=gcra:1/1h",
     "l=sliding-log:100/1s",
 ];

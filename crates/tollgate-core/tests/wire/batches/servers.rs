@@ -2,7 +2,7 @@
 
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Timestamp};
-use tollgate_testkit::{Flavor, Server};
+use tollgate_testkit::{Flavor, Reply, Server};
 
 use super::tasks::{Spawning, together};
 use crate::engine::{LIMITS, Raw, calls, limit, now};
@@ -49,6 +49,44 @@ fn a_state_that_calls_share_is_read_once_and_written_once_more_at_most() {
         assert!((2..=3).contains(&scripts), "{ran:?}");
         assert_eq!((reads, gets, times), (scripts, 0, scripts), "{ran:?}");
         assert!(sets <= 4 * scripts, "{ran:?}");
+    }
+}
+
+/// With `MGET`, a batch reads all strings in one command; without it, it reads each by itself.
+#[test]
+fn a_user_who_may_not_run_mget_gets_the_same_answers() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let limits = [limit("gcra:2/1h"), limit("sliding-log:2/1h")];
+        let requests: Vec<_> = ["a", "b", "a", "b", "a"]
+            .into_iter()
+            .flat_map(|key| limits.each_ref().map(|limit| Check::new(limit, key, 1)))
+            .map(Request::consume)
+            .collect();
+        let mut answers = Vec::new();
+        for commands in [&["+mget"][..], &[]] {
+            let mut connection = server.connection();
+            let allowed = "+evalsha +script|load +time +get +set +lindex +llen +lrange +lset +ltrim +pexpire +rpush";
+            let mut words = vec!["ACL", "SETUSER", "limiter", "reset", "on", ">secret", "~*"];
+            words.extend(allowed.split(' ').chain(commands.iter().copied()));
+            for words in [&words[..], &["AUTH", "limiter", "secret"]] {
+                let reply = connection.command(words).unwrap();
+                assert_eq!(reply, Reply::Simple("OK".into()));
+            }
+            let raw = Raw::over(connection, None);
+            let store = WireStore::new(Spawning(raw), Options::new().with_batches_only());
+            let mut remaining = Vec::new();
+            for _ in 0..2 {
+                let results = together(&store, &requests);
+                let verdicts = results.into_iter().map(|result| result.unwrap());
+                remaining.extend(verdicts.map(|of| (of.is_allowed(), of.remaining())));
+            }
+            answers.push(remaining);
+            server.command(&["FLUSHALL"]);
+        }
+        assert_eq!(answers[0], answers[1]);
+        let allowed = answers[0].iter().filter(|(is_allowed, _)| *is_allowed);
+        assert_eq!(allowed.count(), 8);
     }
 }
 
