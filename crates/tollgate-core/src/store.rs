@@ -87,6 +87,15 @@ pub trait Store: Send + Sync {
     /// - It MAY still fail so because of what it finds: a sliding log on a server that is too long
     ///   for a refund, or a server that does not know a command.
     fn supports<'a>(&self, request: &Request<'a>) -> bool;
+
+    /// Returns this store as one that need not wait, if it is one.
+    ///
+    /// Awaited calls on such a store are decided in place: they allocate nothing, and take little
+    /// longer than calls that are [run](crate::Call::run). The default is that the store may have to
+    /// wait, which is never wrong: a store that wraps another one need not forward this.
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
+    }
 }
 
 /// A store that can decide on the calling thread, without waiting for anything.
@@ -173,6 +182,10 @@ macro_rules! forward {
 
             fn supports<'a>(&self, request: &Request<'a>) -> bool {
                 (**self).supports(request)
+            }
+
+            fn as_sync(&self) -> Option<&dyn SyncStore> {
+                (**self).as_sync()
             }
         }
 

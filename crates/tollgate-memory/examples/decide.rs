@@ -6,9 +6,12 @@ use std::cell::Cell;
 use std::error::Error;
 use std::hint::black_box;
 use std::io::{self, Write};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate_memory::{Decision, Limit, ManualClock, MemoryStore, RateLimiter};
+use tollgate_memory::{Decision, Limit, ManualClock, MemoryStore, RateLimiter, Store};
 
 const KEY: &str = "user-1234";
 /// Begins long after 1970, as real clocks do.
@@ -59,7 +62,7 @@ const CHECKS: [(&str, &[&str], bool); 12] = [
     ("sliding-log-allowed", &["one=sliding-log:100/1ms"], true),
     ("sliding-log-denied", &["one=sliding-log:1/1d"], false),
 ];
-const OTHERS: [&str; 2] = ["peek", "reserve"];
+const OTHERS: [&str; 3] = ["gcra-awaited", "peek", "reserve"];
 
 /// Makes a decision, some time after the one before.
 type Decide = Box<dyn Fn()>;
@@ -85,6 +88,7 @@ fn decide(kind: &str) -> Made {
         return check(limits, *is_allowed);
     }
     match kind {
+        "gcra-awaited" => awaited(),
         "peek" => peek(),
         "reserve" => reserve(),
         _ => Err(format!("there is no kind {kind:?}").into()),
@@ -93,9 +97,17 @@ fn decide(kind: &str) -> Made {
 
 /// Returns a limiter, and its clock.
 fn limiter(limits: &[&str]) -> Result<(RateLimiter<MemoryStore>, ManualClock), Box<dyn Error>> {
+    limiter_on(limits, |store| store)
+}
+
+/// Returns a limiter on what is made of a store in memory, and its clock.
+fn limiter_on<S: Store>(
+    limits: &[&str],
+    on: impl FnOnce(MemoryStore) -> S,
+) -> Result<(RateLimiter<S>, ManualClock), Box<dyn Error>> {
     let clock = ManualClock::new();
     clock.advance(Duration::from_micros(START_US));
-    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let store = on(MemoryStore::builder().clock(clock.clone()).build());
     let limits = limits.iter().map(|limit| limit.parse());
     let limits = limits.collect::<Result<Vec<Limit>, _>>()?;
     Ok((RateLimiter::new(store, limits)?, clock))
@@ -118,6 +130,22 @@ fn check(limits: &[&str], is_allowed: bool) -> Made {
         let decision = black_box(&decision).as_ref();
         assert!(decision.is_ok_and(|decision| decision.is_allowed() == is_allowed));
     }))
+}
+
+/// Returns what makes the same decisions as `gcra-allowed`, through a store of any kind.
+fn awaited() -> Made {
+    let any = |store| -> Arc<dyn Store> { Arc::new(store) };
+    let (limiter, clock) = limiter_on(&["one=gcra:1000000/1s"], any)?;
+    let poll = move || {
+        clock.advance(Duration::from_micros(10));
+        let mut future = pin!(limiter.check(KEY).into_future());
+        let decision = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        let decision = black_box(&decision);
+        assert!(matches!(decision, Poll::Ready(Ok(decision)) if decision.is_allowed()));
+    };
+    Ok(Box::new(poll))
 }
 
 fn peek() -> Made {

@@ -655,6 +655,10 @@ impl Store for MemoryStore {
         let split = request.split_id();
         split.is_ok_and(|(_, request)| request.is_defined())
     }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        Some(self)
+    }
 }
 
 #[cfg(test)]

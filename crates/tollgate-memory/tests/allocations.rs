@@ -1,8 +1,10 @@
-//! A call for a key that is held allocates nothing, or one box if it is awaited.
+//! A call for a key that is held allocates nothing, or one box if it is awaited on a store that may have
+//! to wait.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::pin::pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -11,7 +13,9 @@ use allocation_counter::measure;
 use tollgate_core::algorithm::{
     Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
-use tollgate_core::{Limit, Quota, RateLimiter, Store, Timestamp};
+use tollgate_core::{
+    Checks, Limit, Quota, RateLimiter, Request, Store, StoreError, Timestamp, Verdicts,
+};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn algorithms() -> Vec<Algorithm> {
@@ -70,27 +74,80 @@ fn a_call_about_four_limits_allocates_nothing() {
     }
 }
 
+/// A store that does not say that it need not wait.
+struct Hidden(MemoryStore);
+
+impl Store for Hidden {
+    fn decide<'a, 'store, 'call>(
+        &'store self,
+        request: Request<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
+    where
+        'a: 'call,
+        'store: 'call,
+        Self: 'call,
+    {
+        self.0.decide(request)
+    }
+
+    fn reset<'a, 'store, 'call>(
+        &'store self,
+        checks: Checks<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'call>>
+    where
+        'a: 'call,
+        'store: 'call,
+        Self: 'call,
+    {
+        self.0.reset(checks)
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.0.supports(request)
+    }
+}
+
 #[test]
-fn a_call_that_is_awaited_allocates_one_box() {
+fn a_call_that_is_awaited_allocates_one_box_if_the_store_may_have_to_wait() {
     let limits = algorithms().into_iter().take(4).enumerate();
     let limits: Vec<Limit> = limits
         .map(|(index, algorithm)| Limit::new(&format!("limit-{index}"), algorithm).unwrap())
         .collect();
-    for limits in [&limits[..1], &limits[..]] {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let limiter = RateLimiter::new(store, limits.to_vec()).unwrap();
-        let count = |call: &dyn Fn()| {
-            call();
-            measure(call).count_total
-        };
-        let now = Timestamp::UNIX_EPOCH;
-        assert_eq!(count(&|| drop(done(limiter.check("k")))), 1);
-        assert_eq!(count(&|| drop(done(limiter.check("k").cost(2).at(now)))), 1);
-        assert_eq!(count(&|| drop(done(limiter.peek("k")))), 1);
-        assert_eq!(count(&|| drop(done(limiter.take_up_to("k", 3)))), 1);
-        assert_eq!(count(&|| done(limiter.reset("other")).unwrap()), 1);
-        assert_eq!(count(&|| drop(limiter.clone())), 0);
+    let stores: [(Arc<dyn Store>, u64); 2] = [
+        (Arc::new(MemoryStore::new()), 0),
+        (Arc::new(Hidden(MemoryStore::new())), 1),
+    ];
+    for (store, boxes) in stores {
+        for limits in [&limits[..1], &limits[..]] {
+            let limiter = RateLimiter::new(Arc::clone(&store), limits.to_vec()).unwrap();
+            let count = |call: &dyn Fn()| {
+                call();
+                measure(call).count_total
+            };
+            let now = Timestamp::UNIX_EPOCH;
+            assert_eq!(count(&|| drop(done(limiter.check("k")))), boxes);
+            let at = || drop(done(limiter.check("k").cost(2).at(now)));
+            assert_eq!(count(&at), boxes);
+            assert_eq!(count(&|| drop(done(limiter.peek("k")))), boxes);
+            assert_eq!(count(&|| drop(done(limiter.take_up_to("k", 3)))), boxes);
+            assert_eq!(count(&|| done(limiter.reset("other")).unwrap()), 1);
+            assert_eq!(count(&|| drop(limiter.clone())), 0);
+        }
     }
+}
+
+#[test]
+fn a_future_that_has_completed_is_not_decided_again() {
+    let limit = Limit::new("one", Gcra::new(Quota::per_minute(9)).unwrap()).unwrap();
+    let limiter = RateLimiter::new(MemoryStore::new(), [limit]).unwrap();
+    let mut future = limiter.check("k").into_future();
+    let mut poll = || {
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(&mut future).poll(&mut context).is_ready()
+    };
+    assert!(poll());
+    assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
+    assert_eq!(limiter.peek("k").run().unwrap().remaining(), 8);
 }
 
 /// Returns the output of a call that completes when first polled.

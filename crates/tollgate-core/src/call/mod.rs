@@ -174,39 +174,80 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
             at,
             id,
         } = self;
-        match (limiter.limits(), operation, at, id) {
-            (limits @ [limit], Operation::Consume, None, None) => {
-                consume(limits, limiter.store(), Check::new(limit, key, cost))
-            }
-            (limits, Operation::Consume, None, None) => {
-                consume_all(limits, limiter.store(), key, cost)
-            }
-            _ => run_request(limiter, operation, key, cost, at, id),
+        decide_now(
+            limiter.limits(),
+            limiter.store(),
+            Asked {
+                operation,
+                key,
+                cost,
+                at,
+                id,
+            },
+        )
+    }
+}
+
+/// What a call asks of a limiter.
+#[derive(Clone, Copy)]
+struct Asked<'k> {
+    operation: Operation<'k>,
+    key: Key<'k>,
+    cost: u64,
+    at: Option<Timestamp>,
+    id: Option<CallId<'k>>,
+}
+
+impl<'k> Asked<'k> {
+    /// Returns the request for `checks`, one of each limit.
+    fn request<'c>(self, checks: Checks<'c>) -> Request<'c>
+    where
+        'k: 'c,
+    {
+        Request::of_parts(self.operation, checks, self.at).with_id(self.id)
+    }
+}
+
+/// Decides a call without waiting.
+#[inline(always)]
+fn decide_now<'l>(
+    limits: &'l [Limit],
+    store: &(impl SyncStore + ?Sized),
+    asked: Asked<'_>,
+) -> Result<Decision<'l>, StoreError> {
+    let Asked {
+        operation,
+        key,
+        cost,
+        at,
+        id,
+    } = asked;
+    match (limits, operation, at, id) {
+        (limits @ [limit], Operation::Consume, None, None) => {
+            consume(limits, store, Check::new(limit, key, cost))
         }
+        (limits, Operation::Consume, None, None) => consume_all(limits, store, key, cost),
+        _ => decide_request(limits, store, asked),
     }
 }
 
 /// Decides any call, as a request.
 #[inline(never)]
-fn run_request<'l, S: SyncStore>(
-    limiter: &'l RateLimiter<S>,
-    operation: Operation<'_>,
-    key: Key<'_>,
-    cost: u64,
-    at: Option<Timestamp>,
-    id: Option<CallId<'_>>,
+fn decide_request<'l>(
+    limits: &'l [Limit],
+    store: &(impl SyncStore + ?Sized),
+    asked: Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
-    let checks = Checks::of_key(limiter.limits(), key, cost);
-    let checks = Checks::borrowed(&checks);
-    let request = Request::of_parts(operation, checks, at).with_id(id);
-    Decision::new(limiter.limits(), limiter.store().decide_now(&request)?)
+    let checks = Checks::of_key(limits, asked.key, asked.cost);
+    let request = asked.request(Checks::borrowed(&checks));
+    Decision::new(limits, store.decide_now(&request)?)
 }
 
 /// Decides the most common call: a consume from one limit, at the store's own clock.
 #[inline]
 fn consume<'l>(
     limits: &'l [Limit],
-    store: &impl SyncStore,
+    store: &(impl SyncStore + ?Sized),
     check: Check<'_>,
 ) -> Result<Decision<'l>, StoreError> {
     let (fingerprint, verdict) = store.consume_now(check)?;
@@ -217,7 +258,7 @@ fn consume<'l>(
 #[inline(never)]
 fn consume_all<'l>(
     limits: &'l [Limit],
-    store: &impl SyncStore,
+    store: &(impl SyncStore + ?Sized),
     key: Key<'_>,
     cost: u64,
 ) -> Result<Decision<'l>, StoreError> {
@@ -232,10 +273,24 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Call<'l, 'k, S> {
 
     #[inline]
     fn into_future(self) -> Deciding<'l, 'k> {
-        let limiter = self.limiter;
+        let Self {
+            limiter,
+            operation,
+            key,
+            cost,
+            at,
+            id,
+        } = self;
         Deciding {
             limits: limiter.limits(),
-            verdicts: limiter.store().decide(self.into_request()),
+            store: limiter.store(),
+            stage: Stage::Asked(Asked {
+                operation,
+                key,
+                cost,
+                at,
+                id,
+            }),
         }
     }
 }
@@ -321,20 +376,55 @@ impl<S> fmt::Debug for Reserve<'_, '_, S> {
 }
 
 /// The future of a [`Call`].
+///
+/// On a store that [need not wait](Store::as_sync), the call is decided when this is polled first.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Deciding<'l, 'k> {
     limits: &'l [Limit],
-    verdicts: Boxed<'k, Result<Verdicts, StoreError>>,
+    store: &'l dyn Store,
+    stage: Stage<'k>,
 }
 
-impl<'l> Future for Deciding<'l, '_> {
+/// How far a call is.
+enum Stage<'k> {
+    Asked(Asked<'k>),
+    Sent(Boxed<'k, Result<Verdicts, StoreError>>),
+    Over,
+}
+
+impl<'l: 'k, 'k> Deciding<'l, 'k> {
+    /// Hands the call to a store that may have to wait.
+    fn send(&mut self, asked: Asked<'k>) {
+        let checks = Checks::of_key(self.limits, asked.key, asked.cost);
+        self.stage = Stage::Sent(self.store.decide(asked.request(checks)));
+    }
+}
+
+impl<'l: 'k, 'k> Future for Deciding<'l, 'k> {
     type Output = Result<Decision<'l>, StoreError>;
 
+    /// # Panics
+    ///
+    /// If it is polled again after it has completed.
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let limits = self.limits;
-        let verdicts = self.verdicts.as_mut().poll(context);
-        verdicts.map(|verdicts| Decision::new(limits, verdicts?))
+        if let Stage::Asked(asked) = self.stage {
+            if let Some(store) = self.store.as_sync() {
+                self.stage = Stage::Over;
+                return Poll::Ready(decide_now(limits, store, asked));
+            }
+            self.send(asked);
+        }
+        match &mut self.stage {
+            Stage::Sent(verdicts) => {
+                let verdicts = verdicts.as_mut().poll(context);
+                verdicts.map(|verdicts| Decision::new(limits, verdicts?))
+            }
+            Stage::Asked(_) | Stage::Over => {
+                panic!("the future of a call was polled after it had completed")
+            }
+        }
     }
 }
 
