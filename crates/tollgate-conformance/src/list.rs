@@ -107,6 +107,7 @@ macro_rules! __promises {
             @each [store]
             [
                 counts_at_its_own_clock,
+                decides_alike_without_waiting,
                 decides_at_the_given_instant,
                 gives_back_at_its_own_clock,
                 is_all_or_nothing_at_its_own_clock,

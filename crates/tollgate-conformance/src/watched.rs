@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
+use tollgate_core::{Checks, Request, Store, StoreError, SyncStore, Verdicts};
 
 use crate::harness::Harness;
 use crate::plan::Plan;
@@ -111,6 +111,10 @@ impl Store for WatchedStore {
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        self.store.as_sync()
     }
 }
 

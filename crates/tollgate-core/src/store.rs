@@ -93,6 +93,11 @@ pub trait Store: Send + Sync {
     /// Awaited calls on such a store are decided in place: they allocate nothing, and take little
     /// longer than calls that are [run](crate::Call::run). The default is that the store may have to
     /// wait, which is never wrong: a store that wraps another one need not forward this.
+    ///
+    /// # Behavior
+    ///
+    /// - The methods of [`SyncStore`] MUST decide as those of this trait do, on the same states
+    ///   (checked by `decides_alike_without_waiting`).
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }

@@ -8,7 +8,8 @@ use fred::interfaces::ClientLike;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
     Checks, ErrorKind, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request,
-    ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, Verdicts,
+    ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, SyncStore,
+    Verdicts,
 };
 
 use crate::clients::Clients;
@@ -137,6 +138,10 @@ impl<C: Clients> Store for FredStore<C> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
     }
 }
 

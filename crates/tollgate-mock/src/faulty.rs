@@ -183,6 +183,11 @@ impl<S: Store> Store for FaultyStore<S> {
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
     }
+
+    // Awaited calls may have to wait for a delay.
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]

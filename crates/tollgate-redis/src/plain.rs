@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
 use tollgate_core::wire::{self, Command, Engine, Failure, Options, Transact};
-use tollgate_core::{Checks, ErrorKind, Limit, Request, Store, StoreError, Verdicts};
+use tollgate_core::{Checks, ErrorKind, Limit, Request, Store, StoreError, SyncStore, Verdicts};
 
 use crate::engine::RedisEngine;
 use crate::failure;
@@ -139,6 +139,10 @@ where
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.0.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
     }
 }
 

@@ -8,7 +8,7 @@ use redis::aio::ConnectionLike;
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
     Checks, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request, ScheduleAnswer,
-    ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, Verdicts,
+    ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, SyncStore, Verdicts,
 };
 
 use crate::engine::RedisEngine;
@@ -101,6 +101,10 @@ where
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.0.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
     }
 }
 

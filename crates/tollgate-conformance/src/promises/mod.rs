@@ -57,7 +57,7 @@ pub use reservation::{
     starts_keep_the_bound_whatever_is_cancelled,
 };
 pub use store::{
-    decides_at_the_given_instant, malformed_requests_change_nothing,
+    decides_alike_without_waiting, decides_at_the_given_instant, malformed_requests_change_nothing,
     receipts_from_before_a_reset_free_nothing, says_what_it_supports, similar_keys_are_independent,
 };
 pub use units::{a_cost_is_as_many_unit_calls, takes_what_unit_calls_would};

@@ -71,6 +71,61 @@ pub async fn says_what_it_supports(harness: &Stores, _plan: &Plan) {
     assert!(supported > 0, "the store supports nothing");
 }
 
+/// A store that says it need not wait decides the same, on the same states, without waiting.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
+    let store = harness.store().await;
+    let all = [
+        families::fixed_window(),
+        families::gcra(),
+        families::sliding_buckets(),
+        families::sliding_counter(),
+        families::sliding_log(),
+    ];
+    for limit in all.iter().flatten() {
+        // Nothing comes back while this runs.
+        let days = with_quota(limit.algorithm(), 10, 864_000_000_000, 10);
+        let limits = [limit_of(limit, days)];
+        let key = OwnedKey::fresh("alice");
+        let check = Check::new(&limits[0], key.key(), 2);
+        let mut left = 10;
+        let mut takes_two = |way: &str, remaining: u64| {
+            left -= 2;
+            assert!(
+                remaining == left,
+                "{limit}: {way} left {remaining} instead of {left}"
+            );
+        };
+        let Some(first) = ask(&store, Request::consume(check), None).await else {
+            continue;
+        };
+        takes_two("`decide`", first.remaining());
+        let Some(sync) = store.as_sync() else {
+            continue;
+        };
+        let second = sync.decide_now(&Request::consume(check)).unwrap();
+        takes_two("`decide_now`", second.remaining());
+        let (_, third) = sync.consume_now(check).unwrap();
+        takes_two("`consume_now`", third.remaining());
+        let mut fourth = second;
+        sync.consume_all_now(&limits, key.key(), 2, &mut fourth)
+            .unwrap();
+        takes_two("`consume_all_now`", fourth.remaining());
+        for (way, remains) in [("them", 2), ("`reset_now`", 10)] {
+            let seen = store.decide(Request::peek(check)).await.unwrap();
+            let seen = seen.remaining();
+            assert!(
+                seen == remains,
+                "{limit}: {seen} of 10 remained after {way}"
+            );
+            sync.reset_now(&[check]).unwrap();
+        }
+    }
+}
+
 /// A malformed request fails with `ErrorKind::Malformed` and changes nothing.
 ///
 /// # Panics

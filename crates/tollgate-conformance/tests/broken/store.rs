@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use tollgate_core::algorithm::{Algorithm, State};
 use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Limit, Operation, Request, Store, StoreError, Timestamp,
-    Verdicts,
+    Check, Checks, ErrorKind, Fingerprint, Limit, Operation, Request, Store, StoreError, SyncStore,
+    Timestamp, Verdicts,
 };
 
 /// A limit's identity and a key's two parts.
@@ -32,6 +32,7 @@ pub(crate) enum Fault {
     DeniesEverything,
     FailsOnHugeCosts,
     ForgetsWhenTheClockStepsBack,
+    ForgetsWithoutWaiting,
     IgnoresBlocks,
     IgnoresCallerTime,
     IgnoresCost,
@@ -244,5 +245,22 @@ impl Store for BrokenStore {
 
     fn supports<'a>(&self, _request: &Request<'a>) -> bool {
         !self.is(Fault::SupportsNothing)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        self.is(Fault::ForgetsWithoutWaiting).then_some(self)
+    }
+}
+
+/// Decides on fresh states, and forgets them.
+impl SyncStore for BrokenStore {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        let mut states = vec![State::default(); request.checks().len()];
+        let now = Timestamp::try_from(SystemTime::now()).unwrap();
+        Ok(request.decide_on(&mut states[..], now))
+    }
+
+    fn reset_now(&self, _checks: &[Check<'_>]) -> Result<(), StoreError> {
+        Ok(())
     }
 }

@@ -17,7 +17,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::limit::Limit;
 use crate::request::{Check, Checks, Operation, Request};
-use crate::store::Store;
+use crate::store::{Store, SyncStore};
 use crate::time::{MAX_EXACT, Timestamp};
 
 /// The most times that a call is sent if its window keeps ending before it arrives.
@@ -412,6 +412,10 @@ impl<E: Transact> Store for PlainStore<E> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
     }
 }
 

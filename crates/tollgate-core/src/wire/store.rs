@@ -25,7 +25,7 @@ use crate::key::Key;
 use crate::lease::{LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms};
 use crate::request::{Check, Checks, Operation, Request};
 use crate::schedule::{ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms};
-use crate::store::Store;
+use crate::store::{Store, SyncStore};
 use crate::time::Timestamp;
 
 /// The most times that one call loads its script.
@@ -528,6 +528,10 @@ impl<E: Engine> Store for WireStore<E> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
     }
 }
 
