@@ -316,7 +316,7 @@ impl<S> RateLimiter<S> {
         Settle::new(self, key.into(), receipt, None)
     }
 
-    /// Makes `cost` what a call consumed for `key` from each limit, once it is known.
+    /// Corrects what a call consumed for `key` from an estimate to its real `cost`, in each limit.
     ///
     /// For costs that are known only afterwards, such as tokens, bytes or rows: check an estimate,
     /// do the work, and settle. If the work cost less, the difference is given back as by a

@@ -97,8 +97,8 @@ pub enum Operation<'a> {
         /// The longest delay that is accepted.
         max_delay: Duration,
     },
-    /// Makes the costs of the checks what a request with the same limits and keys consumed: gives
-    /// back what that consumed beyond them, or counts the rest, whether it fits or not. Always
+    /// Corrects what a request with the same limits and keys consumed to the costs of the checks:
+    /// gives back what it consumed beyond them, or counts the rest, whether it fits or not. Always
     /// allowed.
     Settle(&'a Receipt),
     /// Consumes the same cost from every limit: as much as all of them allow, at most the smallest
@@ -294,7 +294,7 @@ impl<'a> Request<'a> {
         Self::of_parts(Operation::Refund(receipt), Checks::one(check), None)
     }
 
-    /// Returns a request to make the check's cost what was consumed according to `receipt`. See
+    /// Returns a request to settle `receipt` at the check's cost. See
     /// [`RateLimiter::settle`](crate::RateLimiter::settle).
     ///
     /// The checks must name the same limits and keys, in the same order, as the request that

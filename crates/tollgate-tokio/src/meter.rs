@@ -15,7 +15,7 @@ use tollgate_core::{ErrorKind, Key, RateLimiter, Receipt, SettleError, Store, St
 
 use crate::key::OwnedKey;
 
-/// Settles a call at what a stream turned out to hold.
+/// Counts what a stream yields, and settles a call at that cost when the stream ends.
 ///
 /// Check an estimate, then pass the decision's receipt to [`metered`](Self::metered), which counts
 /// bytes, or to [`metered_by`](Self::metered_by), which counts anything else. Both yield the items

@@ -11,7 +11,7 @@ use crate::request::{BlockSpan, Check, Checks, Operation, Request};
 use crate::store::{Boxed, Store, SyncStore};
 use crate::time::{Timestamp, Wait};
 
-/// A pending change of what a key has left, made by [`RateLimiter::lower`]. End it with `.await` or
+/// A pending [`RateLimiter::lower`], which lowers what remains for a key. End it with `.await` or
 /// [`run`](Self::run).
 ///
 /// # Errors

@@ -10,7 +10,7 @@ const MOST_BYTES: usize = 1_000;
 /// How long the answer to an id is kept, unless [`CallId::kept`] says otherwise.
 const KEPT: Duration = Duration::from_secs(10 * 60);
 
-/// An id of a call, by which a repeated call gets the first answer instead of being counted again.
+/// The id of a call: a call repeated with it gets the first answer, and is not counted again.
 ///
 /// Choose ids that no other call for the same key has, such as the id of a request or of a job. A
 /// store keeps the answer to a call that was allowed for 10 minutes, or as long as

@@ -113,8 +113,8 @@ impl<S> fmt::Debug for Settle<'_, '_, S> {
     }
 }
 
-/// What is left after a refund, a settlement or a [lowering](RateLimiter::lower): the decision of a
-/// call that costs nothing. It need not be read.
+/// What remains after a refund, a settlement or [`lower`](RateLimiter::lower), as the decision of a
+/// call of cost zero. It need not be read.
 ///
 /// # Examples
 ///

@@ -117,7 +117,7 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Whether a lease was acquired.
+/// The answer to a request for a lease: it is granted, or denied.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use = "a lease that was denied protects nothing"]
 #[allow(
@@ -187,9 +187,8 @@ impl NoLease {
         self.amount
     }
 
-    /// Returns within which time enough leases end by themselves, if none is renewed. It may be
-    /// sooner, because leases may be released, and later, because they may be renewed.
-    /// [`Wait::NEVER`] if the weight exceeds the amount.
+    /// Returns how long until enough leases end by themselves, or [`Wait::NEVER`] if the weight
+    /// exceeds the amount. It is sooner if leases are released, and later if they are renewed.
     #[must_use]
     pub fn ends_within(&self) -> Wait {
         self.ends_within

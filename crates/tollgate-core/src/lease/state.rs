@@ -24,8 +24,8 @@ struct Held {
 }
 
 impl LeaseState {
-    /// Returns whether no lease is held at `now`, no lease was acquired or renewed after it, and
-    /// tokens given later would be greater anyway, so that the state may be dropped.
+    /// Returns whether this state may be dropped: no lease is held at `now`, none was acquired or
+    /// renewed after it, and new tokens would be greater than all earlier ones.
     #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         // After a clock stepped back, later tokens may still be smaller.

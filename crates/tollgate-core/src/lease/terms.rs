@@ -76,7 +76,7 @@ impl LeaseTerms {
         &self.0.name
     }
 
-    /// Returns the string that identifies the leases. ScheduleTerms with the same identity share their
+    /// Returns the string that identifies these leases. Terms with the same identity share their
     /// leases, whatever their amount.
     #[must_use]
     pub fn identity(&self) -> &str {

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::schedule::quota::ScheduleQuota;
 use crate::time::Timestamp;
 
-/// Whether an event was planned.
+/// The answer to a request to plan an event: it is planned, or refused.
 ///
 /// # Examples
 ///
@@ -249,7 +249,7 @@ pub enum Reason {
     Past(Timestamp),
     /// The time lies beyond the horizon. This is the latest that is allowed.
     BeyondHorizon(Timestamp),
-    /// Another event has this id: one at this time, or with another weight.
+    /// The id is taken: its event is planned at this time, and differs in time or weight.
     IdTaken(Timestamp),
     /// No event has this id, so there is none to move.
     UnknownId,

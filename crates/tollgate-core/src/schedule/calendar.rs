@@ -60,7 +60,7 @@ impl CalendarUnit {
     }
 }
 
-/// So many events per day, week or month of a time zone.
+/// A quota of `N` events per day, week or month of a time zone.
 ///
 /// The caller computes where days begin, and sends that to the store: a server needs no time zones.
 /// All callers should therefore use the same version of the time zone database.

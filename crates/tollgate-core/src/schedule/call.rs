@@ -212,7 +212,7 @@ impl<S> fmt::Debug for ScheduleReset<'_, '_, S> {
     }
 }
 
-/// What a call to a schedule can answer.
+/// The answers of calls to a schedule: the type `A` of a [`ScheduleCall`].
 ///
 /// A [`Placement`], a [`BatchPlacement`], a time (`Option<Timestamp>`), whether there was an event
 /// (`bool`), or events.

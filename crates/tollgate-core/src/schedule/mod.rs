@@ -34,7 +34,7 @@ pub use store::{ScheduleStore, SyncScheduleStore};
 pub(crate) use terms::SHAPE;
 pub use terms::{MAX_EVENTS, ScheduleTerms};
 
-/// Plans events at times to come, so that no window around any of them holds too many.
+/// Plans events for later, so that no window ever holds more of them than its quota.
 ///
 /// A rate limiter counts what happens now; a schedule counts what will happen. With the quotas
 /// `1/1m`, `5/1h` and `10/1d`, no minute, no hour and no 24 hours ever hold more events, wherever

@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 }
 
 impl ScheduleQuota {
-    /// Returns `quota` for every window, wherever it begins, with this name.
+    /// Returns the quota called `name` of a schedule: `quota` in every window, wherever it begins.
     ///
     /// # Errors
     ///

@@ -254,7 +254,7 @@ impl<'a> ScheduleRequest<'a> {
         }
     }
 
-    /// Brings more periods: those around `at`, and twice as many as before.
+    /// Adds calendar periods to this request: those around `at`, and twice as many as before.
     ///
     /// For a store that answered [`ScheduleAnswer::Uncovered`](crate::ScheduleAnswer).
     pub fn widen(&mut self, at: Timestamp) {

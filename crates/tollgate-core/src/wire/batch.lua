@@ -5,7 +5,12 @@ local shares, count = unpack('<BI2', requests)
 -- it by itself tells which.
 local values = @has_strings and #KEYS > 1 and pcall('MGET', table_unpack(KEYS)) or {}
 if values.err then values = {} end
-local known, late, order, is_written, ttl_before, ttl_text = {}, {}, {}, false, nil, nil
+local known, late, order, is_written, number_before, text = {}, {}, {}, false, nil, nil
+-- Returns a number as text; keys of windows end together.
+local function text_of(number)
+  if number ~= number_before then number_before, text = number, format('%d', number) end
+  return text
+end
 local function get(key)
   if known[key] == nil then known[key] = call('GET', key) end
   return known[key]
@@ -17,10 +22,8 @@ local function set(key, value, _, ttl)
     late[key] = ttl
   else
     -- A server that is out of memory, or a replica, refuses the first write of a script, and then
-    -- each of them. Redis takes longer to write a number as text than Lua, and keys of windows end
-    -- together.
-    if ttl ~= ttl_before then ttl_before, ttl_text = ttl, format('%d', ttl) end
-    call('SET', key, value, 'PX', ttl_text)
+    -- each of them.
+    call('SET', key, value, 'PX', ttl)
     is_written = true
   end
   if shares == 1 or known[key] ~= nil then known[key] = value end

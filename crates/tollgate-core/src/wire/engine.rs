@@ -64,7 +64,9 @@ pub trait Engine: Send + Sync + 'static {
     }
 }
 
-/// What a store needs of a runtime to send calls together. It uses it only during calls.
+/// The async runtime of a call: a store starts tasks on it to send calls together.
+///
+/// A store uses it only during calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime {
     pub(super) id: u64,

@@ -39,8 +39,8 @@ pub enum NoConnection {
 }
 
 impl NoConnection {
-    /// Returns the cause that `text`, a client crate's error, names: by an error code of the
-    /// server, or else by the first of `words`, phrases of the client crate, that it contains.
+    /// Finds the cause in a client crate's error `text`: a server's error code, or else the first
+    /// of `words`, the client crate's own phrases, that the text contains.
     ///
     /// # Examples
     ///

@@ -100,8 +100,8 @@ impl Options {
         }
     }
 
-    /// Sets whether calls that are made while many others are on their way are sent together; by
-    /// default they are not.
+    /// Switches batches on or off: calls that are made while many others are in flight are sent
+    /// together. They are off by default.
     ///
     /// One script then decides many calls, one after the other in the order in which they were made,
     /// and equal calls cost a server what one costs. Each call keeps its own deadline and errors.

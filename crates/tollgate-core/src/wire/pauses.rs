@@ -26,7 +26,7 @@ impl Pauses {
         pause
     }
 
-    /// Returns the next pause, or `None` if it would not end before `limit`, after `spent`.
+    /// Returns the next pause, or `None` if `spent` and the pause together reach `limit`.
     pub fn next_within(&mut self, spent: Duration, limit: Duration) -> Option<Duration> {
         let pause = self.next_pause();
         (spent + pause < limit).then_some(pause)

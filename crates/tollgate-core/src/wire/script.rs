@@ -246,6 +246,7 @@ fn batch(set: usize) -> String {
     let together = |text: &str| {
         text.replace("call('GET', ", "get(")
             .replace("call('SET', ", "set(")
+            .replace("format('%d', ", "text_of(")
     };
     let alone = alone.replace("call('GET', key)", "(values[base + 1] or get(key))");
     let has_strings = used(set).any(|(_, twin)| !twin.is_list);

@@ -37,8 +37,8 @@ impl<S> OutboundBuilder<S> {
         }
     }
 
-    /// Sets by how much the time varies that passes between the store's decision and the service's
-    /// count: the longest such time less the shortest. The default is zero.
+    /// Sets the margin: the longest time from the store's decision to the service's count, less the
+    /// shortest. The default is zero.
     ///
     /// The limits become stricter by this, rounded up to whole microseconds: see [`Outbound`].
     pub fn margin(mut self, margin: Duration) -> Self {

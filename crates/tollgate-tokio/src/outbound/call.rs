@@ -160,7 +160,7 @@ pub struct Permit<S: Store + 'static> {
 }
 
 impl<S: Store + 'static> Permit<S> {
-    /// Returns what admitted this call.
+    /// Returns the [`Outbound`] that admitted this call.
     #[must_use]
     pub fn outbound(&self) -> &Outbound<S> {
         &self.outbound

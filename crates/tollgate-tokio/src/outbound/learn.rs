@@ -8,8 +8,8 @@ use super::Outbound;
 use super::builder::counts;
 
 impl<S: Store> Outbound<S> {
-    /// Takes over what the service says: `remaining` units are left for `key`, and no more for
-    /// `reset_after`.
+    /// Lowers what remains for `key` to what the service reports: `remaining` units until
+    /// `reset_after` has passed.
     ///
     /// This can only lower what the limits admit, for all processes: what is missing to `remaining`
     /// counts as consumed now. If nothing remains, and `reset_after` says how long, the key is also
@@ -122,8 +122,8 @@ impl<S: Store> Outbound<S> {
         self.shared.urgent.block(key).lasting(pause).into_future()
     }
 
-    /// Does the same as [`penalize`](Self::penalize), for a service that does not say how long to
-    /// wait: for as long as the block says.
+    /// Pauses `key` like [`penalize`](Self::penalize), when the service does not say for how long:
+    /// as long as the block for pauses lasts.
     ///
     /// That is 1 second by default. A pause that begins soon after the last one lasts twice as long,
     /// up to 64 seconds; see [`Block`](tollgate_core::algorithm::Block).

@@ -137,7 +137,8 @@ impl<S> Outbound<S> {
         &self.shared.limits
     }
 
-    /// Returns the limits that calls keep to, in the same order: with the margin.
+    /// Returns the limits that calls are checked against: [`limits`](Self::limits) in the same
+    /// order, made stricter by the margin.
     #[must_use]
     pub fn stricter_limits(&self) -> &[Limit] {
         self.shared.urgent.limits()

@@ -38,6 +38,6 @@ local function record()
   if wanted <= now or wanted <= ends then return end
   local kept = wanted - now
   if length > 0 then kept = kept + memory end
-  call('SET', key, pack('<ddd', wanted, max(now, blocked_at), length), 'PX', ceil(kept / 1000) + slack)
+  call('SET', key, pack('<ddd', wanted, max(now, blocked_at), length), 'PX', format('%d', ceil(kept / 1000) + slack))
 end
 local free = wanted <= now and ends <= now

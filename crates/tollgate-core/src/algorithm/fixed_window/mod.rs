@@ -48,7 +48,7 @@ pub(crate) struct State {
 impl Remembered for State {}
 
 impl FixedWindow {
-    /// Returns windows that start at multiples of the quota's window since the Unix epoch.
+    /// Returns fixed windows for `quota`, aligned to multiples of its window since the Unix epoch.
     #[must_use]
     pub const fn aligned(quota: Quota) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl FixedWindow {
         }
     }
 
-    /// Returns windows that each start at the first call they count.
+    /// Returns fixed windows for `quota` that each start at the first call they count.
     #[must_use]
     pub const fn anchored(quota: Quota) -> Self {
         Self {

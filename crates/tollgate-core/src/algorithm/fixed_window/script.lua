@@ -30,7 +30,7 @@ if counted_at == start and (kept == 0 or at_start > 0) then
   at_start = min(at_start + amount, 9007199254740991)
 end
 kept = min(kept + amount, 9007199254740991)
-call('SET', key, pack('<ddd', start, kept, at_start), 'PX', ceil(((start - now) + window) / 1000) + slack)
+call('SET', key, pack('<ddd', start, kept, at_start), 'PX', format('%d', ceil(((start - now) + window) / 1000) + slack))
 
 --@ refund
 if used > 0 and since >= start and since - start < window then
@@ -38,5 +38,5 @@ if used > 0 and since >= start and since - start < window then
   if since == start then at_start = max(at_start - amount, 0) end
   local reset = 0
   if kept > 0 then reset = (start - now) + window end
-  call('SET', key, pack('<ddd', start, kept, at_start), 'PX', max(ceil(reset / 1000), 1) + slack)
+  call('SET', key, pack('<ddd', start, kept, at_start), 'PX', format('%d', max(ceil(reset / 1000), 1) + slack))
 end

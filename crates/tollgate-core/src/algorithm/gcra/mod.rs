@@ -63,7 +63,7 @@ impl State {
 impl Remembered for State {}
 
 impl Gcra {
-    /// Returns a bucket whose burst is the quota's amount.
+    /// Returns GCRA for `quota`, with a burst of the quota's amount.
     ///
     /// # Errors
     ///

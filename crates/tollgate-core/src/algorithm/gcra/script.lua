@@ -55,7 +55,7 @@ floor(max(full - debt, 0) / unit)
 debt = min(debt + amount * unit, 9007199254740991)
 local state = pack('<ddd', debt, at, unit)
 if marked then state = state .. pack('<d', 1) end
-call('SET', key, state, 'PX', ceil((ceil(debt / leak) + (at - now)) / 1000) + slack)
+call('SET', key, state, 'PX', format('%d', ceil((ceil(debt / leak) + (at - now)) / 1000) + slack))
 
 --@ delay
 local own, room = 0, full - cost * unit
@@ -95,5 +95,5 @@ if rest < debt then
   if debt > 0 then reset = ceil(debt / leak) + (at - now) end
   local state = pack('<ddd', debt, at, unit)
   if marked then state = state .. pack('<d', 1) end
-  call('SET', key, state, 'PX', max(ceil(reset / 1000), 1) + slack)
+  call('SET', key, state, 'PX', format('%d', max(ceil(reset / 1000), 1) + slack))
 end

@@ -59,7 +59,7 @@ impl Remembered for State {
 }
 
 impl SlidingBuckets {
-    /// Returns a window divided into `buckets`.
+    /// Returns sliding buckets for `quota`, whose window is divided into `buckets`.
     ///
     /// # Errors
     ///

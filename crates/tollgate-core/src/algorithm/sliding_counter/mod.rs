@@ -62,7 +62,7 @@ struct View {
 impl Remembered for State {}
 
 impl SlidingCounter {
-    /// Returns a counter of the quota's window.
+    /// Returns a sliding counter for `quota`.
     ///
     /// If `N * T` in microseconds exceeds [`MAX_EXACT`], the window is divided into coarser steps,
     /// rounded so that no more is admitted than the formula allows.

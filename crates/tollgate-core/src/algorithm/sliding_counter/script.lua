@@ -39,7 +39,7 @@ current = min(current + amount, amount_per_window)
 local ends = ceil(((start - now) + 2 * window) / 1000)
 -- A quota of zero counts nothing.
 if current == 0 then ends = 1 end
-call('SET', key, pack('<ddd', start, current, previous), 'PX', ends + slack)
+call('SET', key, pack('<ddd', start, current, previous), 'PX', format('%d', ends + slack))
 
 --@ refund
 local returned = 0
@@ -57,5 +57,5 @@ if returned > 0 then
   elseif previous > 0 then
     reset = (start - now) + window
   end
-  call('SET', key, pack('<ddd', start, current, previous), 'PX', max(ceil(reset / 1000), 1) + slack)
+  call('SET', key, pack('<ddd', start, current, previous), 'PX', format('%d', max(ceil(reset / 1000), 1) + slack))
 end

@@ -65,7 +65,7 @@ impl Remembered for State {
 }
 
 impl SlidingLog {
-    /// Returns a log of the quota's window.
+    /// Returns a sliding log for `quota`.
     ///
     /// # Errors
     ///

@@ -98,11 +98,11 @@ else
   call('RPUSH', key, element)
 end
 local excess = used + units - amount_per_window
-local ends = ceil(((at - now) + window) / 1000) + slack
+local ends = format('%d', ceil(((at - now) + window) / 1000) + slack)
 if units == 0 then
   -- A quota of zero counts no units, but later calls must not be decided before this one: the
   -- element just written becomes the header, which keeps its instant.
-  gone, ends = -1, 1 + slack
+  gone, ends = -1, format('%d', 1 + slack)
 elseif excess > 0 then
   -- Only the newest units affect decisions, so older ones are removed: denied calls cannot make the
   -- log grow without bound.
@@ -112,7 +112,7 @@ elseif excess > 0 then
   end)
 end
 -- The last entry that has left becomes the header.
-if gone ~= 0 then call('LTRIM', key, gone, '-1') end
+if gone ~= 0 then call('LTRIM', key, format('%d', gone), '-1') end
 if excess > 0 then call('LSET', key, '0', pack('<dI4', at, before + excess)) end
 if pcall('PEXPIRE', key, ends) ~= 1 then
   -- The server's user may not run PEXPIRE. A new key would never expire, so it is removed.

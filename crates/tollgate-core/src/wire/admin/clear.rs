@@ -13,7 +13,7 @@ use crate::wire::store::{WireStore, until};
 /// How many keys are deleted in one round trip.
 const UNLINKED: usize = 25;
 
-/// Which states to clear.
+/// Selects the states that [`Operate::clear`](super::Operate::clear) deletes.
 ///
 /// By default, all states of a store's prefix: of every limit, schedule and key, and all leases, by
 /// the server's clock or a caller's, with or without scripts. Keys of other programs and of other
