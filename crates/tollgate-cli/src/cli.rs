@@ -316,8 +316,8 @@ pub(crate) struct ReplayOptions {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "JSON lines")]
 pub(crate) struct FieldNames {
-    /// The field with the time: RFC 3339, Unix seconds (also with decimals or an exponent), or
-    /// milliseconds
+    /// The field with the time: RFC 3339, Unix seconds (also with decimals or an exponent),
+    /// milliseconds, microseconds or nanoseconds
     #[arg(long, default_value = "time", value_name = "NAME")]
     pub(crate) time_field: String,
 

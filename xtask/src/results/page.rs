@@ -39,6 +39,7 @@ fn table(shell: &Shell, name: &str) -> Result<String, Box<dyn Error>> {
         "instructions" => ("instructions", tables::instructions),
         "admitted" => ("peers", tables::admitted),
         "targets-in-memory" => ("memory", targets::in_memory_targets),
+        "targets-in-batches" => ("batches", targets::in_batches_targets),
         "cost" => ("servers", tables::cost),
         "targets" => ("servers", tables::targets),
         "clients" => ("servers", tables::clients),

@@ -1,6 +1,6 @@
 //! The targets of the benchmarks: what was aimed at, what was reached, and why not more.
 
-use super::numbers::{in_memory, on_server};
+use super::numbers::{in_batches, in_memory, on_server};
 use super::tables::{NOTHING, Table};
 use super::{Rows, short};
 
@@ -119,7 +119,7 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
                     .to_owned(),
         },
         Target {
-            what: "GCRA : governor, ten thousand and a million keys",
+            what: "GCRA : governor, ten thousand and a million keys, one thread",
             aim: Aim::AtMost(0.8),
             found: ratios(&["10 k keys", "1 M keys"], &["gcra"]),
             obstacle:
@@ -137,7 +137,7 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             ),
         },
         Target {
-            what: "fixed windows and sliding counter : governor, one key",
+            what: "fixed windows and sliding counter : governor, one key, one thread",
             aim: Aim::AtMost(0.9),
             found: ratios(
                 &["1 key"],
@@ -150,20 +150,20 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             obstacle: "as GCRA".to_owned(),
         },
         Target {
-            what: "sliding buckets and log : governor, one key",
+            what: "sliding buckets and log : governor, one key, one thread",
             aim: Aim::AtMost(1.2),
             found: ratios(&["1 key"], &["sliding-buckets-10", "sliding-log"]),
             obstacle: "counts and instants are outside the entry, in another line of memory"
                 .to_owned(),
         },
         Target {
-            what: "two limits : one, one key",
+            what: "two limits : one, one key, one thread",
             aim: Aim::AtMost(1.4),
             found: to_gcra("two-gcra", |two, one| two / one),
             obstacle: several.to_owned(),
         },
         Target {
-            what: "four limits : one, one key",
+            what: "four limits : one, one key, one thread",
             aim: Aim::AtMost(2.0),
             found: to_gcra("four-gcra", |four, one| four / one),
             obstacle: several.to_owned(),
@@ -172,7 +172,8 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             what: "awaited through `dyn Store`, in ns above a call that is not",
             aim: Aim::AtMost(15.0),
             found: to_gcra("gcra-awaited", |awaited, run| awaited - run),
-            obstacle: "a future is boxed, and the request that it keeps is copied into the box"
+            obstacle: "the call is kept in a future, and the store is called through two tables of \
+                       methods"
                 .to_owned(),
         },
     ])
@@ -247,6 +248,85 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
             obstacle: "each limit reads and writes a key of its own".to_owned(),
         },
     ])
+}
+
+/// What calls that are sent together should cost, next to the same calls sent by themselves.
+pub(super) fn in_batches_targets(batches: &Rows) -> String {
+    let each = |column: &str, keys: &str, callers: &str, sent: &str| -> Vec<Option<f64>> {
+        let servers = batches.different("server").into_iter();
+        let cases = servers.flat_map(|server| ["redis", "fred"].map(|client| (server, client)));
+        let of = |(server, client)| in_batches(batches, column, [server, client, keys, callers, sent]);
+        cases.map(of).collect()
+    };
+    let ratios = |column: &str, keys: &str, callers: &str| -> Vec<Option<f64>> {
+        let together = each(column, keys, callers, "together").into_iter();
+        let both = together.zip(each(column, keys, callers, "alone"));
+        both.map(|(together, alone)| Some(together? / alone?))
+            .collect()
+    };
+    let rate = "decisions_per_second";
+    let scaled = |column: &str, by: f64| -> Vec<Option<f64>> {
+        let found = each(column, "hot", "1024", "together").into_iter();
+        found.map(|found| Some(found? / by)).collect()
+    };
+    let alone = scaled_range(&each(rate, "hot", "1024", "alone"), 1e3);
+    let client = scaled_range(&each("client_ns", "hot", "1024", "together"), 1e3);
+    let kept_by_the_client = format!(
+        "the client's core is busy for {client} us of each decision, in which a task is woken and \
+         polled twice; by itself, a server makes {alone} thousand decisions a second"
+    );
+    let kept_by_the_server = "each key still costs the server a `SET` with a TTL, and a part of an \
+                              `MGET`";
+    let busy = ["64", "256", "1024"];
+    let of_client = ["hot", "1000 keys", "zipf of 100000"];
+    let client_time = of_client.iter().flat_map(|keys| {
+        busy.iter()
+            .flat_map(|callers| ratios("client_ns", keys, callers))
+    });
+    written(&[
+        Target {
+            what: "decisions a second, together : alone, one hot key, 1,024 callers",
+            aim: Aim::AtLeast(10.0),
+            found: ratios(rate, "hot", "1024"),
+            obstacle: kept_by_the_client.clone(),
+        },
+        Target {
+            what: "million decisions a second, the same",
+            aim: Aim::AtLeast(1.5),
+            found: scaled(rate, 1e6),
+            obstacle: kept_by_the_client,
+        },
+        Target {
+            what: "us of the server per decision, the same",
+            aim: Aim::AtMost(0.3),
+            found: scaled("server_ns", 1e3),
+            obstacle: "the kernel's part of receiving and sending".to_owned(),
+        },
+        Target {
+            what: "decisions a second, together : alone, 1,000 keys, 256 callers",
+            aim: Aim::AtLeast(1.8),
+            found: ratios(rate, "1000 keys", "256"),
+            obstacle: kept_by_the_server.to_owned(),
+        },
+        Target {
+            what: "the same, 100,000 keys by Zipf, 1,024 callers",
+            aim: Aim::AtLeast(2.5),
+            found: ratios(rate, "zipf of 100000", "1024"),
+            obstacle: kept_by_the_server.to_owned(),
+        },
+        Target {
+            what: "processor time of the client per decision, together : alone, 64 callers and more",
+            aim: Aim::AtMost(0.6),
+            found: client_time.collect(),
+            obstacle: "with 64 callers and many keys, batches are small".to_owned(),
+        },
+    ])
+}
+
+/// Formats the least and the most of some numbers, divided by `by`.
+fn scaled_range(numbers: &[Option<f64>], by: f64) -> String {
+    let numbers: Vec<f64> = numbers.iter().flatten().map(|number| number / by).collect();
+    range(&numbers)
 }
 
 #[cfg(test)]
