@@ -172,9 +172,10 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             what: "awaited through `dyn Store`, in ns above a call that is not",
             aim: Aim::AtMost(15.0),
             found: to_gcra("gcra-awaited", |awaited, run| awaited - run),
-            obstacle: "the call is kept in a future, and the store is called through two tables of \
+            obstacle:
+                "the call is kept in a future, and the store is called through two tables of \
                        methods"
-                .to_owned(),
+                    .to_owned(),
         },
     ])
 }
@@ -255,7 +256,8 @@ pub(super) fn in_batches_targets(batches: &Rows) -> String {
     let each = |column: &str, keys: &str, callers: &str, sent: &str| -> Vec<Option<f64>> {
         let servers = batches.different("server").into_iter();
         let cases = servers.flat_map(|server| ["redis", "fred"].map(|client| (server, client)));
-        let of = |(server, client)| in_batches(batches, column, [server, client, keys, callers, sent]);
+        let of =
+            |(server, client)| in_batches(batches, column, [server, client, keys, callers, sent]);
         cases.map(of).collect()
     };
     let ratios = |column: &str, keys: &str, callers: &str| -> Vec<Option<f64>> {

@@ -339,6 +339,8 @@ struct Reply {
 
 /// One state for each limit of a request.
 type States = SmallVec<[State; 1]>;
+/// The same, as bytes.
+type Parts<'r> = SmallVec<[&'r [u8]; 1]>;
 
 impl Reply {
     /// `asked` is for how many equal calls the script evaluated the states.
@@ -366,7 +368,7 @@ impl Reply {
     }
 
     /// Returns whether the request was allowed, when it was decided, and so many states.
-    fn parts(count: usize, reply: &[u8]) -> Option<(bool, Timestamp, SmallVec<[&[u8]; 1]>)> {
+    fn parts(count: usize, reply: &[u8]) -> Option<(bool, Timestamp, Parts<'_>)> {
         let (&[allowed], rest) = reply.split_first_chunk()?;
         let (now, mut rest) = rest.split_first_chunk()?;
         let allowed = match allowed {
@@ -375,7 +377,7 @@ impl Reply {
             _ => return None,
         };
         let now = Timestamp::from_micros(integer(*now)?).ok()?;
-        let mut states = SmallVec::with_capacity(count);
+        let mut states = Parts::with_capacity(count);
         for _ in 0..count {
             let (length, after) = rest.split_first_chunk()?;
             let length = usize::from(u16::from_le_bytes(*length));

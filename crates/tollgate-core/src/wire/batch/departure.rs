@@ -1,134 +1,18 @@
 //! `Departure`: calls that go together, in one script.
 
-use std::mem;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use smallvec::SmallVec;
-
+use super::passenger::{Kind, Passenger};
 use super::reply::{self, Answer};
 use crate::decision::Verdicts;
 use crate::error::StoreError;
-use crate::limit::Limit;
-use crate::request::{Check, Operation};
-use crate::time::Timestamp;
 use crate::wire::codec::{self, Question, Series, Turn};
 use crate::wire::engine::{Failure, SharedFailure};
-use crate::wire::hash::{self, Hashes};
-use crate::wire::keyspace::Keyspace;
-use crate::wire::options::Options;
 use crate::wire::script::set_of;
-
-/// A call that is to go with others.
-pub(in crate::wire) struct Passenger<'r> {
-    question: Question<'r>,
-    keyspace: &'r Keyspace,
-    options: &'r Options,
-    deadline: Instant,
-    /// The hashes of its limits and keys, and that of the key of its answer.
-    hashes: Hashes,
-    /// What the call has in common with others, unless they are compared by their arguments.
-    act: Option<Act>,
-    /// Whether it can be decided together with calls that are equal.
-    joins: bool,
-    packed: Option<Packed>,
-}
-
-/// What is sent for a call.
-#[derive(Debug)]
-pub(in crate::wire) struct Packed {
-    pub(in crate::wire) keys: Vec<Vec<u8>>,
-    /// In the form of a script for any number of limits.
-    pub(in crate::wire) argument: Vec<u8>,
-    pub(in crate::wire) has_id: bool,
-}
-
-/// An operation of which nothing but the limits and the costs must be known.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Act {
-    Consume,
-    Peek,
-    Take,
-}
-
-impl<'r> Passenger<'r> {
-    /// Returns a call that is `packed` already if it has an id.
-    pub(in crate::wire) fn new(
-        question: Question<'r>,
-        keyspace: &'r Keyspace,
-        options: &'r Options,
-        deadline: Instant,
-        packed: Option<Packed>,
-    ) -> Self {
-        let checks = question.request.checks();
-        let act = match question.request.operation() {
-            _ if packed.is_some() => None,
-            Operation::Consume => Some(Act::Consume),
-            Operation::Peek => Some(Act::Peek),
-            Operation::TakeUpTo => Some(Act::Take),
-            _ => None,
-        };
-        let mut hashes = hash::of(question.request);
-        if let Some(packed) = &packed {
-            let answers = packed.keys.iter().skip(checks.len());
-            hashes.extend(answers.map(|key| hash::of_named(key)));
-        }
-        // Calls that are denied are counted, and what remains of a block is no cost.
-        let is_alone = |check: &Check<'_>| {
-            let algorithm = check.limit().algorithm();
-            algorithm.counts_denied() || algorithm.can_block()
-        };
-        Self {
-            joins: matches!(act, Some(Act::Consume | Act::Peek)) && !checks.iter().any(is_alone),
-            question,
-            keyspace,
-            options,
-            deadline,
-            hashes,
-            act,
-            packed,
-        }
-    }
-
-    /// Returns the hashes of its limits and keys.
-    pub(super) fn hashes(&self) -> &[u64] {
-        &self.hashes
-    }
-
-    /// Makes what is sent for the call if it has a group of its own.
-    pub(super) fn pack(&mut self) {
-        if self.packed.is_none() {
-            let Question { request, instant } = self.question;
-            self.packed = Some(Packed {
-                keys: self.keyspace.of(request.checks(), instant.is_some()),
-                argument: match self.act {
-                    // Made once for all calls of a kind.
-                    Some(_) => Vec::new(),
-                    None => self.argument(),
-                },
-                has_id: false,
-            });
-        }
-    }
-
-    fn argument(&self) -> Vec<u8> {
-        let Question { request, instant } = self.question;
-        let slack = codec::slack_at(instant, self.options.caller_slack);
-        codec::many_argument(request, instant, slack)
-    }
-
-    /// Returns whether these are the keys of its checks.
-    fn has_keys(&self, keys: &[Vec<u8>]) -> bool {
-        let checks = self.question.request.checks();
-        let is_caller = self.question.instant.is_some();
-        let mut pairs = checks.iter().zip(keys);
-        checks.len() == keys.len()
-            && pairs.all(|(check, key)| self.keyspace.is_of(check, is_caller, key))
-    }
-}
 
 /// Calls that wait for each other, and then for their answers.
 #[derive(Debug, Default)]
@@ -152,26 +36,6 @@ struct Calls {
     /// Whether it has departed.
     is_sealed: bool,
     outcome: Option<Outcome>,
-}
-
-/// What calls have in common that differ only in their keys.
-#[derive(Debug)]
-pub(super) struct Kind {
-    pub(super) argument: Vec<u8>,
-    /// What the argument was made from, if calls are compared by that.
-    terms: Option<Terms>,
-    /// How many keys, with that of the answer if calls have an id.
-    keys: usize,
-    pub(super) has_id: bool,
-    /// Whether equal calls are decided together.
-    joins: bool,
-}
-
-#[derive(Debug)]
-struct Terms {
-    act: Act,
-    instant: Option<Timestamp>,
-    costs: SmallVec<[(Limit, u64); 1]>,
 }
 
 /// Equal calls, with no call between them that has one of their keys.
@@ -439,63 +303,6 @@ impl Calls {
 impl Place {
     fn waits(&self) -> bool {
         self.state == State::Waits
-    }
-}
-
-impl Kind {
-    /// Returns the kind of a call that is packed.
-    fn of(passenger: &mut Passenger<'_>) -> Self {
-        let Question { request, instant } = passenger.question;
-        let terms = passenger.act.map(|act| Terms {
-            act,
-            instant,
-            costs: request
-                .checks()
-                .iter()
-                .map(|check| (check.limit().clone(), check.cost()))
-                .collect(),
-        });
-        let packed = passenger.packed.as_mut();
-        let (argument, has_id) = match packed {
-            Some(packed) if terms.is_none() => (mem::take(&mut packed.argument), packed.has_id),
-            _ => (passenger.argument(), false),
-        };
-        Self {
-            argument,
-            terms,
-            keys: passenger.hashes.len(),
-            has_id,
-            joins: passenger.joins,
-        }
-    }
-
-    fn is_of(&self, passenger: &Passenger<'_>) -> bool {
-        match (&self.terms, passenger.act, &passenger.packed) {
-            (Some(terms), Some(act), _) => terms.act == act && terms.are_of(&passenger.question),
-            // It begins with the operation, and is longer for each limit and for an id.
-            (None, None, Some(packed)) => self.argument == packed.argument,
-            _ => false,
-        }
-    }
-
-    /// Returns how many limits the calls are about.
-    pub(super) fn limits(&self) -> usize {
-        self.keys - usize::from(self.has_id)
-    }
-}
-
-impl Terms {
-    /// Returns whether a call with the same operation has the same limits and costs, at the same
-    /// instant.
-    fn are_of(&self, question: &Question<'_>) -> bool {
-        let checks = question.request.checks();
-        let is_same = |(check, (limit, cost)): (&Check<'_>, &(Limit, u64))| {
-            let of = check.limit();
-            check.cost() == *cost && (limit.is_same(of) || limit == of)
-        };
-        self.instant == question.instant
-            && self.costs.len() == checks.len()
-            && checks.iter().zip(&self.costs).all(is_same)
     }
 }
 

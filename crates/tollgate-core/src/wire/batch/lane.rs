@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use foldhash::fast::FixedState;
 
 use super::Name;
-use super::departure::{Departure, Passenger, Seat};
+use super::departure::{Departure, Seat};
+use super::passenger::Passenger;
 
 /// The most calls that leave by themselves at once, before later ones wait and go together.
 const MOST_ALONE: usize = 16;
@@ -133,7 +134,7 @@ impl Traffic {
     /// Adds a call to equal ones that wait, unless another call for one of its states came after them:
     /// then all calls for a state are still decided in the order in which they came.
     fn join(&self, passenger: &Passenger<'_>) -> Option<Seat> {
-        let position = self.latest(passenger.hashes())?;
+        let position = self.latest(&passenger.hashes)?;
         self.departure(position.departure)?
             .join(passenger, position.group)
     }
@@ -146,14 +147,14 @@ impl Traffic {
         }
         let last = self.waiting.len() - 1;
         let number = self.first + u64::try_from(last).unwrap_or(u64::MAX);
-        let latest = self.latest(passenger.hashes());
+        let latest = self.latest(&passenger.hashes);
         let shares = latest.is_some_and(|latest| latest.departure == number);
         let (group, seat) = self.waiting[last].add(passenger, shares);
         let position = Position {
             departure: number,
             group,
         };
-        for hash in passenger.hashes() {
+        for hash in &passenger.hashes {
             self.latest.insert(*hash, position);
         }
         seat

@@ -6,6 +6,7 @@
 
 mod departure;
 mod lane;
+mod passenger;
 mod reply;
 
 use std::collections::HashMap;
@@ -19,9 +20,10 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
+pub(super) use self::departure::Ended;
 use self::departure::{Departure, Seat};
-pub(super) use self::departure::{Ended, Packed, Passenger};
 use self::lane::{Driver, Lane};
+pub(super) use self::passenger::{Packed, Passenger};
 use super::engine::{Call, Engine, Runtime};
 use super::script::Script;
 use super::store::Core;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::departure::{Group, Kind};
+use super::departure::Group;
+use super::passenger::Kind;
 
 /// Returns the argument of the script for groups of calls; `shares` if groups have a key in common.
 pub(super) fn argument<'g>(
