@@ -18,8 +18,8 @@ fn a_state_that_calls_share_is_read_once_and_written_once_more_at_most() {
         let server = Server::start(flavor);
         let store = store_on(&server);
         let (gcra, window) = (
-            limit("gcra:100/1s"),
-            "w=fixed-window:50/1s".parse::<Limit>().unwrap(),
+            limit("gcra:1000/1d"),
+            "w=fixed-window:500/1000d".parse::<Limit>().unwrap(),
         );
         let of = |cost| Request::consume(Check::new(&gcra, "alice", cost));
         let both = |key| {
