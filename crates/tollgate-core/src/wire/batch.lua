@@ -16,7 +16,9 @@ local function get(key)
   return known[key]
 end
 local function set(key, value, _, ttl)
-  if shares == 1 and is_written then
+  local millis = shares == 1 and is_written and tonumber(ttl)
+  -- A TTL that no limit gives is refused at once, so that it fails its own callers only.
+  if millis and millis >= 1 and millis <= 9007199254740991 then
     -- A state that several of them share is written once more, after the last of them.
     if not late[key] then order[#order + 1] = key end
     late[key] = ttl
@@ -88,6 +90,10 @@ repeat
   if not is_done then
     -- What fails, fails for its own callers.
     if type(failure) == 'table' then failure = failure.err else failure = 'ERR Error running script: ' .. failure end
+    -- A replica refuses all writes, so nothing is counted. The client has to see that, to look for the
+    -- primary.
+    local from = find(failure, 'READONLY ', 1, true)
+    if from then return { err = sub(failure, from) } end
     replied, base = replied + 1, base + kind.keys
     answers[replied] = pack('<BI4I4', 0, 1, #failure) .. failure
   end

@@ -324,6 +324,8 @@ impl Seat {
 
     /// Returns how the call ended, or `None` if it still waits: then `waker` is woken later.
     pub(super) fn poll(&self, waker: &Waker) -> Option<Ended> {
+        // Dropped after the lock is released: a waker may drop a future, and so a seat.
+        let _replaced;
         let mut calls = self.departure.lock();
         let calls = &mut *calls;
         let place = &mut calls.places[self.place];
@@ -334,7 +336,7 @@ impl Seat {
             if place.state == State::Late {
                 return Some(Ended::Late(true));
             }
-            place.waker = Some(waker.clone());
+            _replaced = place.waker.replace(waker.clone());
             return None;
         };
         self.has_ended.store(true, Ordering::Relaxed);

@@ -135,6 +135,11 @@ impl Traffic {
     /// then all calls for a state are still decided in the order in which they came.
     fn join(&self, passenger: &Passenger<'_>) -> Option<Seat> {
         let position = self.latest(&passenger.hashes)?;
+        // If no driver is free, the departures that wait are looked after only once the first of them
+        // leaves, which is when its last call is late. So it gets no younger calls.
+        if self.drivers >= MOST && self.departure(position.departure + 1).is_some() {
+            return None;
+        }
         self.departure(position.departure)?
             .join(passenger, position.group)
     }

@@ -272,7 +272,8 @@ async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departu
         if let Some(outcome) = core.engine().within(left, work.as_mut()).await {
             break Some(outcome);
         }
-        match departure.expire(deadline) {
+        // By now, more deadlines may have passed than the one that was waited for.
+        match departure.expire(deadline.max((runtime.now)())) {
             Some(next) => deadline = next,
             None => break None,
         }

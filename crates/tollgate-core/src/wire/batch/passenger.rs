@@ -133,6 +133,8 @@ pub(super) struct Kind {
 struct Terms {
     act: Act,
     instant: Option<Timestamp>,
+    /// Whether the caller chose the instant, which is part of what a receipt is for.
+    is_chosen: bool,
     costs: SmallVec<[(Limit, u64); 1]>,
 }
 
@@ -143,6 +145,7 @@ impl Kind {
         let terms = passenger.act.map(|act| Terms {
             act,
             instant,
+            is_chosen: request.caller_time().is_some(),
             costs: request
                 .checks()
                 .iter()
@@ -188,6 +191,7 @@ impl Terms {
             check.cost() == *cost && (limit.is_same(of) || limit == of)
         };
         self.instant == question.instant
+            && self.is_chosen == question.request.caller_time().is_some()
             && self.costs.len() == checks.len()
             && checks.iter().zip(&self.costs).all(is_same)
     }

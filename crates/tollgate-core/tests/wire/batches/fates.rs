@@ -93,6 +93,48 @@ fn each_call_is_late_at_its_own_deadline() {
     assert_eq!(tasks(), 0);
 }
 
+/// A call joins others at any time, so deadlines may be nanoseconds apart.
+#[test]
+fn all_calls_whose_deadlines_have_passed_are_late_at_once() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut calls = Vec::new();
+    for millis in [1, 100, 0] {
+        calls.push(begin(&store, &request));
+        pass(Duration::from_millis(millis));
+    }
+    run_tasks();
+    // The task runs five milliseconds after the first deadline.
+    let later = || pass(Duration::from_millis(5));
+    store.engine().0.time_out_while(later);
+    run_tasks();
+    for call in &mut calls[..2] {
+        fails(call, ErrorKind::Unknown);
+    }
+    assert!(poll(&mut calls[2]).is_none());
+    drop(calls);
+    drop_tasks();
+}
+
+#[test]
+fn a_call_that_is_late_while_its_script_is_loaded_may_be_counted_later() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    store.engine().0.hold_loads();
+    let mut early = begin(&store, &request);
+    pass(Duration::from_millis(1));
+    let mut late = begin(&store, &request);
+    run_tasks();
+    store.engine().0.fail("NOSCRIPT No matching script.");
+    run_tasks();
+    store.engine().0.time_out();
+    run_tasks();
+    assert!(poll(&mut late).is_none());
+    fails(&mut early, ErrorKind::Unknown);
+    drop(late);
+    drop_tasks();
+}
+
 #[test]
 fn a_call_whose_deadline_passes_before_it_departs_is_not_sent() {
     let options = Options::new().with_batches_only();
@@ -314,6 +356,18 @@ fn a_reply_that_admits_more_than_fits_is_refused() {
             }
         }
     }
+}
+
+/// All calls before the last one cost 2^64, which is zero without its carry.
+#[test]
+fn what_all_calls_before_one_cost_does_not_wrap_around() {
+    let (store, limit) = (store(), limit("fixed-window:4503599627370496/1h"));
+    let request = Request::consume(Check::new(&limit, "alice", 1 << 52));
+    let mut calls: Vec<_> = (0..4_097).map(|_| begin(&store, &request)).collect();
+    run_tasks();
+    store.engine().0.reply(answer(4_097, &fresh_state()));
+    run_tasks();
+    fails(&mut calls[4_096], ErrorKind::Protocol);
 }
 
 #[test]
@@ -567,6 +621,26 @@ fn a_call_that_may_be_repeated_is_sent_again_by_itself_if_its_batch_is_lost() {
     store.engine().0.fail("lost");
     fails(&mut calls[0], ErrorKind::Unknown);
     assert!(store.engine().0.sent().is_empty());
+}
+
+#[test]
+fn a_call_that_may_be_repeated_is_so_after_it_left_its_batch_too() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let id = CallId::new("one").kept(Duration::from_secs(60)).repeated();
+    let request = Request::consume(Check::new(&limit, "alice", 1)).id(id);
+    let mut call = begin(&store, &request);
+    run_tasks();
+    store
+        .engine()
+        .0
+        .fail("TRYAGAIN Multiple keys during rehashing");
+    run_tasks();
+    store.engine().0.fail("lost");
+    assert!(poll(&mut call).is_none());
+    // In the batch, by itself, and once more.
+    assert_eq!(store.engine().0.sent().len(), 3);
+    store.engine().0.fail("lost");
+    fails(&mut call, ErrorKind::Unknown);
 }
 
 #[test]

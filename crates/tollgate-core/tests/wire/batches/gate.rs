@@ -57,6 +57,8 @@ struct State {
     /// How long the last time was that is over.
     waited: Duration,
     holds_loads: bool,
+    /// The time by the engine's clock, if it stands still.
+    now: Option<SystemTime>,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +96,11 @@ impl Gate {
     /// From now on, the server does not answer when it is to load a script.
     pub(crate) fn hold_loads(&self) {
         self.state.lock().unwrap().holds_loads = true;
+    }
+
+    /// From now on, the engine's clock stands still at this time.
+    pub(crate) fn stop_clock(&self, now: SystemTime) {
+        self.state.lock().unwrap().now = Some(now);
     }
 
     /// The server answers the script that is polled next.
@@ -188,7 +195,8 @@ impl Engine for Gate {
     }
 
     fn now(&self) -> SystemTime {
-        SystemTime::now()
+        let stopped = self.state.lock().unwrap().now;
+        stopped.unwrap_or_else(SystemTime::now)
     }
 
     fn is_clustered(&self) -> bool {

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use tollgate_core::wire::Options;
-use tollgate_core::{Check, Key, Limit, Operation, Request};
+use tollgate_core::wire::{Clock, Options};
+use tollgate_core::{Check, Key, Limit, Operation, Request, Timestamp};
 
 use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
 use super::tasks::{
@@ -282,6 +282,7 @@ fn batch_of(requests: &[Request<'_>]) -> Sent {
 fn equal_calls_are_one_request_unless_another_call_of_their_key_is_between_them() {
     let (gcra, log) = (limit("gcra:100/1s"), limit("sliding-log:100/1s"));
     let denied = limit("sliding-log:100/1s,count-denied");
+    let smaller = limit("gcra:99/1s");
     let other: Limit = "other=gcra:100/1s".parse().unwrap();
     let check = |limit, key, cost| Request::consume(Check::new(limit, key, cost));
     let both = |first, second| {
@@ -308,10 +309,17 @@ fn equal_calls_are_one_request_unless_another_call_of_their_key_is_between_them(
             4,
         ),
         (vec![peek.clone(), peek.clone(), peek], vec![3], 1),
+        // A limit of the same name with another amount counts in the same state.
+        (
+            vec![a(), check(&smaller, "alice", 1), a()],
+            vec![1, 1, 1],
+            3,
+        ),
         // What is decided otherwise if it comes again.
         (vec![take.clone(), take], vec![1, 1], 2),
         (vec![a().id("one"), a().id("one")], vec![1, 1], 4),
         (vec![a(), a().id("one"), a()], vec![1, 1, 1], 4),
+        (vec![a().id("one"), b().id("two")], vec![1, 1], 4),
         (
             vec![check(&denied, "alice", 1), check(&denied, "alice", 1)],
             vec![1, 1],
@@ -409,6 +417,43 @@ fn a_call_joins_equal_ones_in_an_earlier_batch_unless_another_call_of_its_key_ca
     let late = begin(&store, &requests[0]);
     run_tasks();
     drop((calls, late));
+    drop_tasks();
+}
+
+#[test]
+fn a_key_that_waits_in_an_earlier_batch_is_shared_with_nobody() {
+    let store = gated(Options::new().with_batches_only().with_batch_limits(2));
+    let gcra = limit("gcra:100/1s");
+    let of = |key, cost| Request::consume(Check::new(&gcra, key, cost));
+    let requests = [of("a", 1), of("b", 1), of("a", 2)];
+    let calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
+    run_tasks();
+    let shares: Vec<_> = sent(&store).iter().map(Sent::shares).collect();
+    assert_eq!(shares, [false, false]);
+    drop(calls);
+    drop_tasks();
+}
+
+/// The clock is the callers', and two of them may see the same instant: one that was chosen, and one
+/// that was not. Their receipts are for different clocks.
+#[test]
+fn a_call_at_a_chosen_instant_joins_none_that_happens_to_have_it() {
+    let options = Options::new().with_batches_only();
+    let store = gated(options.with_clock(Clock::Caller));
+    let gcra = limit("gcra:100/1s");
+    let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+    let since_epoch = Duration::from_micros(now.as_micros());
+    store
+        .engine()
+        .0
+        .stop_clock(SystemTime::UNIX_EPOCH + since_epoch);
+    let by_clock = Request::consume(Check::new(&gcra, "alice", 1));
+    let chosen = by_clock.clone().at(now);
+    let requests = [&by_clock, &chosen, &chosen];
+    let calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
+    run_tasks();
+    assert_eq!(sent(&store)[0].calls(), [1, 2]);
+    drop(calls);
     drop_tasks();
 }
 

@@ -108,6 +108,74 @@ fn equal_calls_cost_the_server_what_one_costs() {
 }
 
 #[test]
+fn keys_that_exist_are_read_together_and_others_one_by_one() {
+    let server = Server::start(Flavor::System);
+    let store = store_on(&server);
+    let gcra = limit("gcra:1000/1d");
+    let of = |key| Request::consume(Check::new(&gcra, key, 1));
+    let peek = |key| Request::peek(Check::new(&gcra, key, 1));
+    together(&store, &[of("a"), of("b"), of("c")]);
+    let reads = |requests: &[Request<'_>]| {
+        let counted = || ["mget", "get"].map(|name| calls(&server, name));
+        let before = counted();
+        together(&store, requests);
+        let after = counted();
+        [after[0] - before[0], after[1] - before[1]]
+    };
+    assert_eq!(reads(&[of("a"), of("b"), of("c")]), [1, 0]);
+    assert_eq!(reads(&[of("a"), of("x")]), [1, 1]);
+    // A key without a value is read by itself once.
+    assert_eq!(
+        reads(&[peek("y"), of("a"), peek("y"), of("a"), peek("y")]),
+        [1, 1]
+    );
+}
+
+#[test]
+fn receipts_of_equal_calls_give_back_what_each_consumed() {
+    let server = Server::start(Flavor::System);
+    let store = store_on(&server);
+    let log = limit("sliding-log:10/1d");
+    let check = Check::new(&log, "alice", 2);
+    let results = together(&store, &[Request::consume(check), Request::consume(check)]);
+    let receipts: Vec<_> = results
+        .into_iter()
+        .filter_map(|result| result.unwrap().into_receipt())
+        .collect();
+    assert_eq!(receipts.len(), 2);
+    for (receipt, remaining) in receipts.iter().zip([8, 10]) {
+        let given_back = together(&store, &[Request::refund(receipt, check)]).remove(0);
+        assert_eq!(given_back.unwrap().remaining(), remaining);
+    }
+}
+
+/// A value that no limit writes may have a TTL that no server takes.
+#[test]
+fn a_foreign_state_fails_its_own_callers_only_even_if_others_share_a_key() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        let raw = &store.engine().0;
+        let gcra = limit("gcra:100/1d");
+        let of = |key, cost| Request::consume(Check::new(&gcra, key, cost));
+        together(&store, &[of("bob", 1)]);
+        let key = raw.keys(store.options()).remove(0);
+        let state = [1e9, 1e290, 1e9].map(f64::to_le_bytes).concat();
+        raw.command(&[b"SET", &key, &state]);
+        let requests = [of("alice", 1), of("bob", 1), of("alice", 2), of("carol", 1)];
+        let results = together(&store, &requests);
+        let left = results.iter().map(|result| match result {
+            Ok(verdicts) => Some(verdicts.remaining()),
+            Err(_) => None,
+        });
+        assert_eq!(
+            left.collect::<Vec<_>>(),
+            [Some(99), None, Some(97), Some(99)]
+        );
+    }
+}
+
+#[test]
 fn equal_calls_that_are_denied_wait_for_what_was_logged_first() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
