@@ -142,8 +142,8 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
         (
             "batches",
             "batches",
-            &["--span", "200", ":1000000/1s"],
-            &["--rounds", "1", "--span", "100", ":1000000/1s"],
+            &["--span", "200", ":1000000000/1000d"],
+            &["--rounds", "1", "--span", "100", ":1000000000/1000d"],
         ),
         (
             "servers",
