@@ -374,10 +374,10 @@ mod tests {
         let text = in_memory_targets(&Rows::parse(rows).unwrap());
         for row in [
             "| GCRA : governor, one key, one thread | at most 0.65 | 0.60 to 0.70 | in part",
-            "| two limits : one, one key | at most 1.4 | 1.00 to 1.50 | in part",
+            "| two limits : one, one key, one thread | at most 1.4 | 1.00 to 1.50 | in part",
             "| awaited through `dyn Store`, in ns above a call that is not | at most 15 | 50.0 | no",
             "one, calls a second, ten thousand and a million keys | at least 1.8 | 1.60 | no",
-            "| four limits : one, one key | at most 2 | – | – |",
+            "| four limits : one, one key, one thread | at most 2 | – | – |",
         ] {
             assert!(text.contains(row), "{row} in {text}");
         }
@@ -403,6 +403,31 @@ mod tests {
             "each other limiter, 64 in flight | at least 1.1 | 1.10 to 2.20 | yes |",
             "each other limiter : GCRA, 64 in flight | at least 1.1 | 1.25 to 2.00 | yes |",
             "| server, four limits : one | at most 2 | 2.20 | no: ",
+        ] {
+            assert!(text.contains(row), "{row} in {text}");
+        }
+    }
+
+    #[test]
+    fn targets_of_batches_compare_the_same_server_client_and_keys() {
+        let columns =
+            "server,client,keys,limit,callers,sent,decisions_per_second,client_ns,server_ns\n";
+        let row = |client: &str, sent: &str, rate: u64| {
+            format!("R,{client},hot,l=gcra:1000000000/1000d,1024,{sent},{rate},400,50\n")
+        };
+        let rows = [
+            row("redis", "alone", 100_000),
+            row("redis", "together", 1_600_000),
+            row("fred", "alone", 200_000),
+            row("fred", "together", 1_800_000),
+        ];
+        let text =
+            in_batches_targets(&Rows::parse(&(columns.to_owned() + &rows.concat())).unwrap());
+        for row in [
+            "one hot key, 1,024 callers | at least 10 | 9.00 to 16.0 | in part: ",
+            "million decisions a second, the same | at least 1.5 | 1.60 to 1.80 | yes |",
+            "us of the server per decision, the same | at most 0.3 | 0.05 | yes |",
+            "1,000 keys, 256 callers | at least 1.8 | – | – |",
         ] {
             assert!(text.contains(row), "{row} in {text}");
         }
