@@ -23,14 +23,8 @@ use crate::promises::{limit_of, with_quota};
 pub async fn says_what_it_supports(harness: &Stores, _plan: &Plan) {
     let store = harness.store().await;
     let mut supported = 0;
-    let all = [
-        families::fixed_window(),
-        families::gcra(),
-        families::sliding_buckets(),
-        families::sliding_counter(),
-        families::sliding_log(),
-    ];
-    for limit in all.iter().flatten() {
+    for limit in every_algorithm() {
+        let limit = &limit;
         for at in [None, Some(wall_clock())] {
             let key = OwnedKey::fresh("alice");
             let check = Check::new(limit, key.key(), 1);
@@ -71,13 +65,8 @@ pub async fn says_what_it_supports(harness: &Stores, _plan: &Plan) {
     assert!(supported > 0, "the store supports nothing");
 }
 
-/// A store that says it need not wait decides the same, on the same states, without waiting.
-///
-/// # Panics
-///
-/// When the promise is broken.
-pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
-    let store = harness.store().await;
+/// Returns the limits of all families of one algorithm.
+fn every_algorithm() -> impl Iterator<Item = Limit> {
     let all = [
         families::fixed_window(),
         families::gcra(),
@@ -85,7 +74,18 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
         families::sliding_counter(),
         families::sliding_log(),
     ];
-    for limit in all.iter().flatten() {
+    all.into_iter().flatten()
+}
+
+/// A store that says it need not wait decides the same, on the same states, without waiting.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
+    let store = harness.store().await;
+    for limit in every_algorithm() {
+        let limit = &limit;
         // Nothing comes back while this runs.
         let days = with_quota(limit.algorithm(), 10, 864_000_000_000, 10);
         let limits = [limit_of(limit, days)];
