@@ -38,11 +38,7 @@ use crate::time::Timestamp;
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Call<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
-    operation: Operation<'k>,
-    key: Key<'k>,
-    cost: u64,
-    at: Option<Timestamp>,
-    id: Option<CallId<'k>>,
+    asked: Asked<'k>,
 }
 
 impl<'l, 'k, S> Call<'l, 'k, S> {
@@ -55,11 +51,13 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
     ) -> Self {
         Self {
             limiter,
-            operation,
-            key,
-            cost,
-            at: None,
-            id: None,
+            asked: Asked {
+                operation,
+                key,
+                cost,
+                at: None,
+                id: None,
+            },
         }
     }
 
@@ -70,7 +68,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
     /// always denied.
     #[inline]
     pub fn cost(mut self, cost: u64) -> Self {
-        self.cost = cost;
+        self.asked.cost = cost;
         self
     }
 
@@ -90,7 +88,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
     /// ```
     #[inline]
     pub fn at(mut self, now: Timestamp) -> Self {
-        self.at = Some(now);
+        self.asked.at = Some(now);
         self
     }
 
@@ -120,22 +118,21 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
     /// ```
     #[inline]
     pub fn id(mut self, id: impl Into<CallId<'k>>) -> Self {
-        self.id = Some(id.into());
+        self.asked.id = Some(id.into());
         self
     }
 
     /// Returns the parts of this call.
     pub(crate) fn into_parts(self) -> CallParts<'l, 'k, S> {
-        let Self {
-            limiter,
+        let Asked {
             operation,
             key,
             cost,
             at,
             id,
-        } = self;
+        } = self.asked;
         CallParts {
-            limiter,
+            limiter: self.limiter,
             operation,
             key,
             cost,
@@ -151,8 +148,8 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
     where
         'l: 'k,
     {
-        let checks = Checks::of_key(self.limiter.limits(), self.key, self.cost);
-        Request::of_parts(self.operation, checks, self.at).with_id(self.id)
+        let checks = Checks::of_key(self.limiter.limits(), self.asked.key, self.asked.cost);
+        self.asked.request(checks)
     }
 }
 
@@ -166,25 +163,7 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
     // away. Taken apart, because a call whose address is passed on would be written to memory first.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        let Self {
-            limiter,
-            operation,
-            key,
-            cost,
-            at,
-            id,
-        } = self;
-        decide_now(
-            limiter.limits(),
-            limiter.store(),
-            Asked {
-                operation,
-                key,
-                cost,
-                at,
-                id,
-            },
-        )
+        decide_now(self.limiter.limits(), self.limiter.store(), self.asked)
     }
 }
 
@@ -273,24 +252,10 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Call<'l, 'k, S> {
 
     #[inline]
     fn into_future(self) -> Deciding<'l, 'k> {
-        let Self {
-            limiter,
-            operation,
-            key,
-            cost,
-            at,
-            id,
-        } = self;
         Deciding {
-            limits: limiter.limits(),
-            store: limiter.store(),
-            stage: Stage::Asked(Asked {
-                operation,
-                key,
-                cost,
-                at,
-                id,
-            }),
+            limits: self.limiter.limits(),
+            store: self.limiter.store(),
+            stage: Stage::Asked(self.asked),
         }
     }
 }
@@ -319,12 +284,12 @@ pub struct CallParts<'l, 'k, S> {
 impl<S> fmt::Debug for Call<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("operation", &self.operation)
+            .field("operation", &self.asked.operation)
             .field("limits", &self.limiter.limits())
-            .field("key", &self.key)
-            .field("cost", &self.cost)
-            .field("at", &self.at)
-            .field("id", &self.id)
+            .field("key", &self.asked.key)
+            .field("cost", &self.asked.cost)
+            .field("at", &self.asked.at)
+            .field("id", &self.asked.id)
             .finish()
     }
 }
@@ -347,7 +312,7 @@ impl<'l, 'k, S> Reserve<'l, 'k, S> {
     /// Sets the cost, 1 by default. A cost above a limit's capacity is always denied.
     #[inline]
     pub fn cost(mut self, cost: u64) -> Self {
-        self.call.cost = cost;
+        self.call.asked.cost = cost;
         self
     }
 
@@ -360,7 +325,7 @@ impl<'l, 'k, S> Reserve<'l, 'k, S> {
     /// `285 years * gcd(N, T) / N` otherwise.
     #[inline]
     pub fn within(mut self, max_delay: Duration) -> Call<'l, 'k, S> {
-        self.call.operation = Operation::Reserve { max_delay };
+        self.call.asked.operation = Operation::Reserve { max_delay };
         self.call
     }
 }
@@ -369,8 +334,8 @@ impl<S> fmt::Debug for Reserve<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reserve")
             .field("limits", &self.call.limiter.limits())
-            .field("key", &self.call.key)
-            .field("cost", &self.call.cost)
+            .field("key", &self.call.asked.key)
+            .field("cost", &self.call.asked.cost)
             .finish_non_exhaustive()
     }
 }
