@@ -582,7 +582,10 @@ impl SyncStore for MemoryStore {
         let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
         let Some(entry) = entry else {
             drop(shard);
-            return self.consume_new(check);
+            // Not returned as it is: a result that another function writes is in memory, and so
+            // would be the one below, which then is copied, a quarter of a call.
+            let (fingerprint, verdict) = self.consume_new(check)?;
+            return Ok((fingerprint, verdict));
         };
         let verdict = inside::consume(&check, &mut entry.state, now);
         if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
