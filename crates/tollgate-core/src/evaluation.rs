@@ -423,7 +423,7 @@ pub(crate) fn consume_all(
         return verdicts.is_denied() && !checks.iter().any(counts);
     }
     for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
-        *verdict = consume(check, states.state_mut(index), now);
+        consume(check, states.state_mut(index), now, verdict);
     }
     verdicts.allowed = !checks.is_empty();
     verdicts.fingerprint = fingerprint;
@@ -457,8 +457,8 @@ fn all_admit(checks: &[Check<'_>], states: &(impl States + ?Sized), now: Timesta
 }
 
 #[inline(never)]
-fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict {
-    check.consume_from(state, now)
+fn consume(check: &Check<'_>, state: &mut State, now: Timestamp, verdict: &mut Verdict) {
+    *verdict = check.consume_from(state, now);
 }
 
 /// Returns the verdict of a check that changes nothing.

@@ -606,6 +606,11 @@ impl SyncStore for MemoryStore {
     ) -> Result<(), StoreError> {
         let check = |limit| Check::new(limit, key, cost);
         let is_decided = match limits {
+            [one] => {
+                let (fingerprint, verdict) = self.consume_now(check(one))?;
+                *verdicts = inside::verdicts(fingerprint, verdict);
+                true
+            }
             [one, two] => self.consume_stored([one, two].map(check), verdicts),
             [one, two, three] => self.consume_stored([one, two, three].map(check), verdicts),
             [one, two, three, four] => {

@@ -191,7 +191,7 @@ impl<'k> Asked<'k> {
 #[inline(always)]
 fn decide_now<'l>(
     limits: &'l [Limit],
-    store: &(impl SyncStore + ?Sized),
+    store: &impl SyncStore,
     asked: Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
     let Asked {
@@ -207,6 +207,29 @@ fn decide_now<'l>(
         }
         (limits, Operation::Consume, None, None) => consume_all(limits, store, key, cost),
         _ => decide_request(limits, store, asked),
+    }
+}
+
+/// Decides an awaited call on a store that need not wait.
+// The store is known only at run time: it writes its result where it is wanted, because returning it
+// through memory takes longer than deciding.
+#[inline(always)]
+fn decide_in_place<'l>(
+    limits: &'l [Limit],
+    store: &dyn SyncStore,
+    asked: &Asked<'_>,
+) -> Result<Decision<'l>, StoreError> {
+    match asked {
+        Asked {
+            operation: Operation::Consume,
+            key,
+            cost,
+            at: None,
+            id: None,
+        } => Decision::written(limits, |verdicts| {
+            store.consume_all_now(limits, *key, *cost, verdicts)
+        }),
+        _ => decide_request(limits, store, *asked),
     }
 }
 
@@ -226,7 +249,7 @@ fn decide_request<'l>(
 #[inline]
 fn consume<'l>(
     limits: &'l [Limit],
-    store: &(impl SyncStore + ?Sized),
+    store: &impl SyncStore,
     check: Check<'_>,
 ) -> Result<Decision<'l>, StoreError> {
     let (fingerprint, verdict) = store.consume_now(check)?;
@@ -237,7 +260,7 @@ fn consume<'l>(
 #[inline(never)]
 fn consume_all<'l>(
     limits: &'l [Limit],
-    store: &(impl SyncStore + ?Sized),
+    store: &impl SyncStore,
     key: Key<'_>,
     cost: u64,
 ) -> Result<Decision<'l>, StoreError> {
@@ -374,11 +397,13 @@ impl<'l: 'k, 'k> Future for Deciding<'l, 'k> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let limits = self.limits;
-        if let Stage::Asked(asked) = self.stage {
+        if let Stage::Asked(asked) = &self.stage {
             if let Some(store) = self.store.as_sync() {
+                let decision = decide_in_place(limits, store, asked);
                 self.stage = Stage::Over;
-                return Poll::Ready(decide_now(limits, store, asked));
+                return Poll::Ready(decision);
             }
+            let asked = *asked;
             self.send(asked);
         }
         match &mut self.stage {
