@@ -22,6 +22,28 @@ pub(super) const PLAIN: &str = "-plain";
 /// The text of a key; nearly every one fits without an allocation.
 type Text = SmallVec<[u8; 128]>;
 
+/// Takes the pieces of a key's text in order.
+trait Sink {
+    fn add(&mut self, piece: &[u8]);
+}
+
+impl Sink for Text {
+    #[inline]
+    fn add(&mut self, piece: &[u8]) {
+        self.extend_from_slice(piece);
+    }
+}
+
+/// Compares the pieces with a text: what is left of it, or `None` if it is another one.
+struct Rest<'t>(Option<&'t [u8]>);
+
+impl Sink for Rest<'_> {
+    #[inline]
+    fn add(&mut self, piece: &[u8]) {
+        self.0 = self.0.and_then(|rest| rest.strip_prefix(piece));
+    }
+}
+
 /// Names the keys of one store.
 ///
 /// A key is `PREFIX:LIMIT:SHAPE:VERSION:{PARTITION}`, followed by `:REST` if it has a rest. The
@@ -94,9 +116,9 @@ impl Keyspace {
     /// `caller`.
     pub(super) fn is_of(&self, check: &Check<'_>, caller: bool, named: &[u8]) -> bool {
         let variant = if caller { CALLER } else { "" };
-        let mut text = Text::new();
-        self.write(&mut text, check.limit().identity(), check.key(), variant);
-        text.as_slice() == named
+        let mut rest = Rest(Some(named));
+        self.write(&mut rest, check.limit().identity(), check.key(), variant);
+        rest.0.is_some_and(<[u8]>::is_empty)
     }
 
     fn key(&self, identity: &str, key: Key<'_>, variant: &str) -> Vec<u8> {
@@ -105,23 +127,23 @@ impl Keyspace {
         text.into_vec()
     }
 
-    fn write(&self, text: &mut Text, identity: &str, key: Key<'_>, variant: &str) {
-        text.extend_from_slice(self.prefix.as_bytes());
-        text.push(b':');
-        text.extend_from_slice(identity.as_bytes());
-        text.push(b':');
-        text.extend_from_slice(VERSION.as_bytes());
-        text.extend_from_slice(variant.as_bytes());
-        text.extend_from_slice(b":{");
+    fn write(&self, text: &mut impl Sink, identity: &str, key: Key<'_>, variant: &str) {
+        text.add(self.prefix.as_bytes());
+        text.add(b":");
+        text.add(identity.as_bytes());
+        text.add(b":");
+        text.add(VERSION.as_bytes());
+        text.add(variant.as_bytes());
+        text.add(b":{");
         if key.partition().is_empty() {
             // `{}` would not be a hash tag, and escaping never produces a lone `%`.
-            text.push(b'%');
+            text.add(b"%");
         } else {
             self.push(text, key.partition());
         }
-        text.push(b'}');
+        text.add(b"}");
         if !key.rest().is_empty() {
-            text.push(b':');
+            text.add(b":");
             self.push(text, key.rest());
         }
     }
@@ -130,18 +152,18 @@ impl Keyspace {
     ///
     /// The forms never collide: a keyed hash is `#` and hexadecimal digits, a SHA-256 begins with
     /// `##`, and escaped text contains no `#`.
-    fn push(&self, text: &mut Text, part: &[u8]) {
+    fn push(&self, text: &mut impl Sink, part: &[u8]) {
         match &self.hashing {
             Some(hashing) if !hashing.only_long || part.len() > LONG_PART => {
                 let mut hasher = SipHasher24::new_with_key(&hashing.secret);
                 hasher.write(part);
-                text.push(b'#');
+                text.add(b"#");
                 for byte in hasher.finish128().as_bytes() {
                     push_hex(text, byte);
                 }
             }
             _ if part.len() > LONGEST_PART => {
-                text.extend_from_slice(b"##");
+                text.add(b"##");
                 for byte in Sha256::digest(part) {
                     push_hex(text, byte);
                 }
@@ -152,25 +174,27 @@ impl Keyspace {
 }
 
 /// Appends `part`, with `#`, `%`, `:`, braces, spaces and control characters as `%xx`.
-fn escape(text: &mut Text, part: &[u8]) {
+fn escape(text: &mut impl Sink, part: &[u8]) {
     let is_special =
         |byte: u8| byte <= b' ' || matches!(byte, b'#' | b'%' | b':' | b'{' | b'}' | 0x7f);
     if !part.iter().any(|&byte| is_special(byte)) {
-        text.extend_from_slice(part);
+        text.add(part);
         return;
     }
     for &byte in part {
         if is_special(byte) {
-            text.push(b'%');
+            text.add(b"%");
             push_hex(text, byte);
         } else {
-            text.push(byte);
+            text.add(&[byte]);
         }
     }
 }
 
-fn push_hex(text: &mut Text, byte: u8) {
+fn push_hex(text: &mut impl Sink, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    text.push(DIGITS[usize::from(byte >> 4)]);
-    text.push(DIGITS[usize::from(byte & 15)]);
+    text.add(&[
+        DIGITS[usize::from(byte >> 4)],
+        DIGITS[usize::from(byte & 15)],
+    ]);
 }

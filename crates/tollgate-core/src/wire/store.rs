@@ -1,8 +1,10 @@
 //! `WireStore`: a store on a server that speaks the Redis protocol.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -128,7 +130,7 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Returns the lane of a call, or `None` if every call is sent by itself.
-    fn enter(&self, request: &Request<'_>) -> Option<InLane<'_>> {
+    fn enter(&self, request: &Request<'_>) -> Option<InLane> {
         let gap = match self.options().batches {
             Batches::Never => return None,
             Batches::Natural(gap) => Some(gap),
@@ -143,14 +145,14 @@ impl<E: Engine> WireStore<E> {
             .engine()
             .is_clustered()
             .then(|| first.key().partition());
-        Some(self.core.lanes.enter(runtime, partition, gap))
+        Some(InLane::enter(&self.core.lanes, runtime, partition, gap))
     }
 
     /// Sends a call with others, or returns how it must be sent by itself.
     async fn together(
         &self,
         asked: &Asked<'_>,
-        lane: &InLane<'_>,
+        lane: &InLane,
     ) -> Result<Result<Verdicts, StoreError>, Alone> {
         let Asked {
             question,
@@ -173,7 +175,10 @@ impl<E: Engine> WireStore<E> {
                 has_id: true,
             }
         });
-        let passenger = Passenger::new(question, &self.keyspace, self.options(), end, packed);
+        // Given along now, so that nobody has to look for it later.
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let (keyspace, options) = (&self.keyspace, self.options());
+        let passenger = Passenger::new(question, keyspace, options, (end, waker), packed);
         let seat = lane.board(&self.core, passenger);
         let ended = batch::ended(&seat, self.engine(), lane.runtime(), end).await;
         // The server has run nothing, or the call may be sent once more.
@@ -415,11 +420,7 @@ impl<E: Engine> WireStore<E> {
     }
 }
 
-impl<E> Core<E> {
-    pub(super) fn lanes(&self) -> &Lanes {
-        &self.lanes
-    }
-}
+impl<E> Core<E> {}
 
 impl<E: Engine> Core<E> {
     pub(super) fn engine(&self) -> &E {

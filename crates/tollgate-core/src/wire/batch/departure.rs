@@ -126,7 +126,11 @@ impl Departure {
     }
 
     /// Adds a call to a group, or returns `None` if it is not equal to the calls in it.
-    pub(super) fn join(self: &Arc<Self>, passenger: &Passenger<'_>, group: usize) -> Option<Seat> {
+    pub(super) fn join(
+        self: &Arc<Self>,
+        passenger: &mut Passenger<'_>,
+        group: usize,
+    ) -> Option<Seat> {
         let mut calls = self.lock();
         let place = calls
             .is_joined_by(passenger, group)
@@ -269,12 +273,12 @@ impl Calls {
     }
 
     /// Adds a call to a group, and returns its place.
-    fn place(&mut self, passenger: &Passenger<'_>, group: usize) -> usize {
+    fn place(&mut self, passenger: &mut Passenger<'_>, group: usize) -> usize {
         self.places.push(Place {
             group,
             number: 0,
             deadline: passenger.deadline,
-            waker: None,
+            waker: passenger.waker.take(),
             state: State::Waits,
         });
         self.places.len() - 1

@@ -1,13 +1,14 @@
 //! `Lane`: the calls that wait for their departure, and how many drivers take them along.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use foldhash::fast::FixedState;
+use foldhash::fast::{FixedState, RandomState};
+use smallvec::SmallVec;
 
-use super::Name;
 use super::departure::{Departure, Seat};
 use super::passenger::Passenger;
 
@@ -18,13 +19,75 @@ const MOST_AT_ONCE: usize = 2;
 /// The most calls, and the most departures, that are on their way at a time.
 const MOST: usize = 64;
 
+/// The lanes of a store that calls and drivers use at present.
+///
+/// Each runtime has lanes of its own, so that no call depends on another runtime, which may stand
+/// still or end.
+#[derive(Clone, Default)]
+pub(in crate::wire) struct Lanes(Arc<Mutex<Table>>);
+
+type Table = HashMap<Name, Weak<Lane>, RandomState>;
+
+/// The id of a runtime, and in a cluster the partition: a script takes keys of one slot.
+type Name = SmallVec<[u8; 32]>;
+
+impl Lanes {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the lane of the calls that a runtime polls, and in a cluster, that have this partition.
+    pub(super) fn get(&self, runtime: u64, partition: &[u8]) -> Arc<Lane> {
+        let mut name = Name::from(runtime.to_le_bytes().as_slice());
+        name.extend_from_slice(partition);
+        let mut table = self.lock();
+        if let Some(lane) = table.get(&name).and_then(Weak::upgrade) {
+            return lane;
+        }
+        let lane = Arc::new(Lane {
+            name: name.clone(),
+            lanes: self.clone(),
+            is_driven: AtomicBool::default(),
+            traffic: Mutex::default(),
+        });
+        table.insert(name, Arc::downgrade(&lane));
+        lane
+    }
+}
+
+/// Shows the lanes without their names, which hold keys.
+impl fmt::Debug for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Shown when the table is not locked any more: the last user of a lane locks it.
+        let lanes: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
+        f.debug_list().entries(lanes).finish()
+    }
+}
+
 /// The calls that may go together: those that one runtime polls, and in a cluster have one hash slot.
-#[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) name: Name,
-    /// How many calls and drivers use it.
-    users: AtomicUsize,
+    name: Name,
+    lanes: Lanes,
+    /// Whether there are drivers, to be read without the lock.
+    is_driven: AtomicBool,
     traffic: Mutex<Traffic>,
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.traffic.fmt(f)
+    }
+}
+
+/// Nobody uses the lane any more, so it leaves the table, unless a new one has its place already.
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let mut lanes = self.lanes.lock();
+        let is_unused = |found: &Weak<Self>| found.strong_count() == 0;
+        if lanes.get(&self.name).is_some_and(is_unused) {
+            lanes.remove(&self.name);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -52,35 +115,16 @@ struct Position {
 }
 
 impl Lane {
-    pub(super) fn new(name: Name) -> Self {
-        Self {
-            name,
-            users: AtomicUsize::default(),
-            traffic: Mutex::default(),
-        }
-    }
-
-    /// Counts one more user, and returns the lane for it.
-    pub(super) fn used(self: &Arc<Self>) -> Arc<Self> {
-        self.users.fetch_add(1, Ordering::Relaxed);
-        Arc::clone(self)
-    }
-
-    /// Counts one user less, and returns whether that was the last one.
-    pub(super) fn unused(&self) -> bool {
-        self.users.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    pub(super) fn is_used(&self) -> bool {
-        self.users.load(Ordering::Acquire) > 0
-    }
-
     fn lock(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a call goes by itself, and must [leave](Self::leave); others wait.
     pub(super) fn enter(&self, now: Instant, gap: Duration) -> bool {
+        // While there are drivers, as there are under load, this call saves a lock.
+        if self.is_driven.load(Ordering::Relaxed) {
+            return false;
+        }
         let mut traffic = self.lock();
         let most = traffic.most(MOST_ALONE, now, gap);
         let is_alone = traffic.drivers == 0 && traffic.alone < most;
@@ -115,7 +159,11 @@ impl Lane {
                 joined.unwrap_or_else(|| traffic.add(passenger))
             }
         };
-        (seat, traffic.needs_driver(now, gap))
+        let needs_driver = traffic.needs_driver(now, gap);
+        if needs_driver {
+            self.is_driven.store(true, Ordering::Relaxed);
+        }
+        (seat, needs_driver)
     }
 }
 
@@ -133,7 +181,7 @@ impl Traffic {
 
     /// Adds a call to equal ones that wait, unless another call for one of its states came after them:
     /// then all calls for a state are still decided in the order in which they came.
-    fn join(&self, passenger: &Passenger<'_>) -> Option<Seat> {
+    fn join(&self, passenger: &mut Passenger<'_>) -> Option<Seat> {
         let position = self.latest(&passenger.hashes)?;
         // If no driver is free, the departures that wait are looked after only once the first of them
         // leaves, which is when its last call is late. So it gets no younger calls.
@@ -270,6 +318,9 @@ impl Driver {
         if !self.has_ended {
             self.set_busy(traffic, false);
             traffic.drivers -= 1;
+            if traffic.drivers == 0 {
+                self.lane.is_driven.store(false, Ordering::Relaxed);
+            }
             self.has_ended = true;
         }
     }

@@ -9,38 +9,24 @@ mod lane;
 mod passenger;
 mod reply;
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::mem;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use foldhash::fast::RandomState;
-use smallvec::SmallVec;
-
 pub(super) use self::departure::Ended;
 use self::departure::{Departure, Seat};
+pub(super) use self::lane::Lanes;
 use self::lane::{Driver, Lane};
 pub(super) use self::passenger::{Packed, Passenger};
 use super::engine::{Call, Engine, Runtime};
 use super::script::Script;
 use super::store::Core;
 
-/// The lanes of a store that calls use at present.
-///
-/// Each runtime has lanes of its own, so that no call depends on another runtime, which may stand
-/// still or end.
-#[derive(Debug, Default)]
-pub(super) struct Lanes(Mutex<HashMap<Name, Arc<Lane>, RandomState>>);
-
-/// The id of a runtime, and in a cluster the partition: a script takes keys of one slot.
-type Name = SmallVec<[u8; 32]>;
-
-/// Which lane a call uses, until it is dropped.
-pub(super) struct InLane<'s> {
-    lanes: &'s Lanes,
+/// Which lane a call uses.
+pub(super) struct InLane {
     lane: Arc<Lane>,
     runtime: Runtime,
     is_alone: bool,
@@ -48,60 +34,27 @@ pub(super) struct InLane<'s> {
     now: Instant,
 }
 
-impl Lanes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Arc<Lane>, RandomState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl InLane {
     /// Puts a call that `runtime` polls into the lane of `partition`; without one, all its calls have
     /// the same lane. With a `gap`, it waits if others are on their way, unless the last of them left
     /// that long ago; without one, it always waits.
     pub(super) fn enter(
-        &self,
+        lanes: &Lanes,
         runtime: Runtime,
         partition: Option<&[u8]>,
         gap: Option<Duration>,
-    ) -> InLane<'_> {
+    ) -> Self {
         let now = (runtime.now)();
-        let mut name = Name::from(runtime.id.to_le_bytes().as_slice());
-        name.extend_from_slice(partition.unwrap_or_default());
-        let lane = {
-            let mut lanes = self.lock();
-            match lanes.get(&name) {
-                Some(lane) => lane.used(),
-                None => {
-                    let lane = Arc::new(Lane::new(name.clone()));
-                    lanes.entry(name).or_insert(lane).used()
-                }
-            }
-        };
-        let is_alone = gap.is_some_and(|gap| lane.enter(now, gap));
-        InLane {
-            lanes: self,
+        let lane = lanes.get(runtime.id, partition.unwrap_or_default());
+        Self {
+            is_alone: gap.is_some_and(|gap| lane.enter(now, gap)),
             lane,
             runtime,
-            is_alone,
             gap: gap.unwrap_or_default(),
             now,
         }
     }
 
-    /// Gives back a lane, and removes it if nobody else uses it.
-    fn forget(&self, lane: &Arc<Lane>) {
-        if !lane.unused() {
-            return;
-        }
-        let mut lanes = self.lock();
-        // Meanwhile another call may have begun to use it, or have removed it and made a new one. A
-        // lane that is not used can only be used again while the table is locked.
-        let is_idle = |found: &Arc<Lane>| Arc::ptr_eq(found, lane) && !found.is_used();
-        if lanes.get(&lane.name).is_some_and(is_idle) {
-            lanes.remove(&lane.name);
-        }
-    }
-}
-
-impl InLane<'_> {
     /// Returns the runtime that polls the call.
     pub(super) fn runtime(&self) -> Runtime {
         self.runtime
@@ -128,7 +81,7 @@ impl InLane<'_> {
             start(Way {
                 core: Arc::clone(core),
                 runtime: self.runtime,
-                lane: self.lane.used(),
+                lane: Arc::clone(&self.lane),
                 gap: self.gap,
             });
         }
@@ -136,7 +89,8 @@ impl InLane<'_> {
     }
 }
 
-/// Waits for the end of a call that `runtime` polls and that has this `deadline`.
+/// Waits for the end of a call that `runtime` polls and that has this `deadline`. It was made in the
+/// same poll, with the same waker.
 pub(super) async fn ended(
     seat: &Seat,
     engine: &impl Engine,
@@ -146,9 +100,15 @@ pub(super) async fn ended(
     // The driver, which is on the same runtime, ends a call at its deadline. But a program may move a
     // future that has begun to another runtime, and let the first one stand still.
     let mut polled_by = runtime;
+    // The call was made with the waker of this poll.
+    let mut has_waker = true;
     loop {
         let mut is_new = true;
         let stays = poll_fn(|context| {
+            if mem::take(&mut has_waker) {
+                is_new = false;
+                return Poll::Pending;
+            }
             if let Some(ended) = seat.poll(context.waker()) {
                 return Poll::Ready(Ok(ended));
             }
@@ -177,12 +137,11 @@ pub(super) async fn ended(
     }
 }
 
-impl Drop for InLane<'_> {
+impl Drop for InLane {
     fn drop(&mut self) {
         if self.is_alone {
             self.lane.leave();
         }
-        self.lanes.forget(&self.lane);
     }
 }
 
@@ -199,7 +158,7 @@ impl<E> Clone for Way<E> {
         Self {
             core: Arc::clone(&self.core),
             runtime: self.runtime,
-            lane: self.lane.used(),
+            lane: Arc::clone(&self.lane),
             gap: self.gap,
         }
     }
@@ -208,33 +167,13 @@ impl<E> Clone for Way<E> {
 /// Starts a driver, which the lane has counted.
 fn start<E: Engine>(way: Way<E>) {
     let spawn = way.runtime.spawn;
+    // Made at once: if the task never runs, the driver ends when the task is dropped.
     let driver = Driver::of(Arc::clone(&way.lane));
-    spawn(Box::pin(Started { driver, way }.run()));
-}
-
-/// A driver with what it needs. If it is dropped, the driver goes first, so that its lane can be
-/// forgotten.
-struct Started<E> {
-    driver: Driver,
-    way: Way<E>,
-}
-
-impl<E: Engine> Started<E> {
-    async fn run(self) {
-        let Self { driver, way } = self;
-        drive(&way, driver).await;
-    }
-}
-
-/// The driver may have ended, or its runtime.
-impl<E> Drop for Way<E> {
-    fn drop(&mut self) {
-        self.core.lanes().forget(&self.lane);
-    }
+    spawn(Box::pin(drive(way, driver)));
 }
 
 /// Takes departures along, as long as there are any.
-async fn drive<E: Engine>(way: &Way<E>, mut driver: Driver) {
+async fn drive<E: Engine>(way: Way<E>, mut driver: Driver) {
     let mut stays = true;
     loop {
         let now = (way.runtime.now)();

@@ -1,6 +1,7 @@
 //! `Passenger`: a call that is to go with others, and `Kind`: what such calls have in common.
 
 use std::mem;
+use std::task::Waker;
 use std::time::Instant;
 
 use smallvec::SmallVec;
@@ -19,6 +20,8 @@ pub(in crate::wire) struct Passenger<'r> {
     keyspace: &'r Keyspace,
     pub(super) options: &'r Options,
     pub(super) deadline: Instant,
+    /// Is woken when the call has ended; taken by its place in a departure.
+    pub(super) waker: Option<Waker>,
     /// The hashes of its limits and keys, and that of the key of its answer.
     pub(super) hashes: Hashes,
     /// What the call has in common with others, unless they are compared by their arguments.
@@ -51,7 +54,7 @@ impl<'r> Passenger<'r> {
         question: Question<'r>,
         keyspace: &'r Keyspace,
         options: &'r Options,
-        deadline: Instant,
+        (deadline, waker): (Instant, Waker),
         packed: Option<Packed>,
     ) -> Self {
         let checks = question.request.checks();
@@ -78,6 +81,7 @@ impl<'r> Passenger<'r> {
             keyspace,
             options,
             deadline,
+            waker: Some(waker),
             hashes,
             act,
             packed,
