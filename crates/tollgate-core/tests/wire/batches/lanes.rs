@@ -420,6 +420,37 @@ fn a_call_joins_equal_ones_in_an_earlier_batch_unless_another_call_of_its_key_ca
     drop_tasks();
 }
 
+/// Otherwise a call would wait for a batch that leaves long before its deadline, if at all.
+#[test]
+fn no_call_joins_an_earlier_batch_while_as_many_as_may_be_on_their_way_hang() {
+    let store = gated(Options::new().with_batches_only().with_batch_limits(1));
+    let gcra = limit("gcra:100/1s");
+    let keys: Vec<_> = (0..64).map(|key| format!("user-{key}")).collect();
+    let of = |key| Request::consume(Check::new(&gcra, key, 1));
+    let requests: Vec<_> = keys.iter().map(|key| of(&**key)).collect();
+    let [alice, bob] = ["alice", "bob"].map(of);
+    let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
+    // Each driver starts the next one.
+    (0..64).for_each(|_| poll_tasks());
+    assert_eq!(sent(&store).len(), 64);
+    // The second call is for the last batch that waits, the fourth is not.
+    for request in [&alice, &alice, &bob, &alice] {
+        calls.push(begin(&store, request));
+    }
+    run_tasks();
+    assert_eq!((sent(&store).len(), tasks()), (0, 64));
+    let counted: Vec<_> = (0..3)
+        .map(|_| {
+            store.engine().0.fail("lost");
+            run_tasks();
+            sent(&store)[0].calls()
+        })
+        .collect();
+    assert_eq!(counted, [[2], [1], [1]]);
+    drop(calls);
+    drop_tasks();
+}
+
 #[test]
 fn a_key_that_waits_in_an_earlier_batch_is_shared_with_nobody() {
     let store = gated(Options::new().with_batches_only().with_batch_limits(2));
