@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::batch::{self, Ended, InLane, Lanes, Packed, Passenger};
+use super::batch::{self, BatchedCall, Ended, InQueue, Packed, Queues};
 use super::codec::{self, Question};
 use super::engine::{Call, Engine, Failure};
 use super::fault::{self, Effect};
@@ -53,7 +53,7 @@ pub struct WireStore<E> {
 pub(super) struct Core<E> {
     engine: E,
     options: Options,
-    lanes: Lanes,
+    queues: Queues,
 }
 
 impl<E: Engine> WireStore<E> {
@@ -64,7 +64,7 @@ impl<E: Engine> WireStore<E> {
             core: Arc::new(Core {
                 engine,
                 options,
-                lanes: Lanes::default(),
+                queues: Queues::default(),
             }),
         }
     }
@@ -112,15 +112,15 @@ impl<E: Engine> WireStore<E> {
             id,
             effect,
         };
-        let lane = self.enter(request);
+        let queue = self.enter(request);
         let mut alone = Alone {
             deadline: self.options().deadline,
             repeats: id.is_some_and(CallId::is_repeated),
         };
-        if let Some(lane) = &lane
-            && !lane.is_alone()
+        if let Some(queue) = &queue
+            && !queue.is_alone()
         {
-            match self.together(&asked, lane).await {
+            match self.together(&asked, queue).await {
                 Ok(outcome) => return outcome,
                 Err(next) => alone = next,
             }
@@ -129,8 +129,8 @@ impl<E: Engine> WireStore<E> {
         Box::pin(self.alone(&asked, alone)).await
     }
 
-    /// Returns the lane of a call, or `None` if every call is sent by itself.
-    fn enter(&self, request: &Request<'_>) -> Option<InLane> {
+    /// Returns the queue of a call, or `None` if every call is sent by itself.
+    fn enter(&self, request: &Request<'_>) -> Option<InQueue> {
         let gap = match self.options().batches {
             Batches::Never => return None,
             Batches::Natural(gap) => Some(gap),
@@ -145,14 +145,14 @@ impl<E: Engine> WireStore<E> {
             .engine()
             .is_clustered()
             .then(|| first.key().partition());
-        Some(InLane::enter(&self.core.lanes, runtime, partition, gap))
+        Some(InQueue::enter(&self.core.queues, runtime, partition, gap))
     }
 
     /// Sends a call with others, or returns how it must be sent by itself.
     async fn together(
         &self,
         asked: &Asked<'_>,
-        lane: &InLane,
+        queue: &InQueue,
     ) -> Result<Result<Verdicts, StoreError>, Alone> {
         let Asked {
             question,
@@ -161,8 +161,8 @@ impl<E: Engine> WireStore<E> {
         } = *asked;
         let Question { request, instant } = question;
         let deadline = self.options().deadline;
-        let end = lane.now().checked_add(deadline);
-        let end = end.unwrap_or_else(|| lane.now() + LONGEST);
+        let end = queue.now().checked_add(deadline);
+        let end = end.unwrap_or_else(|| queue.now() + LONGEST);
         let mut hash = None;
         let packed = id.map(|_| {
             let slack = codec::slack_at(instant, self.options().caller_slack);
@@ -178,9 +178,9 @@ impl<E: Engine> WireStore<E> {
         // Given along now, so that nobody has to look for it later.
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         let (keyspace, options) = (&self.keyspace, self.options());
-        let passenger = Passenger::new(question, keyspace, options, (end, waker), packed);
-        let seat = lane.board(&self.core, passenger);
-        let ended = batch::ended(&seat, self.engine(), lane.runtime(), end).await;
+        let call = BatchedCall::new(question, keyspace, options, (end, waker), packed);
+        let member = queue.add(&self.core, call);
+        let ended = batch::ended(&member, self.engine(), queue.runtime(), end).await;
         // The server has run nothing, or the call may be sent once more.
         let again = match &ended {
             Ended::Failed(failure) if fault::is_about_the_keys(failure) => {
@@ -190,14 +190,14 @@ impl<E: Engine> WireStore<E> {
             _ => None,
         };
         if let Some(repeats) = again {
-            let deadline = end.saturating_duration_since((lane.runtime().now)());
+            let deadline = end.saturating_duration_since((queue.runtime().now)());
             if !deadline.is_zero() {
                 return Err(Alone { deadline, repeats });
             }
         }
         Ok(match ended {
             Ended::Reply(reply) => asked.decision(hash, &reply),
-            Ended::Joined(turn) => seat.decide(&question, turn),
+            Ended::Joined(turn) => member.decide(&question, turn),
             Ended::NotUnderstood => Err(codec::not_understood()),
             Ended::Late(is_out) => {
                 let effect = if is_out { effect } else { Effect::Nothing };

@@ -1,12 +1,13 @@
-//! Calls that are made while others are on their way wait for them, and then go together: one script
-//! decides them all.
+//! Batches: calls that are made while others are on their way wait for them, and then one script
+//! decides them together.
 //!
-//! Up to a few calls go by themselves. When there are more, a driver takes those that wait along,
-//! as soon as it can; while it waits for the reply, later calls gather. Nothing waits for a timer.
+//! A few calls are sent by themselves. When there are more, a task, the sender, sends those that wait
+//! as a batch, as soon as it can; while it waits for the reply, later calls gather in a queue. Nothing
+//! waits for a timer.
 
-mod departure;
-mod lane;
-mod passenger;
+mod call;
+mod calls;
+mod queue;
 mod reply;
 
 use std::future::poll_fn;
@@ -16,39 +17,39 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-pub(super) use self::departure::Ended;
-use self::departure::{Departure, Seat};
-pub(super) use self::lane::Lanes;
-use self::lane::{Driver, Lane};
-pub(super) use self::passenger::{Packed, Passenger};
+pub(super) use self::call::{BatchedCall, Packed};
+pub(super) use self::calls::Ended;
+use self::calls::{Batch, Member};
+pub(super) use self::queue::Queues;
+use self::queue::{Queue, Sender};
 use super::engine::{Call, Engine, Runtime};
 use super::script::Script;
 use super::store::Core;
 
-/// Which lane a call uses.
-pub(super) struct InLane {
-    lane: Arc<Lane>,
+/// A call's use of a queue.
+pub(super) struct InQueue {
+    queue: Arc<Queue>,
     runtime: Runtime,
     is_alone: bool,
     gap: Duration,
     now: Instant,
 }
 
-impl InLane {
-    /// Puts a call that `runtime` polls into the lane of `partition`; without one, all its calls have
-    /// the same lane. With a `gap`, it waits if others are on their way, unless the last of them left
+impl InQueue {
+    /// Puts a call that `runtime` polls into the queue of `partition`; without one, all its calls have
+    /// the same queue. With a `gap`, it waits if others are on their way, unless the last of them left
     /// that long ago; without one, it always waits.
     pub(super) fn enter(
-        lanes: &Lanes,
+        queues: &Queues,
         runtime: Runtime,
         partition: Option<&[u8]>,
         gap: Option<Duration>,
     ) -> Self {
         let now = (runtime.now)();
-        let lane = lanes.get(runtime.id, partition.unwrap_or_default());
+        let queue = queues.get(runtime.id, partition.unwrap_or_default());
         Self {
-            is_alone: gap.is_some_and(|gap| lane.enter(now, gap)),
-            lane,
+            is_alone: gap.is_some_and(|gap| queue.enter(now, gap)),
+            queue,
             runtime,
             gap: gap.unwrap_or_default(),
             now,
@@ -65,39 +66,35 @@ impl InLane {
         self.now
     }
 
-    /// Returns whether the call goes by itself.
+    /// Returns whether the call is sent by itself.
     pub(super) fn is_alone(&self) -> bool {
         self.is_alone
     }
 
     /// Sends the call with others.
-    pub(super) fn board<E: Engine>(
-        &self,
-        core: &Arc<Core<E>>,
-        mut passenger: Passenger<'_>,
-    ) -> Seat {
-        let (seat, needs_driver) = self.lane.board(&mut passenger, self.now, self.gap);
-        if needs_driver {
-            start(Way {
+    pub(super) fn add<E: Engine>(&self, core: &Arc<Core<E>>, mut call: BatchedCall<'_>) -> Member {
+        let (member, needs_sender) = self.queue.add(&mut call, self.now, self.gap);
+        if needs_sender {
+            start(Sending {
                 core: Arc::clone(core),
                 runtime: self.runtime,
-                lane: Arc::clone(&self.lane),
+                queue: Arc::clone(&self.queue),
                 gap: self.gap,
             });
         }
-        seat
+        member
     }
 }
 
 /// Waits for the end of a call that `runtime` polls and that has this `deadline`. It was made in the
 /// same poll, with the same waker.
 pub(super) async fn ended(
-    seat: &Seat,
+    member: &Member,
     engine: &impl Engine,
     runtime: Runtime,
     deadline: Instant,
 ) -> Ended {
-    // The driver, which is on the same runtime, ends a call at its deadline. But a program may move a
+    // The sender, which is on the same runtime, ends a call at its deadline. But a program may move a
     // future that has begun to another runtime, and let the first one stand still.
     let mut polled_by = runtime;
     // The call was made with the waker of this poll.
@@ -109,7 +106,7 @@ pub(super) async fn ended(
                 is_new = false;
                 return Poll::Pending;
             }
-            if let Some(ended) = seat.poll(context.waker()) {
+            if let Some(ended) = member.poll(context.waker()) {
                 return Poll::Ready(Ok(ended));
             }
             if mem::take(&mut is_new) {
@@ -126,7 +123,7 @@ pub(super) async fn ended(
             let left = deadline.saturating_duration_since((polled_by.now)());
             // In a box, so that calls which stay where they are have small futures.
             let Some(ended) = Box::pin(engine.within(left, stays)).await else {
-                return seat.late();
+                return member.late();
             };
             ended
         };
@@ -137,53 +134,53 @@ pub(super) async fn ended(
     }
 }
 
-impl Drop for InLane {
+impl Drop for InQueue {
     fn drop(&mut self) {
         if self.is_alone {
-            self.lane.leave();
+            self.queue.leave();
         }
     }
 }
 
-/// What a driver needs.
-struct Way<E> {
+/// What a sender needs.
+struct Sending<E> {
     core: Arc<Core<E>>,
     runtime: Runtime,
-    lane: Arc<Lane>,
+    queue: Arc<Queue>,
     gap: Duration,
 }
 
-impl<E> Clone for Way<E> {
+impl<E> Clone for Sending<E> {
     fn clone(&self) -> Self {
         Self {
             core: Arc::clone(&self.core),
             runtime: self.runtime,
-            lane: Arc::clone(&self.lane),
+            queue: Arc::clone(&self.queue),
             gap: self.gap,
         }
     }
 }
 
-/// Starts a driver, which the lane has counted.
-fn start<E: Engine>(way: Way<E>) {
-    let spawn = way.runtime.spawn;
-    // Made at once: if the task never runs, the driver ends when the task is dropped.
-    let driver = Driver::of(Arc::clone(&way.lane));
-    spawn(Box::pin(drive(way, driver)));
+/// Starts a sender, which the queue has counted.
+fn start<E: Engine>(sending: Sending<E>) {
+    let spawn = sending.runtime.spawn;
+    // Made at once: if the task never runs, the sender ends when the task is dropped.
+    let sender = Sender::of(Arc::clone(&sending.queue));
+    spawn(Box::pin(send_batches(sending, sender)));
 }
 
-/// Takes departures along, as long as there are any.
-async fn drive<E: Engine>(way: Way<E>, mut driver: Driver) {
+/// Sends batches, one after the other, as long as there are any.
+async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
     let mut stays = true;
     loop {
-        let now = (way.runtime.now)();
-        if let Some((departure, needs_driver)) = driver.next(now, way.gap, stays) {
-            if needs_driver {
-                start(way.clone());
+        let now = (sending.runtime.now)();
+        if let Some((batch, needs_sender)) = sender.next(now, sending.gap, stays) {
+            if needs_sender {
+                start(sending.clone());
             }
-            travel(&way.core, way.runtime, &departure).await;
+            send_batch(&sending.core, sending.runtime, &batch).await;
             stays = true;
-        } else if driver.has_ended() {
+        } else if sender.has_ended() {
             return;
         } else {
             // Callers that just got their answers may call again.
@@ -193,9 +190,9 @@ async fn drive<E: Engine>(way: Way<E>, mut driver: Driver) {
     }
 }
 
-/// Sends the calls of a departure and tells them how they ended.
-async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departure) {
-    let Some((load, mut deadline)) = departure.seal((runtime.now)()) else {
+/// Sends the calls of a batch and tells them how they ended.
+async fn send_batch<E: Engine>(core: &Core<E>, runtime: Runtime, batch: &Batch) {
+    let Some((load, mut deadline)) = batch.close((runtime.now)()) else {
         return;
     };
     let call = Call {
@@ -204,30 +201,30 @@ async fn travel<E: Engine>(core: &Core<E>, runtime: Runtime, departure: &Departu
         argument: &load.argument,
         ids: &[],
     };
-    let mut unfinished = Unfinished(Some(departure));
-    let mut work = pin!(core.run(&call, departure.out()));
+    let mut unfinished = Unfinished(Some(batch));
+    let mut work = pin!(core.run(&call, batch.out()));
     let outcome = loop {
         let left = deadline.saturating_duration_since((runtime.now)());
         if let Some(outcome) = core.engine().within(left, work.as_mut()).await {
             break Some(outcome);
         }
         // By now, more deadlines may have passed than the one that was waited for.
-        match departure.expire(deadline.max((runtime.now)())) {
+        match batch.expire(deadline.max((runtime.now)())) {
             Some(next) => deadline = next,
             None => break None,
         }
     };
     unfinished.0 = None;
-    departure.arrive(outcome);
+    batch.finish(outcome);
 }
 
-/// A departure whose driver may be dropped with its runtime.
-struct Unfinished<'d>(Option<&'d Departure>);
+/// A batch whose sender may be dropped with its runtime.
+struct Unfinished<'d>(Option<&'d Batch>);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if let Some(departure) = self.0 {
-            departure.abandon();
+        if let Some(batch) = self.0 {
+            batch.abandon();
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::departure::Group;
-use super::passenger::Kind;
+use super::call::Kind;
+use super::calls::Group;
 
 /// Returns the argument of the script for groups of calls; `shares` if groups have a key in common.
 pub(super) fn argument<'g>(
@@ -35,7 +35,7 @@ pub(super) fn argument<'g>(
     text
 }
 
-/// Appends a number of kinds or of limits; a departure has few.
+/// Appends a number of kinds or of limits; a batch has few.
 fn push_short(text: &mut Vec<u8>, number: usize) {
     let number = u16::try_from(number).unwrap_or(u16::MAX);
     text.extend_from_slice(&number.to_le_bytes());

@@ -3,6 +3,6 @@
 mod alike;
 mod fates;
 mod gate;
-mod lanes;
+mod queues;
 mod servers;
 mod tasks;

@@ -1,4 +1,4 @@
-//! `Passenger`: a call that is to go with others, and `Kind`: what such calls have in common.
+//! `BatchedCall`: a call that is to be sent in a batch, and `Kind`: what such calls have in common.
 
 use std::mem;
 use std::task::Waker;
@@ -14,13 +14,13 @@ use crate::wire::hash::{self, Hashes};
 use crate::wire::keyspace::Keyspace;
 use crate::wire::options::Options;
 
-/// A call that is to go with others.
-pub(in crate::wire) struct Passenger<'r> {
+/// A call that is to be sent in a batch.
+pub(in crate::wire) struct BatchedCall<'r> {
     pub(super) question: Question<'r>,
     keyspace: &'r Keyspace,
     pub(super) options: &'r Options,
     pub(super) deadline: Instant,
-    /// Is woken when the call has ended; taken by its place in a departure.
+    /// Is woken when the call has ended; taken by its place in a batch.
     pub(super) waker: Option<Waker>,
     /// The hashes of its limits and keys, and that of the key of its answer.
     pub(super) hashes: Hashes,
@@ -48,7 +48,7 @@ enum Act {
     Take,
 }
 
-impl<'r> Passenger<'r> {
+impl<'r> BatchedCall<'r> {
     /// Returns a call that is `packed` already if it has an id.
     pub(in crate::wire) fn new(
         question: Question<'r>,
@@ -144,9 +144,9 @@ struct Terms {
 
 impl Kind {
     /// Returns the kind of a call that is packed.
-    pub(super) fn of(passenger: &mut Passenger<'_>) -> Self {
-        let Question { request, instant } = passenger.question;
-        let terms = passenger.act.map(|act| Terms {
+    pub(super) fn of(call: &mut BatchedCall<'_>) -> Self {
+        let Question { request, instant } = call.question;
+        let terms = call.act.map(|act| Terms {
             act,
             instant,
             is_chosen: request.caller_time().is_some(),
@@ -156,23 +156,23 @@ impl Kind {
                 .map(|check| (check.limit().clone(), check.cost()))
                 .collect(),
         });
-        let packed = passenger.packed.as_mut();
+        let packed = call.packed.as_mut();
         let (argument, has_id) = match packed {
             Some(packed) if terms.is_none() => (mem::take(&mut packed.argument), packed.has_id),
-            _ => (passenger.argument(), false),
+            _ => (call.argument(), false),
         };
         Self {
             argument,
             terms,
-            keys: passenger.hashes.len(),
+            keys: call.hashes.len(),
             has_id,
-            joins: passenger.joins,
+            joins: call.joins,
         }
     }
 
-    pub(super) fn is_of(&self, passenger: &Passenger<'_>) -> bool {
-        match (&self.terms, passenger.act, &passenger.packed) {
-            (Some(terms), Some(act), _) => terms.act == act && terms.are_of(&passenger.question),
+    pub(super) fn is_of(&self, call: &BatchedCall<'_>) -> bool {
+        match (&self.terms, call.act, &call.packed) {
+            (Some(terms), Some(act), _) => terms.act == act && terms.are_of(&call.question),
             // It begins with the operation, and is longer for each limit and for an id.
             (None, None, Some(packed)) => self.argument == packed.argument,
             _ => false,

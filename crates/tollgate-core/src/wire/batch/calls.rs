@@ -1,4 +1,4 @@
-//! `Departure`: calls that go together, in one script.
+//! `Batch`: calls that one script decides.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use super::passenger::{Kind, Passenger};
+use super::call::{BatchedCall, Kind};
 use super::reply::{self, Answer};
 use crate::decision::Verdicts;
 use crate::error::StoreError;
@@ -16,7 +16,7 @@ use crate::wire::script::set_of;
 
 /// Calls that wait for each other, and then for their answers.
 #[derive(Debug, Default)]
-pub(in crate::wire) struct Departure {
+pub(in crate::wire) struct Batch {
     calls: Mutex<Calls>,
     /// Whether the server may be counting the calls.
     is_out: AtomicBool,
@@ -33,8 +33,8 @@ struct Calls {
     /// Whether several groups may have the same key.
     shares: bool,
     places: Vec<Place>,
-    /// Whether it has departed.
-    is_sealed: bool,
+    /// Whether it was sent, or had no call left.
+    is_closed: bool,
     outcome: Option<Outcome>,
 }
 
@@ -87,7 +87,7 @@ pub(in crate::wire) enum Ended {
     Refused(String),
     /// The reply to this call.
     Reply(Answered),
-    /// The call was one of several equal ones: its [`Seat`] decides about it.
+    /// The call was one of several equal ones: its [`Member`] decides about it.
     Joined(Turn),
     /// Its deadline has passed; it may have been counted if this is true.
     Late(bool),
@@ -108,48 +108,48 @@ impl Deref for Answered {
     }
 }
 
-/// What is sent for a departure.
+/// What is sent for a batch.
 pub(in crate::wire) struct Load {
     pub(in crate::wire) set: usize,
     pub(in crate::wire) keys: Vec<Vec<u8>>,
     pub(in crate::wire) argument: Vec<u8>,
 }
 
-impl Departure {
+impl Batch {
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a call can have a group of its own.
-    pub(super) fn has_room(&self, passenger: &Passenger<'_>) -> bool {
-        self.lock().hashes.len() + passenger.hashes.len() <= passenger.options.batch_limits
+    pub(super) fn has_room(&self, call: &BatchedCall<'_>) -> bool {
+        self.lock().hashes.len() + call.hashes.len() <= call.options.batch_limits
     }
 
     /// Adds a call to a group, or returns `None` if it is not equal to the calls in it.
     pub(super) fn join(
         self: &Arc<Self>,
-        passenger: &mut Passenger<'_>,
+        call: &mut BatchedCall<'_>,
         group: usize,
-    ) -> Option<Seat> {
+    ) -> Option<Member> {
         let mut calls = self.lock();
         let place = calls
-            .is_joined_by(passenger, group)
-            .then(|| calls.place(passenger, group))?;
-        Some(Seat::new(self, place))
+            .is_joined_by(call, group)
+            .then(|| calls.place(call, group))?;
+        Some(Member::new(self, place))
     }
 
     /// Adds a call, which is packed, in a group of its own; `shares` if another group has one of its
     /// states.
     pub(super) fn add(
         self: &Arc<Self>,
-        passenger: &mut Passenger<'_>,
+        call: &mut BatchedCall<'_>,
         shares: bool,
-    ) -> (usize, Seat) {
+    ) -> (usize, Member) {
         let mut calls = self.lock();
         calls.shares |= shares;
-        let group = calls.group(passenger);
-        let place = calls.place(passenger, group);
-        (group, Seat::new(self, place))
+        let group = calls.group(call);
+        let place = calls.place(call, group);
+        (group, Member::new(self, place))
     }
 
     /// Calls `each` with the hashes of all limits and keys.
@@ -157,9 +157,9 @@ impl Departure {
         self.lock().hashes.iter().copied().for_each(each);
     }
 
-    /// Closes the departure at `now`, and returns what to send and the first deadline, or `None` if
+    /// Closes the batch at `now`, and returns what to send and the first deadline, or `None` if
     /// nobody is left.
-    pub(super) fn seal(&self, now: Instant) -> Option<(Load, Instant)> {
+    pub(super) fn close(&self, now: Instant) -> Option<(Load, Instant)> {
         let mut late = Vec::new();
         let mut calls = self.lock();
         let all = &mut *calls;
@@ -173,15 +173,15 @@ impl Departure {
                 group.calls += 1;
             }
         }
-        calls.is_sealed = true;
-        let sealed = calls.load();
+        calls.is_closed = true;
+        let closed = calls.load();
         drop(calls);
         late.into_iter().for_each(Waker::wake);
-        sealed
+        closed
     }
 
     /// Ends the calls whose deadlines have passed at `now`, after they were sent, and returns the next
-    /// deadline. If that was the last one, all is left to [`arrive`](Self::arrive).
+    /// deadline. If that was the last one, all is left to [`finish`](Self::finish).
     pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
         let mut calls = self.lock();
         let next = calls.first_deadline_after(Some(now))?;
@@ -211,7 +211,7 @@ impl Departure {
     /// Ends all calls, because the task that was to send them has ended.
     pub(super) fn abandon(&self) {
         let ended = "the task that sends calls together has ended, as it does with its runtime";
-        self.arrive(Some(Err(if self.is_out() {
+        self.finish(Some(Err(if self.is_out() {
             Failure::lost(ended)
         } else {
             Failure::not_sent(ended)
@@ -219,7 +219,7 @@ impl Departure {
     }
 
     /// Ends all calls that still wait, with the reply to them or a failure, or because there was none.
-    pub(super) fn arrive(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
+    pub(super) fn finish(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
         let mut calls = self.lock();
         let sent = calls.groups.iter().map(|group| group.calls);
         calls.outcome = Some(match outcome {
@@ -266,34 +266,34 @@ impl Calls {
     }
 
     /// Returns whether the call is one more call of this group.
-    fn is_joined_by(&self, passenger: &Passenger<'_>, group: usize) -> bool {
+    fn is_joined_by(&self, call: &BatchedCall<'_>, group: usize) -> bool {
         let group = &self.groups[group];
         let kind = &self.kinds[group.kind];
-        kind.joins && kind.is_of(passenger) && passenger.has_keys(&group.keys)
+        kind.joins && kind.is_of(call) && call.has_keys(&group.keys)
     }
 
     /// Adds a call to a group, and returns its place.
-    fn place(&mut self, passenger: &mut Passenger<'_>, group: usize) -> usize {
+    fn place(&mut self, call: &mut BatchedCall<'_>, group: usize) -> usize {
         self.places.push(Place {
             group,
             number: 0,
-            deadline: passenger.deadline,
-            waker: passenger.waker.take(),
+            deadline: call.deadline,
+            waker: call.waker.take(),
             state: State::Waits,
         });
         self.places.len() - 1
     }
 
     /// Adds a group for a call that is packed.
-    fn group(&mut self, passenger: &mut Passenger<'_>) -> usize {
-        self.hashes.extend_from_slice(&passenger.hashes);
-        let known = self.kinds.iter().rposition(|kind| kind.is_of(passenger));
+    fn group(&mut self, call: &mut BatchedCall<'_>) -> usize {
+        self.hashes.extend_from_slice(&call.hashes);
+        let known = self.kinds.iter().rposition(|kind| kind.is_of(call));
         let kind = known.unwrap_or_else(|| {
-            self.set |= set_of(passenger.question.request);
-            self.kinds.push(Kind::of(passenger));
+            self.set |= set_of(call.question.request);
+            self.kinds.push(Kind::of(call));
             self.kinds.len() - 1
         });
-        let keys = passenger.packed.take().map(|packed| packed.keys);
+        let keys = call.packed.take().map(|packed| packed.keys);
         self.groups.push(Group {
             kind,
             keys: keys.unwrap_or_default(),
@@ -310,17 +310,17 @@ impl Place {
     }
 }
 
-/// The place of a call in a departure. If it is dropped before the departure, the call is not sent.
-pub(in crate::wire) struct Seat {
-    departure: Arc<Departure>,
+/// The place of a call in a batch. If it is dropped before the batch, the call is not sent.
+pub(in crate::wire) struct Member {
+    batch: Arc<Batch>,
     place: usize,
     has_ended: AtomicBool,
 }
 
-impl Seat {
-    fn new(departure: &Arc<Departure>, place: usize) -> Self {
+impl Member {
+    fn new(batch: &Arc<Batch>, place: usize) -> Self {
         Self {
-            departure: Arc::clone(departure),
+            batch: Arc::clone(batch),
             place,
             has_ended: AtomicBool::default(),
         }
@@ -328,9 +328,9 @@ impl Seat {
 
     /// Returns how the call ended, or `None` if it still waits: then `waker` is woken later.
     pub(super) fn poll(&self, waker: &Waker) -> Option<Ended> {
-        // Dropped after the lock is released: a waker may drop a future, and so a seat.
+        // Dropped after the lock is released: a waker may drop a future, and so a member.
         let _replaced;
-        let mut calls = self.departure.lock();
+        let mut calls = self.batch.lock();
         let calls = &mut *calls;
         let place = &mut calls.places[self.place];
         if place.state == State::Gone {
@@ -378,7 +378,7 @@ impl Seat {
         question: &Question<'_>,
         turn: Turn,
     ) -> Result<Verdicts, StoreError> {
-        let mut calls = self.departure.lock();
+        let mut calls = self.batch.lock();
         let calls = &mut *calls;
         let group = calls.places[self.place].group;
         match &calls.outcome {
@@ -409,20 +409,20 @@ impl Group {
     }
 }
 
-impl Seat {
+impl Member {
     /// Gives the call up, and returns how it ended.
     pub(super) fn late(&self) -> Ended {
-        let mut calls = self.departure.lock();
-        let was_sent = calls.places[self.place].state != State::Gone && calls.is_sealed;
+        let mut calls = self.batch.lock();
+        let was_sent = calls.places[self.place].state != State::Gone && calls.is_closed;
         calls.places[self.place].state = State::Gone;
         Ended::Late(was_sent)
     }
 }
 
-impl Drop for Seat {
+impl Drop for Member {
     fn drop(&mut self) {
         if !*self.has_ended.get_mut() {
-            let mut calls = self.departure.lock();
+            let mut calls = self.batch.lock();
             calls.places[self.place].state = State::Gone;
         }
     }

@@ -253,10 +253,10 @@ fn nothing_waits_for_a_server_that_is_far_away() {
     assert!(alone.iter().all(|sent| !sent.is_batch));
     // Nor does a batch wait for the one before.
     let mut more = Vec::new();
-    for departures in 1..=64 {
+    for batches in 1..=64 {
         more.push(begin(&store, &request));
         run_tasks();
-        assert_eq!((sent(&store).len(), tasks()), (1, departures));
+        assert_eq!((sent(&store).len(), tasks()), (1, batches));
     }
     more.push(begin(&store, &request));
     run_tasks();
@@ -430,7 +430,7 @@ fn no_call_joins_an_earlier_batch_while_as_many_as_may_be_on_their_way_hang() {
     let requests: Vec<_> = keys.iter().map(|key| of(&**key)).collect();
     let [alice, bob] = ["alice", "bob"].map(of);
     let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
-    // Each driver starts the next one.
+    // Each sender starts the next one.
     (0..64).for_each(|_| poll_tasks());
     assert_eq!(sent(&store).len(), 64);
     // The second call is for the last batch that waits, the fourth is not.
@@ -547,22 +547,22 @@ fn calls_of_other_hash_slots_are_not_held_up() {
             .collect();
         assert!(slots.iter().all(|slot| *slot == slots[0]));
     }
-    // No lane is kept when nobody uses it.
-    let lanes = || format!("{store:?}").matches("alone: ").count();
-    assert_eq!(lanes(), 2);
+    // No queue is kept when nobody uses it.
+    let queues = || format!("{store:?}").matches("alone: ").count();
+    assert_eq!(queues(), 2);
     store.engine().0.fail("lost");
     store.engine().0.fail("lost");
     run_tasks();
     assert_eq!(tasks(), 0);
     drop(calls);
-    assert_eq!(lanes(), 0);
+    assert_eq!(queues(), 0);
     let again = begin(&store, &alice);
-    assert_eq!(lanes(), 1);
+    assert_eq!(queues(), 1);
     switch_to(1);
     let elsewhere = begin(&store, &alice);
-    assert_eq!(lanes(), 2);
+    assert_eq!(queues(), 2);
     drop((again, elsewhere));
-    assert_eq!(lanes(), 0);
+    assert_eq!(queues(), 0);
     switch_to(0);
 }
 

@@ -1,0 +1,342 @@
+//! `Queue`: the calls that wait to be sent in a batch, and how many senders there are.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::{FixedState, RandomState};
+use smallvec::SmallVec;
+
+use super::call::BatchedCall;
+use super::calls::{Batch, Member};
+
+/// The most calls that are sent by themselves at once, before later ones wait for each other.
+const MOST_ALONE: usize = 16;
+/// The most batches that are sent at once.
+const MOST_AT_ONCE: usize = 2;
+/// The most calls, and the most batches, that are on their way at a time.
+const MOST: usize = 64;
+
+/// The queues of a store that calls and senders use at present.
+///
+/// Each runtime has queues of its own, so that no call depends on another runtime, which may stand
+/// still or end.
+#[derive(Clone, Default)]
+pub(in crate::wire) struct Queues(Arc<Mutex<Table>>);
+
+type Table = HashMap<Name, Weak<Queue>, RandomState>;
+
+/// The id of a runtime, and in a cluster the partition: a script takes keys of one slot.
+type Name = SmallVec<[u8; 32]>;
+
+impl Queues {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the queue of the calls that a runtime polls, and in a cluster, that have this partition.
+    pub(super) fn get(&self, runtime: u64, partition: &[u8]) -> Arc<Queue> {
+        let mut name = Name::from(runtime.to_le_bytes().as_slice());
+        name.extend_from_slice(partition);
+        let mut table = self.lock();
+        if let Some(queue) = table.get(&name).and_then(Weak::upgrade) {
+            return queue;
+        }
+        let queue = Arc::new(Queue {
+            name: name.clone(),
+            queues: self.clone(),
+            has_senders: AtomicBool::default(),
+            traffic: Mutex::default(),
+        });
+        table.insert(name, Arc::downgrade(&queue));
+        queue
+    }
+}
+
+/// Shows the queues without their names, which hold keys.
+impl fmt::Debug for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Shown when the table is not locked any more: the last user of a queue locks it.
+        let queues: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
+        f.debug_list().entries(queues).finish()
+    }
+}
+
+/// The calls that may go together: those that one runtime polls, and in a cluster have one hash slot.
+pub(super) struct Queue {
+    name: Name,
+    queues: Queues,
+    /// Whether there are senders, to be read without the lock.
+    has_senders: AtomicBool,
+    traffic: Mutex<Traffic>,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.traffic.fmt(f)
+    }
+}
+
+/// Nobody uses the queue any more, so it leaves the table, unless a new one has its place already.
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let mut queues = self.queues.lock();
+        let is_unused = |found: &Weak<Self>| found.strong_count() == 0;
+        if queues.get(&self.name).is_some_and(is_unused) {
+            queues.remove(&self.name);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Traffic {
+    /// How many calls are on their way by themselves.
+    alone: usize,
+    senders: usize,
+    /// How many senders have a batch on its way.
+    busy: usize,
+    /// Numbered in order of arrival; only the last one has room.
+    waiting: VecDeque<Arc<Batch>>,
+    /// The number of the first one.
+    first: u64,
+    /// The last group that waits and has a limit and a key of this hash, which is random already.
+    latest: HashMap<u64, Position, FixedState>,
+    /// When the last call or batch left.
+    left: Option<Instant>,
+}
+
+/// A group of a batch, in order of arrival.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Position {
+    batch: u64,
+    group: usize,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Traffic> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a call goes by itself, and must [leave](Self::leave); others wait.
+    pub(super) fn enter(&self, now: Instant, gap: Duration) -> bool {
+        // While there are senders, as there are under load, this call saves a lock.
+        if self.has_senders.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut traffic = self.lock();
+        let most = traffic.most(MOST_ALONE, now, gap);
+        let is_alone = traffic.senders == 0 && traffic.alone < most;
+        if is_alone {
+            traffic.alone += 1;
+            traffic.left = Some(now);
+        }
+        is_alone
+    }
+
+    /// A call that went by itself is over.
+    pub(super) fn leave(&self) {
+        self.lock().alone -= 1;
+    }
+
+    /// Adds a call to those that wait. Returns its place in a batch, and whether a sender must be
+    /// started.
+    pub(super) fn add(
+        &self,
+        call: &mut BatchedCall<'_>,
+        now: Instant,
+        gap: Duration,
+    ) -> (Member, bool) {
+        let mut traffic = self.lock();
+        let member = match traffic.join(call) {
+            Some(member) => member,
+            None => {
+                // Naming the keys takes long, so others need not wait for it.
+                drop(traffic);
+                call.pack();
+                traffic = self.lock();
+                let joined = traffic.join(call);
+                joined.unwrap_or_else(|| traffic.add(call))
+            }
+        };
+        let needs_sender = traffic.needs_sender(now, gap);
+        if needs_sender {
+            self.has_senders.store(true, Ordering::Relaxed);
+        }
+        (member, needs_sender)
+    }
+}
+
+impl Traffic {
+    /// Returns the last group that waits and has one of the limits and keys with these hashes.
+    fn latest(&self, hashes: &[u64]) -> Option<Position> {
+        let found = hashes.iter().filter_map(|hash| self.latest.get(hash));
+        found.max().copied()
+    }
+
+    fn batch(&self, number: u64) -> Option<&Arc<Batch>> {
+        let ahead = number.checked_sub(self.first)?;
+        self.waiting.get(usize::try_from(ahead).ok()?)
+    }
+
+    /// Adds a call to equal ones that wait, unless another call for one of its states came after them:
+    /// then all calls for a state are still decided in the order in which they came.
+    fn join(&self, call: &mut BatchedCall<'_>) -> Option<Member> {
+        let position = self.latest(&call.hashes)?;
+        // If no sender is free, the first batch that waits may leave only when its last call is late,
+        // and the others after it. So it gets no younger calls.
+        if self.senders >= MOST && self.batch(position.batch + 1).is_some() {
+            return None;
+        }
+        self.batch(position.batch)?.join(call, position.group)
+    }
+
+    /// Adds a call that is packed to the last batch, or to a new one if that is full.
+    fn add(&mut self, call: &mut BatchedCall<'_>) -> Member {
+        let has_room = |last: &Arc<Batch>| last.has_room(call);
+        if !self.waiting.back().is_some_and(has_room) {
+            self.waiting.push_back(Arc::default());
+        }
+        let last = self.waiting.len() - 1;
+        let number = self.first + u64::try_from(last).unwrap_or(u64::MAX);
+        let latest = self.latest(&call.hashes);
+        let shares = latest.is_some_and(|latest| latest.batch == number);
+        let (group, member) = self.waiting[last].add(call, shares);
+        let position = Position {
+            batch: number,
+            group,
+        };
+        for hash in &call.hashes {
+            self.latest.insert(*hash, position);
+        }
+        member
+    }
+
+    /// Takes the first batch that waits.
+    fn take_first(&mut self) -> Option<Arc<Batch>> {
+        let batch = self.waiting.pop_front()?;
+        let number = self.first;
+        self.first += 1;
+        batch.for_each_hash(|hash| {
+            if self.latest.get(&hash).is_some_and(|of| of.batch == number) {
+                self.latest.remove(&hash);
+            }
+        });
+        Some(batch)
+    }
+
+    /// Returns how many may be on their way: so many as leave at once, or more if the last one left
+    /// at least `gap` ago. So nothing waits for a server that is far away but not busy.
+    fn most(&self, at_once: usize, now: Instant, gap: Duration) -> usize {
+        let left = self.left.map(|left| now.saturating_duration_since(left));
+        match left {
+            Some(ago) if ago < gap => at_once,
+            _ => MOST,
+        }
+    }
+
+    /// Returns how many senders there may be.
+    fn most_senders(&self, now: Instant, gap: Duration) -> usize {
+        match self.waiting.len() {
+            0 | 1 => self.most(MOST_AT_ONCE, now, gap),
+            // The first batch is full, so it gains nothing by waiting.
+            _ => MOST,
+        }
+    }
+
+    /// Counts a new sender if calls wait, all senders are busy, and one more batch may leave.
+    fn needs_sender(&mut self, now: Instant, gap: Duration) -> bool {
+        let all_are_busy = self.senders == self.busy;
+        let needed =
+            !self.waiting.is_empty() && all_are_busy && self.senders < self.most_senders(now, gap);
+        self.senders += usize::from(needed);
+        needed
+    }
+}
+
+/// A task that sends batches, one after the other, as long as there are any.
+pub(super) struct Sender {
+    queue: Arc<Queue>,
+    is_busy: bool,
+    has_ended: bool,
+}
+
+impl Sender {
+    /// Returns a sender that the queue has counted.
+    pub(super) fn of(queue: Arc<Queue>) -> Self {
+        Self {
+            queue,
+            is_busy: false,
+            has_ended: false,
+        }
+    }
+
+    /// Returns the first batch that waits, and whether another sender must be started for the
+    /// next one. If there are too many senders, or if nothing waits and the sender does not stay, it
+    /// ends.
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        gap: Duration,
+        stays: bool,
+    ) -> Option<(Arc<Batch>, bool)> {
+        let queue = Arc::clone(&self.queue);
+        let mut traffic = queue.lock();
+        if traffic.senders > traffic.most_senders(now, gap) {
+            // The others send the rest.
+            self.end(&mut traffic);
+            return None;
+        }
+        let next = traffic.take_first();
+        self.set_busy(&mut traffic, next.is_some());
+        let Some(next) = next else {
+            if !stays {
+                self.end(&mut traffic);
+            }
+            return None;
+        };
+        traffic.left = Some(now);
+        Some((next, traffic.needs_sender(now, gap)))
+    }
+
+    /// Returns whether the sender sends no more batches.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    fn set_busy(&mut self, traffic: &mut Traffic, is_busy: bool) {
+        traffic.busy = traffic.busy - usize::from(self.is_busy) + usize::from(is_busy);
+        self.is_busy = is_busy;
+    }
+
+    fn end(&mut self, traffic: &mut Traffic) {
+        if !self.has_ended {
+            self.set_busy(traffic, false);
+            traffic.senders -= 1;
+            if traffic.senders == 0 {
+                self.queue.has_senders.store(false, Ordering::Relaxed);
+            }
+            self.has_ended = true;
+        }
+    }
+}
+
+/// The runtime may have ended. Its calls have ended with it, unless their futures were moved.
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let queue = Arc::clone(&self.queue);
+        let mut traffic = queue.lock();
+        self.end(&mut traffic);
+        if traffic.senders == 0 {
+            let mut waiting = Vec::new();
+            while let Some(batch) = traffic.take_first() {
+                waiting.push(batch);
+            }
+            drop(traffic);
+            for batch in waiting {
+                batch.abandon();
+            }
+        }
+    }
+}
