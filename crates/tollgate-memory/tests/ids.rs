@@ -129,6 +129,26 @@ fn answers_take_the_documented_memory() {
 }
 
 #[test]
+fn answers_to_delayed_reservations_take_the_documented_memory() {
+    let limits = ["a", "b", "c", "d", "e"].map(|name| format!("{name}=gcra:1/1s"));
+    let limits = limits.each_ref().map(|text| &**text);
+    for (count, more) in [(1, 0), (2, 0), (4, 0), (5, 5 * (64 + 40))] {
+        let (limiter, _clock) = limiter(1_000_000, &limits[..count]);
+        let before = limiter.store().bytes();
+        for turn in 1..=20_000_u32 {
+            let call = limiter.reserve("k").within(Duration::MAX);
+            let delayed = call.id(&turn.to_le_bytes()[..]).run().unwrap();
+            assert_eq!(delayed.delay().is_zero(), turn == 1);
+            if turn >= 10_000 && turn.is_multiple_of(500) {
+                let bytes = limiter.store().bytes() - before;
+                let each = bytes / usize::try_from(turn).unwrap();
+                assert!(each <= 160 + 256 + 168 + more, "{each} bytes of {turn}");
+            }
+        }
+    }
+}
+
+#[test]
 fn an_id_belongs_to_the_first_limit_and_key_of_a_call() {
     let store = MemoryStore::builder().clock(ManualClock::new()).build();
     let [a, b, c] = ["a=gcra:9/1d", "b=gcra:9/1d", "c=gcra:9/1d"].map(limit);

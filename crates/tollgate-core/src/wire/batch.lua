@@ -2,9 +2,8 @@
 local requests, at, base, answers, replied = ARGV[1], 4, 0, {}, 0
 local shares, count = unpack('<BI2', requests)
 -- Reads all strings in one command. A key without a value may be missing or of another type; reading
--- it by itself tells which.
+-- it by itself tells which. A user who may not run MGET gets an error, which holds no value either.
 local values = @has_strings and #KEYS > 1 and pcall('MGET', table_unpack(KEYS)) or {}
-if values.err then values = {} end
 local known, late, order, is_written, number_before, text = {}, {}, {}, false, nil, nil
 -- Returns a number as text; keys of windows end together.
 local function text_of(number)

@@ -198,3 +198,42 @@ fn push_hex(text: &mut impl Sink, byte: u8) {
         DIGITS[usize::from(byte & 15)],
     ]);
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::Keyspace;
+    use crate::key::Key;
+    use crate::limit::Limit;
+    use crate::request::Check;
+    use crate::wire::options::{LONGEST_PART, Options};
+
+    #[test]
+    fn a_text_is_that_of_its_own_key_and_clock_only() {
+        let limits: [Limit; 2] = ["a=gcra:1/1s", "ab=gcra:1/1s"].map(|text| text.parse().unwrap());
+        let long = "x".repeat(LONGEST_PART + 1);
+        let longer = "x".repeat(LONGEST_PART + 2);
+        let parts = ["", "k", "kk", "%", "a:b", "{}", &long, &longer];
+        let plain = Keyspace::new(&Options::new());
+        let hashed = Keyspace::new(&Options::new().with_hashed_keys([7; 16]));
+        for keyspace in [plain, hashed] {
+            let mut all = Vec::new();
+            for limit in &limits {
+                for partition in parts {
+                    for rest in parts {
+                        let key = Key::from(partition).with_rest(rest);
+                        for caller in [false, true] {
+                            all.push((Check::new(limit, key, 1), caller));
+                        }
+                    }
+                }
+            }
+            for (at, (check, caller)) in all.iter().enumerate() {
+                let text = keyspace.one(check.limit().identity(), check.key(), *caller);
+                for (other, (check, caller)) in all.iter().enumerate() {
+                    assert_eq!(keyspace.is_of(check, *caller, &text), at == other);
+                }
+            }
+        }
+    }
+}

@@ -145,6 +145,20 @@ fn an_answer_lives_as_long_as_the_call_says_and_does_not_show_the_id() {
     }
 }
 
+/// They count in different states.
+#[test]
+fn an_id_at_a_callers_instant_is_another_one_than_at_the_servers_clock() {
+    let store = store(Flavor::System);
+    let gcra = limit("gcra:10/1h");
+    let request = Request::consume(Check::new(&gcra, "alice", 1)).id("one");
+    let instant = Timestamp::from_micros(START).unwrap();
+    for _ in 0..2 {
+        for request in [request.clone(), request.clone().at(instant)] {
+            assert_eq!(now(store.execute(&request)).unwrap().remaining(), 9);
+        }
+    }
+}
+
 #[test]
 fn a_denied_call_writes_no_answer() {
     let store = store(Flavor::System);

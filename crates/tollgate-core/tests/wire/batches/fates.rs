@@ -93,6 +93,30 @@ fn each_call_is_late_at_its_own_deadline() {
     assert_eq!(tasks(), 0);
 }
 
+#[test]
+fn whoever_waits_for_a_call_that_is_late_is_woken() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let woken = [(); 2].map(|()| Woken::new());
+    let mut calls = Vec::new();
+    for woken in &woken {
+        calls.push(begin(&store, &request));
+        let waker = Waker::from(Arc::clone(woken));
+        let call = calls.last_mut().unwrap().as_mut();
+        assert!(call.poll(&mut Context::from_waker(&waker)).is_pending());
+        pass(Duration::from_millis(1));
+    }
+    run_tasks();
+    let are_woken = || woken.each_ref().map(|woken| woken.is_woken());
+    store.engine().0.time_out();
+    run_tasks();
+    assert_eq!(are_woken(), [true, false]);
+    store.engine().0.time_out();
+    run_tasks();
+    assert_eq!(are_woken(), [true, true]);
+    drop(calls);
+}
+
 /// A call joins others at any time, so deadlines may be nanoseconds apart.
 #[test]
 fn all_calls_whose_deadlines_have_passed_are_late_at_once() {

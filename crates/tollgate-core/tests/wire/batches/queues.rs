@@ -451,6 +451,41 @@ fn no_call_joins_an_earlier_batch_while_as_many_as_may_be_on_their_way_hang() {
     drop_tasks();
 }
 
+/// Otherwise a store would remember every key that it was ever called for.
+#[test]
+fn nothing_is_kept_of_the_keys_of_a_batch_that_has_left() {
+    let store = gated(Options::new().with_batches_only());
+    let gcra = limit("gcra:100/1s");
+    let of = |key| Request::consume(Check::new(&gcra, key, 1));
+    let [alice, bob] = ["alice", "bob"].map(of);
+    let calls = [&alice, &bob].map(|request| begin(&store, request));
+    let remembers_keys = || !format!("{store:?}").contains("latest: {}");
+    assert!(remembers_keys());
+    run_tasks();
+    assert_eq!(sent(&store).len(), 1);
+    assert!(!remembers_keys());
+    drop(calls);
+    drop_tasks();
+}
+
+/// A call that had to wait leaves no room for others behind it, nor takes any.
+#[test]
+fn calls_that_waited_take_no_room_of_those_that_go_by_themselves() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let first: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    // This one waits; its task has not started yet, so it is given up before it was sent.
+    drop(begin(&store, &request));
+    run_tasks();
+    sent(&store);
+    drop(first);
+    let again: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
+    assert_eq!(sent(&store).len(), ALONE);
+    drop(again);
+    drop_tasks();
+}
+
 #[test]
 fn a_key_that_waits_in_an_earlier_batch_is_shared_with_nobody() {
     let store = gated(Options::new().with_batches_only().with_batch_limits(2));

@@ -1,7 +1,7 @@
 //! Batches on servers: what they cost, and what one call's trouble means for the others.
 
 use tollgate_core::wire::{Options, WireStore};
-use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Timestamp};
+use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 use super::tasks::{Spawning, together};
@@ -304,6 +304,76 @@ fn a_key_of_a_wrong_type_fails_its_own_callers_only() {
             let left = together(&store, &[peek]).remove(0).unwrap();
             assert_eq!(left.remaining(), 1_000, "{limit}");
             let _ = raw.command(&[b"FLUSHALL"]);
+        }
+    }
+}
+
+#[test]
+fn what_follows_a_call_with_an_id_that_fails_is_decided_on_its_own_keys() {
+    let server = Server::start(Flavor::System);
+    let store = store_on(&server);
+    let (gcra, other) = (limit("gcra:10/1h"), "other=gcra:10/1h".parse().unwrap());
+    let of = |limit, key| Request::consume(Check::new(limit, key, 1));
+    together(&store, &[of(&gcra, "alice")]);
+    let raw = &store.engine().0;
+    let key = raw.keys(store.options()).remove(0);
+    raw.command(&[b"SET", &key, b"no state"]);
+    let requests = [
+        of(&gcra, "alice").id("a"),
+        of(&gcra, "bob").id("b"),
+        of(&other, "carol"),
+    ];
+    let results = together(&store, &requests);
+    let error = results[0].as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(results[1..].iter().all(Result::is_ok), "{results:?}");
+    for (limit, key) in [(&gcra, "bob"), (&other, "carol")] {
+        let peek = Request::peek(Check::new(limit, key, 1));
+        let left = together(&store, &[peek]).remove(0).unwrap();
+        assert_eq!(left.remaining(), 9, "{key}");
+    }
+}
+
+/// Then the client has to see it, to look for the primary.
+#[test]
+fn a_replica_refuses_the_whole_batch_as_it_refuses_a_call() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let batches = store_on(&server);
+        let alone = WireStore::new(Raw::over(server.connection(), None), Options::new());
+        let gcra = limit("gcra:10/1h");
+        let of = |key| Request::consume(Check::new(&gcra, key, 1));
+        // The scripts are loaded while it is a primary.
+        assert!(now(alone.execute(&of("alice"))).is_ok());
+        assert!(together(&batches, &[of("alice"), of("bob")])[1].is_ok());
+        server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        let refused = now(alone.execute(&of("alice"))).unwrap_err();
+        assert!(fault_of(&refused).contains("READONLY"), "{refused:?}");
+        for result in together(&batches, &[of("alice"), of("bob")]) {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), refused.kind(), "{error:?}");
+            assert!(fault_of(&error).contains("READONLY"), "{error:?}");
+        }
+    }
+}
+
+/// Returns everything that an error says.
+fn fault_of(error: &StoreError) -> String {
+    format!("{error:?}")
+}
+
+#[test]
+fn equal_calls_are_admitted_after_a_call_for_another_key_that_is_as_new() {
+    let server = Server::start(Flavor::System);
+    let store = store_on(&server);
+    for text in LIMITS {
+        let limit = limit(text);
+        let of = |key| Request::consume(Check::new(&limit, key, 1));
+        for keys in [["a", "b", "b"], ["b", "b", "a"]] {
+            for result in together(&store, &keys.map(of)) {
+                assert!(result.unwrap().is_allowed(), "{limit}");
+            }
+            server.command(&["FLUSHALL"]);
         }
     }
 }
