@@ -9,7 +9,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use axum_limit::{RateLimitBackend as _, TokenBucketPolicy, build_storage_key};
 use http::{Request, Response, StatusCode};
+use redis::aio::MultiplexedConnection;
 use throttle_kit::RateLimitBackend as _;
+use tollgate_core::algorithm::Gcra;
+use tollgate_core::wire::Options;
+use tollgate_core::{Limit, Quota, RateLimiter};
+use tollgate_redis::{RedisStore, settings};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_rate_limit_redis::{KeyResolver, RateLimitLayer};
 use trypema::redis::{ConnectionManager, RedisKey, RedisRateLimiterProvider};
@@ -46,7 +51,7 @@ impl Rate {
     }
 }
 
-/// Connects all of them to a server, with quotas for `outcome`.
+/// Connects all of them to a server, and this library with batches, with quotas for `outcome`.
 ///
 /// # Errors
 ///
@@ -57,7 +62,35 @@ pub async fn subjects(url: &str, outcome: Outcome) -> Result<Vec<Named>, Problem
         Outcome::Allowed => (u16::MAX, Duration::from_millis(1)),
         Outcome::Denied => (1, Duration::from_secs(86_400)),
     };
-    all(url, Rate { amount, interval }).await
+    let mut subjects = all(url, Rate { amount, interval }).await?;
+    let in_batches = InBatches::connect(url, Rate { amount, interval }).await?;
+    subjects.push((IN_BATCHES, Box::new(in_batches)));
+    Ok(subjects)
+}
+
+/// This library with batches, which is one option; without them, it has a row of its own.
+const IN_BATCHES: &str = "gcra in batches";
+
+/// A GCRA check whose calls are sent together.
+struct InBatches(RateLimiter<RedisStore<MultiplexedConnection>>);
+
+impl InBatches {
+    async fn connect(url: &str, rate: Rate) -> Result<Self, Problem> {
+        let client = redis::Client::open(url)?;
+        let config = settings::connection();
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        let options = Options::new().with_batches(true);
+        let store = RedisStore::with_options(connection.await?, options);
+        let gcra = Gcra::with_burst(Quota::new(1, rate.interval)?, rate.amount.into())?;
+        Ok(Self(RateLimiter::new(store, [Limit::new("limit", gcra)?])?))
+    }
+}
+
+#[async_trait]
+impl Peer for InBatches {
+    async fn check(&self, key: &str) -> Result<bool, Problem> {
+        Ok(self.0.check(key).await?.is_allowed())
+    }
 }
 
 /// Connects all of them to a server, with a quota of `amount` a second, each with the most that it

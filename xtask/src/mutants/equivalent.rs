@@ -438,7 +438,13 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/call/mod.rs" {
+        "decide_in_place" {
+            "Asked { operation: Operation::Consume, key, cost, at: None, id: None, } =>" => "left out"
+                because "a shortcut: the general case decides the same";
+        }
         "decide_now" {
+            "(limits, Operation::Consume, None, None) =>" => "left out"
+                because "a shortcut: the general case decides the same";
             "(limits @ [limit], Operation::Consume, None, None) =>" => "left out"
                 because "a shortcut: the general case decides the same";
         }
@@ -979,48 +985,166 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/wire/batch.lua" {
         "" {
+            "if number ~= number_before then number_before, text = number, format('%d', number) end" => "if true then number_before, text = number, format('%d', number) end"
+                because "a shortcut: the same number gives the same text";
+            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis > 1 and millis <= 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written once more";
+            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 2 and millis <= 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written once more";
+            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 0 and millis <= 9007199254740991 then"
+                because "no state, whoever wrote it, has a TTL of zero";
+            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 1 and millis < 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written once more";
+            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 1 and millis <= 9007199254740992 then"
+                because "servers take this TTL, too";
+            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 1 and millis <= 9007199254740990 then"
+                because "a shortcut: a state with this TTL is only written once more";
+            "if shares == 1 or known[key] ~= nil then known[key] = value end" => "if shares ~= 1 or known[key] ~= nil then known[key] = value end"
+                because "a key that is written was read before, so it is known if any are shared";
+            "if shares == 1 or known[key] ~= nil then known[key] = value end" => "if shares == 2 or known[key] ~= nil then known[key] = value end"
+                because "a key that is written was read before, so it is known if any are shared";
+            "if shares == 1 or known[key] ~= nil then known[key] = value end" => "if shares == 0 or known[key] ~= nil then known[key] = value end"
+                because "a key that is written was read before, so it is known if any are shared";
+            "if shares == 1 or known[key] ~= nil then known[key] = value end" => "if true then known[key] = value end"
+                because "a key that is not shared is not read again";
+            "local left, calls = 0, 0" => "local left, calls = 0, 1"
+                because "how many calls a run stands for is read before it is used";
+            "if operation == CONSUME and limits == 1 and has_id == 0 then" => "if operation == CONSUME and limits == 0 and has_id == 0 then"
+                because "a shortcut: the general case decides the same";
+            "if operation == CONSUME and limits == 1 and has_id == 0 then" => "if false then"
+                because "a shortcut: the general case decides the same";
+            "are_alone = false" => ""
+                because "a shortcut: keys are then read one by one";
+            "answers[replied + 1], answers[replied + 2] = pack('<BI4I4', 1, admitted or 1, #reply), reply" => "answers[replied + 1], answers[replied + 2] = pack('<BI4I4', 1, admitted or 0, #reply), reply"
+                because "how many are admitted is read only of several equal calls";
+            "if not are_alone then" => "if true then"
+                because "a shortcut: what is known need not be looked for";
+            "for i = 1, #KEYS do known[KEYS[i]] = values[i] or nil end" => "for i = 2, #KEYS do known[KEYS[i]] = values[i] or nil end"
+                because "a shortcut: the first key is then read by itself";
+            "while left > 0 or at <= #requests do" => "while left > 0 or at < #requests do"
+                because "a run of requests takes more than one byte";
+            "local from = find(failure, 'READONLY ', 1, true)" => "local from = find(failure, 'READONLY ', 2, true)"
+                because "an error that was caught as a text begins with where it was";
+            "local from = find(failure, 'READONLY ', 1, true)" => "local from = find(failure, 'READONLY ', 0, true)"
+                because "a search from before the first byte begins with it";
+            "local from = find(failure, 'READONLY ', 1, true)" => "local from = find(failure, 'READONLY ', 1, false)"
+                because "the word stands for itself as a pattern, too";
+            "answers[replied] = pack('<BI4I4', 0, 1, #failure) .. failure" => "answers[replied] = pack('<BI4I4', 0, 2, #failure) .. failure"
+                because "how many are admitted is not read of an error";
+            "answers[replied] = pack('<BI4I4', 0, 1, #failure) .. failure" => "answers[replied] = pack('<BI4I4', 0, 0, #failure) .. failure"
+                because "how many are admitted is not read of an error";
             "if type(failure) == 'table' then failure = failure.err else failure = 'ERR Error running script: ' .. failure end" => "if false then failure = failure.err else failure = 'ERR Error running script: ' .. failure end"
                 because "Redis 6.2, Redis 7.0 and Valkey 9.1 give an error that was caught as a text, never as a table";
         }
     }
-    "crates/tollgate-core/src/wire/batch/departure.rs" {
+    "crates/tollgate-core/src/wire/batch/calls.rs" {
+        "Batch::finish" {
+            "drop(calls);" => ""
+                because "it is dropped a little later; so that nobody who is woken waits for it";
+        }
+        "Calls::is_joined_by" {
+            "call.has_keys(&group.keys)" => "true"
+                because "only keys with the same random hash of 64 bits come here";
+        }
+        "Member::poll" {
+            "self.has_ended.store(true, Ordering::Relaxed);" => ""
+                because "a shortcut: the place of a call that has ended is not read any more";
+            "true" => "false" # 2
+                because "a shortcut: the place of a call that has ended is not read any more";
+        }
+        "Member::drop" {
+            "!*self.has_ended.get_mut()" => "true"
+                because "a shortcut: the place of a call that has ended is not read any more";
+        }
+        "Group::decide" {
+            "Some(series) =>" => "left out"
+                because "a shortcut: the reply is then read again";
+        }
         "Calls::place" {
             "0" => "1"
                 because "the number of a call is set when it is sent";
         }
-        "Departure::expire" {
+        "Batch::expire" {
             "drop(calls);" => ""
                 because "it is dropped a little later; so that nobody who is woken waits for it";
         }
-        "Departure::seal" {
+        "Batch::close" {
             "drop(calls);" => ""
                 because "it is dropped a little later; so that nobody who is woken waits for it";
         }
-        "Seat::late" {
+        "Member::late" {
             "calls.places[self.place].state = State::Gone;" => ""
-                because "the seat is dropped a moment later, which does the same; another thread may send the call between";
+                because "the call gives up its place a moment later, which does the same; another thread may send the call between";
         }
     }
-    "crates/tollgate-core/src/wire/batch/lane.rs" {
-        "Driver::drop" {
+    "crates/tollgate-core/src/wire/batch/queue.rs" {
+        "Traffic::batch" {
+            "number.checked_sub(self.first)" => "Some(number.wrapping_sub(self.first))"
+                because "no batch waits at an index that is so large";
+        }
+        "Sender::drop" {
             "drop(traffic);" => ""
                 because "it is dropped a little later; so that nobody who is woken waits for it";
         }
     }
     "crates/tollgate-core/src/wire/batch/mod.rs" {
+        "send_batch" {
+            "deadline.max((runtime.now)())" => "(runtime.now)()"
+                because "a timer that ends early is started again";
+        }
         "ended" {
             "mem::take(&mut is_new)" => "false"
                 because "the first poll is by the runtime that the call was made on, so asking which it is only takes time";
             "true" => "false"
                 because "the first poll is by the runtime that the call was made on, so asking which it is only takes time";
         }
-        "drive" {
+        "send_batches" {
+            "stays = true;" => ""
+                because "a sender that finds nothing at first ends at once, or a moment later";
             "true" => "false"
-                because "a driver that finds nothing at first ends at once, or a moment later";
+                because "a sender that finds nothing at first ends at once, or a moment later";
+        }
+    }
+    "crates/tollgate-core/src/wire/batch/call.rs" {
+        "BatchedCall::new" {
+            "Operation::TakeUpTo =>" => "left out"
+                because "a shortcut: calls are then compared by their arguments";
+            "Some(Act::Take)" => "None"
+                because "a shortcut: calls are then compared by their arguments";
+        }
+        "BatchedCall::has_keys" {
+            "fn has_keys" => "return true"
+                because "only keys with the same random hash of 64 bits come here";
+            "checks.len() == keys.len() && pairs.all(|(check, key)| self.keyspace.is_of(check, is_caller, key))" => "checks.len() == keys.len() || pairs.all(|(check, key)| self.keyspace.is_of(check, is_caller, key))"
+                because "only keys with the same random hash of 64 bits come here";
+            "checks.len() == keys.len() && pairs.all(|(check, key)| self.keyspace.is_of(check, is_caller, key))" => "true"
+                because "only keys with the same random hash of 64 bits come here";
+            "checks.len() == keys.len()" => "true"
+                because "only keys with the same random hash of 64 bits come here";
+            "pairs.all(|(check, key)| self.keyspace.is_of(check, is_caller, key))" => "true"
+                because "only keys with the same random hash of 64 bits come here";
+            "pairs.all(|(check, key)| self.keyspace.is_of(check, is_caller, key))" => "pairs.any(|(check, key)| self.keyspace.is_of(check, is_caller, key))"
+                because "only keys with the same random hash of 64 bits come here";
+        }
+        "Kind::is_of" {
+            "(None, None, Some(packed)) =>" => "left out"
+                because "a shortcut: an argument is then sent once for each call";
+            "self.argument == packed.argument" => "false"
+                because "a shortcut: an argument is then sent once for each call";
+        }
+        "Terms::are_of" {
+            "limit.is_same(of) || limit == of" => "limit.is_same(of) && limit == of"
+                because "a shortcut: limits that are equal without being clones are then of two kinds";
+            "limit.is_same(of)" => "false"
+                because "a shortcut: clones are equal";
+            "limit == of" => "false"
+                because "a shortcut: limits that are equal without being clones are then of two kinds";
         }
     }
     "crates/tollgate-core/src/wire/batch/reply.rs" {
         "argument" {
+            "groups.next_if_eq(&(kind, calls)).is_some()" => "false"
+                because "a shortcut: each request is then a run of its own";
             "kind.argument.len() + 7" => "kind.argument.len() - 7" because "only how much room is reserved";
             "7" => "8" because "only how much room is reserved";
             "7" => "6" because "only how much room is reserved";
@@ -1029,6 +1153,40 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/codec.rs" {
+        "Series::decide" {
+            "consumes && expected" => "consumes || expected"
+                because "a shortcut: what is kept of calls that change nothing is decided again";
+            "consumes && expected" => "true"
+                because "a shortcut: what is kept of calls that change nothing is decided again";
+            "consumes" => "true"
+                because "a shortcut: what is kept of calls that change nothing is decided again";
+            "expected" => "true"
+                because "a shortcut: what is kept of calls that change nothing is decided again";
+            "!changes && let Some(verdicts) = &self.unchanged" => "false"
+                because "a shortcut: what is kept of calls that change nothing is decided again";
+            "!changes" => "false"
+                because "a shortcut: what is kept of calls that change nothing is decided again";
+            "self.unchanged = Some(decision.again());" => ""
+                because "a shortcut: what is kept of calls that change nothing is decided again";
+            "Some(decision.again())" => "None"
+                because "a shortcut: what is kept of calls that change nothing is decided again";
+            "counted < self.counted" => "counted <= self.counted"
+                because "a shortcut: the states are then computed from the first one";
+            "counted < self.counted" => "true"
+                because "a shortcut: the states are then computed from the first one";
+            "counted > self.counted" => "counted >= self.counted"
+                because "no calls in between consume nothing";
+            "counted > self.counted" => "true"
+                because "no calls in between consume nothing";
+            "consumes && decision.is_allowed()" => "consumes || decision.is_allowed()"
+                because "a shortcut: the states are then computed from the first one";
+            "consumes && decision.is_allowed()" => "true"
+                because "a shortcut: the states are then computed from the first one";
+            "consumes" => "true" # 2
+                because "a shortcut: the states are then computed from the first one";
+            "decision.is_allowed()" => "true"
+                because "a shortcut: the states are then computed from the first one";
+        }
         "many_argument" {
             "24 + 64 * request.checks().len()" => "24"
                 because "how much memory is reserved is tuning";
@@ -1078,8 +1236,30 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "no more calls are admitted than were sent, which are fewer than 2^32";
         }
     }
+    "crates/tollgate-core/src/wire/hash.rs" {
+        "of" {
+            "HASHER.hash_one(check.key()) ^ check.limit().identity_hash()" => "HASHER.hash_one(check.key()) | check.limit().identity_hash()"
+                because "how a hash is made is tuning: keys with equal ones are compared";
+        }
+    }
+    "crates/tollgate-core/src/wire/keyspace.rs" {
+        "escape" {
+            "!part.iter().any(|&byte| is_special(byte))" => "false"
+                because "a shortcut: a text without special characters is itself";
+        }
+    }
     "crates/tollgate-core/src/wire/machine_alone.lua" {
         "" {
+            "local head = calls == 1 and heads[#raw]" => "local head = calls == 0 and heads[#raw]"
+                because "a shortcut: the bytes are then made again";
+            "if not head then" => "if true then"
+                because "a shortcut: the bytes are then made again";
+            "if calls == 1 then heads[#raw] = head end" => "if calls == 0 then heads[#raw] = head end"
+                because "a shortcut: the bytes are then made again";
+            "if calls == 1 then heads[#raw] = head end" => "if false then heads[#raw] = head end"
+                because "a shortcut: the bytes are then made again";
+            "if calls == 1 then heads[#raw] = head end" => "if calls == 1 then end"
+                because "a shortcut: the bytes are then made again";
             "if calls > 1 and cost > 0 then" => "if calls >= 1 and cost > 0 then"
                 because "one call is decided alike either way";
             "if calls > 1 and cost > 0 then" => "if calls > 0 and cost > 0 then"

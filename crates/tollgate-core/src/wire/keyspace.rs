@@ -4,7 +4,6 @@ use std::hash::Hasher;
 
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher24};
-use smallvec::SmallVec;
 
 use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
 use crate::key::Key;
@@ -19,15 +18,12 @@ pub(super) const ANSWER: &str = "answer";
 /// Marks the counters of scriptless stores.
 pub(super) const PLAIN: &str = "-plain";
 
-/// The text of a key; nearly every one fits without an allocation.
-type Text = SmallVec<[u8; 128]>;
-
 /// Takes the pieces of a key's text in order.
 trait Sink {
     fn add(&mut self, piece: &[u8]);
 }
 
-impl Sink for Text {
+impl Sink for Vec<u8> {
     #[inline]
     fn add(&mut self, piece: &[u8]) {
         self.extend_from_slice(piece);
@@ -78,8 +74,7 @@ impl Keyspace {
     pub(super) fn answer(&self, first: &Check<'_>, id: &[u8], caller: bool) -> Vec<u8> {
         let identity = format!("{}:{ANSWER}", first.limit().name());
         let variant = if caller { CALLER } else { "" };
-        let mut text = Text::new();
-        self.write(&mut text, &identity, first.key(), variant);
+        let mut text = self.key(&identity, first.key(), variant);
         text.push(b':');
         let hash = match &self.hashing {
             Some(hashing) => {
@@ -92,7 +87,7 @@ impl Keyspace {
         for byte in hash {
             push_hex(&mut text, byte);
         }
-        text.into_vec()
+        text
     }
 
     /// Returns both keys of `identity` for `key`: for the server's clock, and for callers' clocks.
@@ -122,9 +117,16 @@ impl Keyspace {
     }
 
     fn key(&self, identity: &str, key: Key<'_>, variant: &str) -> Vec<u8> {
-        let mut text = Text::new();
+        // Room for what is between the parts, too, unless much is escaped.
+        let parts = [
+            self.prefix.len(),
+            identity.len(),
+            key.partition().len(),
+            key.rest().len(),
+        ];
+        let mut text = Vec::with_capacity(parts.iter().sum::<usize>() + variant.len() + 16);
         self.write(&mut text, identity, key, variant);
-        text.into_vec()
+        text
     }
 
     fn write(&self, text: &mut impl Sink, identity: &str, key: Key<'_>, variant: &str) {
