@@ -1078,6 +1078,26 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/batch/queue.rs" {
+        "Queue::enter" {
+            "self.has_senders.load(Ordering::Relaxed)" => "false"
+                because "a shortcut: the number of senders says the same, under the lock";
+            "traffic.senders == 0" => "true"
+                because "while there are senders, a call comes here only if the first of them starts at that moment";
+        }
+        "Queue::add" {
+            "needs_sender" => "true"
+                because "calls are added only while there is a sender, or when one starts";
+            "needs_sender" => "false"
+                because "a shortcut: the number of senders says the same, under the lock";
+            "self.has_senders.store(true, Ordering::Relaxed);" => ""
+                because "a shortcut: the number of senders says the same, under the lock";
+            "true" => "false"
+                because "a shortcut: the number of senders says the same, under the lock";
+        }
+        "Sender::end" {
+            "traffic.senders == 0" => "true"
+                because "a shortcut: the number of senders says the same, under the lock";
+        }
         "Traffic::batch" {
             "number.checked_sub(self.first)" => "Some(number.wrapping_sub(self.first))"
                 because "no batch waits at an index that is so large";
@@ -1093,10 +1113,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a timer that ends early is started again";
         }
         "ended" {
-            "mem::take(&mut is_new)" => "false"
-                because "the first poll is by the runtime that the call was made on, so asking which it is only takes time";
-            "true" => "false"
-                because "the first poll is by the runtime that the call was made on, so asking which it is only takes time";
+            "next_poll().await;" => ""
+                because "a shortcut: nothing has ended yet when a call was just made";
         }
         "send_batches" {
             "stays = true;" => ""

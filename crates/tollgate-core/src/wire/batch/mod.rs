@@ -97,20 +97,12 @@ pub(super) async fn ended(
     // The sender, which is on the same runtime, ends a call at its deadline. But a program may move a
     // future that has begun to another runtime, and let the first one stand still.
     let mut polled_by = runtime;
-    // The call was made with the waker of this poll.
-    let mut has_waker = true;
+    // The batch has the waker of this poll.
+    next_poll().await;
     loop {
-        let mut is_new = true;
         let stays = poll_fn(|context| {
-            if mem::take(&mut has_waker) {
-                is_new = false;
-                return Poll::Pending;
-            }
             if let Some(ended) = member.poll(context.waker()) {
                 return Poll::Ready(Ok(ended));
-            }
-            if mem::take(&mut is_new) {
-                return Poll::Pending;
             }
             match engine.runtime() {
                 Some(other) if other.id != polled_by.id => Poll::Ready(Err(other)),
@@ -231,14 +223,16 @@ impl Drop for Unfinished<'_> {
 
 /// Lets other tasks run.
 async fn yield_once() {
-    let mut has_yielded = false;
-    poll_fn(|context| {
-        if has_yielded {
-            return Poll::Ready(());
-        }
-        has_yielded = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
+    poll_fn(|context| Poll::Ready(context.waker().wake_by_ref())).await;
+    next_poll().await;
+}
+
+/// Waits until whoever waits is polled again, for another reason.
+async fn next_poll() {
+    let mut is_first = true;
+    poll_fn(|_| match mem::take(&mut is_first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
     })
     .await;
 }

@@ -44,12 +44,7 @@ impl Queues {
         if let Some(queue) = table.get(&name).and_then(Weak::upgrade) {
             return queue;
         }
-        let queue = Arc::new(Queue {
-            name: name.clone(),
-            queues: self.clone(),
-            has_senders: AtomicBool::default(),
-            traffic: Mutex::default(),
-        });
+        let queue = Arc::new(Queue::new(name.clone(), self.clone()));
         table.insert(name, Arc::downgrade(&queue));
         queue
     }
@@ -59,8 +54,11 @@ impl Queues {
 impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Shown when the table is not locked any more: the last user of a queue locks it.
-        let queues: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
-        f.debug_list().entries(queues).finish()
+        let queues: Vec<_> = self.lock().values().map(Weak::upgrade).collect();
+        f.debug_struct("Queues")
+            .field("count", &queues.len())
+            .field("in_use", &queues.iter().flatten().collect::<Vec<_>>())
+            .finish()
     }
 }
 
@@ -115,6 +113,15 @@ struct Position {
 }
 
 impl Queue {
+    fn new(name: Name, queues: Queues) -> Self {
+        Self {
+            name,
+            queues,
+            has_senders: AtomicBool::default(),
+            traffic: Mutex::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -338,5 +345,33 @@ impl Drop for Sender {
                 batch.abandon();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::{Queue, Queues};
+
+    /// While the last user of a queue waits for the table, the next user of its name makes a new one.
+    #[test]
+    fn a_queue_that_goes_leaves_the_one_that_took_its_place() {
+        let queues = Queues::default();
+        let old = queues.get(1, b"alice");
+        let (name, seen) = (old.name.clone(), Arc::downgrade(&old));
+        let new = Arc::new(Queue::new(name.clone(), queues.clone()));
+        thread::scope(|scope| {
+            let mut table = queues.lock();
+            scope.spawn(move || drop(old));
+            while seen.strong_count() > 0 {
+                thread::yield_now();
+            }
+            table.insert(name, Arc::downgrade(&new));
+        });
+        assert!(Arc::ptr_eq(&queues.get(1, b"alice"), &new));
+        drop(new);
+        assert!(queues.lock().is_empty());
     }
 }
