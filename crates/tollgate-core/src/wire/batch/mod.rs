@@ -223,7 +223,11 @@ impl Drop for Unfinished<'_> {
 
 /// Lets other tasks run.
 async fn yield_once() {
-    poll_fn(|context| Poll::Ready(context.waker().wake_by_ref())).await;
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        Poll::Ready(())
+    })
+    .await;
     next_poll().await;
 }
 
