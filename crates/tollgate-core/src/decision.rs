@@ -218,9 +218,12 @@ impl Verdicts {
         }
     }
 
-    /// Returns each limit's verdict, to overwrite it.
+    /// Returns `length` verdicts to overwrite, whatever these are.
     #[inline]
-    pub(crate) fn each_mut(&mut self) -> &mut [Verdict] {
+    pub(crate) fn each_mut(&mut self, length: usize) -> &mut [Verdict] {
+        if self.verdicts.len() != length || self.reserved.is_some() {
+            *self = Self::blank(length);
+        }
         &mut self.verdicts
     }
 

@@ -54,8 +54,7 @@ pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict 
 }
 
 /// Consumes the costs of `checks`, none of which may share a state, if all limits admit them, and
-/// otherwise nothing. There is one of `states` and one of `verdicts`, which are overwritten, for each
-/// check.
+/// otherwise nothing. There is one of `states` for each check; `verdicts` are overwritten.
 ///
 /// Returns false, and changes no state, if a limit may have to count the denied call: [`decide`] it.
 #[inline]

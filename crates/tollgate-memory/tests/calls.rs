@@ -26,6 +26,22 @@ fn limiter() -> (RateLimiter<MemoryStore>, ManualClock) {
 }
 
 #[tokio::test]
+async fn an_awaited_call_keeps_its_id_and_its_receipt() {
+    for count in 1..=2 {
+        let store = MemoryStore::builder().clock(ManualClock::new()).build();
+        let limiter = RateLimiter::new(store, &limits()[..count]).unwrap();
+        for _ in 0..2 {
+            let decision = limiter.check("k").id("one").await.unwrap();
+            assert_eq!(decision.remaining(), 2);
+        }
+        let decision = limiter.check("k").await.unwrap();
+        assert_eq!(decision.remaining(), 1);
+        let receipt = decision.into_receipt().unwrap();
+        assert_eq!(limiter.refund("k", receipt).await.unwrap().remaining(), 2);
+    }
+}
+
+#[tokio::test]
 async fn a_call_does_nothing_until_awaited_or_run() {
     let (limiter, _) = limiter();
     drop(limiter.check("k").cost(3));

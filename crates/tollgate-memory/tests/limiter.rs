@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
 use tollgate_core::{
     Check, ErrorKind, Fingerprint, Key, Left, Limit, Operation, Quota, RateLimiter, Request,
-    SettleError, SyncStore, Timestamp, Verdicts,
+    SettleError, SyncStore, Timestamp, Verdict, Verdicts,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 
@@ -367,5 +367,36 @@ fn no_limit_is_counted_twice_in_one_call() {
             }
         }
         assert_eq!(limiter.peek("k").run().unwrap().remaining(), 8);
+    }
+}
+
+#[test]
+fn verdicts_that_a_call_overwrites_may_be_any() {
+    let limits = ["a", "b", "c", "d", "e"].map(|name| format!("{name}=gcra:10/1h"));
+    let limits = limits.map(|text| text.parse::<Limit>().unwrap());
+    for count in 1..=5 {
+        let limits = &limits[..count];
+        let limiter = limiter(limits);
+        assert!(limiter.check("k").run().unwrap().is_allowed());
+        let reserve = || limiter.reserve("other").cost(9).within(Duration::MAX);
+        assert!(reserve().run().unwrap().is_allowed());
+        let delayed = reserve().run().unwrap().into_verdicts();
+        assert!(!delayed.delay().is_zero());
+        let some = |count| vec![Verdict::allow(99, 99); count];
+        let of = |verdicts| Verdicts::new(Fingerprint::new(0), verdicts);
+        for mut verdicts in [of(some(0)), of(some(1)), of(some(7)), delayed] {
+            for (cost, is_allowed, remaining) in [(100, false, 9), (2, true, 7)] {
+                let store = limiter.store();
+                store
+                    .consume_all_now(limits, Key::from("k"), cost, &mut verdicts)
+                    .unwrap();
+                assert_eq!(verdicts.is_allowed(), is_allowed);
+                let left = verdicts.as_slice().iter().map(Verdict::remaining);
+                assert_eq!(left.collect::<Vec<_>>(), vec![remaining; count]);
+            }
+            let receipt = verdicts.into_receipt().unwrap();
+            let given_back = limiter.refund("k", receipt).run().unwrap();
+            assert_eq!(given_back.remaining(), 9, "{count} limits");
+        }
     }
 }

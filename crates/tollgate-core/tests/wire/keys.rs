@@ -48,8 +48,8 @@ fn keys_have_not_changed() {
         ),
         (
             "sliding-log:5/1s",
-            Key::from("{x}\0 %#"),
-            "tollgate:l:sliding-log:v1:{%7bx%7d%00%20%25%23}",
+            Key::from("{x}\0 %#\x7f"),
+            "tollgate:l:sliding-log:v1:{%7bx%7d%00%20%25%23%7f}",
         ),
         (
             "sliding-counter:5/1s",

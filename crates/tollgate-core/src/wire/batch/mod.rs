@@ -184,7 +184,10 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
 
 /// Sends the calls of a batch and tells them how they ended.
 async fn send_batch<E: Engine>(core: &Core<E>, runtime: Runtime, batch: &Batch) {
+    // From here on, foreign wakers are called, which may panic.
+    let mut unfinished = Unfinished(Some(batch));
     let Some((load, mut deadline)) = batch.close((runtime.now)()) else {
+        unfinished.0 = None;
         return;
     };
     let call = Call {
@@ -193,7 +196,6 @@ async fn send_batch<E: Engine>(core: &Core<E>, runtime: Runtime, batch: &Batch) 
         argument: &load.argument,
         ids: &[],
     };
-    let mut unfinished = Unfinished(Some(batch));
     let mut work = pin!(core.run(&call, batch.out()));
     let outcome = loop {
         let left = deadline.saturating_duration_since((runtime.now)());
@@ -210,7 +212,7 @@ async fn send_batch<E: Engine>(core: &Core<E>, runtime: Runtime, batch: &Batch) 
     batch.finish(outcome);
 }
 
-/// A batch whose sender may be dropped with its runtime.
+/// A batch whose sender may be dropped with its runtime, or panic.
 struct Unfinished<'d>(Option<&'d Batch>);
 
 impl Drop for Unfinished<'_> {

@@ -1,7 +1,8 @@
 //! Each call of a batch keeps its own fate: its deadline, its caller, its error.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
@@ -532,6 +533,55 @@ fn nothing_is_counted_while_a_script_is_loaded() {
             fails(call, ErrorKind::Unavailable);
         }
     }
+}
+
+#[test]
+fn calls_that_were_polled_once_are_woken_when_they_have_ended() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    for (is_late, outcome) in [(false, "answered"), (true, "late")] {
+        let woken = [(); 3].map(|()| Woken::new());
+        let mut calls = woken.each_ref().map(|woken| {
+            let waker = Waker::from(Arc::clone(woken));
+            let mut call: Deciding<'_> = Box::pin(store.execute(&request));
+            let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            call
+        });
+        run_tasks();
+        match is_late {
+            true => store.engine().0.time_out(),
+            false => store.engine().0.reply(answer(3, &fresh_state())),
+        }
+        run_tasks();
+        assert!(woken.iter().all(|woken| woken.is_woken()), "{outcome}");
+        assert!(calls.iter_mut().all(|call| ended(call).is_err() == is_late));
+    }
+}
+
+/// Otherwise the others would wait for ever.
+#[test]
+fn a_waker_that_panics_ends_the_calls_of_its_batch() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut early: Deciding<'_> = Box::pin(store.execute(&request));
+    let waker = Waker::from(Arc::new(Panics));
+    let polled = early.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    // The first call is late when its batch is to be sent.
+    pass(Duration::from_millis(500));
+    let mut late = begin(&store, &request);
+    let panicked = catch_unwind(AssertUnwindSafe(run_tasks));
+    assert!(panicked.is_err());
+    drop_tasks();
+    fails(&mut late, ErrorKind::Unavailable);
+    drop(early);
 }
 
 #[test]
