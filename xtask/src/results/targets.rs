@@ -106,7 +106,7 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
     };
     let others: Vec<f64> = scaling("governor").into_iter().flatten().collect();
     let several = "each limit has an entry of its own, which is found, decided and recorded: some 260 \
-                   instructions, and 310 for having several verdicts at all, where a single limit \
+                   instructions, and 340 for having several verdicts at all, where a single limit \
                    takes 310";
     written(&[
         Target {
