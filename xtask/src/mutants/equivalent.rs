@@ -1317,6 +1317,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/script.rs" {
+        "batch" {
+            "used(set).any(|(_, twin)| !twin.is_list)" => "used(set).all(|(_, twin)| !twin.is_list)"
+                because "a shortcut: strings are then read one by one";
+        }
         "Script::of" {
             "1" => "2"
                 because "which numbers sequences have does not matter, as long as no two have one";
