@@ -73,13 +73,13 @@ pub fn ended(outcome: Result<(), Problem>) -> ExitCode {
     }
 }
 
-/// Returns a connection to `server`, with the settings of a store.
+/// Returns a connection to the server at `url`, with the settings of a store.
 ///
 /// # Errors
 ///
 /// If the server cannot be reached.
-pub async fn connect(server: &Server) -> Result<MultiplexedConnection, Problem> {
-    let client = redis::Client::open(server.url())?;
+pub async fn connect(url: &str) -> Result<MultiplexedConnection, Problem> {
+    let client = redis::Client::open(url)?;
     let config = settings::connection();
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     Ok(connection.await?)

@@ -14,13 +14,13 @@ use throttle_kit::RateLimitBackend as _;
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::wire::Options;
 use tollgate_core::{Limit, Quota, RateLimiter};
-use tollgate_redis::{RedisStore, settings};
+use tollgate_redis::RedisStore;
 use tower::{Layer, ServiceExt, service_fn};
 use tower_rate_limit_redis::{KeyResolver, RateLimitLayer};
 use trypema::redis::{ConnectionManager, RedisKey, RedisRateLimiterProvider};
 use trypema::{BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
 
-use crate::{Outcome, Problem};
+use crate::{Outcome, Problem, connect};
 
 /// A rate limiter on a server.
 #[async_trait]
@@ -76,11 +76,8 @@ struct InBatches(RateLimiter<RedisStore<MultiplexedConnection>>);
 
 impl InBatches {
     async fn connect(url: &str, rate: Rate) -> Result<Self, Problem> {
-        let client = redis::Client::open(url)?;
-        let config = settings::connection();
-        let connection = client.get_multiplexed_async_connection_with_config(&config);
         let options = Options::new().with_batches(true);
-        let store = RedisStore::with_options(connection.await?, options);
+        let store = RedisStore::with_options(connect(url).await?, options);
         let gcra = Gcra::with_burst(Quota::new(1, rate.interval)?, rate.amount.into())?;
         Ok(Self(RateLimiter::new(store, [Limit::new("limit", gcra)?])?))
     }

@@ -218,12 +218,17 @@ impl Verdicts {
         }
     }
 
-    /// Returns `length` verdicts to overwrite, whatever these are.
+    /// Makes these, whatever they are, `length` verdicts to be overwritten.
     #[inline]
-    pub(crate) fn each_mut(&mut self, length: usize) -> &mut [Verdict] {
+    pub(crate) fn resize(&mut self, length: usize) {
         if self.verdicts.len() != length || self.reserved.is_some() {
             *self = Self::blank(length);
         }
+    }
+
+    /// Returns each limit's verdict, to overwrite it.
+    #[inline]
+    pub(crate) fn each_mut(&mut self) -> &mut [Verdict] {
         &mut self.verdicts
     }
 

@@ -406,7 +406,7 @@ impl Evaluation {
 }
 
 /// Consumes the costs of `checks` if all limits admit them, and otherwise nothing. There is one of
-/// `states` for each check; `verdicts` are overwritten.
+/// `states` and one of `verdicts`, which are overwritten, for each check.
 ///
 /// Returns false, and changes no state, if a limit may have to count the denied call.
 #[inline]
@@ -422,8 +422,7 @@ pub(crate) fn consume_all(
         let counts = |check: &Check<'_>| check.limit().algorithm().counts_denied();
         return verdicts.is_denied() && !checks.iter().any(counts);
     }
-    let each = checks.iter().zip(verdicts.each_mut(checks.len()));
-    for (index, (check, verdict)) in each.enumerate() {
+    for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
         consume(check, states.state_mut(index), now, verdict);
     }
     verdicts.allowed = !checks.is_empty();
@@ -440,8 +439,7 @@ fn peek_all(
     verdicts: &mut Verdicts,
 ) {
     let mut allowed = !checks.is_empty();
-    let each = checks.iter().zip(verdicts.each_mut(checks.len()));
-    for (index, (check, verdict)) in each.enumerate() {
+    for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
         *verdict = peek(check, states.state(index), now);
         allowed &= verdict.allowed;
     }

@@ -54,7 +54,8 @@ pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict 
 }
 
 /// Consumes the costs of `checks`, none of which may share a state, if all limits admit them, and
-/// otherwise nothing. There is one of `states` for each check; `verdicts` are overwritten.
+/// otherwise nothing. There is one of `states` for each check; `verdicts` may be any, and are
+/// overwritten.
 ///
 /// Returns false, and changes no state, if a limit may have to count the denied call: [`decide`] it.
 #[inline]
@@ -65,6 +66,7 @@ pub fn consume_all(
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) -> bool {
+    verdicts.resize(checks.len());
     evaluation::consume_all(checks, fingerprint, states, now, verdicts)
 }
 

@@ -209,6 +209,8 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
     };
     let to_others = |column, depth, compare| of_to_others("gcra, allowed", column, depth, compare);
     let batches_to_others = |column, compare| of_to_others(IN_BATCHES, column, "64", compare);
+    let other_work = "the client or the server has other work than the script";
+    let few_calls = "they are few calls, which the system interrupted, and differ from run to run";
     written(&[
         Target {
             what: "decisions a second, GCRA : each other limiter, 64 in flight",
@@ -216,29 +218,25 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
             found: to_others("thousand_calls_per_second", "64", |gcra, other| {
                 gcra / other
             }),
-            obstacle: "the client or the server has other work than the script".to_owned(),
+            obstacle: other_work.to_owned(),
         },
         Target {
             what: "99th percentile, each other limiter : GCRA, 64 in flight",
             aim: Aim::AtLeast(1.1),
             found: to_others("p99_us", "64", |gcra, other| other / gcra),
-            obstacle:
-                "they are few calls, which the system interrupted, and differ from run to run"
-                    .to_owned(),
+            obstacle: few_calls.to_owned(),
         },
         Target {
             what: "decisions a second, GCRA in batches : each other limiter, 64 in flight",
             aim: Aim::AtLeast(1.1),
             found: batches_to_others("thousand_calls_per_second", |gcra, other| gcra / other),
-            obstacle: "the client or the server has other work than the script".to_owned(),
+            obstacle: other_work.to_owned(),
         },
         Target {
             what: "99th percentile, each other limiter : GCRA in batches, 64 in flight",
             aim: Aim::AtLeast(1.1),
             found: batches_to_others("p99_us", |gcra, other| other / gcra),
-            obstacle:
-                "they are few calls, which the system interrupted, and differ from run to run"
-                    .to_owned(),
+            obstacle: few_calls.to_owned(),
         },
         Target {
             what: "server, GCRA : each other limiter",

@@ -265,7 +265,7 @@ async fn connect(client: &str, server: &Server, batches: bool) -> Result<Arc<dyn
         .with_deadline(Duration::from_secs(10))
         .with_batches(batches);
     if client == "redis" {
-        let connection = tollgate_benches::connect(server).await?;
+        let connection = tollgate_benches::connect(&server.url()).await?;
         return Ok(Arc::new(RedisStore::with_options(connection, options)));
     }
     let store = FredStore::builder().options(options);

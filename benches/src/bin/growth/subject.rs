@@ -52,7 +52,8 @@ pub(crate) async fn all(server: &Server, taken: Taken) -> Result<Vec<Arc<Subject
         ("sliding log", SlidingLog::new(quota)?.into()),
     ];
     let options = Options::new().with_deadline(Duration::from_secs(10));
-    let store = RedisStore::with_options(connect(server).await?, options.with_batches(false));
+    let store =
+        RedisStore::with_options(connect(&server.url()).await?, options.with_batches(false));
     let store = Arc::new(store);
     let keys = names(taken.keys);
     let remembered = u32::try_from(taken.remembered)?;
@@ -112,7 +113,7 @@ impl Increments {
     /// Returns increments of so many keys, each of which exists.
     pub(crate) async fn new(server: &Server, keys: usize) -> Result<Self, Problem> {
         let increments = Self {
-            connection: connect(server).await?,
+            connection: connect(&server.url()).await?,
             keys: names(keys),
             turn: Arc::default(),
         };

@@ -229,7 +229,6 @@ pub(super) struct Turn {
 }
 
 /// The states of several equal calls, which are read once.
-#[derive(Debug)]
 pub(super) struct Series {
     fingerprint: Fingerprint,
     allowed: bool,

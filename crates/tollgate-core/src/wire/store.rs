@@ -175,10 +175,10 @@ impl<E: Engine> WireStore<E> {
                 has_id: true,
             }
         });
-        // Given along now, so that nobody has to look for it later.
+        // The batch gets it at once, so the first poll need not lock the batch again.
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         let (keyspace, options) = (&self.keyspace, self.options());
-        let call = BatchedCall::new(question, keyspace, options, (end, waker), packed);
+        let call = BatchedCall::new(question, keyspace, options, end, waker, packed);
         let member = queue.add(&self.core, call);
         let ended = batch::ended(&member, self.engine(), queue.runtime(), end).await;
         // The server has run nothing, or the call may be sent once more.
@@ -419,8 +419,6 @@ impl<E: Engine> WireStore<E> {
         .await
     }
 }
-
-impl<E> Core<E> {}
 
 impl<E: Engine> Core<E> {
     pub(super) fn engine(&self) -> &E {

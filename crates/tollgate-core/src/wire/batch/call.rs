@@ -32,7 +32,6 @@ pub(in crate::wire) struct BatchedCall<'r> {
 }
 
 /// What is sent for a call.
-#[derive(Debug)]
 pub(in crate::wire) struct Packed {
     pub(in crate::wire) keys: Vec<Vec<u8>>,
     /// In the form of a script for any number of limits.
@@ -41,7 +40,7 @@ pub(in crate::wire) struct Packed {
 }
 
 /// An operation of which nothing but the limits and the costs must be known.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Eq, PartialEq)]
 enum Act {
     Consume,
     Peek,
@@ -54,7 +53,8 @@ impl<'r> BatchedCall<'r> {
         question: Question<'r>,
         keyspace: &'r Keyspace,
         options: &'r Options,
-        (deadline, waker): (Instant, Waker),
+        deadline: Instant,
+        waker: Waker,
         packed: Option<Packed>,
     ) -> Self {
         let checks = question.request.checks();
@@ -121,7 +121,6 @@ impl<'r> BatchedCall<'r> {
 }
 
 /// What calls have in common that differ only in their keys.
-#[derive(Debug)]
 pub(super) struct Kind {
     pub(super) argument: Vec<u8>,
     /// What the argument was made from, if calls are compared by that.
@@ -133,7 +132,6 @@ pub(super) struct Kind {
     pub(super) joins: bool,
 }
 
-#[derive(Debug)]
 struct Terms {
     act: Act,
     instant: Option<Timestamp>,

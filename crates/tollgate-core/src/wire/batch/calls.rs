@@ -15,14 +15,14 @@ use crate::wire::engine::{Failure, SharedFailure};
 use crate::wire::script::set_of;
 
 /// Calls that wait for each other, and then for their answers.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(in crate::wire) struct Batch {
     calls: Mutex<Calls>,
     /// Whether the server may be counting the calls.
     is_out: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Calls {
     /// The algorithms of all kinds.
     set: usize,
@@ -39,7 +39,6 @@ struct Calls {
 }
 
 /// Equal calls, with no call between them that has one of their keys.
-#[derive(Debug)]
 pub(super) struct Group {
     pub(super) kind: usize,
     keys: Vec<Vec<u8>>,
@@ -50,7 +49,6 @@ pub(super) struct Group {
 }
 
 /// A call of a group.
-#[derive(Debug)]
 struct Place {
     group: usize,
     /// Which one of the calls of its group it is.
@@ -60,7 +58,7 @@ struct Place {
     state: State,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waits,
     /// Its deadline has passed while it was on its way.
@@ -69,7 +67,6 @@ enum State {
     Gone,
 }
 
-#[derive(Debug)]
 enum Outcome {
     Failed(SharedFailure),
     /// The reply, and where the answer to each group is.

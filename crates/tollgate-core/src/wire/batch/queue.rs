@@ -103,7 +103,7 @@ impl Drop for Queue {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Traffic {
     /// How many calls are on their way by themselves.
     alone: usize,
@@ -121,7 +121,7 @@ struct Traffic {
 }
 
 /// A group of a batch, in order of arrival.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 struct Position {
     batch: u64,
     group: usize,

@@ -42,7 +42,7 @@ fn push_short(text: &mut Vec<u8>, number: usize) {
 }
 
 /// What the script replied about a group of equal calls.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Answer {
     /// None was sent.
     Nothing,

@@ -469,7 +469,7 @@ fn nothing_is_kept_of_the_keys_of_a_batch_that_has_left() {
     drop_tasks();
 }
 
-/// A call that had to wait leaves no room for others behind it, nor takes any.
+/// Calls in a batch are not counted among those that are sent by themselves.
 #[test]
 fn calls_that_waited_take_no_room_of_those_that_go_by_themselves() {
     let options = Options::new().with_batch_gap(HOUR);
