@@ -20,7 +20,7 @@ pub(in crate::wire) struct BatchedCall<'r> {
     keyspace: &'r Keyspace,
     pub(super) options: &'r Options,
     pub(super) deadline: Instant,
-    /// Is woken when the call has ended; taken by its place in a batch.
+    /// Woken when the call has ended. Its place in a batch takes it.
     pub(super) waker: Option<Waker>,
     /// The hashes of its limits and keys, and that of the key of its answer.
     pub(super) hashes: Hashes,

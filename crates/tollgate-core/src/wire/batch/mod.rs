@@ -233,7 +233,7 @@ async fn yield_once() {
     next_poll().await;
 }
 
-/// Waits until whoever waits is polled again, for another reason.
+/// Returns at its second poll, and does not cause it.
 async fn next_poll() {
     let mut is_first = true;
     poll_fn(|_| match mem::take(&mut is_first) {

@@ -143,7 +143,7 @@ impl Queue {
 
     /// Returns whether a call goes by itself, and must [leave](Self::leave); others wait.
     pub(super) fn enter(&self, now: Instant, gap: Duration) -> bool {
-        // While there are senders, as there are under load, this call saves a lock.
+        // Under load there are senders, and the call is spared a lock.
         if self.has_senders.load(Ordering::Relaxed) {
             return false;
         }
