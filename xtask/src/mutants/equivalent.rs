@@ -251,10 +251,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "to trim nothing changes nothing";
         }
         "refund" {
-            "call('PEXPIRE', key, max(ceil(reset / 1000), 1) + slack)" => "call('PEXPIRE', key, max(ceil(reset / 1000), 0) + slack)"
-                because "a log of nothing but an instant is gone a millisecond earlier, by a server's clock that has reached it";
-            "local reset = 0" => "local reset = 1"
-                because "a key lives for a millisecond at least, which one microsecond is rounded up to";
             "call('LPUSH', key, front[1])" => "call('LPUSH', key, front[2])"
                 because "what is pushed is removed at once";
         }
@@ -391,7 +387,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "the names after those of the events are not read";
             "local names = is_set and call('ZRANGE', key, index, index + many - 1)" => "local names = is_set and call('ZRANGE', key, index, index + many - 0)"
                 because "the names after those of the events are not read";
-            "return max(ceil((newest + retention + tolerance - now) / 1000) + slack, 1)" => "return max(ceil((newest + retention + tolerance - now) / 1000) + slack, 2)"
+            "return max(ceil((newest + retention + tolerance - now) / 1000) + slack, 0) + 1" => "return max(ceil((newest + retention + tolerance - now) / 1000) + slack, 1) + 1"
                 because "events that are over do not count, however long their key lives";
             "elseif held > 0 and unpack('<d', times, times_at) <= gone then" => "elseif true then"
                 because "a shortcut: nothing is dropped where nothing is over";

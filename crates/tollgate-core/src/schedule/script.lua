@@ -319,9 +319,10 @@ elseif operation == LIST then
   return concat(texts)
 end
 
--- Returns the time to live of a key, if the last of its events is at `newest`.
+-- Returns the time to live of a key, if the last of its events is at `newest`: a millisecond more than
+-- needed, because if a new one begins while PEXPIRE runs, a key of one millisecond is deleted at once.
 local function lifetime(newest)
-  return max(ceil((newest + retention + tolerance - now) / 1000) + slack, 1)
+  return max(ceil((newest + retention + tolerance - now) / 1000) + slack, 0) + 1
 end
 
 -- The answer.

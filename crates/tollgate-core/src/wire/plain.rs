@@ -87,8 +87,8 @@ pub trait Transact: Engine {
 ///
 /// Changing a limit's amount starts new counters, unless the limit counts denied calls.
 ///
-/// An anchored window starts with the millisecond after its first call, because Redis expires keys
-/// by the millisecond. It cannot be refunded.
+/// An anchored window starts up to two milliseconds after its first call, because Redis expires
+/// keys by the millisecond. It cannot be refunded.
 ///
 /// The inherent methods do what the methods of [`Store`] do, but do not box their futures: a store
 /// that wraps this one calls them, and boxes once.

@@ -13,7 +13,8 @@ use tollgate_core::{
 use tollgate_testkit::shared;
 use tollgate_testkit::{Flavor, Reply, Server};
 
-use crate::engine::{Canned, Losing, Raw, fresh, info, now, store, store_on};
+use crate::engine::{Canned, Losing, Raw, fresh, info, now, store, store_on, store_with};
+use crate::lifetime::server_time;
 
 const NOW: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000_000;
@@ -245,6 +246,27 @@ fn assert_lives(users: &Users, what: &str) {
     for event in events {
         let weights = ["heavy"].contains(&str::from_utf8(event.id()).unwrap());
         assert!(!weights || event.weight() == 2, "{what}: {event:?}");
+    }
+}
+
+/// A key can be read through the millisecond in which it ends. It gets one more, because `PEXPIRE`
+/// deletes a key at once if the millisecond ends while it runs.
+#[test]
+fn a_schedule_lives_a_millisecond_longer_than_its_events_count() {
+    for few in FEW {
+        let options = Options::new().with_small_schedule(few);
+        let store = store_with(Flavor::System, options);
+        let raw = store.engine();
+        for second in 1..=20 {
+            let before = server_time(raw) / 1_000;
+            prepare(&store, &[("a", second, 1)]);
+            // The longest window, the tolerance, and what a caller's clock may lag behind.
+            let lives = second * 1_000 + 3_600_000 + 1_000 + 600_000 + 1;
+            let key = raw.keys(store.options()).remove(0);
+            let ends = raw.command(&[b"PEXPIRETIME", &key]).integer().unwrap();
+            let added = u64::try_from(ends).unwrap() - lives;
+            assert!((before..=server_time(raw) / 1_000).contains(&added));
+        }
     }
 }
 
@@ -859,9 +881,9 @@ fn schedules_count_from_the_servers_time() {
         let terms = terms();
         let horizon = u64::try_from(terms.horizon().as_micros()).unwrap();
         let far = ScheduleOperation::Add(vec![Event::new("a", Timestamp::MAX)]);
-        let before = crate::lifetime::server_time(store.engine());
+        let before = server_time(store.engine());
         let answer = now(store.schedule(&ScheduleRequest::new(&terms, "k", far))).unwrap();
-        let after = crate::lifetime::server_time(store.engine());
+        let after = server_time(store.engine());
         let ScheduleAnswer::Refused { refusal, .. } = answer else {
             panic!("{answer:?}");
         };

@@ -13,6 +13,7 @@ use tollgate_core::{BlockSpan, Check, Limit, MAX_EXACT, Operation, Receipt, Requ
 use tollgate_testkit::{Flavor, Reply, Server};
 
 use crate::engine::{Canned, Raw, limit, now, store_on};
+use crate::lifetime::lives;
 
 /// What a store keeps a state longer for that was written at a caller's instant, in milliseconds.
 const SLACK: u64 = 600_000;
@@ -225,7 +226,7 @@ impl Pair {
                 .reset_after()
                 .as_micros()
                 .unwrap();
-            let lives = reset.div_ceil(1_000).max(1) + SLACK;
+            let lives = lives(algorithm, reset) + SLACK;
             let ends = left[index].ends;
             // Servers read the clock that keys expire by less often than `TIME` does.
             assert!(

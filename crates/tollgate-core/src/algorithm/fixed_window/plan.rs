@@ -118,15 +118,15 @@ impl CounterPlan {
 
     /// Returns the command that sets the expiry of a counter of `window`, unless it has one.
     ///
-    /// An aligned window's counter expires up to a millisecond after the window: a server deletes a
-    /// key at once if its expiry is the current millisecond.
+    /// It lives a millisecond longer than the window: a server deletes a key at once if its expiry is
+    /// the current millisecond, or becomes that while the command runs.
     pub(crate) fn expire(&self, key: &[u8], window: Option<u64>) -> Vec<Vec<u8>> {
         let (name, when) = match window {
             Some(window) => {
                 let end = (window + 1).saturating_mul(self.window_us);
                 ("PEXPIREAT", end / 1_000 + 1)
             }
-            None => ("PEXPIRE", self.window_us / 1_000),
+            None => ("PEXPIRE", self.window_us / 1_000 + 1),
         };
         vec![
             name.into(),
@@ -144,7 +144,7 @@ impl CounterPlan {
 
     /// Returns the state before the call, and the instant of the decision.
     ///
-    /// An anchored window begins with the millisecond after its first call, because servers expire
+    /// An anchored window begins up to two milliseconds after its first call, because servers expire
     /// keys by the millisecond; calls before that are decided at its start. An aligned window may
     /// begin after `reply.now`, if the server's clock has stepped back: the machine then decides at
     /// the start of the window and adds the step to each wait.
@@ -287,6 +287,9 @@ mod tests {
             let command = plan.expire(b"key", Some(window));
             assert_eq!(command[2], expected.to_string().into_bytes(), "{window}");
         }
+        // The millisecond may end between two readings of the server's clock.
+        let anchored = self::plan("fixed-window:1/1ms,anchored");
+        assert_eq!(anchored.expire(b"key", None)[2], b"2");
     }
 
     #[test]

@@ -98,7 +98,9 @@ else
   call('RPUSH', key, element)
 end
 local excess = used + units - amount_per_window
-local ends = format('%d', ceil(((at - now) + window) / 1000) + slack)
+-- A millisecond more than needed: if a new one begins while PEXPIRE runs, a key of one millisecond is
+-- deleted at once.
+local ends = format('%d', ceil(((at - now) + window) / 1000) + 1 + slack)
 if units == 0 then
   -- A quota of zero counts no units, but later calls must not be decided before this one: the
   -- element just written becomes the header, which keeps its instant.
@@ -171,5 +173,5 @@ if returned > 0 then
     call('LTRIM', key, '0', low)
   end
   if changed[1] then call(push, key, table_unpack(changed)) end
-  call('PEXPIRE', key, max(ceil(reset / 1000), 1) + slack)
+  call('PEXPIRE', key, ceil(reset / 1000) + 1 + slack)
 end

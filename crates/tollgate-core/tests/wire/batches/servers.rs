@@ -350,7 +350,8 @@ fn a_replica_refuses_the_whole_batch_as_it_refuses_a_call() {
         assert!(together(&batches, &[of("alice"), of("bob")])[1].is_ok());
         server.command(&["REPLICAOF", "127.0.0.1", "1"]);
         let refused = now(alone.execute(&of("alice"))).unwrap_err();
-        assert!(refused.to_string().contains("(READONLY"), "{refused}");
+        // Redis 6.2 puts the script's name before it.
+        assert!(refused.to_string().contains("READONLY"), "{refused}");
         for result in together(&batches, &[of("alice"), of("bob")]) {
             let error = result.unwrap_err();
             assert_eq!(error.kind(), refused.kind(), "{error:?}");
