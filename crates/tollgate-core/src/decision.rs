@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::fmt;
+use std::task::Poll;
 
 use crate::algorithm::Reserved;
 use crate::error::{ErrorKind, StoreError};
@@ -450,6 +451,26 @@ impl<'l> Decision<'l> {
             return Err(other_number(limits.len(), verdicts.verdicts.len()));
         }
         Ok(Self { limits, verdicts })
+    }
+
+    /// Returns the decision on `limits` for what a store's future returned.
+    // Each arm makes what is returned, so that the verdicts are moved once.
+    #[inline]
+    pub(crate) fn of_polled(
+        limits: &'l [Limit],
+        polled: Poll<Result<Verdicts, StoreError>>,
+    ) -> Poll<Result<Self, StoreError>> {
+        match polled {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(verdicts)) if verdicts.verdicts.len() == limits.len() => {
+                Poll::Ready(Ok(Self { limits, verdicts }))
+            }
+            Poll::Ready(Ok(verdicts)) => {
+                let found = verdicts.verdicts.len();
+                Poll::Ready(Err(other_number(limits.len(), found)))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        }
     }
 
     /// Returns the decision on `limits` that `decide` writes.

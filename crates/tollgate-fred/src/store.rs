@@ -84,20 +84,27 @@ impl<C: Clients> FredStore<C> {
     }
 
     /// Says why a call was not sent, if nothing will be sent any more.
+    #[inline]
     fn told<T>(&self, outcome: Result<T, StoreError>) -> Result<T, StoreError> {
-        outcome.map_err(|error| {
-            let is_over = || self.connections.iter().any(Connection::is_over);
-            if error.kind() == ErrorKind::Unavailable && is_over() {
-                return StoreError::new(
-                    ErrorKind::Misconfigured,
-                    "this store's connection has ended for good: the runtime on which it connected \
-                     has ended, or someone called `quit` on its client; connect a new store, in a \
-                     test one on each test's runtime",
-                )
-                .with_source(error);
-            }
-            error
-        })
+        match outcome {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.explained(error)),
+        }
+    }
+
+    #[cold]
+    fn explained(&self, error: StoreError) -> StoreError {
+        let is_over = || self.connections.iter().any(Connection::is_over);
+        if error.kind() != ErrorKind::Unavailable || !is_over() {
+            return error;
+        }
+        StoreError::new(
+            ErrorKind::Misconfigured,
+            "this store's connection has ended for good: the runtime on which it connected has ended, \
+             or someone called `quit` on its client; connect a new store, in a test one on each test's \
+             runtime",
+        )
+        .with_source(error)
     }
 
     /// Returns the store of core that this wraps.
@@ -129,7 +136,13 @@ impl<C: Clients> Store for FredStore<C> {
         'store: 'call,
         Self: 'call,
     {
-        Box::pin(async move { self.told(self.store.execute(&request).await) })
+        // As `told`, but verdicts are moved once less.
+        Box::pin(async move {
+            match self.store.execute(&request).await {
+                Ok(verdicts) => Ok(verdicts),
+                Err(error) => Err(self.explained(error)),
+            }
+        })
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {

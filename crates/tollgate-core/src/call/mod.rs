@@ -179,7 +179,7 @@ struct Asked<'k> {
 
 impl<'k> Asked<'k> {
     /// Returns the request for `checks`, one of each limit.
-    fn request<'c>(self, checks: Checks<'c>) -> Request<'c>
+    fn request<'c>(&self, checks: Checks<'c>) -> Request<'c>
     where
         'k: 'c,
     {
@@ -382,9 +382,11 @@ enum Stage<'k> {
 
 impl<'l: 'k, 'k> Deciding<'l, 'k> {
     /// Hands the call to a store that may have to wait.
-    fn send(&mut self, asked: Asked<'k>) {
-        let checks = Checks::of_key(self.limits, asked.key, asked.cost);
-        self.stage = Stage::Sent(self.store.decide(asked.request(checks)));
+    fn send(&mut self) {
+        if let Stage::Asked(asked) = &self.stage {
+            let checks = Checks::of_key(self.limits, asked.key, asked.cost);
+            self.stage = Stage::Sent(self.store.decide(asked.request(checks)));
+        }
     }
 }
 
@@ -403,14 +405,10 @@ impl<'l: 'k, 'k> Future for Deciding<'l, 'k> {
                 self.stage = Stage::Over;
                 return Poll::Ready(decision);
             }
-            let asked = *asked;
-            self.send(asked);
+            self.send();
         }
         match &mut self.stage {
-            Stage::Sent(verdicts) => {
-                let verdicts = verdicts.as_mut().poll(context);
-                verdicts.map(|verdicts| Decision::new(limits, verdicts?))
-            }
+            Stage::Sent(verdicts) => Decision::of_polled(limits, verdicts.as_mut().poll(context)),
             Stage::Asked(_) | Stage::Over => {
                 panic!("the future of a call was polled after it had completed")
             }

@@ -1,15 +1,13 @@
 //! `WireStore`: a store on a server that speaks the Redis protocol.
 
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::batch::{self, BatchedCall, Ended, InQueue, Packed, Queues};
+use super::batch::{self, BatchedCall, Ended, InQueue, Member, Packed, Queues, Undecided};
 use super::codec::{self, Question};
 use super::engine::{Call, Engine, Failure};
 use super::fault::{self, Effect};
@@ -112,17 +110,24 @@ impl<E: Engine> WireStore<E> {
             id,
             effect,
         };
-        let queue = self.enter(request);
         let mut alone = Alone {
             deadline: self.options().deadline,
             repeats: id.is_some_and(CallId::is_repeated),
         };
-        if let Some(queue) = &queue
-            && !queue.is_alone()
-        {
-            match self.together(&asked, queue).await {
-                Ok(outcome) => return outcome,
-                Err(next) => alone = next,
+        let queue = self.enter(request);
+        if let Some(queue) = queue.as_ref().filter(|queue| !queue.is_alone()) {
+            let (packed, hash) = self.packed(&asked).unzip();
+            match self.together(&asked, queue, packed).await {
+                // What is returned is made here, and not moved from one future to the next.
+                Together::Answered(member) => {
+                    return member.decide(
+                        &asked.question,
+                        |reply| asked.decision(hash, reply),
+                        |undecided| self.error(&asked, undecided),
+                    );
+                }
+                Together::Undecided(undecided) => return Err(self.error(&asked, undecided)),
+                Together::Again(next) => alone = next,
             }
         }
         // In a box, because clients have large futures, and calls that go together need none.
@@ -148,68 +153,82 @@ impl<E: Engine> WireStore<E> {
         Some(InQueue::enter(&self.core.queues, runtime, partition, gap))
     }
 
-    /// Sends a call with others, or returns how it must be sent by itself.
+    /// Returns what is sent in a batch for a call that has an id, and the hash of the call.
+    fn packed(&self, asked: &Asked<'_>) -> Option<(Box<Packed>, [u8; 8])> {
+        asked.id?;
+        let Question { request, instant } = asked.question;
+        let slack = codec::slack_at(instant, self.options().caller_slack);
+        let argument = codec::many_argument(request, instant, slack);
+        let (keys, argument, hash) = self.sent(asked, argument);
+        let packed = Packed {
+            keys,
+            argument,
+            has_id: true,
+        };
+        Some((Box::new(packed), hash?))
+    }
+
+    /// Sends a call with others. It is `packed` already if it has an id.
     async fn together(
         &self,
         asked: &Asked<'_>,
         queue: &InQueue,
-    ) -> Result<Result<Verdicts, StoreError>, Alone> {
-        let Asked {
-            question,
-            id,
-            effect,
-        } = *asked;
-        let Question { request, instant } = question;
+        packed: Option<Box<Packed>>,
+    ) -> Together {
+        let Asked { question, id, .. } = *asked;
         let deadline = self.options().deadline;
         let end = queue.now().checked_add(deadline);
         let end = end.unwrap_or_else(|| queue.now() + LONGEST);
-        let mut hash = None;
-        let packed = id.map(|_| {
-            let slack = codec::slack_at(instant, self.options().caller_slack);
-            let argument = codec::many_argument(request, instant, slack);
-            let (keys, argument, of_call) = self.sent(asked, argument);
-            hash = of_call;
-            Packed {
-                keys,
-                argument,
-                has_id: true,
-            }
-        });
         // The batch gets it at once, so the first poll need not lock the batch again.
-        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let waker = batch::waker().await;
         let (keyspace, options) = (&self.keyspace, self.options());
         let call = BatchedCall::new(question, keyspace, options, end, waker, packed);
         let member = queue.add(&self.core, call);
         let ended = batch::ended(&member, self.engine(), queue.runtime(), end).await;
+        let undecided = match ended {
+            Ended::Answered => return Together::Answered(member),
+            Ended::Failed => member.failure(),
+            Ended::Late(is_out) => Undecided::Late(is_out),
+        };
         // The server has run nothing, or the call may be sent once more.
-        let again = match &ended {
-            Ended::Failed(failure) if fault::is_about_the_keys(failure) => {
+        let again = match &undecided {
+            Undecided::Failed(failure) if fault::is_about_the_keys(failure) => {
                 Some(id.is_some_and(CallId::is_repeated))
             }
-            Ended::Failed(Failure::Lost(_)) if id.is_some_and(CallId::is_repeated) => Some(false),
+            Undecided::Failed(Failure::Lost(_)) if id.is_some_and(CallId::is_repeated) => {
+                Some(false)
+            }
             _ => None,
         };
         if let Some(repeats) = again {
             let deadline = end.saturating_duration_since((queue.runtime().now)());
             if !deadline.is_zero() {
-                return Err(Alone { deadline, repeats });
+                return Together::Again(Alone { deadline, repeats });
             }
         }
-        Ok(match ended {
-            Ended::Reply(reply) => asked.decision(hash, &reply),
-            Ended::Joined(turn) => member.decide(&question, turn),
-            Ended::NotUnderstood => Err(codec::not_understood()),
-            Ended::Late(is_out) => {
-                let effect = if is_out { effect } else { Effect::Nothing };
-                Err(fault::too_late(deadline, effect))
+        Together::Undecided(undecided)
+    }
+
+    /// Returns the error of a call that went with others and was not decided.
+    fn error(&self, asked: &Asked<'_>, undecided: Undecided) -> StoreError {
+        match undecided {
+            Undecided::NotUnderstood => codec::not_understood(),
+            Undecided::Late(is_out) => {
+                let effect = if is_out {
+                    asked.effect
+                } else {
+                    Effect::Nothing
+                };
+                fault::too_late(self.options().deadline, effect)
             }
-            Ended::Refused(line) => {
+            Undecided::Refused(line) => {
+                let Question { request, instant } = asked.question;
                 let keys = self.keyspace.of(request.checks(), instant.is_some());
                 let failure = Failure::refused(line.clone(), line);
-                Err(fault::error(redact::failure(failure, &keys), effect))
+                fault::error(redact::failure(failure, &keys), asked.effect)
             }
-            Ended::Failed(failure) => Err(fault::error(failure, effect)),
-        })
+            Undecided::Failed(failure) => fault::error(failure, asked.effect),
+        }
     }
 
     /// Sends a call by itself.
@@ -449,6 +468,15 @@ impl<E: Engine> Core<E> {
             loaded.map_err(|failure| redacted(not_counted(failure)))?;
         }
     }
+}
+
+/// How a call that was sent with others ended.
+enum Together {
+    /// With a reply to its batch.
+    Answered(Member),
+    Undecided(Undecided),
+    /// It must be sent by itself.
+    Again(Alone),
 }
 
 /// How a call is sent by itself.

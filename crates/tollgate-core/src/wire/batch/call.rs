@@ -28,7 +28,7 @@ pub(in crate::wire) struct BatchedCall<'r> {
     act: Option<Act>,
     /// Whether it can be decided together with calls that are equal.
     joins: bool,
-    pub(super) packed: Option<Packed>,
+    pub(super) packed: Option<Box<Packed>>,
 }
 
 /// What is sent for a call.
@@ -55,7 +55,7 @@ impl<'r> BatchedCall<'r> {
         options: &'r Options,
         deadline: Instant,
         waker: Waker,
-        packed: Option<Packed>,
+        packed: Option<Box<Packed>>,
     ) -> Self {
         let checks = question.request.checks();
         let act = match question.request.operation() {
@@ -92,7 +92,7 @@ impl<'r> BatchedCall<'r> {
     pub(super) fn pack(&mut self) {
         if self.packed.is_none() {
             let Question { request, instant } = self.question;
-            self.packed = Some(Packed {
+            self.packed = Some(Box::new(Packed {
                 keys: self.keyspace.of(request.checks(), instant.is_some()),
                 argument: match self.act {
                     // Made once for all calls of a kind.
@@ -100,7 +100,7 @@ impl<'r> BatchedCall<'r> {
                     None => self.argument(),
                 },
                 has_id: false,
-            });
+            }));
         }
     }
 

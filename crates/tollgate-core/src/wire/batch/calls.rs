@@ -1,6 +1,5 @@
 //! `Batch`: calls that one script decides.
 
-use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -10,7 +9,7 @@ use super::call::{BatchedCall, Kind};
 use super::reply::{self, Answer};
 use crate::decision::Verdicts;
 use crate::error::StoreError;
-use crate::wire::codec::{self, Question, Series, Turn};
+use crate::wire::codec::{Question, Series, Turn};
 use crate::wire::engine::{Failure, SharedFailure};
 use crate::wire::script::set_of;
 
@@ -20,6 +19,8 @@ pub(in crate::wire) struct Batch {
     calls: Mutex<Calls>,
     /// Whether the server may be counting the calls.
     is_out: AtomicBool,
+    /// Whether there is a reply, to be read without the lock.
+    is_answered: AtomicBool,
 }
 
 #[derive(Default)]
@@ -77,32 +78,23 @@ enum Outcome {
     Late(bool),
 }
 
-/// How a call ended.
+/// Whether a call ended with a reply, which its [`Member`] reads, or with what kind of failure.
+#[derive(Clone, Copy)]
 pub(in crate::wire) enum Ended {
+    Answered,
+    Failed,
+    /// Its deadline has passed; it may have been counted if this is true.
+    Late(bool),
+}
+
+/// Why a call was not decided.
+pub(in crate::wire) enum Undecided {
     Failed(Failure),
-    /// The server refused this call, with this error.
-    Refused(String),
-    /// The reply to this call.
-    Reply(Answered),
-    /// The call was one of several equal ones: its [`Member`] decides about it.
-    Joined(Turn),
     /// Its deadline has passed; it may have been counted if this is true.
     Late(bool),
     NotUnderstood,
-}
-
-/// A part of a reply.
-pub(in crate::wire) struct Answered {
-    whole: Arc<[u8]>,
-    part: Range<usize>,
-}
-
-impl Deref for Answered {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.whole[self.part.clone()]
-    }
+    /// The server refused this call, with this error.
+    Refused(String),
 }
 
 /// What is sent for a batch.
@@ -147,6 +139,11 @@ impl Batch {
         let group = calls.group(call);
         let place = calls.place(call, group);
         (group, Member::new(self, place))
+    }
+
+    /// Returns how many calls were added.
+    pub(super) fn calls(&self) -> usize {
+        self.lock().places.len()
     }
 
     /// Calls `each` with the hashes of all limits and keys.
@@ -208,20 +205,25 @@ impl Batch {
     /// Ends all calls, because the task that was to send them has ended.
     pub(super) fn abandon(&self) {
         let ended = "the task that sends calls together has ended, as it does with its runtime";
-        self.finish(Some(Err(if self.is_out() {
+        let failure = if self.is_out() {
             Failure::lost(ended)
         } else {
             Failure::not_sent(ended)
-        })));
+        };
+        self.finish(Some(Err(failure)), || {});
     }
 
     /// Ends all calls that still wait, with the reply to them or a failure, or because there was none.
-    pub(super) fn finish(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
+    /// Wakes half of the callers, calls `halfway`, and wakes the others.
+    pub(super) fn finish(&self, outcome: Option<Result<Vec<u8>, Failure>>, halfway: impl FnOnce()) {
         let mut calls = self.lock();
         let sent = calls.groups.iter().map(|group| group.calls);
         calls.outcome = Some(match outcome {
             Some(Ok(reply)) => match reply::read(sent, &reply) {
-                Some(answers) => Outcome::Answered(reply.into(), answers),
+                Some(answers) => {
+                    self.is_answered.store(true, Ordering::Release);
+                    Outcome::Answered(reply.into(), answers)
+                }
                 None => Outcome::NotUnderstood,
             },
             Some(Err(failure)) => Outcome::Failed(failure.share()),
@@ -231,9 +233,12 @@ impl Batch {
             .places
             .iter_mut()
             .filter_map(|place| place.waker.take());
-        let wakers: Vec<_> = wakers.collect();
+        let mut first: Vec<_> = wakers.collect();
         drop(calls);
-        wakers.into_iter().for_each(Waker::wake);
+        let second = first.split_off(first.len() / 2);
+        first.into_iter().for_each(Waker::wake);
+        halfway();
+        second.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -311,7 +316,6 @@ impl Place {
 pub(in crate::wire) struct Member {
     batch: Arc<Batch>,
     place: usize,
-    has_ended: AtomicBool,
 }
 
 impl Member {
@@ -319,12 +323,14 @@ impl Member {
         Self {
             batch: Arc::clone(batch),
             place,
-            has_ended: AtomicBool::default(),
         }
     }
 
     /// Returns how the call ended, or `None` if it still waits: then `waker` is woken later.
     pub(super) fn poll(&self, waker: &Waker) -> Option<Ended> {
+        if self.batch.is_answered.load(Ordering::Acquire) {
+            return Some(Ended::Answered);
+        }
         // Dropped after the lock is released: a waker may drop a future, and so a member.
         let _replaced;
         let mut calls = self.batch.lock();
@@ -333,59 +339,62 @@ impl Member {
         if place.state == State::Gone {
             return Some(Ended::Late(false));
         }
-        let Some(outcome) = &calls.outcome else {
-            if place.state == State::Late {
-                return Some(Ended::Late(true));
+        Some(match &calls.outcome {
+            Some(Outcome::Answered(..)) => Ended::Answered,
+            Some(Outcome::Failed(_) | Outcome::NotUnderstood) => Ended::Failed,
+            Some(Outcome::Late(is_out)) => Ended::Late(*is_out),
+            None if place.state == State::Late => Ended::Late(true),
+            None => {
+                _replaced = place.waker.replace(waker.clone());
+                return None;
             }
-            _replaced = place.waker.replace(waker.clone());
-            return None;
-        };
-        self.has_ended.store(true, Ordering::Relaxed);
-        let (reply, answers) = match outcome {
-            Outcome::Failed(failure) => return Some(Ended::Failed(failure.again())),
-            Outcome::NotUnderstood => return Some(Ended::NotUnderstood),
-            Outcome::Late(is_out) => return Some(Ended::Late(*is_out)),
-            Outcome::Answered(reply, answers) => (reply, answers),
-        };
-        let group = &calls.groups[place.group];
-        Some(match answers[place.group].clone() {
-            Answer::Nothing => Ended::NotUnderstood,
-            Answer::Refused(part) => {
-                Ended::Refused(String::from_utf8_lossy(&reply[part]).into_owned())
-            }
-            Answer::Reply(part, _) if group.calls == 1 => Ended::Reply(Answered {
-                whole: Arc::clone(reply),
-                part,
-            }),
-            Answer::Reply(_, admitted) => Ended::Joined(Turn {
-                before: place.number,
-                calls: group.calls,
-                admitted,
-            }),
         })
     }
 
-    /// Decides about the call, which asks `question`, if it was one of several equal ones.
+    /// Returns how the batch failed, if it did.
+    pub(in crate::wire) fn failure(&self) -> Undecided {
+        match &self.batch.lock().outcome {
+            Some(Outcome::Failed(failure)) => Undecided::Failed(failure.again()),
+            _ => Undecided::NotUnderstood,
+        }
+    }
+
+    /// Decides about the call, which asks `question`, after its batch was answered: `alone` reads a
+    /// reply to this call only.
     ///
     /// # Errors
     ///
-    /// If the script does not give the reply that came.
+    /// The error of the reply, or what `error` makes of the reason why there is no decision.
     pub(in crate::wire) fn decide(
         &self,
         question: &Question<'_>,
-        turn: Turn,
+        alone: impl FnOnce(&[u8]) -> Result<Verdicts, StoreError>,
+        error: impl FnOnce(Undecided) -> StoreError,
     ) -> Result<Verdicts, StoreError> {
         let mut calls = self.batch.lock();
         let calls = &mut *calls;
-        let group = calls.places[self.place].group;
-        match &calls.outcome {
-            Some(Outcome::Answered(reply, answers)) => match &answers[group] {
-                Answer::Reply(part, _) => {
-                    calls.groups[group].decide(&reply[part.clone()], question, turn)
-                }
-                _ => Err(codec::not_understood()),
-            },
-            _ => Err(codec::not_understood()),
+        let place = &calls.places[self.place];
+        let (Some(Outcome::Answered(reply, answers)), State::Waits | State::Late) =
+            (&calls.outcome, place.state)
+        else {
+            return Err(error(Undecided::Late(false)));
+        };
+        let group = &mut calls.groups[place.group];
+        match &answers[place.group] {
+            Answer::Nothing => Err(error(Undecided::NotUnderstood)),
+            Answer::Refused(part) => {
+                let line = String::from_utf8_lossy(&reply[part.clone()]);
+                Err(error(Undecided::Refused(line.into_owned())))
+            }
+            Answer::Reply(part, _) if group.calls == 1 => alone(&reply[part.clone()]),
+            Answer::Reply(part, admitted) => {
+                let turn = Turn {
+                    before: place.number,
+                    calls: group.calls,
+                    admitted: *admitted,
+                };
+                group.decide(&reply[part.clone()], question, turn)
+            }
         }
     }
 }
@@ -418,7 +427,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        if !*self.has_ended.get_mut() {
+        if !self.batch.is_answered.load(Ordering::Relaxed) {
             let mut calls = self.batch.lock();
             calls.places[self.place].state = State::Gone;
         }

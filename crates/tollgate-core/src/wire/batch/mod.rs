@@ -14,12 +14,12 @@ use std::future::poll_fn;
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 pub(super) use self::call::{BatchedCall, Packed};
-pub(super) use self::calls::Ended;
-use self::calls::{Batch, Member};
+use self::calls::Batch;
+pub(super) use self::calls::{Ended, Member, Undecided};
 pub(super) use self::queue::Queues;
 use self::queue::{Queue, Sender};
 use super::engine::{Call, Engine, Runtime};
@@ -75,12 +75,12 @@ impl InQueue {
     pub(super) fn add<E: Engine>(&self, core: &Arc<Core<E>>, mut call: BatchedCall<'_>) -> Member {
         let (member, needs_sender) = self.queue.add(&mut call, self.now, self.gap);
         if needs_sender {
-            start(Sending {
+            let sending = Sending {
                 core: Arc::clone(core),
                 runtime: self.runtime,
-                queue: Arc::clone(&self.queue),
                 gap: self.gap,
-            });
+            };
+            start(sending, Sender::of(Arc::clone(&self.queue)));
         }
         member
     }
@@ -138,7 +138,6 @@ impl Drop for InQueue {
 struct Sending<E> {
     core: Arc<Core<E>>,
     runtime: Runtime,
-    queue: Arc<Queue>,
     gap: Duration,
 }
 
@@ -147,34 +146,29 @@ impl<E> Clone for Sending<E> {
         Self {
             core: Arc::clone(&self.core),
             runtime: self.runtime,
-            queue: Arc::clone(&self.queue),
             gap: self.gap,
         }
     }
 }
 
-/// Starts a sender, which the queue has counted.
-fn start<E: Engine>(sending: Sending<E>) {
+/// Starts the task of a sender. If it never runs, the sender ends when the task is dropped.
+fn start<E: Engine>(sending: Sending<E>, sender: Sender) {
     let spawn = sending.runtime.spawn;
-    // Made at once: if the task never runs, the sender ends when the task is dropped.
-    let sender = Sender::of(Arc::clone(&sending.queue));
     spawn(Box::pin(send_batches(sending, sender)));
 }
 
 /// Sends batches, one after the other, as long as there are any.
 async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
     let mut stays = true;
-    loop {
+    while !sender.has_ended() {
         let now = (sending.runtime.now)();
         if let Some((batch, needs_sender)) = sender.next(now, sending.gap, stays) {
             if needs_sender {
-                start(sending.clone());
+                start(sending.clone(), sender.another());
             }
-            send_batch(&sending.core, sending.runtime, &batch).await;
+            send_batch(&sending, &mut sender, &batch).await;
             stays = true;
-        } else if sender.has_ended() {
-            return;
-        } else {
+        } else if !sender.has_ended() {
             // Callers that just got their answers may call again.
             stays = false;
             yield_once().await;
@@ -183,7 +177,8 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
 }
 
 /// Sends the calls of a batch and tells them how they ended.
-async fn send_batch<E: Engine>(core: &Core<E>, runtime: Runtime, batch: &Batch) {
+async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch: &Batch) {
+    let Sending { core, runtime, .. } = sending;
     // From here on, foreign wakers are called, which may panic.
     let mut unfinished = Unfinished(Some(batch));
     let Some((load, mut deadline)) = batch.close((runtime.now)()) else {
@@ -209,7 +204,13 @@ async fn send_batch<E: Engine>(core: &Core<E>, runtime: Runtime, batch: &Batch) 
         }
     };
     unfinished.0 = None;
-    batch.finish(outcome);
+    // A runtime polls tasks in the order in which they were woken. So a task that starts halfway sends
+    // what half of the callers call next, and the server has work while the other half calls.
+    batch.finish(outcome, || {
+        if let Some(sender) = sender.hand_over() {
+            start(sending.clone(), sender);
+        }
+    });
 }
 
 /// A batch whose sender may be dropped with its runtime, or panic.
@@ -221,6 +222,11 @@ impl Drop for Unfinished<'_> {
             batch.abandon();
         }
     }
+}
+
+/// Returns the waker of the task.
+pub(super) async fn waker() -> Waker {
+    poll_fn(|context| Poll::Ready(context.waker().clone())).await
 }
 
 /// Lets other tasks run.

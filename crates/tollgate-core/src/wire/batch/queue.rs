@@ -16,6 +16,8 @@ use super::calls::{Batch, Member};
 const MOST_ALONE: usize = 16;
 /// The most batches that are sent at once.
 const MOST_AT_ONCE: usize = 2;
+/// The fewest calls of a batch whose callers' next calls are split among two.
+const LEAST_TO_SPLIT: usize = 65;
 /// The most calls, and the most batches, that are on their way at a time.
 const MOST: usize = 64;
 
@@ -110,6 +112,8 @@ struct Traffic {
     senders: usize,
     /// How many senders have a batch on its way.
     busy: usize,
+    /// How many calls those batches have.
+    out: usize,
     /// Numbered in order of arrival; only the last one has room.
     waiting: VecDeque<Arc<Batch>>,
     /// The number of the first one.
@@ -280,7 +284,8 @@ impl Traffic {
 /// A task that sends batches, one after the other, as long as there are any.
 pub(super) struct Sender {
     queue: Arc<Queue>,
-    is_busy: bool,
+    /// How many calls its batch has that is on its way.
+    calls: Option<usize>,
     has_ended: bool,
 }
 
@@ -289,9 +294,30 @@ impl Sender {
     pub(super) fn of(queue: Arc<Queue>) -> Self {
         Self {
             queue,
-            is_busy: false,
+            calls: None,
             has_ended: false,
         }
+    }
+
+    /// Returns another sender of the same queue, which has counted it.
+    pub(super) fn another(&self) -> Self {
+        Self::of(Arc::clone(&self.queue))
+    }
+
+    /// Returns a sender in the place of this one, which ends, if its batch has many calls, and more than
+    /// twice as many as are on their way or wait besides.
+    pub(super) fn hand_over(&mut self) -> Option<Self> {
+        let queue = Arc::clone(&self.queue);
+        let mut traffic = queue.lock();
+        let calls = self.calls.unwrap_or_default();
+        let waiting: usize = traffic.waiting.iter().map(|batch| batch.calls()).sum();
+        let others = traffic.out - calls + waiting;
+        if calls < LEAST_TO_SPLIT || calls <= 2 * others {
+            return None;
+        }
+        self.set_out(&mut traffic, None);
+        self.has_ended = true;
+        Some(self.another())
     }
 
     /// Returns the first batch that waits, and whether another sender must be started for the
@@ -311,7 +337,8 @@ impl Sender {
             return None;
         }
         let next = traffic.take_first();
-        self.set_busy(&mut traffic, next.is_some());
+        let calls = next.as_ref().map(|batch| batch.calls());
+        self.set_out(&mut traffic, calls);
         let Some(next) = next else {
             if !stays {
                 self.end(&mut traffic);
@@ -327,14 +354,17 @@ impl Sender {
         self.has_ended
     }
 
-    fn set_busy(&mut self, traffic: &mut Traffic, is_busy: bool) {
-        traffic.busy = traffic.busy - usize::from(self.is_busy) + usize::from(is_busy);
-        self.is_busy = is_busy;
+    /// Notes how many calls its batch has that is on its way.
+    fn set_out(&mut self, traffic: &mut Traffic, calls: Option<usize>) {
+        traffic.busy =
+            traffic.busy - usize::from(self.calls.is_some()) + usize::from(calls.is_some());
+        traffic.out = traffic.out - self.calls.unwrap_or_default() + calls.unwrap_or_default();
+        self.calls = calls;
     }
 
     fn end(&mut self, traffic: &mut Traffic) {
         if !self.has_ended {
-            self.set_busy(traffic, false);
+            self.set_out(traffic, None);
             traffic.senders -= 1;
             if traffic.senders == 0 {
                 self.queue.has_senders.store(false, Ordering::Relaxed);

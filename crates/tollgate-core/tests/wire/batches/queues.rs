@@ -1,8 +1,8 @@
 //! Which calls wait, which go together, and how many scripts are on their way.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::wire::{Clock, Options};
@@ -607,8 +607,101 @@ fn calls_of_other_hash_slots_are_not_held_up() {
     switch_to(0);
 }
 
+/// Remembers how many tasks had been started whenever a call was woken.
+#[derive(Default)]
+struct Started(Mutex<Vec<usize>>);
+
+impl Wake for Started {
+    fn wake(self: Arc<Self>) {
+        // While tasks are polled, only new ones are counted.
+        self.0.lock().unwrap().push(tasks());
+    }
+}
+
+/// Otherwise a thousand callers of one runtime would all wait for the same batch, one after the
+/// other, and then the server for all of them.
 #[test]
-fn no_lane_is_kept_for_a_runtime_that_has_ended() {
+fn a_sender_starts_between_many_callers_if_few_others_have_called() {
+    for (calls, out, waiting, splits) in [
+        (64, 0, 0, false),
+        (65, 0, 0, true),
+        (100, 49, 0, true),
+        (100, 50, 0, false),
+        (100, 0, 49, true),
+        (100, 0, 50, false),
+        (100, 25, 24, true),
+        (100, 25, 25, false),
+    ] {
+        let what = format!("{calls} calls, {out} out and {waiting} waiting");
+        let options = Options::new().with_batch_gap(HOUR);
+        let (store, limit) = (gated(options), limit("gcra:1000/1s"));
+        let request = Request::consume(Check::new(&limit, "alice", 1));
+        let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+        let mut first: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
+        run_tasks();
+        let mut others: Vec<_> = (0..out).map(|_| begin(&store, &request)).collect();
+        run_tasks();
+        others.extend((0..waiting).map(|_| begin(&store, &request)));
+        let started = Arc::new(Started::default());
+        let waker = Waker::from(Arc::clone(&started));
+        for call in &mut first {
+            let mut context = Context::from_waker(&waker);
+            assert!(call.as_mut().poll(&mut context).is_pending());
+        }
+        let before = tasks();
+        store.engine().0.reply(answer(calls, &fresh_state()));
+        poll_tasks();
+        let half = usize::try_from(calls).unwrap() / 2;
+        let told = std::mem::take(&mut *started.0.lock().unwrap());
+        assert!(told[..half].iter().all(|tasks| *tasks == 0), "{what}");
+        let tasks_then = usize::from(splits);
+        assert!(
+            told[half..].iter().all(|tasks| *tasks == tasks_then),
+            "{what}"
+        );
+        assert_eq!(told.len(), 2 * half + usize::try_from(calls).unwrap() % 2);
+        // The new sender has the place of the one that ended.
+        assert_eq!(tasks(), before, "{what}");
+        for call in &mut first {
+            assert!(poll(call).unwrap().unwrap().is_allowed());
+        }
+        drop((alone, others));
+        drop_tasks();
+    }
+}
+
+#[test]
+fn a_sender_that_starts_between_callers_sends_what_they_call_next() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:1000/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    let mut calls: Vec<_> = (0..100).map(|_| begin(&store, &request)).collect();
+    run_tasks();
+    sent(&store);
+    started();
+    for _ in 0..3 {
+        store.engine().0.reply(answer(100, &fresh_state()));
+        poll_tasks();
+        assert_eq!((tasks(), started()), (1, 1));
+        for call in &mut calls {
+            assert!(poll(call).unwrap().unwrap().is_allowed());
+        }
+        calls = (0..100).map(|_| begin(&store, &request)).collect();
+        // No other sender is needed.
+        assert_eq!(started(), 0);
+        run_tasks();
+        assert_eq!(sent(&store)[0].calls(), [100]);
+    }
+    // If nobody calls, it ends.
+    store.engine().0.reply(answer(100, &fresh_state()));
+    run_tasks();
+    assert_eq!(tasks(), 0);
+    drop((alone, calls));
+}
+
+#[test]
+fn no_queue_is_kept_for_a_runtime_that_has_ended() {
     let (store, limit) = (gated_cluster(HOUR), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     for runs in [false, true] {
