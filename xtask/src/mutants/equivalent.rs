@@ -954,6 +954,12 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "request.has_id()" => "true"
                 because "a shortcut: a request without an id is then copied";
         }
+        "WireStore::packed" {
+            "asked.id?;" => ""
+                because "a shortcut: what is made for a call without an id is dropped again";
+            "asked.id?;" => "let _ = asked.id;"
+                because "a shortcut: what is made for a call without an id is dropped again";
+        }
         "WireStore::enter" {
             "request.checks().first()" => "request.checks().last()"
                 because "in a cluster, all keys of a request have the same partition";
@@ -1037,19 +1043,21 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "Batch::finish" {
             "drop(calls);" => ""
                 because "it is dropped a little later; so that nobody who is woken waits for it";
+            "self.is_answered.store(true, Ordering::Release);" => ""
+                because "a shortcut: the batch tells the same behind its lock";
+            "true" => "false"
+                because "a shortcut: the batch tells the same behind its lock";
+        }
+        "Member::poll" {
+            "self.batch.is_answered.load(Ordering::Acquire)" => "false"
+                because "a shortcut: the batch tells the same behind its lock";
         }
         "Calls::is_joined_by" {
             "call.has_keys(&group.keys)" => "true"
                 because "only keys with the same random hash of 64 bits come here";
         }
-        "Member::poll" {
-            "self.has_ended.store(true, Ordering::Relaxed);" => ""
-                because "a shortcut: the place of a call that has ended is not read any more";
-            "true" => "false" # 2
-                because "a shortcut: the place of a call that has ended is not read any more";
-        }
         "Member::drop" {
-            "!*self.has_ended.get_mut()" => "true"
+            "!self.batch.is_answered.load(Ordering::Relaxed)" => "true"
                 because "a shortcut: the place of a call that has ended is not read any more";
         }
         "Group::decide" {
@@ -1117,6 +1125,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a sender that finds nothing at first ends at once, or a moment later";
             "true" => "false"
                 because "a sender that finds nothing at first ends at once, or a moment later";
+            "!sender.has_ended()" => "true" # 2
+                because "a sender that has ended then ends one poll later";
         }
     }
     "crates/tollgate-core/src/wire/batch/call.rs" {

@@ -182,7 +182,6 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
     // From here on, foreign wakers are called, which may panic.
     let mut unfinished = Unfinished(Some(batch));
     let Some((load, mut deadline)) = batch.close((runtime.now)()) else {
-        unfinished.0 = None;
         return;
     };
     let call = Call {

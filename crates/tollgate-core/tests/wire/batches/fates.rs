@@ -195,6 +195,22 @@ fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to
 }
 
 #[test]
+fn a_call_that_was_late_before_its_batch_left_gets_no_reply_that_came_before_it_was_polled() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut early = begin(&store, &request);
+    pass(Duration::from_millis(400));
+    let mut late = begin(&store, &request);
+    pass(Duration::from_millis(100));
+    run_tasks();
+    store.engine().0.reply(answer(1, &fresh_state()));
+    run_tasks();
+    // It may be sent again, because it was not counted.
+    fails(&mut early, ErrorKind::Unavailable);
+    assert!(ended(&mut late).unwrap().is_allowed());
+}
+
+#[test]
 fn a_reply_that_comes_between_two_deadlines_is_for_those_that_still_wait() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));

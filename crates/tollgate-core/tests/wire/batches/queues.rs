@@ -1,6 +1,7 @@
 //! Which calls wait, which go together, and how many scripts are on their way.
 
 use std::collections::HashSet;
+use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, SystemTime};
@@ -698,6 +699,29 @@ fn a_sender_that_starts_between_callers_sends_what_they_call_next() {
     run_tasks();
     assert_eq!(tasks(), 0);
     drop((alone, calls));
+}
+
+/// Shows a store again whenever a part of it is written.
+struct Again<'a>(&'a Gated, String);
+
+impl fmt::Write for Again<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.1.push_str(&format!("{:?}", self.0));
+        self.1.push_str(part);
+        Ok(())
+    }
+}
+
+#[test]
+fn whoever_shows_a_store_may_use_it_meanwhile() {
+    let (store, limit) = (gated(Options::new()), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let calls: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
+    let mut shown = Again(&store, String::new());
+    write!(shown, "{store:?}").unwrap();
+    assert!(shown.1.contains("alone: 16"), "{}", shown.1);
+    drop(calls);
+    drop_tasks();
 }
 
 #[test]
