@@ -1125,7 +1125,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a sender that finds nothing at first ends at once, or a moment later";
             "true" => "false"
                 because "a sender that finds nothing at first ends at once, or a moment later";
-            "!sender.has_ended()" => "true" # 2
+            "!sender.has_ended()" => "true"
                 because "a sender that has ended then ends one poll later";
         }
     }

@@ -704,7 +704,7 @@ fn a_sender_that_starts_between_callers_sends_what_they_call_next() {
 /// Shows a store again whenever a part of it is written.
 struct Again<'a>(&'a Gated, String);
 
-impl fmt::Write for Again<'_> {
+impl Write for Again<'_> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         self.1.push_str(&format!("{:?}", self.0));
         self.1.push_str(part);
