@@ -124,8 +124,13 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
     };
     let _all = shell.push_env("TOLLGATE_EVERY_SERVER", if is_quick { "" } else { "1" });
     for (program, file, full, quick) in [
-        ("ratios", "memory", &[][..], &["--rounds", "5"][..]),
-        ("peers", "peers", &[], &[]),
+        (
+            "ratios",
+            "memory",
+            &[][..],
+            &["--rounds", "5", "--most", "10000"][..],
+        ),
+        ("peers", "peers", &[], &["--quick"]),
         (
             "servers",
             "peers-on-server",

@@ -30,6 +30,9 @@ struct Arguments {
     /// How often each subject of a point is measured.
     #[arg(long, default_value_t = ROUNDS)]
     rounds: usize,
+    /// Leaves out the points of more keys.
+    #[arg(long, default_value_t = usize::MAX)]
+    most: usize,
 }
 
 fn main() -> Result<(), Problem> {
@@ -51,7 +54,8 @@ fn main() -> Result<(), Problem> {
         for (label, count) in [("1 key", 1), ("10 k keys", 10_000), ("1 M keys", 1_000_000)] {
             let name = |threads| format!("{outcome:?}, {label}, {threads}").to_lowercase();
             let points = [(1, name("1 thread")), (2, name("2 threads"))];
-            if !points.iter().any(|(_, name)| name.contains(filter)) {
+            let is_chosen = points.iter().any(|(_, name)| name.contains(filter));
+            if !is_chosen || count > arguments.most {
                 continue;
             }
             let keys = keys(count);
