@@ -480,6 +480,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/decision.rs" {
+        "Verdicts::resize" {
+            "self.verdicts.len() != length || self.reserved.is_some()" => "true"
+                because "a shortcut: verdicts of this number are then made again";
+        }
         "Verdicts::blank" {
             "false" => "true"
                 because "it is overwritten before it is read";
@@ -598,6 +602,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-memory/src/composite.rs" {
+        "MemoryStore::decide_any" {
+            "new.is_empty()" => "true"
+                because "only while another thread removes the expired state of a key does it matter";
+        }
         "MemoryStore::decide_several" {
             "(Operation::Consume | Operation::Peek, 2) =>" => "left out"
                 because "a shortcut: the general case decides the same";
@@ -1267,6 +1275,16 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/keyspace.rs" {
+        "Keyspace::key" {
+            "parts.iter().sum::<usize>() + variant.len()" => "parts.iter().sum::<usize>() - variant.len()"
+                because "how much room is made at first is tuning";
+            "parts.iter().sum::<usize>() + variant.len()" => "parts.iter().sum::<usize>()"
+                because "how much room is made at first is tuning";
+            "16" => "15"
+                because "how much room is made at first is tuning";
+            "16" => "17"
+                because "how much room is made at first is tuning";
+        }
         "escape" {
             "!part.iter().any(|&byte| is_special(byte))" => "false"
                 because "a shortcut: a text without special characters is itself";
