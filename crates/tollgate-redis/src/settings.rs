@@ -130,6 +130,24 @@ mod tests {
         set.query_async::<()>(&mut connection).await.unwrap();
     }
 
+    #[cfg(feature = "cluster")]
+    #[tokio::test]
+    async fn a_cluster_is_waited_for_as_long_as_the_deadline() {
+        let node = FakeServer::start_node(&[], |words| {
+            if words[0] == "SET" {
+                thread::sleep(Duration::from_millis(700));
+            }
+            "+OK\r\n".into()
+        });
+        let options = Options::new().with_deadline(Duration::from_secs(10));
+        let builder = ClusterClientBuilder::new([node.url()]);
+        let client = cluster(builder, &options).build().unwrap();
+        let mut connection = client.get_async_connection().await.unwrap();
+        let mut set = redis::cmd("SET");
+        set.arg("key").arg(1);
+        set.query_async::<()>(&mut connection).await.unwrap();
+    }
+
     #[tokio::test]
     async fn connecting_to_a_server_that_hangs_takes_a_second() {
         let server = FakeServer::start(|_| Answer::Nothing);

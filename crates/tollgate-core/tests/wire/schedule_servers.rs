@@ -259,7 +259,11 @@ fn a_schedule_lives_a_millisecond_longer_than_its_events_count() {
         let raw = store.engine();
         for second in 1..=20 {
             let before = server_time(raw) / 1_000;
-            prepare(&store, &[("a", second, 1)]);
+            now(store.reset_schedule(&terms(), "k".into())).unwrap();
+            let terms = terms();
+            let request = ScheduleRequest::new(&terms, "k", add("a", second, 1));
+            // A part of a millisecond counts as a whole one.
+            now(store.schedule(&request.at(stamp(NOW + 1)))).unwrap();
             // The longest window, the tolerance, and what a caller's clock may lag behind.
             let lives = second * 1_000 + 3_600_000 + 1_000 + 600_000 + 1;
             let key = raw.keys(store.options()).remove(0);
