@@ -107,7 +107,7 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
     let others: Vec<f64> = scaling("governor").into_iter().flatten().collect();
     let several = "each limit has an entry of its own, which is found, decided and recorded: some 260 \
                    instructions, and 340 for having several verdicts at all, where a single limit \
-                   takes 310";
+                   takes 310; less would need one entry for all limits of a key";
     written(&[
         Target {
             what: "GCRA : governor, one key, one thread",
@@ -115,7 +115,7 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             found: ratios(&["1 key"], &["gcra"]),
             obstacle:
                 "of some 31 ns, taking and releasing a lock are 11, and reading the processor's \
-                       counter is 7"
+                       counter is 7; less would need states that change without a lock"
                     .to_owned(),
         },
         Target {
@@ -174,7 +174,7 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             found: to_gcra("gcra-awaited", |awaited, run| awaited - run),
             obstacle:
                 "the call is kept in a future, and the store is called through two tables of \
-                       methods"
+                       methods; less would need futures that know the type of their store"
                     .to_owned(),
         },
     ])
@@ -209,6 +209,8 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
     };
     let to_others = |column, depth, compare| of_to_others("gcra, allowed", column, depth, compare);
     let batches_to_others = |column, compare| of_to_others(IN_BATCHES, column, "64", compare);
+    let of_each_limit = "each limit reads and writes a key of its own; less would need one key for all \
+                         limits, which calls under fewer of them could not share";
     let other_work = "the client or the server has other work than the script";
     let few_calls = "they are few calls, which the system interrupted, and differ from run to run";
     written(&[
@@ -242,7 +244,10 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
             what: "server, GCRA : each other limiter",
             aim: Aim::AtMost(0.9),
             found: to_others("server_us", "256", |gcra, other| gcra / other),
-            obstacle: "most of the time is the call of a script, whatever it does".to_owned(),
+            obstacle:
+                "most of the time is the call of a script, whatever it does; less would need \
+                       a module, or batches"
+                    .to_owned(),
         },
         Target {
             what: "server, sliding log of 100 : sorted set in one transaction",
@@ -258,13 +263,13 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
             what: "server, two limits : one",
             aim: Aim::AtMost(1.4),
             found: server_time("two gcra together, allowed", "gcra, allowed"),
-            obstacle: "each limit reads and writes a key of its own".to_owned(),
+            obstacle: of_each_limit.to_owned(),
         },
         Target {
             what: "server, four limits : one",
             aim: Aim::AtMost(2.0),
             found: server_time("four gcra together, allowed", "gcra, allowed"),
-            obstacle: "each limit reads and writes a key of its own".to_owned(),
+            obstacle: of_each_limit.to_owned(),
         },
     ])
 }
