@@ -173,14 +173,20 @@ fn a_call_whose_deadline_passes_before_it_departs_is_not_sent() {
     fails(&mut call, ErrorKind::Unavailable);
 }
 
+/// Begins two calls that wait together, and passes the deadline of the first one.
+fn one_late_of_two<'a>(store: &'a Gated, request: &'a Request<'a>) -> [Deciding<'a>; 2] {
+    let early = begin(store, request);
+    pass(Duration::from_millis(400));
+    let late = begin(store, request);
+    pass(Duration::from_millis(100));
+    [early, late]
+}
+
 #[test]
 fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to_the_others() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut early = begin(&store, &request);
-    pass(Duration::from_millis(400));
-    let mut late = begin(&store, &request);
-    pass(Duration::from_millis(100));
+    let [mut early, mut late] = one_late_of_two(&store, &request);
     let woken = Woken::new();
     let waker = Waker::from(Arc::clone(&woken));
     let polled = early.as_mut().poll(&mut Context::from_waker(&waker));
@@ -198,10 +204,7 @@ fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to
 fn a_call_that_was_late_before_its_batch_left_gets_no_reply_that_came_before_it_was_polled() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut early = begin(&store, &request);
-    pass(Duration::from_millis(400));
-    let mut late = begin(&store, &request);
-    pass(Duration::from_millis(100));
+    let [mut early, mut late] = one_late_of_two(&store, &request);
     run_tasks();
     store.engine().0.reply(answer(1, &fresh_state()));
     run_tasks();
