@@ -1056,6 +1056,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "true" => "false"
                 because "a shortcut: the batch tells the same behind its lock";
         }
+        "Member::decide" {
+            "drop(locked);" => ""
+                because "it is dropped a little later; so that no other call waits for it";
+        }
         "Member::poll" {
             "self.batch.is_answered.load(Ordering::Acquire)" => "false"
                 because "a shortcut: the batch tells the same behind its lock";

@@ -371,8 +371,8 @@ impl Member {
         alone: impl FnOnce(&[u8]) -> Result<Verdicts, StoreError>,
         error: impl FnOnce(Undecided) -> StoreError,
     ) -> Result<Verdicts, StoreError> {
-        let mut calls = self.batch.lock();
-        let calls = &mut *calls;
+        let mut locked = self.batch.lock();
+        let calls = &mut *locked;
         let place = &calls.places[self.place];
         let (Some(Outcome::Answered(reply, answers)), State::Waits | State::Late) =
             (&calls.outcome, place.state)
@@ -386,7 +386,12 @@ impl Member {
                 let line = String::from_utf8_lossy(&reply[part.clone()]);
                 Err(error(Undecided::Refused(line.into_owned())))
             }
-            Answer::Reply(part, _) if group.calls == 1 => alone(&reply[part.clone()]),
+            Answer::Reply(part, _) if group.calls == 1 => {
+                // Nothing is shared with others, so they need not wait.
+                let (reply, part) = (Arc::clone(reply), part.clone());
+                drop(locked);
+                alone(&reply[part])
+            }
             Answer::Reply(part, admitted) => {
                 let turn = Turn {
                     before: place.number,
