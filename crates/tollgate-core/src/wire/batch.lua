@@ -4,7 +4,10 @@ local shares, count = unpack('<BI2', requests)
 -- Reads all strings in one command. A key without a value may be missing or of another type; reading
 -- it by itself tells which. A user who may not run MGET gets an error, which holds no value either.
 local values = @has_strings and #KEYS > 1 and pcall('MGET', table_unpack(KEYS)) or {}
-local known, late, order, is_written, number_before, text = {}, {}, {}, false, nil, nil
+local known, is_written, number_before, text = {}, false, nil, nil
+-- What is written after the last request: keys and values in turn, and the TTL of each, in milliseconds.
+-- They begin as large as they may become.
+local written, later, ttls, place_of = 0, { table_unpack(KEYS) }, { table_unpack(KEYS) }, {}
 -- Returns a number as text; keys of windows end together.
 local function text_of(number)
   if number ~= number_before then number_before, text = number, format('%d', number) end
@@ -14,20 +17,32 @@ local function get(key)
   if known[key] == nil then known[key] = call('GET', key) end
   return known[key]
 end
-local function set(key, value, _, ttl)
-  local millis = shares == 1 and is_written and tonumber(ttl)
+local function set(key, value, ttl)
   -- A TTL that no limit gives is refused at once, so that it fails its own callers only.
-  if millis and millis >= 1 and millis <= 9007199254740991 then
-    -- A state that several of them share is written once more, after the last of them.
-    if not late[key] then order[#order + 1] = key end
-    late[key] = ttl
+  if is_written and ttl >= 1 and ttl <= 9007199254740991 then
+    local place = place_of[key]
+    if not place then
+      written = written + 1
+      place = written
+      later[2 * place - 1] = key
+      -- A state that several requests share is written once, after the last of them.
+      if shares == 1 then place_of[key] = place end
+    end
+    later[2 * place], ttls[place] = value, ttl
   else
     -- A server that is out of memory, or a replica, refuses the first write of a script, and then
     -- each of them.
-    call('SET', key, value, 'PX', ttl)
+    call('SET', key, value, 'PX', text_of(ttl))
     is_written = true
   end
   if shares == 1 or known[key] ~= nil then known[key] = value end
+end
+-- The same for a key that no other request of this batch reads.
+local function set_alone(key, value, ttl)
+  if shares == 1 or not is_written or ttl < 1 or ttl > 9007199254740991 then return set(key, value, ttl) end
+  written = written + 1
+  local place = 2 * written
+  later[place - 1], later[place], ttls[written] = key, value, ttl
 end
 @unit
 local function answer(argument, base, count, calls, has_id)
@@ -97,8 +112,16 @@ repeat
     answers[replied] = pack('<BI4I4', 0, 1, #failure) .. failure
   end
 until is_done
-for i = 1, #order do
-  local key = order[i]
-  call('SET', key, known[key], 'PX', late[key])
+-- One MSET, and a TTL for each key, cost less than a SET for each. Without Redis having to read the
+-- clock, they cost even less.
+local are_set = written > 1 and not pcall('MSET', table_unpack(later, 1, 2 * written)).err
+local expire, from = 'PEXPIRE', 0
+if server_now then expire, from = 'PEXPIREAT', ceil(server_now / 1000) end
+for i = 1, written do
+  local key = later[2 * i - 1]
+  -- A user who may run SET may not run one of the others.
+  if not are_set or pcall(expire, key, format('%d', from + ttls[i])) ~= 1 then
+    call('SET', key, later[2 * i], 'PX', text_of(ttls[i]))
+  end
 end
 return concat(answers)

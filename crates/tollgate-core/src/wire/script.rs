@@ -246,9 +246,12 @@ fn batch(set: usize) -> String {
     let together = |text: &str| {
         text.replace("call('GET', ", "get(")
             .replace("call('SET', ", "set(")
+            .replace("'PX', format('%d', ", "(")
             .replace("format('%d', ", "text_of(")
     };
-    let alone = alone.replace("call('GET', key)", "(values[base + 1] or get(key))");
+    let alone = alone
+        .replace("call('GET', key)", "(values[base + 1] or get(key))")
+        .replace("call('SET', ", "set_alone(");
     let has_strings = used(set).any(|(_, twin)| !twin.is_list);
     let text = BATCH
         .replace("@has_strings", &has_strings.to_string())
