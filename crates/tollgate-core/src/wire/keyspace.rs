@@ -4,6 +4,7 @@ use std::hash::Hasher;
 
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher24};
+use smallvec::SmallVec;
 
 use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
 use crate::key::Key;
@@ -17,6 +18,9 @@ pub(super) const CALLER: &str = "-caller";
 pub(super) const ANSWER: &str = "answer";
 /// Marks the counters of scriptless stores.
 pub(super) const PLAIN: &str = "-plain";
+
+/// The keys of a call, most of which have one.
+pub(super) type Keys = SmallVec<[Vec<u8>; 1]>;
 
 /// Takes the pieces of a key's text in order.
 trait Sink {
@@ -61,7 +65,7 @@ impl Keyspace {
     }
 
     /// Returns the keys of `checks`, for states written at callers' instants if `caller`.
-    pub(super) fn of(&self, checks: &[Check<'_>], caller: bool) -> Vec<Vec<u8>> {
+    pub(super) fn of(&self, checks: &[Check<'_>], caller: bool) -> Keys {
         let keys = checks.iter();
         keys.map(|check| self.one(check.limit().identity(), check.key(), caller))
             .collect()

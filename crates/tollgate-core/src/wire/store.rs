@@ -11,7 +11,7 @@ use super::batch::{self, BatchedCall, Ended, InQueue, Member, Packed, Queues, Un
 use super::codec::{self, Question};
 use super::engine::{Call, Engine, Failure};
 use super::fault::{self, Effect};
-use super::keyspace::Keyspace;
+use super::keyspace::{Keys, Keyspace};
 use super::lease;
 use super::options::{Batches, Clock, Options};
 use super::redact;
@@ -251,11 +251,7 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Returns the keys and the argument of a call, and the hash of a call that has an id.
-    fn sent(
-        &self,
-        asked: &Asked<'_>,
-        mut argument: Vec<u8>,
-    ) -> (Vec<Vec<u8>>, Vec<u8>, Option<[u8; 8]>) {
+    fn sent(&self, asked: &Asked<'_>, mut argument: Vec<u8>) -> (Keys, Vec<u8>, Option<[u8; 8]>) {
         let Asked {
             question: Question { request, instant },
             id,

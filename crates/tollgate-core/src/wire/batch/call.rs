@@ -11,7 +11,7 @@ use crate::request::{Check, Operation};
 use crate::time::Timestamp;
 use crate::wire::codec::{self, Question};
 use crate::wire::hash::{self, Hashes};
-use crate::wire::keyspace::Keyspace;
+use crate::wire::keyspace::{Keys, Keyspace};
 use crate::wire::options::Options;
 
 /// A call that is to be sent in a batch.
@@ -28,12 +28,12 @@ pub(in crate::wire) struct BatchedCall<'r> {
     act: Option<Act>,
     /// Whether it can be decided together with calls that are equal.
     joins: bool,
-    pub(super) packed: Option<Box<Packed>>,
+    pub(super) packed: Option<Packed>,
 }
 
 /// What is sent for a call.
 pub(in crate::wire) struct Packed {
-    pub(in crate::wire) keys: Vec<Vec<u8>>,
+    pub(in crate::wire) keys: Keys,
     /// In the form of a script for any number of limits.
     pub(in crate::wire) argument: Vec<u8>,
     pub(in crate::wire) has_id: bool,
@@ -84,7 +84,7 @@ impl<'r> BatchedCall<'r> {
             waker: Some(waker),
             hashes,
             act,
-            packed,
+            packed: packed.map(|packed| *packed),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'r> BatchedCall<'r> {
     pub(super) fn pack(&mut self) {
         if self.packed.is_none() {
             let Question { request, instant } = self.question;
-            self.packed = Some(Box::new(Packed {
+            self.packed = Some(Packed {
                 keys: self.keyspace.of(request.checks(), instant.is_some()),
                 argument: match self.act {
                     // Made once for all calls of a kind.
@@ -100,7 +100,7 @@ impl<'r> BatchedCall<'r> {
                     None => self.argument(),
                 },
                 has_id: false,
-            }));
+            });
         }
     }
 

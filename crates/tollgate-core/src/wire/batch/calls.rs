@@ -11,6 +11,7 @@ use crate::decision::Verdicts;
 use crate::error::StoreError;
 use crate::wire::codec::{Question, Series, Turn};
 use crate::wire::engine::{Failure, SharedFailure};
+use crate::wire::keyspace::Keys;
 use crate::wire::script::set_of;
 
 /// Calls that wait for each other, and then for their answers.
@@ -42,7 +43,7 @@ struct Calls {
 /// Equal calls, with no call between them that has one of their keys.
 pub(super) struct Group {
     pub(super) kind: usize,
-    keys: Vec<Vec<u8>>,
+    keys: Keys,
     /// How many calls are sent, once they are.
     pub(super) calls: u32,
     /// The states in the reply, once the first of several calls has read them.
@@ -105,6 +106,21 @@ pub(in crate::wire) struct Load {
 }
 
 impl Batch {
+    pub(super) fn new() -> Arc<Self> {
+        // Batches of fewer calls need not grow.
+        const CALLS: usize = 32;
+        let calls = Calls {
+            groups: Vec::with_capacity(CALLS),
+            hashes: Vec::with_capacity(CALLS),
+            places: Vec::with_capacity(CALLS),
+            ..Calls::default()
+        };
+        Arc::new(Self {
+            calls: calls.into(),
+            ..Self::default()
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,18 +143,17 @@ impl Batch {
         Some(Member::new(self, place))
     }
 
-    /// Adds a call, which is packed, in a group of its own; `shares` if another group has one of its
-    /// states.
-    pub(super) fn add(
-        self: &Arc<Self>,
-        call: &mut BatchedCall<'_>,
-        shares: bool,
-    ) -> (usize, Member) {
+    /// Adds a call, which is packed, in a group of its own.
+    pub(super) fn add(self: &Arc<Self>, call: &mut BatchedCall<'_>) -> (usize, Member) {
         let mut calls = self.lock();
-        calls.shares |= shares;
         let group = calls.group(call);
         let place = calls.place(call, group);
         (group, Member::new(self, place))
+    }
+
+    /// Notes that several groups may have the same key.
+    pub(super) fn share(&self) {
+        self.lock().shares = true;
     }
 
     /// Returns how many calls were added.
@@ -250,7 +265,7 @@ impl Calls {
         let argument = reply::argument(self.shares, &self.kinds, sent);
         let mut keys = Vec::with_capacity(self.hashes.len());
         for group in self.groups.iter_mut().filter(|group| group.calls > 0) {
-            keys.append(&mut group.keys);
+            keys.extend(group.keys.drain(..));
         }
         let load = Load {
             set: self.set,

@@ -118,6 +118,8 @@ struct Traffic {
     waiting: VecDeque<Arc<Batch>>,
     /// The number of the first one.
     first: u64,
+    /// How many groups there have been.
+    groups: u64,
     /// The last group that waits and has a limit and a key of this hash, which is random already.
     latest: HashMap<u64, Position, FixedState>,
     /// When the last call or batch left.
@@ -179,10 +181,12 @@ impl Queue {
             Some(member) => member,
             None => {
                 // Naming the keys takes long, so others need not wait for it.
+                let groups = traffic.groups;
                 drop(traffic);
                 call.pack();
                 traffic = self.lock();
-                let joined = traffic.join(call);
+                let has_more = traffic.groups != groups;
+                let joined = has_more.then(|| traffic.join(call)).flatten();
                 joined.unwrap_or_else(|| traffic.add(call))
             }
         };
@@ -222,19 +226,21 @@ impl Traffic {
     fn add(&mut self, call: &mut BatchedCall<'_>) -> Member {
         let has_room = |last: &Arc<Batch>| last.has_room(call);
         if !self.waiting.back().is_some_and(has_room) {
-            self.waiting.push_back(Arc::default());
+            self.waiting.push_back(Batch::new());
         }
         let last = self.waiting.len() - 1;
         let number = self.first + u64::try_from(last).unwrap_or(u64::MAX);
-        let latest = self.latest(&call.hashes);
-        let shares = latest.is_some_and(|latest| latest.batch == number);
-        let (group, member) = self.waiting[last].add(call, shares);
+        self.groups += 1;
+        let (group, member) = self.waiting[last].add(call);
         let position = Position {
             batch: number,
             group,
         };
         for hash in &call.hashes {
-            self.latest.insert(*hash, position);
+            let before = self.latest.insert(*hash, position);
+            if before.is_some_and(|before| before.batch == number) {
+                self.waiting[last].share();
+            }
         }
         member
     }
@@ -244,6 +250,11 @@ impl Traffic {
         let batch = self.waiting.pop_front()?;
         let number = self.first;
         self.first += 1;
+        if self.waiting.is_empty() {
+            // None of them waits any more.
+            self.latest.clear();
+            return Some(batch);
+        }
         batch.for_each_hash(|hash| {
             if self.latest.get(&hash).is_some_and(|of| of.batch == number) {
                 self.latest.remove(&hash);

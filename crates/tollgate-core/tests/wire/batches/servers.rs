@@ -1,11 +1,14 @@
 //! Batches on servers: what they cost, and what one call's trouble means for the others.
 
+use std::time::Duration;
+
 use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 use super::tasks::{Spawning, together};
 use crate::engine::{LIMITS, Raw, calls, limit, now};
+use crate::lifetime::server_time;
 
 fn store_on(server: &Server) -> WireStore<Spawning<Raw>> {
     let raw = Raw::over(server.connection(), None);
@@ -52,9 +55,27 @@ fn a_state_that_calls_share_is_read_once_and_written_once_more_at_most() {
     }
 }
 
-/// With `MGET`, a batch reads all strings in one command; without it, it reads each by itself.
+/// Returns a store whose user may run these commands, besides those that no batch can do without.
+fn store_of_user(server: &Server, commands: &str, options: Options) -> WireStore<Spawning<Raw>> {
+    let mut connection = server.connection();
+    let words = "ACL SETUSER limiter reset on >secret ~* \
+                 +evalsha +script|load +time +get +set +lindex +llen +lrange +lset +ltrim +rpush";
+    let words = words.split_whitespace().chain(commands.split_whitespace());
+    for words in [
+        &words.collect::<Vec<_>>()[..],
+        &["AUTH", "limiter", "secret"],
+    ] {
+        let reply = connection.command(words).unwrap();
+        assert_eq!(reply, Reply::Simple("OK".into()));
+    }
+    let raw = Raw::over(connection, None);
+    WireStore::new(Spawning(raw), options.with_batches_only())
+}
+
+/// With `MGET`, a batch reads all strings in one command, and with `MSET`, it writes them in one;
+/// without them, it reads and writes each by itself.
 #[test]
-fn a_user_who_may_not_run_mget_gets_the_same_answers() {
+fn a_user_who_may_run_fewer_commands_gets_the_same_answers() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
         let limits = [limit("gcra:2/1h"), limit("sliding-log:2/1h")];
@@ -64,17 +85,8 @@ fn a_user_who_may_not_run_mget_gets_the_same_answers() {
             .map(Request::consume)
             .collect();
         let mut answers = Vec::new();
-        for commands in [&["+mget"][..], &[]] {
-            let mut connection = server.connection();
-            let allowed = "+evalsha +script|load +time +get +set +lindex +llen +lrange +lset +ltrim +pexpire +rpush";
-            let mut words = vec!["ACL", "SETUSER", "limiter", "reset", "on", ">secret", "~*"];
-            words.extend(allowed.split(' ').chain(commands.iter().copied()));
-            for words in [&words[..], &["AUTH", "limiter", "secret"]] {
-                let reply = connection.command(words).unwrap();
-                assert_eq!(reply, Reply::Simple("OK".into()));
-            }
-            let raw = Raw::over(connection, None);
-            let store = WireStore::new(Spawning(raw), Options::new().with_batches_only());
+        for commands in ["+pexpire +mget +mset +pexpireat", "+pexpire"] {
+            let store = store_of_user(&server, commands, Options::new());
             let mut remaining = Vec::new();
             for _ in 0..2 {
                 let results = together(&store, &requests);
@@ -87,6 +99,75 @@ fn a_user_who_may_not_run_mget_gets_the_same_answers() {
         assert_eq!(answers[0], answers[1]);
         let allowed = answers[0].iter().filter(|(is_allowed, _)| *is_allowed);
         assert_eq!(allowed.count(), 8);
+    }
+}
+
+/// Whichever commands write the states of a batch, each lives as long as it counts.
+#[test]
+fn each_state_of_a_batch_has_a_ttl_of_its_own() {
+    const SLACK: u64 = 100_000;
+    const ALL: &str = "+mset +pexpire +pexpireat";
+    let limit = limit("gcra:10/10s");
+    let keys = ["a", "b", "c", "d", "e"];
+    for flavor in Flavor::chosen() {
+        for commands in [
+            ALL,
+            "+mset +pexpire",
+            "+mset +pexpireat",
+            "+pexpire +pexpireat",
+            "",
+        ] {
+            for (is_caller, is_shared) in
+                [(false, false), (false, true), (true, false), (true, true)]
+            {
+                let server = Server::start(flavor);
+                let has_all = commands == ALL;
+                let slack = Duration::from_millis(SLACK);
+                let options = Options::new().with_caller_slack(slack);
+                let store = store_of_user(&server, commands, options);
+                let raw = Raw::over(server.connection(), None);
+                let at = Timestamp::from_micros(server_time(&raw)).unwrap();
+                let of = |key, cost| {
+                    let request = Request::consume(Check::new(&limit, key, cost));
+                    if is_caller { request.at(at) } else { request }
+                };
+                let costs = keys.into_iter().zip(1..);
+                let mut requests: Vec<_> = costs.clone().map(|(key, cost)| of(key, cost)).collect();
+                if is_shared {
+                    requests.extend(costs.map(|(key, cost)| of(key, cost + 1)));
+                }
+                let before = server_time(&raw) / 1_000;
+                let mut verdicts = together(&store, &requests).into_iter().rev().take(5);
+                let after = server_time(&raw) / 1_000;
+                for key in keys.iter().rev() {
+                    let verdicts = verdicts.next().unwrap().unwrap();
+                    let lives = verdicts.reset_after().as_micros().unwrap().div_ceil(1_000);
+                    let lives = lives + if is_caller { SLACK } else { 0 };
+                    let names = raw.keys(store.options());
+                    let name = names
+                        .iter()
+                        .find(|name| name.ends_with(format!("{{{key}}}").as_bytes()));
+                    let began = raw.look(name.unwrap()).ends - lives;
+                    assert!(
+                        (before..=after + 1).contains(&began),
+                        "{flavor:?}, {commands}, {key}: {began} is not within {before}..={after}"
+                    );
+                    // By the server's clock, the end is that of the decision, rounded up.
+                    let decided = verdicts.as_slice()[0].decided_at().as_micros();
+                    if has_all && !is_caller && (is_shared || *key != "a") {
+                        assert_eq!(began, decided.div_ceil(1_000), "{flavor:?}, {key}");
+                    }
+                }
+                if has_all {
+                    // The first write is a `SET`, since it tells whether the server takes writes.
+                    let later = if is_shared { 5 } else { 4 };
+                    let expires = if is_caller { [later, 0] } else { [0, later] };
+                    let names = ["set", "mset", "pexpire", "pexpireat"];
+                    let ran = names.map(|name| calls(&server, name));
+                    assert_eq!(ran, [1, 1, expires[0], expires[1]], "{flavor:?}");
+                }
+            }
+        }
     }
 }
 
