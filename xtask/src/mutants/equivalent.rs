@@ -997,18 +997,40 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "" {
             "if number ~= number_before then number_before, text = number, format('%d', number) end" => "if true then number_before, text = number, format('%d', number) end"
                 because "a shortcut: the same number gives the same text";
-            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis > 1 and millis <= 9007199254740991 then"
-                because "a shortcut: a state with this TTL is only written once more";
-            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 2 and millis <= 9007199254740991 then"
-                because "a shortcut: a state with this TTL is only written once more";
-            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 0 and millis <= 9007199254740991 then"
+            "if is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if is_written and ttl > 1 and ttl <= 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written by itself";
+            "if is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if is_written and ttl >= 2 and ttl <= 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written by itself";
+            "if is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if is_written and ttl >= 0 and ttl <= 9007199254740991 then"
                 because "no state, whoever wrote it, has a TTL of zero";
-            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 1 and millis < 9007199254740991 then"
-                because "a shortcut: a state with this TTL is only written once more";
-            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 1 and millis <= 9007199254740992 then"
+            "if is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if is_written and ttl >= 1 and ttl < 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written by itself";
+            "if is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if is_written and ttl >= 1 and ttl <= 9007199254740992 then"
                 because "servers take this TTL, too";
-            "if millis and millis >= 1 and millis <= 9007199254740991 then" => "if millis and millis >= 1 and millis <= 9007199254740990 then"
-                because "a shortcut: a state with this TTL is only written once more";
+            "if is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if is_written and ttl >= 1 and ttl <= 9007199254740990 then"
+                because "a shortcut: a state with this TTL is only written by itself";
+            "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if shares == 0 and is_written and ttl > 1 and ttl <= 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written by itself";
+            "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if shares == 0 and is_written and ttl >= 2 and ttl <= 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written by itself";
+            "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if shares == 0 and is_written and ttl >= 0 and ttl <= 9007199254740991 then"
+                because "no state, whoever wrote it, has a TTL of zero";
+            "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if shares == 0 and is_written and ttl >= 1 and ttl < 9007199254740991 then"
+                because "a shortcut: a state with this TTL is only written by itself";
+            "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740992 then"
+                because "servers take this TTL, too";
+            "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740990 then"
+                because "a shortcut: a state with this TTL is only written by itself";
+            "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if shares == 0 and is_written and ttl < 1 and ttl <= 9007199254740991 then"
+                because "a shortcut: the general function writes the same";
+            "if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then" => "if false then"
+                because "a shortcut: the general function writes the same";
+            "local are_set = written > 1 and not pcall('MSET', table_unpack(later, 1, 2 * written)).err" => "local are_set = written >= 1 and not pcall('MSET', table_unpack(later, 1, 2 * written)).err"
+                because "a shortcut: two commands for one key write the same as one";
+            "local are_set = written > 1 and not pcall('MSET', table_unpack(later, 1, 2 * written)).err" => "local are_set = written > 2 and not pcall('MSET', table_unpack(later, 1, 2 * written)).err"
+                because "a shortcut: two commands for one key write the same as one";
+            "local are_set = written > 1 and not pcall('MSET', table_unpack(later, 1, 2 * written)).err" => "local are_set = written > 0 and not pcall('MSET', table_unpack(later, 1, 2 * written)).err"
+                because "a shortcut: two commands for one key write the same as one";
             "if shares == 1 or known[key] ~= nil then known[key] = value end" => "if shares ~= 1 or known[key] ~= nil then known[key] = value end"
                 because "a key that is written was read before, so it is known if any are shared";
             "if shares == 1 or known[key] ~= nil then known[key] = value end" => "if shares == 2 or known[key] ~= nil then known[key] = value end"
@@ -1048,6 +1070,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/batch/calls.rs" {
+        "Batch::new" {
+            "fn new" => "return Default::default()"
+                because "a shortcut: vectors grow when they have to";
+        }
         "Batch::finish" {
             "drop(calls);" => ""
                 because "it is dropped a little later; so that nobody who is woken waits for it";
@@ -1113,6 +1139,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "Sender::end" {
             "traffic.senders == 0" => "true"
                 because "a shortcut: the number of senders says the same, under the lock";
+        }
+        "Traffic::take_first" {
+            "self.waiting.is_empty()" => "false"
+                because "a shortcut: the hashes are then removed one by one";
         }
         "Traffic::batch" {
             "number.checked_sub(self.first)" => "Some(number.wrapping_sub(self.first))"

@@ -26,7 +26,7 @@ local function set(key, value, ttl)
       place = written
       later[2 * place - 1] = key
       -- A state that several requests share is written once, after the last of them.
-      if shares == 1 then place_of[key] = place end
+      place_of[key] = place
     end
     later[2 * place], ttls[place] = value, ttl
   else
@@ -37,12 +37,15 @@ local function set(key, value, ttl)
   end
   if shares == 1 or known[key] ~= nil then known[key] = value end
 end
--- The same for a key that no other request of this batch reads.
+-- The same, with less to look at, for a key that no other request reads.
 local function set_alone(key, value, ttl)
-  if shares == 1 or not is_written or ttl < 1 or ttl > 9007199254740991 then return set(key, value, ttl) end
-  written = written + 1
-  local place = 2 * written
-  later[place - 1], later[place], ttls[written] = key, value, ttl
+  if shares == 0 and is_written and ttl >= 1 and ttl <= 9007199254740991 then
+    written = written + 1
+    local place = 2 * written
+    later[place - 1], later[place], ttls[written] = key, value, ttl
+  else
+    set(key, value, ttl)
+  end
 end
 @unit
 local function answer(argument, base, count, calls, has_id)

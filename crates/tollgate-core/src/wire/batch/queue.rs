@@ -118,8 +118,6 @@ struct Traffic {
     waiting: VecDeque<Arc<Batch>>,
     /// The number of the first one.
     first: u64,
-    /// How many groups there have been.
-    groups: u64,
     /// The last group that waits and has a limit and a key of this hash, which is random already.
     latest: HashMap<u64, Position, FixedState>,
     /// When the last call or batch left.
@@ -181,12 +179,10 @@ impl Queue {
             Some(member) => member,
             None => {
                 // Naming the keys takes long, so others need not wait for it.
-                let groups = traffic.groups;
                 drop(traffic);
                 call.pack();
                 traffic = self.lock();
-                let has_more = traffic.groups != groups;
-                let joined = has_more.then(|| traffic.join(call)).flatten();
+                let joined = traffic.join(call);
                 joined.unwrap_or_else(|| traffic.add(call))
             }
         };
@@ -230,7 +226,6 @@ impl Traffic {
         }
         let last = self.waiting.len() - 1;
         let number = self.first + u64::try_from(last).unwrap_or(u64::MAX);
-        self.groups += 1;
         let (group, member) = self.waiting[last].add(call);
         let position = Position {
             batch: number,
