@@ -1075,6 +1075,8 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: vectors grow when they have to";
         }
         "Batch::finish" {
+            "second.wake();" => ""
+                because "they are woken when they are dropped, too";
             "drop(calls);" => ""
                 because "it is dropped a little later; so that nobody who is woken waits for it";
             "self.is_answered.store(true, Ordering::Release);" => ""

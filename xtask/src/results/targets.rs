@@ -124,7 +124,8 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             found: ratios(&["10 k keys", "1 M keys"], &["gcra"]),
             obstacle:
                 "both wait for memory: a lookup touches the lines of a table, of an entry and \
-                       of the key"
+                       of the key; less would need keys inside their entries, which then take \
+                       more memory"
                     .to_owned(),
         },
         Target {
@@ -132,7 +133,8 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             aim: Aim::AtLeast(1.8),
             found: scaling("gcra"),
             obstacle: format!(
-                "governor reached {} in the same run: the cores share what keys wait for",
+                "governor reached {} in the same run: the cores share what keys wait for; more \
+                 would need cores that do not",
                 range(&others)
             ),
         },
@@ -153,7 +155,8 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
             what: "sliding buckets and log : governor, one key, one thread",
             aim: Aim::AtMost(1.2),
             found: ratios(&["1 key"], &["sliding-buckets-10", "sliding-log"]),
-            obstacle: "counts and instants are outside the entry, in another line of memory"
+            obstacle: "counts and instants are outside the entry, in another line of memory; less \
+                       would need them inside, which takes more memory for every key"
                 .to_owned(),
         },
         Target {
@@ -211,8 +214,10 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
     let batches_to_others = |column, compare| of_to_others(IN_BATCHES, column, "64", compare);
     let of_each_limit = "each limit reads and writes a key of its own; less would need one key for all \
                          limits, which calls under fewer of them could not share";
-    let other_work = "the client or the server has other work than the script";
-    let few_calls = "they are few calls, which the system interrupted, and differ from run to run";
+    let other_work = "the client or the server has other work than the script; more \
+                      would need fewer scripts, as in batches";
+    let few_calls = "they are few calls, which the system interrupted, and differ from run to \
+                     run; less would need a server of its own, or batches";
     written(&[
         Target {
             what: "decisions a second, GCRA : each other limiter, 64 in flight",
@@ -255,7 +260,7 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
             found: server_time("sliding log of 100, allowed", transaction),
             obstacle: format!(
                 "GCRA's script, which reads and writes one short string, takes {} times that \
-                 transaction",
+                 transaction; less would need a module",
                 range(&gcra)
             ),
         },
@@ -300,8 +305,8 @@ pub(super) fn in_batches_targets(batches: &Rows) -> String {
         "the client's core is busy for {client} us of each decision, in which a task is woken and \
          polled twice; by itself, a server makes {alone} thousand decisions a second"
     );
-    let kept_by_the_server = "each key still costs the server a `SET` with a TTL, and a part of an \
-                              `MGET`";
+    let kept_by_the_server = "each key still costs the server a TTL, and a part of an `MGET` and an \
+                              `MSET`; less would need a module";
     let busy = ["64", "256", "1024"];
     let of_client = ["hot", "1000 keys", "zipf of 100000"];
     let client_time = of_client.iter().flat_map(|keys| {
@@ -343,7 +348,9 @@ pub(super) fn in_batches_targets(batches: &Rows) -> String {
             what: "processor time of the client per decision, together : alone, 64 callers and more",
             aim: Aim::AtMost(0.6),
             found: client_time.collect(),
-            obstacle: "with 64 callers and many keys, batches are small".to_owned(),
+            obstacle: "with 64 callers and many keys, batches are small, and few calls share what \
+                       each costs the kernel; less would need calls that wait for a timer"
+                .to_owned(),
         },
     ])
 }

@@ -1,9 +1,11 @@
 //! `Batch`: calls that one script decides.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
+use std::vec;
 
 use super::call::{BatchedCall, Kind};
 use super::reply::{self, Answer};
@@ -185,7 +187,7 @@ impl Batch {
         calls.is_closed = true;
         let closed = calls.load();
         drop(calls);
-        late.into_iter().for_each(Waker::wake);
+        Wakers::from(late).wake();
         closed
     }
 
@@ -203,7 +205,7 @@ impl Batch {
             })
             .collect();
         drop(calls);
-        wakers.into_iter().for_each(Waker::wake);
+        Wakers::from(wakers).wake();
         Some(next)
     }
 
@@ -250,10 +252,34 @@ impl Batch {
             .filter_map(|place| place.waker.take());
         let mut first: Vec<_> = wakers.collect();
         drop(calls);
-        let second = first.split_off(first.len() / 2);
-        first.into_iter().for_each(Waker::wake);
+        let second = Wakers::from(first.split_off(first.len() / 2));
+        Wakers::from(first).wake();
         halfway();
-        second.into_iter().for_each(Waker::wake);
+        second.wake();
+    }
+}
+
+/// The wakers of callers, all of which are woken, even if one of them panics.
+struct Wakers(vec::IntoIter<Waker>);
+
+impl From<Vec<Waker>> for Wakers {
+    fn from(wakers: Vec<Waker>) -> Self {
+        Self(wakers.into_iter())
+    }
+}
+
+impl Wakers {
+    fn wake(mut self) {
+        self.0.by_ref().for_each(Waker::wake);
+    }
+}
+
+impl Drop for Wakers {
+    fn drop(&mut self) {
+        for waker in self.0.by_ref() {
+            // One panic is on its way already.
+            let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
     }
 }
 

@@ -578,15 +578,56 @@ fn calls_that_were_polled_once_are_woken_when_they_have_ended() {
     }
 }
 
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics");
+    }
+}
+
+/// Otherwise the others would wait for ever.
+#[test]
+fn callers_are_woken_even_if_the_waker_of_another_panics() {
+    for ends in ["answered", "late to leave", "late"] {
+        let (store, limit) = (store(), limit("gcra:100/1s"));
+        let request = Request::consume(Check::new(&limit, "alice", 1));
+        let woken = [(); 3].map(|()| Woken::new());
+        let [first, second, third] = woken.each_ref().map(|woken| Waker::from(Arc::clone(woken)));
+        let [one, other] = [(); 2].map(|()| Waker::from(Arc::new(Panics)));
+        let mut calls = Vec::new();
+        for waker in [one, first, second, other, third] {
+            let mut call: Deciding<'_> = Box::pin(store.execute(&request));
+            let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            calls.push(call);
+        }
+        // The deadline of one more call is later.
+        pass(Duration::from_millis(1));
+        calls.push(begin(&store, &request));
+        match ends {
+            "answered" => store.engine().0.reply(answer(6, &fresh_state())),
+            "late to leave" => pass(Duration::from_micros(499_500)),
+            _ => {
+                run_tasks();
+                store.engine().0.time_out();
+            }
+        }
+        assert!(
+            catch_unwind(AssertUnwindSafe(run_tasks)).is_err(),
+            "{ends}: nothing panics"
+        );
+        assert!(woken.iter().all(|woken| woken.is_woken()), "{ends}");
+        drop_tasks();
+        for call in &mut calls {
+            assert!(poll(call).is_some(), "{ends}: it waits for ever");
+        }
+    }
+}
+
 /// Otherwise the others would wait for ever.
 #[test]
 fn a_waker_that_panics_ends_the_calls_of_its_batch() {
-    struct Panics;
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic!("a waker that panics");
-        }
-    }
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let mut early: Deciding<'_> = Box::pin(store.execute(&request));

@@ -303,6 +303,7 @@ fn keys_live_as_long_as_after_one_call_after_the_other() {
         let together_only = store_on(&server);
         let alone = WireStore::new(Raw::over(server.connection(), None), Options::new());
         let (gcra, log) = (limit("gcra:100/1h"), limit("sliding-log:100/1h"));
+        let faster = limit("gcra:100000/1h");
         let of = |limit, key, cost| Request::consume(Check::new(limit, key, cost));
         let instant = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
         let ttls = |raw: &Raw, options: &Options| -> Vec<(Vec<u8>, i64)> {
@@ -323,6 +324,12 @@ fn keys_live_as_long_as_after_one_call_after_the_other() {
                 of(&gcra, "bob", 50),
                 of(&gcra, "carol", 50),
                 of(&gcra, "dave", 2),
+            ],
+            // A state may live shorter than it would have before, because its quota has changed.
+            vec![
+                of(&gcra, "bob", 1),
+                of(&gcra, "alice", 50),
+                of(&faster, "alice", 1),
             ],
             // Callers' clocks may differ, so what was decided by one is kept longer.
             vec![
