@@ -214,6 +214,7 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
     let batches_to_others = |column, compare| of_to_others(IN_BATCHES, column, "64", compare);
     let of_each_limit = "each limit reads and writes a key of its own; less would need one key for all \
                          limits, which calls under fewer of them could not share";
+    let of_small_batches = "few calls share a batch; more would need more calls in flight";
     let busy = |column: &str| -> Vec<f64> {
         let found = on_server(peers, column, server, "redis-rs", "64", "gcra, allowed");
         found.into_iter().collect()
@@ -237,19 +238,19 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
             what: "99th percentile, each other limiter : GCRA, 64 in flight",
             aim: Aim::AtLeast(1.1),
             found: to_others("p99_us", "64", |gcra, other| other / gcra),
-            obstacle: in_turn.clone(),
+            obstacle: in_turn,
         },
         Target {
             what: "decisions a second, GCRA in batches : each other limiter, 64 in flight",
             aim: Aim::AtLeast(1.1),
             found: batches_to_others("thousand_calls_per_second", |gcra, other| gcra / other),
-            obstacle: in_turn.clone(),
+            obstacle: of_small_batches.to_owned(),
         },
         Target {
             what: "99th percentile, each other limiter : GCRA in batches, 64 in flight",
             aim: Aim::AtLeast(1.1),
             found: batches_to_others("p99_us", |gcra, other| other / gcra),
-            obstacle: in_turn.clone(),
+            obstacle: of_small_batches.to_owned(),
         },
         Target {
             what: "server, GCRA : each other limiter",
@@ -309,7 +310,8 @@ pub(super) fn in_batches_targets(batches: &Rows) -> String {
     let client = scaled_range(&each("client_ns", "hot", "1024", "together"), 1e3);
     let kept_by_the_client = format!(
         "the client's core is busy for {client} us of each decision, in which a task is woken and \
-         polled twice; by itself, a server makes {alone} thousand decisions a second"
+         polled twice; by itself, a server makes {alone} thousand decisions a second; more would \
+         need callers on several cores"
     );
     let kept_by_the_server = "each key still costs the server a TTL, and a part of an `MGET` and an \
                               `MSET`; less would need a module";

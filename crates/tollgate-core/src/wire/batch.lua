@@ -6,9 +6,9 @@ local shares, count = unpack('<BI2', requests)
 local values = @has_strings and #KEYS > 1 and pcall('MGET', table_unpack(KEYS)) or {}
 local known, is_written, number_before, text = {}, false, nil, nil
 -- What is written after the last request: keys and values in turn, and the TTL of each, in milliseconds.
--- They begin as large as they may become.
+-- Only the first `written` of them count; tables that begin with entries need not grow so often.
 local written, later, ttls, place_of = 0, { table_unpack(KEYS) }, { table_unpack(KEYS) }, {}
--- Returns a number as text; keys of windows end together.
+-- Returns a number as text, which is often that of the call before.
 local function text_of(number)
   if number ~= number_before then number_before, text = number, format('%d', number) end
   return text
@@ -17,6 +17,7 @@ local function get(key)
   if known[key] == nil then known[key] = call('GET', key) end
   return known[key]
 end
+-- Writes a value: at once if it is the first, or else after the last request.
 local function set(key, value, ttl)
   -- A TTL that no limit gives is refused at once, so that it fails its own callers only.
   if is_written and ttl >= 1 and ttl <= 9007199254740991 then
@@ -115,14 +116,14 @@ repeat
     answers[replied] = pack('<BI4I4', 0, 1, #failure) .. failure
   end
 until is_done
--- One MSET, and a TTL for each key, cost less than a SET for each. Without Redis having to read the
--- clock, they cost even less.
+-- One MSET and a PEXPIREAT for each key take less time than a SET with a TTL for each. PEXPIRE takes a
+-- little more, since Redis has to read its clock.
 local are_set = written > 1 and not pcall('MSET', table_unpack(later, 1, 2 * written)).err
 local expire, from = 'PEXPIRE', 0
 if server_now then expire, from = 'PEXPIREAT', ceil(server_now / 1000) end
 for i = 1, written do
   local key = later[2 * i - 1]
-  -- A user who may run SET may not run one of the others.
+  -- The user may have no permission but for SET.
   if not are_set or pcall(expire, key, format('%d', from + ttls[i])) ~= 1 then
     call('SET', key, later[2 * i], 'PX', text_of(ttls[i]))
   end

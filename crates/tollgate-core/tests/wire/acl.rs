@@ -3,7 +3,7 @@
 use tollgate_core::wire::{Clock, Options, WireStore};
 use tollgate_core::{Check, ErrorKind, Operation, Request, StoreError, Timestamp};
 use tollgate_testkit::shared::{self, SharedServer};
-use tollgate_testkit::{Connection, Flavor, Reply, Server};
+use tollgate_testkit::{Connection, Flavor, Server};
 
 use crate::engine::{Raw, fresh, limit, now};
 
@@ -45,21 +45,16 @@ fn store_by(clock: Clock, flavor: Flavor, commands: &[&str]) -> WireStore<Raw> {
 /// Returns such a store over a connection that may do everything, until it becomes the user's.
 fn store_over(
     clock: Clock,
-    mut connection: Connection,
+    connection: Connection,
     server: Option<SharedServer>,
     commands: &[&str],
 ) -> WireStore<Raw> {
-    let (user, prefix) = (fresh("user"), fresh("acl"));
-    let keys = format!("~{prefix}:*");
-    let mut words = vec!["ACL", "SETUSER", &user, "on", ">secret", &keys];
-    words.extend(commands);
-    for words in [&words[..], &["AUTH", &user, "secret"]] {
-        let reply = connection.command(words).unwrap();
-        assert_eq!(reply, Reply::Simple("OK".into()));
-    }
+    let raw = Raw::over(connection, server);
+    let prefix = fresh("acl");
+    raw.log_in_as_user(&format!("{prefix}:*"), commands);
     let options = Options::new().with_clock(clock);
     let options = options.with_prefix(&prefix).unwrap();
-    WireStore::new(Raw::over(connection, server), options)
+    WireStore::new(raw, options)
 }
 
 /// Does everything that a limit can do but give back: look, fill it, be refused, and, for logs, have

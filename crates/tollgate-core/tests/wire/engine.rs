@@ -49,6 +49,17 @@ impl Raw {
         self.connection.lock().unwrap().command(words).unwrap()
     }
 
+    /// From now on, the connection is that of a new user, who may run these `commands` on `keys`.
+    pub(crate) fn log_in_as_user(&self, keys: &str, commands: &[&str]) {
+        let (user, keys) = (fresh("user"), format!("~{keys}"));
+        let mut words = vec!["ACL", "SETUSER", &user, "on", ">secret", &keys];
+        words.extend(commands);
+        for words in [&words[..], &["AUTH", &user, "secret"]] {
+            let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
+            assert_eq!(self.command(&words), Reply::Simple("OK".into()));
+        }
+    }
+
     /// Returns how many bytes the command of the last script took, and how many its reply.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.sent.load(Relaxed), text_bytes(&self.told()))

@@ -162,16 +162,10 @@ pub(crate) fn users(connect: impl FnMut() -> Raw, commands: &[&str]) -> Users {
 
 /// As [`users`], with other options.
 fn users_with(options: Options, mut connect: impl FnMut() -> Raw, commands: &[&str]) -> Users {
-    let (user, prefix) = (fresh("user"), fresh("acl"));
-    let options = options.with_prefix(&prefix).unwrap();
-    let keys = format!("~{prefix}:*");
+    let prefix = fresh("acl");
     let raw = connect();
-    let mut words = vec!["ACL", "SETUSER", &user, "on", ">secret", &keys];
-    words.extend(commands);
-    for words in [&words[..], &["AUTH", &user, "secret"]] {
-        let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
-        assert_eq!(raw.command(&words), Reply::Simple("OK".into()));
-    }
+    raw.log_in_as_user(&format!("{prefix}:*"), commands);
+    let options = options.with_prefix(&prefix).unwrap();
     Users {
         all: WireStore::new(connect(), options.clone()),
         user: WireStore::new(raw, options),

@@ -57,18 +57,10 @@ fn a_state_that_calls_share_is_read_once_and_written_once_more_at_most() {
 
 /// Returns a store whose user may run these commands, besides those that no batch can do without.
 fn store_of_user(server: &Server, commands: &str, options: Options) -> WireStore<Spawning<Raw>> {
-    let mut connection = server.connection();
-    let words = "ACL SETUSER limiter reset on >secret ~* \
-                 +evalsha +script|load +time +get +set +lindex +llen +lrange +lset +ltrim +rpush";
-    let words = words.split_whitespace().chain(commands.split_whitespace());
-    for words in [
-        &words.collect::<Vec<_>>()[..],
-        &["AUTH", "limiter", "secret"],
-    ] {
-        let reply = connection.command(words).unwrap();
-        assert_eq!(reply, Reply::Simple("OK".into()));
-    }
-    let raw = Raw::over(connection, None);
+    let always = "+evalsha +script|load +time +get +set +lindex +llen +lrange +lset +ltrim +rpush";
+    let all = always.split_whitespace().chain(commands.split_whitespace());
+    let raw = Raw::over(server.connection(), None);
+    raw.log_in_as_user("*", &all.collect::<Vec<_>>());
     WireStore::new(Spawning(raw), options.with_batches_only())
 }
 
