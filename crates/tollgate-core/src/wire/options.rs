@@ -59,6 +59,17 @@ pub(super) enum Batches {
     Always,
 }
 
+impl Batches {
+    /// Returns how long a call that left makes later ones wait, or `None` if calls wait always or
+    /// never.
+    pub(super) fn gap(self) -> Option<Duration> {
+        match self {
+            Self::Natural(gap) => Some(gap),
+            Self::Never | Self::Always => None,
+        }
+    }
+}
+
 /// With more events than this, a check of a string takes a server longer than one of a sorted set.
 pub(super) const SMALL_SCHEDULE: u32 = 128;
 

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -61,8 +62,8 @@ impl<E: Engine> WireStore<E> {
             keyspace: Keyspace::new(&options),
             core: Arc::new(Core {
                 engine,
+                queues: Queues::new(options.batches.gap()),
                 options,
-                queues: Queues::default(),
             }),
         }
     }
@@ -117,9 +118,13 @@ impl<E: Engine> WireStore<E> {
         let queue = self.enter(request);
         if let Some(queue) = queue.as_ref().filter(|queue| !queue.is_alone()) {
             let (packed, hash) = self.packed(&asked).unzip();
-            match self.together(&asked, queue, packed).await {
+            // The batch gets it at once, so the first poll need not lock the batch again.
+            let waker = batch::waker().await;
+            let member = self.join(&asked, queue, packed, waker);
+            let ended = batch::ended(&member, self.engine(), queue.runtime()).await;
+            match self.together(&asked, queue, &member, ended) {
                 // What is returned is made here, and not moved from one future to the next.
-                Together::Answered(member) => {
+                Together::Answered => {
                     return member.decide(
                         &asked.question,
                         |reply| asked.decision(hash, reply),
@@ -136,12 +141,10 @@ impl<E: Engine> WireStore<E> {
 
     /// Returns the queue of a call, or `None` if every call is sent by itself.
     fn enter(&self, request: &Request<'_>) -> Option<InQueue> {
-        let gap = match self.options().batches {
-            Batches::Never => return None,
-            Batches::Natural(gap) => Some(gap),
-            Batches::Always => None,
-        };
-        if self.options().deadline.is_zero() {
+        let Options {
+            batches, deadline, ..
+        } = self.options();
+        if *batches == Batches::Never || deadline.is_zero() {
             return None;
         }
         let runtime = self.engine().runtime()?;
@@ -150,7 +153,7 @@ impl<E: Engine> WireStore<E> {
             .engine()
             .is_clustered()
             .then(|| first.key().partition());
-        Some(InQueue::enter(&self.core.queues, runtime, partition, gap))
+        Some(InQueue::enter(&self.core.queues, runtime, partition))
     }
 
     /// Returns what is sent in a batch for a call that has an id, and the hash of the call.
@@ -168,40 +171,45 @@ impl<E: Engine> WireStore<E> {
         Some((Box::new(packed), hash?))
     }
 
-    /// Sends a call with others. It is `packed` already if it has an id.
-    async fn together(
+    /// Adds a call to those that are sent together. It is `packed` already if it has an id, and `waker`
+    /// is woken when it has ended.
+    fn join(
         &self,
         asked: &Asked<'_>,
         queue: &InQueue,
         packed: Option<Box<Packed>>,
-    ) -> Together {
-        let Asked { question, id, .. } = *asked;
-        let deadline = self.options().deadline;
-        let end = queue.now().checked_add(deadline);
-        let end = end.unwrap_or_else(|| queue.now() + LONGEST);
-        // The batch gets it at once, so the first poll need not lock the batch again.
-        let waker = batch::waker().await;
+        waker: Waker,
+    ) -> Member {
         let (keyspace, options) = (&self.keyspace, self.options());
-        let call = BatchedCall::new(question, keyspace, options, end, waker, packed);
-        let member = queue.add(&self.core, call);
-        let ended = batch::ended(&member, self.engine(), queue.runtime(), end).await;
+        let deadline = queue.now().checked_add(options.deadline);
+        let deadline = deadline.unwrap_or_else(|| queue.now() + LONGEST);
+        let call = BatchedCall::new(asked.question, keyspace, options, deadline, waker, packed);
+        queue.add(&self.core, call)
+    }
+
+    /// Returns what becomes of a call that was sent with others and has ended like this.
+    fn together(
+        &self,
+        asked: &Asked<'_>,
+        queue: &InQueue,
+        member: &Member,
+        ended: Ended,
+    ) -> Together {
         let undecided = match ended {
-            Ended::Answered => return Together::Answered(member),
+            Ended::Answered => return Together::Answered,
             Ended::Failed => member.failure(),
             Ended::Late(is_out) => Undecided::Late(is_out),
         };
+        let repeats = asked.id.is_some_and(CallId::is_repeated);
         // The server has run nothing, or the call may be sent once more.
         let again = match &undecided {
-            Undecided::Failed(failure) if fault::is_about_the_keys(failure) => {
-                Some(id.is_some_and(CallId::is_repeated))
-            }
-            Undecided::Failed(Failure::Lost(_)) if id.is_some_and(CallId::is_repeated) => {
-                Some(false)
-            }
+            Undecided::Failed(failure) if fault::is_about_the_keys(failure) => Some(repeats),
+            Undecided::Failed(Failure::Lost(_)) if repeats => Some(false),
             _ => None,
         };
         if let Some(repeats) = again {
-            let deadline = end.saturating_duration_since((queue.runtime().now)());
+            let now = (queue.runtime().now)();
+            let deadline = member.deadline().saturating_duration_since(now);
             if !deadline.is_zero() {
                 return Together::Again(Alone { deadline, repeats });
             }
@@ -469,7 +477,7 @@ impl<E: Engine> Core<E> {
 /// How a call that was sent with others ended.
 enum Together {
     /// With a reply to its batch.
-    Answered(Member),
+    Answered,
     Undecided(Undecided),
     /// It must be sent by itself.
     Again(Alone),

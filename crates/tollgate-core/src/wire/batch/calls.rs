@@ -462,6 +462,11 @@ impl Group {
 }
 
 impl Member {
+    /// Returns the deadline of the call.
+    pub(in crate::wire) fn deadline(&self) -> Instant {
+        self.batch.lock().places[self.place].deadline
+    }
+
     /// Gives the call up, and returns how it ended.
     pub(super) fn late(&self) -> Ended {
         let mut calls = self.batch.lock();

@@ -15,7 +15,7 @@ use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(super) use self::call::{BatchedCall, Packed};
 use self::calls::Batch;
@@ -31,34 +31,26 @@ pub(super) struct InQueue {
     queue: Arc<Queue>,
     runtime: Runtime,
     is_alone: bool,
-    gap: Duration,
     now: Instant,
 }
 
 impl InQueue {
     /// Puts a call that `runtime` polls into the queue of `partition`; without one, all its calls have
-    /// the same queue. With a `gap`, it waits if others are on their way, unless the last of them left
-    /// that long ago; without one, it always waits.
-    pub(super) fn enter(
-        queues: &Queues,
-        runtime: Runtime,
-        partition: Option<&[u8]>,
-        gap: Option<Duration>,
-    ) -> Self {
+    /// the same queue.
+    pub(super) fn enter(queues: &Queues, runtime: Runtime, partition: Option<&[u8]>) -> Self {
         let now = (runtime.now)();
         let queue = queues.get(runtime.id, partition.unwrap_or_default());
         Self {
-            is_alone: gap.is_some_and(|gap| queue.enter(now, gap)),
+            is_alone: queue.enter(now),
             queue,
             runtime,
-            gap: gap.unwrap_or_default(),
             now,
         }
     }
 
     /// Returns the runtime that polls the call.
-    pub(super) fn runtime(&self) -> Runtime {
-        self.runtime
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// Returns when the call was made.
@@ -73,12 +65,11 @@ impl InQueue {
 
     /// Sends the call with others.
     pub(super) fn add<E: Engine>(&self, core: &Arc<Core<E>>, mut call: BatchedCall<'_>) -> Member {
-        let (member, needs_sender) = self.queue.add(&mut call, self.now, self.gap);
+        let (member, needs_sender) = self.queue.add(&mut call, self.now);
         if needs_sender {
             let sending = Sending {
                 core: Arc::clone(core),
                 runtime: self.runtime,
-                gap: self.gap,
             };
             start(sending, Sender::of(Arc::clone(&self.queue)));
         }
@@ -86,44 +77,48 @@ impl InQueue {
     }
 }
 
-/// Waits for the end of a call that `runtime` polls and that has this `deadline`. It was made in the
-/// same poll, with the same waker.
-pub(super) async fn ended(
-    member: &Member,
-    engine: &impl Engine,
-    runtime: Runtime,
-    deadline: Instant,
-) -> Ended {
-    // The sender, which is on the same runtime, ends a call at its deadline. But a program may move a
-    // future that has begun to another runtime, and let the first one stand still.
-    let mut polled_by = runtime;
+/// Waits for the end of a call that was made in the same poll, with the same waker, and that
+/// `runtime` polls.
+pub(super) async fn ended(member: &Member, engine: &impl Engine, runtime: &Runtime) -> Ended {
     // The batch has the waker of this poll.
     next_poll().await;
+    match ended_on(member, engine, runtime.id).await {
+        Ok(ended) => ended,
+        // In a box, so that calls which stay where they are have small futures.
+        Err(other) => Box::pin(ended_elsewhere(member, engine, other)).await,
+    }
+}
+
+/// Waits for the end of a call that a program has moved to another runtime.
+async fn ended_elsewhere(member: &Member, engine: &impl Engine, mut runtime: Runtime) -> Ended {
     loop {
-        let stays = poll_fn(|context| {
-            if let Some(ended) = member.poll(context.waker()) {
-                return Poll::Ready(Ok(ended));
-            }
-            match engine.runtime() {
-                Some(other) if other.id != polled_by.id => Poll::Ready(Err(other)),
-                _ => Poll::Pending,
-            }
-        });
-        let ended = if polled_by.id == runtime.id {
-            stays.await
-        } else {
-            let left = deadline.saturating_duration_since((polled_by.now)());
-            // In a box, so that calls which stay where they are have small futures.
-            let Some(ended) = Box::pin(engine.within(left, stays)).await else {
-                return member.late();
-            };
-            ended
-        };
-        match ended {
-            Ok(ended) => return ended,
-            Err(other) => polled_by = other,
+        // The sender, which ends calls at their deadlines, is on the first runtime, which may stand
+        // still.
+        let left = member.deadline().saturating_duration_since((runtime.now)());
+        let stays = ended_on(member, engine, runtime.id);
+        match engine.within(left, stays).await {
+            Some(Ok(ended)) => return ended,
+            Some(Err(other)) => runtime = other,
+            None => return member.late(),
         }
     }
+}
+
+/// Waits for the end of a call, and fails with the other runtime if one polls it that has another id.
+fn ended_on(
+    member: &Member,
+    engine: &impl Engine,
+    id: u64,
+) -> impl Future<Output = Result<Ended, Runtime>> {
+    poll_fn(move |context| {
+        if let Some(ended) = member.poll(context.waker()) {
+            return Poll::Ready(Ok(ended));
+        }
+        match engine.runtime() {
+            Some(other) if other.id != id => Poll::Ready(Err(other)),
+            _ => Poll::Pending,
+        }
+    })
 }
 
 impl Drop for InQueue {
@@ -138,7 +133,6 @@ impl Drop for InQueue {
 struct Sending<E> {
     core: Arc<Core<E>>,
     runtime: Runtime,
-    gap: Duration,
 }
 
 impl<E> Clone for Sending<E> {
@@ -146,7 +140,6 @@ impl<E> Clone for Sending<E> {
         Self {
             core: Arc::clone(&self.core),
             runtime: self.runtime,
-            gap: self.gap,
         }
     }
 }
@@ -162,7 +155,7 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
     let mut stays = true;
     while !sender.has_ended() {
         let now = (sending.runtime.now)();
-        if let Some((batch, needs_sender)) = sender.next(now, sending.gap, stays) {
+        if let Some((batch, needs_sender)) = sender.next(now, stays) {
             if needs_sender {
                 start(sending.clone(), sender.another());
             }
@@ -202,6 +195,11 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
             None => break None,
         }
     };
+    // A client often reads the replies to two batches at once. If the callers of both were woken now,
+    // their next calls would leave at once, too, and the server would wait for all of them.
+    if sender.is_another_idle() {
+        yield_once().await;
+    }
     unfinished.0 = None;
     // A runtime polls tasks in the order in which they were woken. So a task that starts halfway sends
     // what half of the callers call next, and the server has work while the other half calls.

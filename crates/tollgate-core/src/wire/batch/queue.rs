@@ -17,7 +17,7 @@ const MOST_ALONE: usize = 16;
 /// The most batches that are sent at once.
 const MOST_AT_ONCE: usize = 2;
 /// The fewest calls of a batch whose callers' next calls are split among two.
-const LEAST_TO_SPLIT: usize = 65;
+const LEAST_TO_SPLIT: usize = 33;
 /// The most calls, and the most batches, that are on their way at a time.
 const MOST: usize = 64;
 
@@ -25,8 +25,11 @@ const MOST: usize = 64;
 ///
 /// Each runtime has queues of its own, so that no call depends on another runtime, which may stand
 /// still or end.
-#[derive(Clone, Default)]
-pub(in crate::wire) struct Queues(Arc<Mutex<Table>>);
+#[derive(Clone)]
+pub(in crate::wire) struct Queues {
+    table: Arc<Mutex<Table>>,
+    gap: Option<Duration>,
+}
 
 type Table = HashMap<Name, Weak<Queue>, RandomState>;
 
@@ -34,8 +37,17 @@ type Table = HashMap<Name, Weak<Queue>, RandomState>;
 type Name = SmallVec<[u8; 32]>;
 
 impl Queues {
+    /// Returns the queues of a store whose calls wait if others are on their way, unless the last of
+    /// them left as long ago as the `gap`; without one, they always wait.
+    pub(in crate::wire) fn new(gap: Option<Duration>) -> Self {
+        Self {
+            table: Arc::default(),
+            gap,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the queue of the calls that a runtime polls, and in a cluster, that have this partition.
@@ -107,6 +119,8 @@ impl Drop for Queue {
 
 #[derive(Default)]
 struct Traffic {
+    /// How long a call that left makes later ones wait. Without one, all wait.
+    gap: Option<Duration>,
     /// How many calls are on their way by themselves.
     alone: usize,
     senders: usize,
@@ -133,11 +147,15 @@ struct Position {
 
 impl Queue {
     fn new(name: Name, queues: Queues) -> Self {
+        let traffic = Traffic {
+            gap: queues.gap,
+            ..Traffic::default()
+        };
         Self {
             name,
             queues,
             has_senders: AtomicBool::default(),
-            traffic: Mutex::default(),
+            traffic: traffic.into(),
         }
     }
 
@@ -146,14 +164,14 @@ impl Queue {
     }
 
     /// Returns whether a call goes by itself, and must [leave](Self::leave); others wait.
-    pub(super) fn enter(&self, now: Instant, gap: Duration) -> bool {
+    pub(super) fn enter(&self, now: Instant) -> bool {
         // Under load there are senders, and the call is spared a lock.
         if self.has_senders.load(Ordering::Relaxed) {
             return false;
         }
         let mut traffic = self.lock();
-        let most = traffic.most(MOST_ALONE, now, gap);
-        let is_alone = traffic.senders == 0 && traffic.alone < most;
+        let most = traffic.most(MOST_ALONE, now);
+        let is_alone = traffic.gap.is_some() && traffic.senders == 0 && traffic.alone < most;
         if is_alone {
             traffic.alone += 1;
             traffic.left = Some(now);
@@ -168,12 +186,7 @@ impl Queue {
 
     /// Adds a call to those that wait. Returns its place in a batch, and whether a sender must be
     /// started.
-    pub(super) fn add(
-        &self,
-        call: &mut BatchedCall<'_>,
-        now: Instant,
-        gap: Duration,
-    ) -> (Member, bool) {
+    pub(super) fn add(&self, call: &mut BatchedCall<'_>, now: Instant) -> (Member, bool) {
         let mut traffic = self.lock();
         let member = match traffic.join(call) {
             Some(member) => member,
@@ -186,7 +199,7 @@ impl Queue {
                 joined.unwrap_or_else(|| traffic.add(call))
             }
         };
-        let needs_sender = traffic.needs_sender(now, gap);
+        let needs_sender = traffic.needs_sender(now);
         if needs_sender {
             self.has_senders.store(true, Ordering::Relaxed);
         }
@@ -260,28 +273,28 @@ impl Traffic {
 
     /// Returns how many may be on their way: so many as leave at once, or more if the last one left
     /// at least `gap` ago. So nothing waits for a server that is far away but not busy.
-    fn most(&self, at_once: usize, now: Instant, gap: Duration) -> usize {
+    fn most(&self, at_once: usize, now: Instant) -> usize {
         let left = self.left.map(|left| now.saturating_duration_since(left));
-        match left {
-            Some(ago) if ago < gap => at_once,
+        match left.zip(self.gap) {
+            Some((ago, gap)) if ago < gap => at_once,
             _ => MOST,
         }
     }
 
     /// Returns how many senders there may be.
-    fn most_senders(&self, now: Instant, gap: Duration) -> usize {
+    fn most_senders(&self, now: Instant) -> usize {
         match self.waiting.len() {
-            0 | 1 => self.most(MOST_AT_ONCE, now, gap),
+            0 | 1 => self.most(MOST_AT_ONCE, now),
             // The first batch is full, so it gains nothing by waiting.
             _ => MOST,
         }
     }
 
     /// Counts a new sender if calls wait, all senders are busy, and one more batch may leave.
-    fn needs_sender(&mut self, now: Instant, gap: Duration) -> bool {
+    fn needs_sender(&mut self, now: Instant) -> bool {
         let all_are_busy = self.senders == self.busy;
         let needed =
-            !self.waiting.is_empty() && all_are_busy && self.senders < self.most_senders(now, gap);
+            !self.waiting.is_empty() && all_are_busy && self.senders < self.most_senders(now);
         self.senders += usize::from(needed);
         needed
     }
@@ -310,6 +323,13 @@ impl Sender {
         Self::of(Arc::clone(&self.queue))
     }
 
+    /// Returns whether another sender has no batch on its way, because it waits for what its callers
+    /// call next.
+    pub(super) fn is_another_idle(&self) -> bool {
+        let traffic = self.queue.lock();
+        traffic.busy < traffic.senders
+    }
+
     /// Returns a sender in the place of this one, which ends, if its batch has many calls, and more than
     /// twice as many as are on their way or wait besides.
     pub(super) fn hand_over(&mut self) -> Option<Self> {
@@ -329,15 +349,10 @@ impl Sender {
     /// Returns the first batch that waits, and whether another sender must be started for the
     /// next one. If there are too many senders, or if nothing waits and the sender does not stay, it
     /// ends.
-    pub(super) fn next(
-        &mut self,
-        now: Instant,
-        gap: Duration,
-        stays: bool,
-    ) -> Option<(Arc<Batch>, bool)> {
+    pub(super) fn next(&mut self, now: Instant, stays: bool) -> Option<(Arc<Batch>, bool)> {
         let queue = Arc::clone(&self.queue);
         let mut traffic = queue.lock();
-        if traffic.senders > traffic.most_senders(now, gap) {
+        if traffic.senders > traffic.most_senders(now) {
             // The others send the rest.
             self.end(&mut traffic);
             return None;
@@ -352,7 +367,7 @@ impl Sender {
             return None;
         };
         traffic.left = Some(now);
-        Some((next, traffic.needs_sender(now, gap)))
+        Some((next, traffic.needs_sender(now)))
     }
 
     /// Returns whether the sender sends no more batches.
@@ -409,7 +424,7 @@ mod tests {
     /// While the last user of a queue waits for the table, the next user of its name makes a new one.
     #[test]
     fn a_queue_that_goes_leaves_the_one_that_took_its_place() {
-        let queues = Queues::default();
+        let queues = Queues::new(None);
         let old = queues.get(1, b"alice");
         let (name, seen) = (old.name.clone(), Arc::downgrade(&old));
         let new = Arc::new(Queue::new(name.clone(), queues.clone()));
