@@ -104,8 +104,12 @@ where
 }
 
 pub(crate) fn evalsha(call: &Call<'_>) -> Cmd {
-    let mut command = redis::cmd("EVALSHA");
+    // Room for all, so that those of a batch are not moved as the command grows.
+    let keys = call.keys().iter().map(Vec::len).sum::<usize>();
+    let size = keys + call.script().sha1().len() + call.argument().len() + 32;
+    let mut command = Cmd::with_capacity(call.keys().len() + 4, size);
     command
+        .arg("EVALSHA")
         .arg(call.script().sha1())
         .arg(call.keys().len())
         .arg(call.keys())
