@@ -77,8 +77,8 @@ impl InQueue {
     }
 }
 
-/// Waits for the end of a call that was made in the same poll, with the same waker, and that
-/// `runtime` polls.
+/// Waits for the end of a call that `runtime` polls and that was made in the same poll, with the same
+/// waker.
 pub(super) async fn ended(member: &Member, engine: &impl Engine, runtime: &Runtime) -> Ended {
     // The batch has the waker of this poll.
     next_poll().await;
@@ -92,7 +92,7 @@ pub(super) async fn ended(member: &Member, engine: &impl Engine, runtime: &Runti
 /// Waits for the end of a call that a program has moved to another runtime.
 async fn ended_elsewhere(member: &Member, engine: &impl Engine, mut runtime: Runtime) -> Ended {
     loop {
-        // The sender, which ends calls at their deadlines, is on the first runtime, which may stand
+        // The sender ends calls at their deadlines, but the first runtime, which it is on, may stand
         // still.
         let left = member.deadline().saturating_duration_since((runtime.now)());
         let stays = ended_on(member, engine, runtime.id);

@@ -323,8 +323,8 @@ impl Sender {
         Self::of(Arc::clone(&self.queue))
     }
 
-    /// Returns whether another sender has no batch on its way, because it waits for what its callers
-    /// call next.
+    /// Returns whether another sender has no batch on its way: it is about to send one, or waits for
+    /// what its callers call next.
     pub(super) fn is_another_idle(&self) -> bool {
         let traffic = self.queue.lock();
         traffic.busy < traffic.senders

@@ -432,7 +432,9 @@ fn no_call_joins_an_earlier_batch_while_as_many_as_may_be_on_their_way_hang() {
     let [alice, bob] = ["alice", "bob"].map(of);
     let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
     // Each sender starts the next one.
-    (0..64).for_each(|_| poll_tasks());
+    for _ in 0..64 {
+        poll_tasks();
+    }
     assert_eq!(sent(&store).len(), 64);
     // The second call is for the last batch that waits, the fourth is not.
     for request in [&alice, &alice, &bob, &alice] {
@@ -624,8 +626,8 @@ impl Wake for Started {
 #[test]
 fn a_sender_starts_between_many_callers_if_few_others_have_called() {
     for (calls, out, waiting, splits) in [
-        (64, 0, 0, false),
-        (65, 0, 0, true),
+        (32, 0, 0, false),
+        (33, 0, 0, true),
         (100, 49, 0, true),
         (100, 50, 0, false),
         (100, 0, 49, true),
@@ -652,6 +654,11 @@ fn a_sender_starts_between_many_callers_if_few_others_have_called() {
         let before = tasks();
         store.engine().0.reply(answer(calls, &fresh_state()));
         poll_tasks();
+        if out == 0 && waiting > 0 {
+            // A sender that has just started sends those that wait first.
+            assert!(started.0.lock().unwrap().is_empty());
+            poll_tasks();
+        }
         let half = usize::try_from(calls).unwrap() / 2;
         let told = std::mem::take(&mut *started.0.lock().unwrap());
         assert!(told[..half].iter().all(|tasks| *tasks == 0), "{what}");
@@ -669,6 +676,51 @@ fn a_sender_starts_between_many_callers_if_few_others_have_called() {
         drop((alone, others));
         drop_tasks();
     }
+}
+
+/// A client often reads two replies at once. If the callers of both called before the next batch left,
+/// the server would wait for all of them.
+#[test]
+fn callers_of_a_second_reply_are_woken_after_the_next_calls_of_the_first_ones_are_sent() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:1000/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    let [mut first, mut second] = [3, 5].map(|calls| {
+        let calls: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
+        run_tasks();
+        calls
+    });
+    sent(&store);
+    let [of_first, of_second] = [&mut first, &mut second].map(|calls| {
+        let woken = Woken::new();
+        let waker = Waker::from(Arc::clone(&woken));
+        for call in calls {
+            let mut context = Context::from_waker(&waker);
+            assert!(call.as_mut().poll(&mut context).is_pending());
+        }
+        woken
+    });
+    store.engine().0.reply(answer(3, &fresh_state()));
+    store.engine().0.reply(answer(5, &fresh_state()));
+    poll_tasks();
+    assert!(of_first.is_woken() && !of_second.is_woken());
+    for call in &mut first {
+        assert!(poll(call).unwrap().unwrap().is_allowed());
+    }
+    let next: Vec<_> = first.iter().map(|_| begin(&store, &request)).collect();
+    poll_tasks();
+    assert_eq!(sent(&store)[0].calls(), [3]);
+    assert!(of_second.is_woken());
+    for call in &mut second {
+        assert!(poll(call).unwrap().unwrap().is_allowed());
+    }
+    // And then theirs are.
+    let last: Vec<_> = second.iter().map(|_| begin(&store, &request)).collect();
+    run_tasks();
+    assert_eq!(sent(&store)[0].calls(), [5]);
+    drop((alone, next, last));
+    drop_tasks();
 }
 
 #[test]

@@ -42,17 +42,24 @@ pub(crate) fn started() -> usize {
 
 /// Runs every task of the runtime until all of them wait or have ended.
 pub(crate) fn run_tasks() {
-    // Each task yields once before it ends.
-    (0..4).for_each(|_| poll_tasks());
+    // What is started meanwhile is polled in the next round.
+    while poll_tasks() {}
 }
 
-/// Runs every task of the runtime once.
-pub(crate) fn poll_tasks() {
+/// Runs every task of the runtime once. Returns whether one of them wants to go on, or a new one was
+/// started.
+pub(crate) fn poll_tasks() -> bool {
     let mut tasks = TASKS.take();
-    let mut context = Context::from_waker(Waker::noop());
+    let woken = Woken::new();
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
     let runtime = RUNTIME.get();
     tasks.retain_mut(|(of, task)| *of != runtime || task.as_mut().poll(&mut context).is_pending());
-    TASKS.with_borrow_mut(|others| others.append(&mut tasks));
+    TASKS.with_borrow_mut(|others| {
+        let has_new = others.iter().any(|(of, _)| *of == runtime);
+        others.append(&mut tasks);
+        has_new || woken.is_woken()
+    })
 }
 
 /// Returns how many tasks have not ended.
