@@ -1,6 +1,6 @@
 //! Calls to stores, in memory and on a server: every algorithm, one call at a time and 64 at once.
 //!
-//! To add a store of your own, add it to [`stores`].
+//! To add a store of your own, add it to [`stores`]; `docs/benchmarks.md` shows how.
 
 use std::hint::black_box;
 use std::sync::Arc;
