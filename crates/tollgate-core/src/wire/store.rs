@@ -121,18 +121,20 @@ impl<E: Engine> WireStore<E> {
             // The batch gets it at once, so the first poll need not lock the batch again.
             let waker = batch::waker().await;
             let member = self.join(&asked, queue, packed, waker);
-            let ended = batch::ended(&member, self.engine(), queue.runtime()).await;
-            match self.together(&asked, queue, &member, ended) {
-                // What is returned is made here, and not moved from one future to the next.
-                Together::Answered => {
+            let undecided = match batch::ended(&member, self.engine(), queue.runtime()).await {
+                Ended::Answered => {
                     return member.decide(
                         &asked.question,
                         |reply| asked.decision(hash, reply),
                         |undecided| self.error(&asked, undecided),
                     );
                 }
-                Together::Undecided(undecided) => return Err(self.error(&asked, undecided)),
-                Together::Again(next) => alone = next,
+                Ended::Failed => member.failure(),
+                Ended::Late(is_out) => Undecided::Late(is_out),
+            };
+            match again(&asked, queue, &member, &undecided) {
+                Some(next) => alone = next,
+                None => return Err(self.error(&asked, undecided)),
             }
         }
         // In a box, because clients have large futures, and calls that go together need none.
@@ -185,36 +187,6 @@ impl<E: Engine> WireStore<E> {
         let deadline = deadline.unwrap_or_else(|| queue.now() + LONGEST);
         let call = BatchedCall::new(asked.question, keyspace, options, deadline, waker, packed);
         queue.add(&self.core, call)
-    }
-
-    /// Returns what becomes of a call that was sent with others and has ended like this.
-    fn together(
-        &self,
-        asked: &Asked<'_>,
-        queue: &InQueue,
-        member: &Member,
-        ended: Ended,
-    ) -> Together {
-        let undecided = match ended {
-            Ended::Answered => return Together::Answered,
-            Ended::Failed => member.failure(),
-            Ended::Late(is_out) => Undecided::Late(is_out),
-        };
-        let repeats = asked.id.is_some_and(CallId::is_repeated);
-        // The server has run nothing, or the call may be sent once more.
-        let again = match &undecided {
-            Undecided::Failed(failure) if fault::is_about_the_keys(failure) => Some(repeats),
-            Undecided::Failed(Failure::Lost(_)) if repeats => Some(false),
-            _ => None,
-        };
-        if let Some(repeats) = again {
-            let now = (queue.runtime().now)();
-            let deadline = member.deadline().saturating_duration_since(now);
-            if !deadline.is_zero() {
-                return Together::Again(Alone { deadline, repeats });
-            }
-        }
-        Together::Undecided(undecided)
     }
 
     /// Returns the error of a call that went with others and was not decided.
@@ -474,15 +446,6 @@ impl<E: Engine> Core<E> {
     }
 }
 
-/// How a call that was sent with others ended.
-enum Together {
-    /// With a reply to its batch.
-    Answered,
-    Undecided(Undecided),
-    /// It must be sent by itself.
-    Again(Alone),
-}
-
 /// How a call is sent by itself.
 #[derive(Clone, Copy)]
 struct Alone {
@@ -514,6 +477,25 @@ impl Asked<'_> {
             }
         }
     }
+}
+
+/// Returns how a call is sent by itself that went with others and was not decided, if it may be sent
+/// once more, or the server has run nothing, and if there is time.
+fn again(
+    asked: &Asked<'_>,
+    queue: &InQueue,
+    member: &Member,
+    undecided: &Undecided,
+) -> Option<Alone> {
+    let repeats = asked.id.is_some_and(CallId::is_repeated);
+    let repeats = match undecided {
+        Undecided::Failed(failure) if fault::is_about_the_keys(failure) => repeats,
+        Undecided::Failed(Failure::Lost(_)) if repeats => false,
+        _ => return None,
+    };
+    let now = (queue.runtime().now)();
+    let deadline = member.deadline().saturating_duration_since(now);
+    (!deadline.is_zero()).then_some(Alone { deadline, repeats })
 }
 
 /// Waits for `work` until the deadline. `effect` is what the commands do, and `is_out` whether the
