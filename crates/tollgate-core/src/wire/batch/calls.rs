@@ -192,7 +192,7 @@ impl Batch {
     }
 
     /// Ends the calls whose deadlines have passed at `now`, after they were sent, and returns the next
-    /// deadline. If that was the last one, all is left to [`finish`](Self::finish).
+    /// deadline. If that was the last one, all is left to [`end`](Self::end).
     pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
         let mut calls = self.lock();
         let next = calls.first_deadline_after(Some(now))?;
@@ -219,7 +219,8 @@ impl Batch {
         self.is_out.load(Ordering::Relaxed)
     }
 
-    /// Ends all calls, because the task that was to send them has ended.
+    /// Ends all calls that have not ended and wakes their callers, because the task that was to send
+    /// them has ended.
     pub(super) fn abandon(&self) {
         let ended = "the task that sends calls together has ended, as it does with its runtime";
         let failure = if self.is_out() {
@@ -227,13 +228,17 @@ impl Batch {
         } else {
             Failure::not_sent(ended)
         };
-        self.finish(Some(Err(failure)), || {});
+        self.end(Some(Err(failure)));
+        self.wake(|| {});
     }
 
-    /// Ends all calls that still wait, with the reply to them or a failure, or because there was none.
-    /// Wakes half of the callers, calls `halfway`, and wakes the others.
-    pub(super) fn finish(&self, outcome: Option<Result<Vec<u8>, Failure>>, halfway: impl FnOnce()) {
+    /// Ends all calls that still wait, unless they have ended already, with the reply to them or a
+    /// failure, or because there was none.
+    pub(super) fn end(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
         let mut calls = self.lock();
+        if calls.outcome.is_some() {
+            return;
+        }
         let sent = calls.groups.iter().map(|group| group.calls);
         calls.outcome = Some(match outcome {
             Some(Ok(reply)) => match reply::read(sent, &reply) {
@@ -246,6 +251,11 @@ impl Batch {
             Some(Err(failure)) => Outcome::Failed(failure.share()),
             None => Outcome::Late(self.is_out()),
         });
+    }
+
+    /// Wakes half of the callers after their calls have ended, calls `halfway`, and wakes the others.
+    pub(super) fn wake(&self, halfway: impl FnOnce()) {
+        let mut calls = self.lock();
         let wakers = calls
             .places
             .iter_mut()

@@ -152,24 +152,19 @@ fn start<E: Engine>(sending: Sending<E>, sender: Sender) {
 
 /// Sends batches, one after the other, as long as there are any.
 async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
-    let mut stays = true;
-    while !sender.has_ended() {
-        let now = (sending.runtime.now)();
-        if let Some((batch, needs_sender)) = sender.next(now, stays) {
-            if needs_sender {
-                start(sending.clone(), sender.another());
-            }
-            send_batch(&sending, &mut sender, &batch).await;
-            stays = true;
-        } else if !sender.has_ended() {
-            // Callers that just got their answers may call again.
-            stays = false;
+    while let Some((batch, needs_sender)) = sender.next((sending.runtime.now)()) {
+        if needs_sender {
+            start(sending.clone(), sender.another());
+        }
+        send_batch(&sending, &mut sender, &batch).await;
+        if sender.is_idle() {
+            // What those call next that just got their answers leaves together with what waits.
             yield_once().await;
         }
     }
 }
 
-/// Sends the calls of a batch and tells them how they ended.
+/// Sends the calls of a batch and tells their callers how they ended.
 async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch: &Batch) {
     let Sending { core, runtime, .. } = sending;
     // From here on, foreign wakers are called, which may panic.
@@ -195,6 +190,7 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
             None => break None,
         }
     };
+    batch.end(outcome);
     // A client often reads the replies to two batches at once. If the callers of both were woken now,
     // their next calls would leave at once, too, and the server would wait for all of them.
     if sender.is_another_idle() {
@@ -203,14 +199,14 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
     unfinished.0 = None;
     // A runtime polls tasks in the order in which they were woken. So a task that starts halfway sends
     // what half of the callers call next, and the server has work while the other half calls.
-    batch.finish(outcome, || {
+    batch.wake(|| {
         if let Some(sender) = sender.hand_over() {
             start(sending.clone(), sender);
         }
     });
 }
 
-/// A batch whose sender may be dropped with its runtime, or panic.
+/// A batch whose callers are not told yet, and whose sender may be dropped with its runtime, or panic.
 struct Unfinished<'d>(Option<&'d Batch>);
 
 impl Drop for Unfinished<'_> {

@@ -346,33 +346,35 @@ impl Sender {
         Some(self.another())
     }
 
-    /// Returns the first batch that waits, and whether another sender must be started for the
-    /// next one. If there are too many senders, or if nothing waits and the sender does not stay, it
-    /// ends.
-    pub(super) fn next(&mut self, now: Instant, stays: bool) -> Option<(Arc<Batch>, bool)> {
+    /// Notes that its batch is answered. Returns whether it waits for more calls: a batch that is full
+    /// gains nothing by waiting.
+    pub(super) fn is_idle(&mut self) -> bool {
+        if self.has_ended {
+            return false;
+        }
         let queue = Arc::clone(&self.queue);
         let mut traffic = queue.lock();
-        if traffic.senders > traffic.most_senders(now) {
-            // The others send the rest.
-            self.end(&mut traffic);
-            return None;
-        }
-        let next = traffic.take_first();
-        let calls = next.as_ref().map(|batch| batch.calls());
-        self.set_out(&mut traffic, calls);
-        let Some(next) = next else {
-            if !stays {
-                self.end(&mut traffic);
-            }
-            return None;
-        };
-        traffic.left = Some(now);
-        Some((next, traffic.needs_sender(now)))
+        self.set_out(&mut traffic, None);
+        traffic.waiting.len() < 2
     }
 
-    /// Returns whether the sender sends no more batches.
-    pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
+    /// Returns the first batch that waits, and whether another sender must be started for the
+    /// next one. If nothing waits, or if there are too many senders, this one ends.
+    pub(super) fn next(&mut self, now: Instant) -> Option<(Arc<Batch>, bool)> {
+        if self.has_ended {
+            return None;
+        }
+        let queue = Arc::clone(&self.queue);
+        let mut traffic = queue.lock();
+        // If there are too many, the others send the rest.
+        let is_needed = traffic.senders <= traffic.most_senders(now);
+        let Some(next) = is_needed.then(|| traffic.take_first()).flatten() else {
+            self.end(&mut traffic);
+            return None;
+        };
+        self.set_out(&mut traffic, Some(next.calls()));
+        traffic.left = Some(now);
+        Some((next, traffic.needs_sender(now)))
     }
 
     /// Notes how many calls its batch has that is on its way.

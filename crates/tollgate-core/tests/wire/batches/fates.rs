@@ -717,6 +717,24 @@ fn no_call_is_sent_by_itself_after_its_deadline() {
 }
 
 #[test]
+fn a_call_that_is_sent_by_itself_later_has_what_is_left_of_its_deadline() {
+    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    run_tasks();
+    pass(Duration::from_millis(100));
+    store
+        .engine()
+        .0
+        .fail("CROSSSLOT Keys don't hash to the same slot");
+    run_tasks();
+    assert!(poll(&mut call).is_none());
+    store.engine().0.time_out();
+    fails(&mut call, ErrorKind::Unknown);
+    assert_eq!(store.engine().0.waited(), Duration::from_millis(400));
+}
+
+#[test]
 fn blocks_are_decided_one_after_the_other_whatever_they_cost() {
     let (store, limit) = (store(), limit("block:1s"));
     let request = Request::consume(Check::new(&limit, "alice", (1 << 52) + 1));

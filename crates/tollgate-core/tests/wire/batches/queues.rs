@@ -724,6 +724,95 @@ fn callers_of_a_second_reply_are_woken_after_the_next_calls_of_the_first_ones_ar
 }
 
 #[test]
+fn an_answer_that_was_read_is_given_even_if_the_runtime_ends_before_its_callers_are_woken() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:1000/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    let [_first, mut second] = [3, 5].map(|calls| {
+        let calls: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
+        run_tasks();
+        calls
+    });
+    let woken = Woken::new();
+    let waker = Waker::from(Arc::clone(&woken));
+    for call in &mut second {
+        let mut context = Context::from_waker(&waker);
+        assert!(call.as_mut().poll(&mut context).is_pending());
+    }
+    for calls in [3, 5] {
+        store.engine().0.reply(answer(calls, &fresh_state()));
+    }
+    poll_tasks();
+    assert!(!woken.is_woken());
+    drop_tasks();
+    assert!(woken.is_woken());
+    for call in &mut second {
+        assert!(poll(call).unwrap().unwrap().is_allowed());
+    }
+    drop(alone);
+}
+
+/// Otherwise there would be three groups of callers, of which one waits until the batches of both
+/// others have been answered.
+#[test]
+fn what_waits_leaves_together_with_what_the_callers_call_next_who_just_got_their_answers() {
+    let options = Options::new().with_batch_gap(HOUR);
+    let (store, limit) = (gated(options), limit("gcra:1000/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    for together in [3, 2, 5] {
+        calls.extend((0..together).map(|_| begin(&store, &request)));
+        run_tasks();
+    }
+    let batches: Vec<_> = sent(&store).iter().skip(ALONE).map(Sent::calls).collect();
+    assert_eq!(batches, [[3], [2]]);
+    store.engine().0.reply(answer(3, &fresh_state()));
+    poll_tasks();
+    assert!(sent(&store).is_empty());
+    calls.extend((0..3).map(|_| begin(&store, &request)));
+    poll_tasks();
+    assert_eq!(sent(&store)[0].calls(), [8]);
+    drop(calls);
+    drop_tasks();
+}
+
+#[test]
+fn a_batch_that_is_full_waits_for_no_more_calls() {
+    let options = Options::new().with_batch_gap(HOUR).with_batch_limits(1);
+    let (store, limit) = (gated(options), limit("gcra:100/1s"));
+    let of = |key| Request::consume(Check::new(&limit, key, 1));
+    let (alone, first) = (of("z"), of("a"));
+    let later = ["b", "c", "d", "e"].map(of);
+    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &alone)).collect();
+    calls.push(begin(&store, &first));
+    run_tasks();
+    sent(&store);
+    calls.extend(later.iter().map(|request| begin(&store, request)));
+    store.engine().0.reply(answer(1, &fresh_state()));
+    // The sender that starts sends one of them, and starts the next sender.
+    poll_tasks();
+    assert_eq!(sent(&store).len(), 1);
+    // That one sends one, and so does the first sender after its caller is woken.
+    poll_tasks();
+    assert_eq!(sent(&store).len(), 2);
+    drop(calls);
+    drop_tasks();
+}
+
+#[test]
+fn without_batches_each_call_leaves_by_itself() {
+    let (store, limit) = (gated(Options::new()), limit("gcra:100/1s"));
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let calls: Vec<_> = (0..ALONE + 2).map(|_| begin(&store, &request)).collect();
+    let sent = sent(&store);
+    assert_eq!(sent.len(), ALONE + 2);
+    assert!(sent.iter().all(|sent| !sent.is_batch));
+    assert_eq!(tasks(), 0);
+    drop(calls);
+}
+
+#[test]
 fn a_sender_that_starts_between_callers_sends_what_they_call_next() {
     let options = Options::new().with_batch_gap(HOUR);
     let (store, limit) = (gated(options), limit("gcra:1000/1s"));
