@@ -420,6 +420,10 @@ impl<E: Engine> Core<E> {
         &self.engine
     }
 
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Runs the script, and loads it first if the server answers `NOSCRIPT`.
     ///
     /// After `NOSCRIPT` nothing was counted, so the call may be sent again. Other programs may

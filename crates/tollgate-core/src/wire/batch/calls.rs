@@ -129,7 +129,12 @@ impl Batch {
 
     /// Returns whether a call can have a group of its own.
     pub(super) fn has_room(&self, call: &BatchedCall<'_>) -> bool {
-        self.lock().hashes.len() + call.hashes.len() <= call.options.batch_limits
+        self.limits() + call.hashes.len() <= call.options.batch_limits
+    }
+
+    /// Returns how many limits it decides: equal calls count once, and an id as one more.
+    pub(super) fn limits(&self) -> usize {
+        self.lock().hashes.len()
     }
 
     /// Adds a call to a group, or returns `None` if it is not equal to the calls in it.

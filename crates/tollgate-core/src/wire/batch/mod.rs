@@ -157,8 +157,7 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
             start(sending.clone(), sender.another());
         }
         send_batch(&sending, &mut sender, &batch).await;
-        if sender.is_idle() {
-            // What those call next that just got their answers leaves together with what waits.
+        if sender.is_idle(&batch, sending.core.options().batch_limits) {
             yield_once().await;
         }
     }

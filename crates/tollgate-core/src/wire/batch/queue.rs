@@ -346,16 +346,17 @@ impl Sender {
         Some(self.another())
     }
 
-    /// Notes that its batch is answered. Returns whether it waits for more calls: a batch that is full
-    /// gains nothing by waiting.
-    pub(super) fn is_idle(&mut self) -> bool {
+    /// Notes that its batch is `answered`. Returns whether it waits for what those callers call next,
+    /// because that and what waits already are probably one batch, of at `most` so many limits.
+    pub(super) fn is_idle(&mut self, answered: &Batch, most: usize) -> bool {
         if self.has_ended {
             return false;
         }
         let queue = Arc::clone(&self.queue);
         let mut traffic = queue.lock();
         self.set_out(&mut traffic, None);
-        traffic.waiting.len() < 2
+        let first = traffic.waiting.front();
+        first.is_none_or(|first| first.limits() + answered.limits() <= most)
     }
 
     /// Returns the first batch that waits, and whether another sender must be started for the

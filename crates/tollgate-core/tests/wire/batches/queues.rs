@@ -757,7 +757,8 @@ fn an_answer_that_was_read_is_given_even_if_the_runtime_ends_before_its_callers_
 /// others have been answered.
 #[test]
 fn what_waits_leaves_together_with_what_the_callers_call_next_who_just_got_their_answers() {
-    let options = Options::new().with_batch_gap(HOUR);
+    // Both are about one limit, and so there is just room for them.
+    let options = Options::new().with_batch_gap(HOUR).with_batch_limits(2);
     let (store, limit) = (gated(options), limit("gcra:1000/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
@@ -778,7 +779,7 @@ fn what_waits_leaves_together_with_what_the_callers_call_next_who_just_got_their
 }
 
 #[test]
-fn a_batch_that_is_full_waits_for_no_more_calls() {
+fn what_waits_leaves_at_once_if_there_is_no_room_for_what_the_callers_call_next() {
     let options = Options::new().with_batch_gap(HOUR).with_batch_limits(1);
     let (store, limit) = (gated(options), limit("gcra:100/1s"));
     let of = |key| Request::consume(Check::new(&limit, key, 1));
