@@ -753,8 +753,8 @@ fn an_answer_that_was_read_is_given_even_if_the_runtime_ends_before_its_callers_
     drop(alone);
 }
 
-/// Otherwise there would be three groups of callers, of which one waits until the batches of both
-/// others have been answered.
+/// Otherwise there would be three groups of callers, and one would wait until the batches of both others
+/// have been answered.
 #[test]
 fn what_waits_leaves_together_with_what_the_callers_call_next_who_just_got_their_answers() {
     // Both are about one limit, and so there is just room for them.
