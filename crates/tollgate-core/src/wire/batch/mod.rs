@@ -152,12 +152,14 @@ fn start<E: Engine>(sending: Sending<E>, sender: Sender) {
 
 /// Sends batches, one after the other, as long as there are any.
 async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
-    while let Some((batch, needs_sender)) = sender.next((sending.runtime.now)()) {
+    let now = sending.runtime.now;
+    while let Some((batch, needs_sender)) = sender.next(now()) {
         if needs_sender {
             start(sending.clone(), sender.another());
         }
         send_batch(&sending, &mut sender, &batch).await;
-        if sender.is_idle(&batch, sending.core.options().batch_limits) {
+        let most = sending.core.options().batch_limits;
+        if sender.is_idle(&batch, most, now()) {
             yield_once().await;
         }
     }

@@ -290,6 +290,10 @@ impl Traffic {
         }
     }
 
+    fn has_too_many_senders(&self, now: Instant) -> bool {
+        self.senders > self.most_senders(now)
+    }
+
     /// Counts a new sender if calls wait, all senders are busy, and one more batch may leave.
     fn needs_sender(&mut self, now: Instant) -> bool {
         let all_are_busy = self.senders == self.busy;
@@ -348,7 +352,7 @@ impl Sender {
 
     /// Notes that its batch is `answered`. Returns whether it waits for what those callers call next,
     /// because that and what waits already are probably one batch, of at `most` so many limits.
-    pub(super) fn is_idle(&mut self, answered: &Batch, most: usize) -> bool {
+    pub(super) fn is_idle(&mut self, answered: &Batch, most: usize, now: Instant) -> bool {
         if self.has_ended {
             return false;
         }
@@ -356,7 +360,9 @@ impl Sender {
         let mut traffic = queue.lock();
         self.set_out(&mut traffic, None);
         let first = traffic.waiting.front();
-        first.is_none_or(|first| first.limits() + answered.limits() <= most)
+        let fits = first.is_none_or(|first| first.limits() + answered.limits() <= most);
+        // One too many ends before its callers call, or too many batches would be on their way.
+        fits && !traffic.has_too_many_senders(now)
     }
 
     /// Returns the first batch that waits, and whether another sender must be started for the
@@ -368,7 +374,7 @@ impl Sender {
         let queue = Arc::clone(&self.queue);
         let mut traffic = queue.lock();
         // If there are too many, the others send the rest.
-        let is_needed = traffic.senders <= traffic.most_senders(now);
+        let is_needed = !traffic.has_too_many_senders(now);
         let Some(next) = is_needed.then(|| traffic.take_first()).flatten() else {
             self.end(&mut traffic);
             return None;

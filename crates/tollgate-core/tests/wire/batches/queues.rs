@@ -802,6 +802,31 @@ fn what_waits_leaves_at_once_if_there_is_no_room_for_what_the_callers_call_next(
 }
 
 #[test]
+fn a_sender_too_many_ends_before_its_callers_call() {
+    let gap = Duration::from_millis(1);
+    let (store, limit) = (
+        gated(Options::new().with_batch_gap(gap)),
+        limit("gcra:100/1s"),
+    );
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    calls.extend((0..2).map(|_| begin(&store, &request)));
+    run_tasks();
+    // The third one leaves because none has left for a while.
+    for _ in 0..2 {
+        pass(gap);
+        calls.push(begin(&store, &request));
+        run_tasks();
+    }
+    assert_eq!(tasks(), 3);
+    store.engine().0.reply(answer(2, &fresh_state()));
+    poll_tasks();
+    assert_eq!(tasks(), 2);
+    drop(calls);
+    drop_tasks();
+}
+
+#[test]
 fn without_batches_each_call_leaves_by_itself() {
     let (store, limit) = (gated(Options::new()), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
