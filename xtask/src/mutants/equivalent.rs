@@ -1074,15 +1074,17 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "fn new" => "return Default::default()"
                 because "a shortcut: vectors grow when they have to";
         }
-        "Batch::finish" {
-            "second.wake();" => ""
-                because "they are woken when they are dropped, too";
-            "drop(calls);" => ""
-                because "it is dropped a little later; so that nobody who is woken waits for it";
+        "Batch::end" {
             "self.is_answered.store(true, Ordering::Release);" => ""
                 because "a shortcut: the batch tells the same behind its lock";
             "true" => "false"
                 because "a shortcut: the batch tells the same behind its lock";
+        }
+        "Batch::wake" {
+            "second.wake();" => ""
+                because "they are woken when they are dropped, too";
+            "drop(calls);" => ""
+                because "it is dropped a little later; so that nobody who is woken waits for it";
         }
         "Member::decide" {
             "drop(locked);" => ""
@@ -1163,14 +1165,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "ended" {
             "next_poll().await;" => ""
                 because "a shortcut: nothing has ended yet when a call was just made";
-        }
-        "send_batches" {
-            "stays = true;" => ""
-                because "a sender that finds nothing at first ends at once, or a moment later";
-            "true" => "false"
-                because "a sender that finds nothing at first ends at once, or a moment later";
-            "!sender.has_ended()" => "true"
-                because "a sender that has ended then ends one poll later";
         }
     }
     "crates/tollgate-core/src/wire/batch/call.rs" {
