@@ -159,7 +159,7 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
         }
         send_batch(&sending, &mut sender, &batch).await;
         let most = sending.core.options().batch_limits;
-        if sender.is_idle(&batch, most, now()) {
+        if sender.rest(&batch, most, now()) {
             yield_once().await;
         }
     }

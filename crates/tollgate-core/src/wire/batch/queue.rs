@@ -352,7 +352,7 @@ impl Sender {
 
     /// Notes that its batch is `answered`. Returns whether it waits for what those callers call next,
     /// because that and what waits already are probably one batch, of at `most` so many limits.
-    pub(super) fn is_idle(&mut self, answered: &Batch, most: usize, now: Instant) -> bool {
+    pub(super) fn rest(&mut self, answered: &Batch, most: usize, now: Instant) -> bool {
         if self.has_ended {
             return false;
         }

@@ -1,6 +1,7 @@
 //! Each call of a batch keeps its own fate: its deadline, its caller, its error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
@@ -9,7 +10,9 @@ use tollgate_core::wire::Options;
 use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Timestamp, Verdicts};
 
 use super::gate::{Gated, answer, fresh_state, gated, refusal};
-use super::tasks::{Deciding, Woken, begin, drop_tasks, pass, poll, run_tasks, switch_to, tasks};
+use super::tasks::{
+    Deciding, Woken, begin, drop_tasks, pass, poll, run_tasks, switch_to, tasks, watch,
+};
 use crate::engine::limit;
 
 fn store() -> Gated {
@@ -98,15 +101,14 @@ fn each_call_is_late_at_its_own_deadline() {
 fn whoever_waits_for_a_call_that_is_late_is_woken() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
-    let woken = [(); 2].map(|()| Woken::new());
     let mut calls = Vec::new();
-    for woken in &woken {
-        calls.push(begin(&store, &request));
-        let waker = Waker::from(Arc::clone(woken));
-        let call = calls.last_mut().unwrap().as_mut();
-        assert!(call.poll(&mut Context::from_waker(&waker)).is_pending());
+    let woken = [(); 2].map(|()| {
+        let mut call = begin(&store, &request);
+        let woken = watch(slice::from_mut(&mut call));
+        calls.push(call);
         pass(Duration::from_millis(1));
-    }
+        woken
+    });
     run_tasks();
     let are_woken = || woken.each_ref().map(|woken| woken.is_woken());
     store.engine().0.time_out();
@@ -187,10 +189,7 @@ fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let [mut early, mut late] = one_late_of_two(&store, &request);
-    let woken = Woken::new();
-    let waker = Waker::from(Arc::clone(&woken));
-    let polled = early.as_mut().poll(&mut Context::from_waker(&waker));
-    assert!(polled.is_pending());
+    let woken = watch(slice::from_mut(&mut early));
     run_tasks();
     assert_eq!(store.engine().0.sent()[0].calls(), [1]);
     assert!(woken.is_woken());
@@ -649,12 +648,7 @@ fn a_call_wakes_whoever_polled_it_last() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let mut call = begin(&store, &request);
-    let woken = [(); 2].map(|()| Woken::new());
-    for woken in &woken {
-        let waker = Waker::from(Arc::clone(woken));
-        let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
-    }
+    let woken = [(); 2].map(|()| watch(slice::from_mut(&mut call)));
     store.engine().0.reply(answer(1, &fresh_state()));
     run_tasks();
     assert_eq!(

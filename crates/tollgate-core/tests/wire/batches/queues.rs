@@ -11,7 +11,8 @@ use tollgate_core::{Check, Key, Limit, Operation, Request, Timestamp};
 
 use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
 use super::tasks::{
-    Woken, begin, drop_tasks, pass, poll, poll_tasks, run_tasks, started, switch_to, tasks,
+    Deciding, begin, drop_tasks, pass, poll, poll_tasks, run_tasks, started, switch_to, tasks,
+    watch,
 };
 use crate::engine::limit;
 
@@ -29,6 +30,17 @@ fn reply(store: &Gated, answers: &[&[Vec<u8>]]) {
         store.engine().0.reply(parts.concat());
     }
     run_tasks();
+}
+
+/// Begins so many calls, which leave together if they may.
+fn begin_together<'a>(
+    store: &'a Gated,
+    request: &'a Request<'a>,
+    count: usize,
+) -> Vec<Deciding<'a>> {
+    let calls = (0..count).map(|_| begin(store, request)).collect();
+    run_tasks();
+    calls
 }
 
 #[test]
@@ -205,14 +217,7 @@ fn every_call_that_waits_is_woken_when_its_runtime_ends() {
         .collect();
     let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
     // The last call waits in a batch of its own, behind a full one.
-    let woken = Woken::new();
-    let waker = Waker::from(Arc::clone(&woken));
-    let last = calls.last_mut().unwrap();
-    assert!(
-        last.as_mut()
-            .poll(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
+    let woken = watch(&mut calls[64..]);
     drop_tasks();
     assert!(woken.is_woken());
     for call in &mut calls {
@@ -686,21 +691,9 @@ fn callers_of_a_second_reply_are_woken_after_the_next_calls_of_the_first_ones_ar
     let (store, limit) = (gated(options), limit("gcra:1000/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-    let [mut first, mut second] = [3, 5].map(|calls| {
-        let calls: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
-        run_tasks();
-        calls
-    });
+    let [mut first, mut second] = [3, 5].map(|calls| begin_together(&store, &request, calls));
     sent(&store);
-    let [of_first, of_second] = [&mut first, &mut second].map(|calls| {
-        let woken = Woken::new();
-        let waker = Waker::from(Arc::clone(&woken));
-        for call in calls {
-            let mut context = Context::from_waker(&waker);
-            assert!(call.as_mut().poll(&mut context).is_pending());
-        }
-        woken
-    });
+    let [of_first, of_second] = [&mut first, &mut second].map(|calls| watch(calls));
     store.engine().0.reply(answer(3, &fresh_state()));
     store.engine().0.reply(answer(5, &fresh_state()));
     poll_tasks();
@@ -729,17 +722,8 @@ fn an_answer_that_was_read_is_given_even_if_the_runtime_ends_before_its_callers_
     let (store, limit) = (gated(options), limit("gcra:1000/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-    let [_first, mut second] = [3, 5].map(|calls| {
-        let calls: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
-        run_tasks();
-        calls
-    });
-    let woken = Woken::new();
-    let waker = Waker::from(Arc::clone(&woken));
-    for call in &mut second {
-        let mut context = Context::from_waker(&waker);
-        assert!(call.as_mut().poll(&mut context).is_pending());
-    }
+    let [_first, mut second] = [3, 5].map(|calls| begin_together(&store, &request, calls));
+    let woken = watch(&mut second);
     for calls in [3, 5] {
         store.engine().0.reply(answer(calls, &fresh_state()));
     }
@@ -763,8 +747,7 @@ fn what_waits_leaves_together_with_what_the_callers_call_next_who_just_got_their
     let request = Request::consume(Check::new(&limit, "alice", 1));
     let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
     for together in [3, 2, 5] {
-        calls.extend((0..together).map(|_| begin(&store, &request)));
-        run_tasks();
+        calls.extend(begin_together(&store, &request, together));
     }
     let batches: Vec<_> = sent(&store).iter().skip(ALONE).map(Sent::calls).collect();
     assert_eq!(batches, [[3], [2]]);

@@ -154,6 +154,17 @@ pub(crate) fn poll(call: &mut Deciding<'_>) -> Option<Result<Verdicts, StoreErro
     }
 }
 
+/// Polls the calls, all of which wait, and returns what tells whether one of them was woken.
+pub(crate) fn watch(calls: &mut [Deciding<'_>]) -> Arc<Woken> {
+    let woken = Woken::new();
+    let waker = Waker::from(Arc::clone(&woken));
+    for call in calls {
+        let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    woken
+}
+
 /// Makes all calls at once, and returns their results in this order.
 pub(crate) fn together<E: Engine>(
     store: &WireStore<E>,
