@@ -104,10 +104,9 @@ where
 }
 
 pub(crate) fn evalsha(call: &Call<'_>) -> Cmd {
-    // Room for all, so that those of a batch are not moved as the command grows.
-    let keys = call.keys().iter().map(Vec::len).sum::<usize>();
-    let size = keys + call.script().sha1().len() + call.argument().len() + 32;
-    let mut command = Cmd::with_capacity(call.keys().len() + 4, size);
+    // The keys and the argument of a batch are large: with room for them, the command need not grow.
+    let keys: usize = call.keys().iter().map(Vec::len).sum();
+    let mut command = Cmd::with_capacity(4 + call.keys().len(), 64 + keys + call.argument().len());
     command
         .arg("EVALSHA")
         .arg(call.script().sha1())

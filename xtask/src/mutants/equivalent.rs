@@ -1426,6 +1426,24 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "generations only have to differ";
         }
     }
+    "crates/tollgate-redis/src/engine.rs" {
+        "evalsha" {
+            "4 + call.keys().len()" => "4"
+                because "a command grows when it has to";
+            "4" => "5"
+                because "a command grows when it has to";
+            "4" => "3"
+                because "a command grows when it has to";
+            "64 + keys + call.argument().len()" => "64 + keys"
+                because "a command grows when it has to";
+            "64 + keys" => "64"
+                because "a command grows when it has to";
+            "64" => "65"
+                because "a command grows when it has to";
+            "64" => "63"
+                because "a command grows when it has to";
+        }
+    }
     "crates/tollgate-redis/src/connection/server.rs" {
         "ServerConnection::another" {
             "made.elapsed() < PAUSE" => "made.elapsed() <= PAUSE"
