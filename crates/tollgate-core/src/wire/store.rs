@@ -483,8 +483,8 @@ impl Asked<'_> {
     }
 }
 
-/// Returns how a call is sent by itself that went with others and was not decided, if it may be sent
-/// once more, or the server has run nothing, and if there is time.
+/// Returns how to send a call by itself after its batch failed, if the server has run nothing or the
+/// call may be sent once more, and if there is time.
 fn again(
     asked: &Asked<'_>,
     queue: &InQueue,

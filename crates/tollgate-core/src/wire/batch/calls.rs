@@ -237,8 +237,8 @@ impl Batch {
         self.wake(|| {});
     }
 
-    /// Ends all calls that still wait, unless they have ended already, with the reply to them or a
-    /// failure, or because there was none.
+    /// Ends all calls, unless they have ended already: with the reply to them, with a failure, or, if
+    /// there was neither, as late.
     pub(super) fn end(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
         let mut calls = self.lock();
         if calls.outcome.is_some() {

@@ -104,7 +104,8 @@ async fn ended_elsewhere(member: &Member, engine: &impl Engine, mut runtime: Run
     }
 }
 
-/// Waits for the end of a call, and fails with the other runtime if one polls it that has another id.
+/// Waits for the end of a call while the runtime with this `id` polls it. If another one does, fails
+/// with that one.
 fn ended_on(
     member: &Member,
     engine: &impl Engine,

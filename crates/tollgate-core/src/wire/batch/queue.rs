@@ -361,7 +361,8 @@ impl Sender {
         self.set_out(&mut traffic, None);
         let first = traffic.waiting.front();
         let fits = first.is_none_or(|first| first.limits() + answered.limits() <= most);
-        // One too many ends before its callers call, or too many batches would be on their way.
+        // A sender too many ends before its callers call. Otherwise it would find that more batches may
+        // leave than before, and send one.
         fits && !traffic.has_too_many_senders(now)
     }
 
