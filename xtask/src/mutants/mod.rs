@@ -163,7 +163,7 @@ fn write(
     let (before, _) = text.split_once(RESULTS).unwrap_or((text, ""));
     let all = candidates(copy, files, &|_| true);
     let mutants: Vec<_> = all.iter().map(|of| &of.mutant).collect();
-    let tables = report::tables(&mutants, copy.dropped(), equivalent, results);
+    let tables = report::tables(&mutants, copy.dropped(), equivalent, results)?;
     shell.write_file(DOCUMENT, format!("{before}{tables}"))?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Stores the results of mutants, prints them, and writes them into the document.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -172,12 +173,14 @@ pub(super) fn finish(fates: &[(&Mutant, &Fate)], document: &str) -> Outcome {
 }
 
 /// Returns the tables of the document for `mutants`, which must be all that compile.
+///
+/// Fails if most of them were never tried on this machine: then the tables of another one say more.
 pub(super) fn tables(
     mutants: &[&Mutant],
     dropped: usize,
     equivalent: &Index,
     results: &Results,
-) -> String {
+) -> Result<String, Box<dyn Error>> {
     let mut table = Table::default();
     let (mut same, mut alive) = (Vec::new(), Vec::new());
     for mutant in mutants {
@@ -197,6 +200,14 @@ pub(super) fn tables(
             None => counts.untried += 1,
         }
     }
+    let untried: usize = table.0.values().map(|counts| counts.untried).sum();
+    if 2 * untried > mutants.len() {
+        return Err(format!(
+            "{untried} of {} mutants were never tried on this machine: run `cargo xtask mutants` before",
+            mutants.len()
+        )
+        .into());
+    }
     let mut text = format!(
         "## Results\n\n{table}\nAnother {dropped} do not compile.\n\n## Equivalent\n\n\
          | file | function | change | why no test can notice |\n|---|---|---|---|\n"
@@ -206,7 +217,7 @@ pub(super) fn tables(
         text.push_str("\n## Alive\n\n| file | function | change |\n|---|---|---|\n");
         text.extend(alive);
     }
-    text
+    Ok(text)
 }
 
 /// Returns a mutant as a row of the tables.

@@ -389,6 +389,27 @@ fn a_surviving_mutant_is_reported() {
 }
 
 #[test]
+fn tables_of_mutants_that_were_hardly_tried_are_not_written() {
+    let shell = project::shell().unwrap();
+    let folder = shell.create_temp_dir().unwrap();
+    let path = folder.path().join("results");
+    let source = "fn f() -> bool { x }\nfn g() -> bool { y }";
+    let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
+    let all: Vec<_> = generated.mutants.iter().collect();
+    let tables = || {
+        let results = Results::read(&path);
+        report::tables(&all, 0, &equivalent::Index::default(), &results)
+    };
+    let mut is_written = Vec::new();
+    for mutant in &all {
+        is_written.push(tables().is_ok());
+        report::append(&path, mutant.id, &Fate::Alive).unwrap();
+    }
+    assert_eq!(is_written, [false, false, true, true]);
+    assert!(tables().unwrap().contains("| all | 4 | 0 | 0 | 4 | 0 |"));
+}
+
+#[test]
 fn every_mutant_listed_as_equivalent_exists() {
     let files = Files::read(&project::shell().unwrap()).unwrap();
     let sources = sources::rust(&files, &BTreeSet::new()).unwrap();
