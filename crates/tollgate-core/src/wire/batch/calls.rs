@@ -225,7 +225,7 @@ impl Batch {
     }
 
     /// Ends all calls that have not ended and wakes their callers, because the task that was to send
-    /// them has ended.
+    /// them has ended. Does not panic, even if their wakers do: that task may be panicking.
     pub(super) fn abandon(&self) {
         let ended = "the task that sends calls together has ended, as it does with its runtime";
         let failure = if self.is_out() {
@@ -234,7 +234,7 @@ impl Batch {
             Failure::not_sent(ended)
         };
         self.end(Some(Err(failure)));
-        self.wake(|| {});
+        drop(Wakers::from(self.wakers()));
     }
 
     /// Ends all calls, unless they have ended already: with the reply to them, with a failure, or, if
@@ -260,21 +260,23 @@ impl Batch {
 
     /// Wakes half of the callers after their calls have ended, calls `halfway`, and wakes the others.
     pub(super) fn wake(&self, halfway: impl FnOnce()) {
-        let mut calls = self.lock();
-        let wakers = calls
-            .places
-            .iter_mut()
-            .filter_map(|place| place.waker.take());
-        let mut first: Vec<_> = wakers.collect();
-        drop(calls);
+        let mut first = self.wakers();
         let second = Wakers::from(first.split_off(first.len() / 2));
         Wakers::from(first).wake();
         halfway();
         second.wake();
     }
+
+    /// Takes the wakers of all callers that have not been woken.
+    fn wakers(&self) -> Vec<Waker> {
+        let mut calls = self.lock();
+        let places = calls.places.iter_mut();
+        places.filter_map(|place| place.waker.take()).collect()
+    }
 }
 
-/// The wakers of callers, all of which are woken, even if one of them panics.
+/// The wakers of callers, all of which are woken, even if one of them panics. If this is dropped, they
+/// are woken, and their panics end there.
 struct Wakers(vec::IntoIter<Waker>);
 
 impl From<Vec<Waker>> for Wakers {
@@ -292,7 +294,7 @@ impl Wakers {
 impl Drop for Wakers {
     fn drop(&mut self) {
         for waker in self.0.by_ref() {
-            // One panic is on its way already.
+            // A second panic would end the process.
             let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
@@ -11,7 +11,7 @@ use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Timestamp, Ve
 
 use super::gate::{Gated, answer, fresh_state, gated, refusal};
 use super::tasks::{
-    Deciding, Woken, begin, drop_tasks, pass, poll, run_tasks, switch_to, tasks, watch,
+    Deciding, Woken, begin, begin_with, drop_tasks, pass, poll, run_tasks, switch_to, tasks, watch,
 };
 use crate::engine::limit;
 
@@ -148,7 +148,7 @@ fn a_call_that_is_late_while_its_script_is_loaded_may_be_counted_later() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     store.engine().0.hold_loads();
-    let mut early = begin(&store, &request);
+    let [mut early, mut other] = [(); 2].map(|()| begin(&store, &request));
     pass(Duration::from_millis(1));
     let mut late = begin(&store, &request);
     run_tasks();
@@ -158,8 +158,11 @@ fn a_call_that_is_late_while_its_script_is_loaded_may_be_counted_later() {
     run_tasks();
     assert!(poll(&mut late).is_none());
     fails(&mut early, ErrorKind::Unknown);
-    drop(late);
-    drop_tasks();
+    // When the last deadline has passed, it is known that the script never ran.
+    store.engine().0.time_out();
+    run_tasks();
+    fails(&mut other, ErrorKind::Unavailable);
+    fails(&mut late, ErrorKind::Unavailable);
 }
 
 #[test]
@@ -559,13 +562,9 @@ fn calls_that_were_polled_once_are_woken_when_they_have_ended() {
     let request = Request::consume(Check::new(&limit, "alice", 1));
     for (is_late, outcome) in [(false, "answered"), (true, "late")] {
         let woken = [(); 3].map(|()| Woken::new());
-        let mut calls = woken.each_ref().map(|woken| {
-            let waker = Waker::from(Arc::clone(woken));
-            let mut call: Deciding<'_> = Box::pin(store.execute(&request));
-            let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            call
-        });
+        let mut calls = woken
+            .each_ref()
+            .map(|woken| begin_with(&store, &request, &Waker::from(Arc::clone(woken))));
         run_tasks();
         match is_late {
             true => store.engine().0.time_out(),
@@ -596,10 +595,7 @@ fn callers_are_woken_even_if_the_waker_of_another_panics() {
         let [one, other] = [(); 2].map(|()| Waker::from(Arc::new(Panics)));
         let mut calls = Vec::new();
         for waker in [one, first, second, other, third] {
-            let mut call: Deciding<'_> = Box::pin(store.execute(&request));
-            let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            calls.push(call);
+            calls.push(begin_with(&store, &request, &waker));
         }
         // The deadline of one more call is later.
         pass(Duration::from_millis(1));
@@ -629,18 +625,37 @@ fn callers_are_woken_even_if_the_waker_of_another_panics() {
 fn a_waker_that_panics_ends_the_calls_of_its_batch() {
     let (store, limit) = (store(), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut early: Deciding<'_> = Box::pin(store.execute(&request));
-    let waker = Waker::from(Arc::new(Panics));
-    let polled = early.as_mut().poll(&mut Context::from_waker(&waker));
-    assert!(polled.is_pending());
+    let panics = Waker::from(Arc::new(Panics));
+    let early = begin_with(&store, &request, &panics);
     // The first call is late when its batch is to be sent.
     pass(Duration::from_millis(500));
-    let mut late = begin(&store, &request);
+    // The waker of another one panics, too, while the panic of the first one ends the sender.
+    let mut calls = [&panics, Waker::noop()].map(|waker| begin_with(&store, &request, waker));
     let panicked = catch_unwind(AssertUnwindSafe(run_tasks));
     assert!(panicked.is_err());
     drop_tasks();
-    fails(&mut late, ErrorKind::Unavailable);
+    for call in &mut calls {
+        fails(call, ErrorKind::Unavailable);
+    }
     drop(early);
+}
+
+/// Otherwise the calls of the second batch would wait for ever.
+#[test]
+fn a_waker_that_panics_when_the_runtime_ends_leaves_no_batch_waiting() {
+    let store = gated(Options::new().with_batches_only().with_batch_limits(1));
+    let limit = limit("gcra:100/1s");
+    let [first, second] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
+    let mut calls = [
+        begin_with(&store, &first, &Waker::from(Arc::new(Panics))),
+        begin(&store, &second),
+    ];
+    let woken = watch(&mut calls[1..]);
+    drop_tasks();
+    assert!(woken.is_woken());
+    for call in &mut calls {
+        fails(call, ErrorKind::Unavailable);
+    }
 }
 
 #[test]

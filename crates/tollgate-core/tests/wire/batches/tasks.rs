@@ -141,8 +141,18 @@ pub(crate) fn begin<'a, E: Engine>(
     store: &'a WireStore<E>,
     request: &'a Request<'a>,
 ) -> Deciding<'a> {
+    begin_with(store, request, Waker::noop())
+}
+
+/// The same; `waker` is woken when the call has ended.
+pub(crate) fn begin_with<'a, E: Engine>(
+    store: &'a WireStore<E>,
+    request: &'a Request<'a>,
+    waker: &Waker,
+) -> Deciding<'a> {
     let mut call: Deciding<'a> = Box::pin(store.execute(request));
-    assert!(poll(&mut call).is_none(), "it does not wait");
+    let polled = call.as_mut().poll(&mut Context::from_waker(waker));
+    assert!(polled.is_pending(), "it does not wait");
     call
 }
 
