@@ -14,6 +14,8 @@ use super::calls::{Batch, Member};
 
 /// The most calls that are sent by themselves at once, before later ones wait for each other.
 const MOST_ALONE: usize = 16;
+/// The most calls that are in flight when senders end, and later ones are sent by themselves again.
+const FEW: usize = 8;
 /// The most batches that are sent at once.
 const MOST_AT_ONCE: usize = 2;
 /// The fewest calls of a batch whose callers' next calls are split among two.
@@ -290,6 +292,16 @@ impl Traffic {
         }
     }
 
+    /// Returns how many calls wait.
+    fn waiting_calls(&self) -> usize {
+        self.waiting.iter().map(|batch| batch.calls()).sum()
+    }
+
+    /// Returns whether calls may be sent by themselves, if these callers call again.
+    fn has_few(&self, callers: usize) -> bool {
+        self.gap.is_some() && self.alone + self.out + self.waiting_calls() + callers <= FEW
+    }
+
     fn has_too_many_senders(&self, now: Instant) -> bool {
         self.senders > self.most_senders(now)
     }
@@ -340,8 +352,7 @@ impl Sender {
         let queue = Arc::clone(&self.queue);
         let mut traffic = queue.lock();
         let calls = self.calls.unwrap_or_default();
-        let waiting: usize = traffic.waiting.iter().map(|batch| batch.calls()).sum();
-        let others = traffic.out - calls + waiting;
+        let others = traffic.out - calls + traffic.waiting_calls();
         if calls < LEAST_TO_SPLIT || calls <= 2 * others {
             return None;
         }
@@ -351,7 +362,8 @@ impl Sender {
     }
 
     /// Notes that its batch is `answered`. Returns whether it waits for what those callers call next,
-    /// because that and what waits already are probably one batch, of at `most` so many limits.
+    /// because that and what waits already are probably one batch, of at `most` so many limits, and
+    /// more than a few calls are in flight.
     pub(super) fn rest(&mut self, answered: &Batch, most: usize, now: Instant) -> bool {
         if self.has_ended {
             return false;
@@ -363,7 +375,7 @@ impl Sender {
         let fits = first.is_none_or(|first| first.limits() + answered.limits() <= most);
         // A sender too many ends before its callers call. Otherwise it would find that more batches may
         // leave than before, and send one.
-        fits && !traffic.has_too_many_senders(now)
+        fits && !traffic.has_too_many_senders(now) && !traffic.has_few(answered.calls())
     }
 
     /// Returns the first batch that waits, and whether another sender must be started for the

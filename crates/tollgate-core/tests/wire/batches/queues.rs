@@ -105,19 +105,75 @@ fn a_rush(store: &Gated, limit: &Limit) {
     assert_eq!(sent(store)[0].calls(), [2]);
     store.engine().0.reply(answer(2, &fresh_state()));
     poll_tasks();
-    // Whoever got an answer may call again, so the task stays for a moment.
-    assert_eq!(tasks(), 1);
+    // So few calls go by themselves if they are made again.
+    assert_eq!((tasks(), started()), (0, 0));
     for call in [&mut fifth, &mut sixth] {
         assert!(poll(call).unwrap().unwrap().is_allowed());
     }
-    run_tasks();
-    assert_eq!((tasks(), started()), (0, 0));
     // When nothing is on its way, nothing waits.
     sent(store);
     drop(begin(store, &request));
     assert_eq!((sent(store).len(), tasks()), (1, 0));
     drop(begin(store, &request));
     assert!(!sent(store)[0].is_batch);
+}
+
+/// The calls in flight are those of the batch, those that wait, those of another batch, and those that
+/// went by themselves.
+#[test]
+fn a_task_waits_for_its_callers_unless_few_calls_are_in_flight() {
+    for in_flight in [8, 9] {
+        for alone in [0, 1] {
+            let store = gated(Options::new().with_batch_gap(HOUR));
+            let limit = limit("gcra:100/1s");
+            let request = Request::consume(Check::new(&limit, "alice", 1));
+            let mut first: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+            let calls = in_flight - alone;
+            let mut others: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
+            for call in &mut first[alone..] {
+                store.engine().0.reply(fresh_state());
+                assert!(poll(call).unwrap().unwrap().is_allowed());
+            }
+            run_tasks();
+            store
+                .engine()
+                .0
+                .reply(answer(u32::try_from(calls).unwrap(), &fresh_state()));
+            poll_tasks();
+            assert!(others.iter_mut().all(|call| poll(call).is_some()));
+            assert_eq!(
+                tasks(),
+                in_flight - 8,
+                "{in_flight} in flight, {alone} alone"
+            );
+            drop(first);
+            run_tasks();
+        }
+    }
+}
+
+/// A task that ends would leave those to the other one, which may have to wait for long.
+#[test]
+fn calls_of_another_batch_and_calls_that_wait_are_in_flight() {
+    let store = gated(Options::new().with_batch_gap(HOUR));
+    let limit = limit("gcra:100/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    for (other, waiting, stays) in [(4, 1, 0), (5, 1, 1), (4, 2, 1)] {
+        let first: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+        let one: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
+        run_tasks();
+        let two: Vec<_> = (0..other).map(|_| begin(&store, &request)).collect();
+        run_tasks();
+        drop(first);
+        let three: Vec<_> = (0..waiting).map(|_| begin(&store, &request)).collect();
+        store.engine().0.reply(answer(3, &fresh_state()));
+        poll_tasks();
+        // It takes what waits along at once, or after its callers have called.
+        let left = sent(&store).len();
+        assert_eq!(left, 3 + ALONE - stays, "{other} {waiting}");
+        drop((one, two, three));
+        drop_tasks();
+    }
 }
 
 #[test]
@@ -881,7 +937,8 @@ fn no_queue_is_kept_for_a_runtime_that_has_ended() {
     let (store, limit) = (gated_cluster(HOUR), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
     for runs in [false, true] {
-        let calls: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
+        // More than few, so that the task waits for its callers.
+        let calls: Vec<_> = (0..ALONE + 9).map(|_| begin(&store, &request)).collect();
         drop(calls);
         if runs {
             poll_tasks();
