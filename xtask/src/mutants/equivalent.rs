@@ -1083,8 +1083,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "Batch::wake" {
             "second.wake();" => ""
                 because "they are woken when they are dropped, too";
-            "drop(calls);" => ""
-                because "it is dropped a little later; so that nobody who is woken waits for it";
         }
         "Member::decide" {
             "drop(locked);" => ""
