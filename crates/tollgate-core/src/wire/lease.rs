@@ -1,18 +1,23 @@
-//! Leases on a server: encodes a request as the argument of `lease/script.lua`, and decodes its
-//! reply.
+//! Leases on a server: encodes a request as the argument of `lease/script.lua`, sends it, and decodes
+//! the reply.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
 use super::codec::{not_understood, push, push_instant, slack};
+use super::engine::{Call, Engine};
 use super::fault::Effect;
 use super::script::Script;
+use super::store::WireStore;
 use crate::algorithm::integer;
 use crate::error::StoreError;
+use crate::key::Key;
 use crate::lease::{
-    Acquisition, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, MAX_LEASES, NoLease, Occupancy,
+    Acquisition, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore, LeaseTerms,
+    MAX_LEASES, NoLease, Occupancy,
 };
 use crate::time::{Timestamp, Wait};
 
@@ -27,13 +32,65 @@ const RECORD: usize = 34;
 const SCRIPT: &str = include_str!("../lease/script.lua");
 
 /// Returns the script of all leases.
-pub(super) fn script() -> &'static Script {
+fn script() -> &'static Script {
     static PREPARED: OnceLock<Script> = OnceLock::new();
     PREPARED.get_or_init(|| Script::of_text(SCRIPT))
 }
 
+impl<E: Engine> WireStore<E> {
+    /// Decides `request`, like [`LeaseStore::lease`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LeaseStore::lease`].
+    pub async fn lease(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+        request.validate()?;
+        let instant = self.instant(request.caller_time())?;
+        let identity = request.terms().identity();
+        let key = self
+            .keyspace()
+            .one(identity, request.key(), instant.is_some());
+        let argument = argument(request, instant, self.options().caller_slack);
+        let call = Call {
+            script: script(),
+            keys: &[key],
+            argument: &argument,
+            // The server gets a hash of the lease's id, so it cannot repeat the id.
+            ids: &[],
+        };
+        let reply = self.once(&call, effect(request)).await?;
+        answer(request, instant, &reply)
+    }
+
+    /// Deletes the leases of `key`, like [`LeaseStore::reset_leases`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LeaseStore::reset_leases`].
+    pub async fn reset_leases(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
+        self.forget(&self.keyspace().both(terms.identity(), key))
+            .await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<E: Engine> LeaseStore for WireStore<E> {
+    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+        self.lease(&request).await
+    }
+
+    async fn reset_leases<'a>(
+        &self,
+        terms: &'a LeaseTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.reset_leases(terms, key).await
+    }
+}
+
 /// Returns what the script does for `request`.
-pub(super) fn effect(request: &LeaseRequest<'_>) -> Effect {
+fn effect(request: &LeaseRequest<'_>) -> Effect {
     match request.operation() {
         LeaseOperation::Peek => Effect::Nothing,
         LeaseOperation::Acquire { .. }
@@ -44,7 +101,7 @@ pub(super) fn effect(request: &LeaseRequest<'_>) -> Effect {
 
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
 /// decides.
-pub(super) fn argument(
+fn argument(
     request: &LeaseRequest<'_>,
     instant: Option<Timestamp>,
     caller_slack: Duration,
@@ -81,7 +138,7 @@ pub(super) fn latest(state: &[u8]) -> Option<u64> {
 ///
 /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) if the script gives no such reply to
 /// `request`.
-pub(super) fn answer(
+fn answer(
     request: &LeaseRequest<'_>,
     instant: Option<Timestamp>,
     reply: &[u8],

@@ -1,19 +1,24 @@
-//! Schedules on a server: encodes a request as the argument of `schedule/script.lua`, and decodes
-//! its reply.
+//! Schedules on a server: encodes a request as the argument of `schedule/script.lua`, sends it, and
+//! decodes the reply.
 
 use std::ops::Range;
 use std::slice;
 use std::sync::OnceLock;
 
+use async_trait::async_trait;
+
 use super::codec::{not_understood, push, push_instant, slack};
+use super::engine::{Call, Engine};
 use super::fault::Effect;
 use super::options::Options;
 use super::script::Script;
+use super::store::WireStore;
 use crate::algorithm::integer;
 use crate::error::StoreError;
+use crate::key::Key;
 use crate::schedule::{
     Event, LONGEST_EVENT_ID, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation,
-    ScheduleRequest,
+    ScheduleRequest, ScheduleStore, ScheduleTerms,
 };
 use crate::time::Timestamp;
 
@@ -21,9 +26,70 @@ use crate::time::Timestamp;
 const SCRIPT: &str = include_str!("../schedule/script.lua");
 
 /// Returns the script of all schedules.
-pub(super) fn script() -> &'static Script {
+fn script() -> &'static Script {
     static PREPARED: OnceLock<Script> = OnceLock::new();
     PREPARED.get_or_init(|| Script::of_text(SCRIPT))
+}
+
+impl<E: Engine> WireStore<E> {
+    /// Decides `request`, like [`ScheduleStore::schedule`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`ScheduleStore::schedule`].
+    pub async fn schedule(
+        &self,
+        request: &ScheduleRequest<'_>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        request.validate()?;
+        let instant = self.instant(request.caller_time())?;
+        let identity = request.terms().identity();
+        let key = self
+            .keyspace()
+            .one(identity, request.key(), instant.is_some());
+        let argument = argument(request, instant, self.options());
+        let call = Call {
+            script: script(),
+            keys: &[key],
+            argument: &argument,
+            ids: &ids(request),
+        };
+        let reply = self.once(&call, effect(request)).await?;
+        answer(request, instant, &reply)
+    }
+
+    /// Deletes the events of `key`, like [`ScheduleStore::reset_schedule`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`ScheduleStore::reset_schedule`].
+    pub async fn reset_schedule(
+        &self,
+        terms: &ScheduleTerms,
+        key: Key<'_>,
+    ) -> Result<(), StoreError> {
+        self.forget(&self.keyspace().both(terms.identity(), key))
+            .await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<E: Engine> ScheduleStore for WireStore<E> {
+    async fn schedule<'a>(
+        &self,
+        request: &ScheduleRequest<'a>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        self.schedule(request).await
+    }
+
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.reset_schedule(terms, key).await
+    }
 }
 
 /// The member of a sorted set whose score tells the latest instant at which an event was planned.
@@ -41,7 +107,7 @@ pub(super) fn latest_of(state: &[u8]) -> Option<u64> {
 }
 
 /// Returns what the script does for `request`.
-pub(super) fn effect(request: &ScheduleRequest<'_>) -> Effect {
+fn effect(request: &ScheduleRequest<'_>) -> Effect {
     match request.operation() {
         ScheduleOperation::NextFree { .. }
         | ScheduleOperation::LatestFree { .. }
@@ -54,7 +120,7 @@ pub(super) fn effect(request: &ScheduleRequest<'_>) -> Effect {
 }
 
 /// Returns the ids of the events in `request`.
-pub(super) fn ids<'a>(request: &ScheduleRequest<'a>) -> Vec<&'a [u8]> {
+fn ids<'a>(request: &ScheduleRequest<'a>) -> Vec<&'a [u8]> {
     match request.operation() {
         ScheduleOperation::Add(events) => events.iter().map(Event::id).collect(),
         ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
@@ -69,7 +135,7 @@ pub(super) fn ids<'a>(request: &ScheduleRequest<'a>) -> Vec<&'a [u8]> {
 
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
 /// decides.
-pub(super) fn argument(
+fn argument(
     request: &ScheduleRequest<'_>,
     instant: Option<Timestamp>,
     options: &Options,
@@ -130,7 +196,7 @@ pub(super) fn argument(
 /// # Errors
 ///
 /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) if the script gives no such reply to `request`.
-pub(super) fn answer(
+fn answer(
     request: &ScheduleRequest<'_>,
     instant: Option<Timestamp>,
     reply: &[u8],

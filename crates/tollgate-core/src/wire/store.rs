@@ -13,19 +13,14 @@ use super::codec::{self, Question};
 use super::engine::{Call, Engine, Failure};
 use super::fault::{self, Effect};
 use super::keyspace::{Keys, Keyspace};
-use super::lease;
 use super::options::{Batches, Clock, Options};
 use super::redact;
-use super::schedule;
 use super::script::Script;
 use crate::call::CallId;
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
-use crate::key::Key;
-use crate::lease::{LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms};
 use crate::request::{Check, Checks, Operation, Request};
-use crate::schedule::{ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms};
 use crate::store::{Store, SyncStore};
 use crate::time::Timestamp;
 
@@ -248,81 +243,17 @@ impl<E: Engine> WireStore<E> {
         (keys, argument, hash)
     }
 
-    /// Decides `request`, like [`ScheduleStore::schedule`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`ScheduleStore::schedule`].
-    pub async fn schedule(
+    /// Returns the reply of a script, which does `effect`, to a call that never is sent with others.
+    pub(super) async fn once(
         &self,
-        request: &ScheduleRequest<'_>,
-    ) -> Result<ScheduleAnswer, StoreError> {
-        request.validate()?;
-        let instant = self.instant(request.caller_time())?;
-        let identity = request.terms().identity();
-        let key = self
-            .keyspace
-            .one(identity, request.key(), instant.is_some());
-        let argument = schedule::argument(request, instant, self.options());
-        let call = Call {
-            script: schedule::script(),
-            keys: &[key],
-            argument: &argument,
-            ids: &schedule::ids(request),
+        call: &Call<'_>,
+        effect: Effect,
+    ) -> Result<Vec<u8>, StoreError> {
+        let once = Alone {
+            deadline: self.options().deadline,
+            repeats: false,
         };
-        let effect = schedule::effect(request);
-        let reply = self.reply(&call, effect, self.once()).await?;
-        schedule::answer(request, instant, &reply)
-    }
-
-    /// Deletes the events of `key`, like [`ScheduleStore::reset_schedule`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`ScheduleStore::reset_schedule`].
-    pub async fn reset_schedule(
-        &self,
-        terms: &ScheduleTerms,
-        key: Key<'_>,
-    ) -> Result<(), StoreError> {
-        self.forget(&self.keyspace.both(terms.identity(), key))
-            .await
-    }
-
-    /// Decides `request`, like [`LeaseStore::lease`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`LeaseStore::lease`].
-    pub async fn lease(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
-        request.validate()?;
-        let instant = self.instant(request.caller_time())?;
-        let identity = request.terms().identity();
-        let key = self
-            .keyspace
-            .one(identity, request.key(), instant.is_some());
-        let argument = lease::argument(request, instant, self.options().caller_slack);
-        let call = Call {
-            script: lease::script(),
-            keys: &[key],
-            argument: &argument,
-            // The server gets a hash of the lease's id, so it cannot repeat the id.
-            ids: &[],
-        };
-        let reply = self
-            .reply(&call, lease::effect(request), self.once())
-            .await?;
-        lease::answer(request, instant, &reply)
-    }
-
-    /// Deletes the leases of `key`, like [`LeaseStore::reset_leases`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`LeaseStore::reset_leases`].
-    pub async fn reset_leases(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
-        self.forget(&self.keyspace.both(terms.identity(), key))
-            .await
+        self.reply(call, effect, once).await
     }
 
     /// Returns the reply of a script, which does `effect`.
@@ -341,14 +272,6 @@ impl<E: Engine> WireStore<E> {
         });
         let is_out = || is_out.load(Ordering::Relaxed);
         until(deadline, self.engine(), effect, is_out, work).await
-    }
-
-    /// Returns how a call is sent that never is with others.
-    fn once(&self) -> Alone {
-        Alone {
-            deadline: self.options().deadline,
-            repeats: false,
-        }
     }
 
     /// Deletes the states of `checks`, like [`Store::reset`].
@@ -381,8 +304,15 @@ impl<E: Engine> WireStore<E> {
         request.is_defined() && (!self.engine().is_clustered() || share_partition(request.checks()))
     }
 
+    pub(super) fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
     /// Returns the instant to decide at, or `None` for the server's clock.
-    fn instant(&self, caller: Option<Timestamp>) -> Result<Option<Timestamp>, StoreError> {
+    pub(super) fn instant(
+        &self,
+        caller: Option<Timestamp>,
+    ) -> Result<Option<Timestamp>, StoreError> {
         match (caller, self.options().clock) {
             (Some(instant), _) => Ok(Some(instant)),
             (None, Clock::Server) => Ok(None),
@@ -398,7 +328,7 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Deletes `keys`, which are in one hash slot.
-    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
+    pub(super) async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
         let work = pin!(async {
             let forgotten = self.engine().forget(keys).await;
             forgotten.map_err(|failure| redact::failure(failure, keys))
@@ -549,41 +479,6 @@ impl<E: Engine> Store for WireStore<E> {
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<E: Engine> ScheduleStore for WireStore<E> {
-    async fn schedule<'a>(
-        &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError> {
-        self.schedule(request).await
-    }
-
-    async fn reset_schedule<'a>(
-        &self,
-        terms: &'a ScheduleTerms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError> {
-        self.reset_schedule(terms, key).await
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<E: Engine> LeaseStore for WireStore<E> {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
-        self.lease(&request).await
-    }
-
-    async fn reset_leases<'a>(
-        &self,
-        terms: &'a LeaseTerms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError> {
-        self.reset_leases(terms, key).await
     }
 }
 
