@@ -152,6 +152,20 @@ fn a_task_waits_for_its_callers_unless_few_calls_are_in_flight() {
     }
 }
 
+/// If no call goes by itself, the next calls need the task again, however few they are.
+#[test]
+fn a_task_waits_for_few_callers_if_all_calls_are_sent_in_batches() {
+    let store = gated(Options::new().with_batches_only());
+    let limit = limit("gcra:100/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let mut call = begin(&store, &request);
+    run_tasks();
+    store.engine().0.reply(answer(1, &fresh_state()));
+    poll_tasks();
+    assert!(poll(&mut call).is_some());
+    assert_eq!(tasks(), 1);
+}
+
 /// A task that ends would leave those to the other one, which may have to wait for long.
 #[test]
 fn calls_of_another_batch_and_calls_that_wait_are_in_flight() {
