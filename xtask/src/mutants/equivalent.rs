@@ -1080,10 +1080,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "true" => "false"
                 because "a shortcut: the batch tells the same behind its lock";
         }
-        "Batch::wake" {
-            "second.wake();" => ""
-                because "they are woken when they are dropped, too";
-        }
         "Member::decide" {
             "drop(locked);" => ""
                 because "it is dropped a little later; so that no other call waits for it";
@@ -1122,26 +1118,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/wire/batch/queue.rs" {
-        "Queue::enter" {
-            "self.has_senders.load(Ordering::Relaxed)" => "false"
-                because "a shortcut: the number of senders says the same, under the lock";
-            "traffic.senders == 0" => "true"
-                because "while there are senders, a call comes here only if the first of them starts at that moment";
-        }
-        "Queue::add" {
-            "needs_sender" => "true"
-                because "calls are added only while there is a sender, or when one starts";
-            "needs_sender" => "false"
-                because "a shortcut: the number of senders says the same, under the lock";
-            "self.has_senders.store(true, Ordering::Relaxed);" => ""
-                because "a shortcut: the number of senders says the same, under the lock";
-            "true" => "false"
-                because "a shortcut: the number of senders says the same, under the lock";
-        }
-        "Sender::end" {
-            "traffic.senders == 0" => "true"
-                because "a shortcut: the number of senders says the same, under the lock";
-        }
         "Traffic::take_first" {
             "self.waiting.is_empty()" => "false"
                 because "a shortcut: the hashes are then removed one by one";
@@ -1149,10 +1125,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "Traffic::batch" {
             "number.checked_sub(self.first)" => "Some(number.wrapping_sub(self.first))"
                 because "no batch waits at an index that is so large";
-        }
-        "Sender::drop" {
-            "drop(traffic);" => ""
-                because "it is dropped a little later; so that nobody who is woken waits for it";
         }
     }
     "crates/tollgate-core/src/wire/batch/mod.rs" {

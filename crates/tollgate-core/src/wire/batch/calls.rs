@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
-use std::vec;
 
 use super::call::{BatchedCall, Kind};
 use super::reply::{self, Answer};
@@ -192,7 +191,7 @@ impl Batch {
         calls.is_closed = true;
         let closed = calls.load();
         drop(calls);
-        Wakers::from(late).wake();
+        wake(late);
         closed
     }
 
@@ -210,7 +209,7 @@ impl Batch {
             })
             .collect();
         drop(calls);
-        Wakers::from(wakers).wake();
+        wake(wakers);
         Some(next)
     }
 
@@ -225,7 +224,7 @@ impl Batch {
     }
 
     /// Ends all calls that have not ended and wakes their callers, because the task that was to send
-    /// them has ended. Does not panic, even if their wakers do: that task may be panicking.
+    /// them has ended.
     pub(super) fn abandon(&self) {
         let ended = "the task that sends calls together has ended, as it does with its runtime";
         let failure = if self.is_out() {
@@ -234,7 +233,7 @@ impl Batch {
             Failure::not_sent(ended)
         };
         self.end(Some(Err(failure)));
-        drop(Wakers::from(self.wakers()));
+        self.wake();
     }
 
     /// Ends all calls, unless they have ended already: with the reply to them, with a failure, or, if
@@ -258,45 +257,29 @@ impl Batch {
         });
     }
 
-    /// Wakes half of the callers after their calls have ended, calls `halfway`, and wakes the others.
-    pub(super) fn wake(&self, halfway: impl FnOnce()) {
-        let mut first = self.wakers();
-        let second = Wakers::from(first.split_off(first.len() / 2));
-        Wakers::from(first).wake();
-        halfway();
-        second.wake();
+    /// Wakes half of the callers, after their calls have ended.
+    pub(super) fn wake_half(&self) {
+        let half = self.calls() / 2;
+        wake(self.wakers(half));
     }
 
-    /// Takes the wakers of all callers that have not been woken.
-    fn wakers(&self) -> Vec<Waker> {
-        let mut calls = self.lock();
-        let places = calls.places.iter_mut();
+    /// Wakes all callers that have not been woken, after their calls have ended.
+    pub(super) fn wake(&self) {
+        wake(self.wakers(usize::MAX));
+    }
+
+    /// Takes the wakers of the first `calls` calls, of those that have not been woken.
+    fn wakers(&self, calls: usize) -> Vec<Waker> {
+        let mut locked = self.lock();
+        let places = locked.places.iter_mut().take(calls);
         places.filter_map(|place| place.waker.take()).collect()
     }
 }
 
-/// The wakers of callers, all of which are woken, even if one of them panics. If this is dropped, they
-/// are woken, and their panics end there.
-struct Wakers(vec::IntoIter<Waker>);
-
-impl From<Vec<Waker>> for Wakers {
-    fn from(wakers: Vec<Waker>) -> Self {
-        Self(wakers.into_iter())
-    }
-}
-
-impl Wakers {
-    fn wake(mut self) {
-        self.0.by_ref().for_each(Waker::wake);
-    }
-}
-
-impl Drop for Wakers {
-    fn drop(&mut self) {
-        for waker in self.0.by_ref() {
-            // A second panic would end the process.
-            let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
+/// Wakes callers. A waker that panics keeps neither the others nor the task from going on.
+fn wake(wakers: Vec<Waker>) {
+    for waker in wakers {
+        let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 

@@ -169,11 +169,10 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
 /// Sends the calls of a batch and tells their callers how they ended.
 async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch: &Batch) {
     let Sending { core, runtime, .. } = sending;
-    // From here on, foreign wakers are called, which may panic.
-    let mut unfinished = Unfinished(Some(batch));
     let Some((load, mut deadline)) = batch.close((runtime.now)()) else {
         return;
     };
+    let mut unfinished = Unfinished(Some(batch));
     let call = Call {
         script: Script::of_batch(load.set),
         keys: &load.keys,
@@ -198,14 +197,15 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
     if sender.is_another_idle() {
         yield_once().await;
     }
-    unfinished.0 = None;
+    sender.replied();
     // A runtime polls tasks in the order in which they were woken. So a task that starts halfway sends
     // what half of the callers call next, and the server has work while the other half calls.
-    batch.wake(|| {
-        if let Some(sender) = sender.hand_over() {
-            start(sending.clone(), sender);
-        }
-    });
+    batch.wake_half();
+    if let Some(sender) = sender.hand_over() {
+        start(sending.clone(), sender);
+    }
+    batch.wake();
+    unfinished.0 = None;
 }
 
 /// A batch whose callers are not told yet, and whose sender may be dropped with its runtime, or panic.

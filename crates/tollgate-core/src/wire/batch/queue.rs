@@ -14,7 +14,7 @@ use super::calls::{Batch, Member};
 
 /// The most calls that are sent by themselves at once, before later ones wait for each other.
 const MOST_ALONE: usize = 16;
-/// The most calls that are in flight when senders end, and later ones are sent by themselves again.
+/// The most calls that are in flight when later ones are sent by themselves again.
 const FEW: usize = 8;
 /// The most batches that are sent at once.
 const MOST_AT_ONCE: usize = 2;
@@ -82,8 +82,8 @@ impl fmt::Debug for Queues {
 pub(super) struct Queue {
     name: Name,
     queues: Queues,
-    /// Whether there are senders, to be read without the lock.
-    has_senders: AtomicBool,
+    /// Whether all calls wait, to be read without the lock.
+    all_wait: AtomicBool,
     traffic: Mutex<Traffic>,
 }
 
@@ -156,7 +156,7 @@ impl Queue {
         Self {
             name,
             queues,
-            has_senders: AtomicBool::default(),
+            all_wait: AtomicBool::default(),
             traffic: traffic.into(),
         }
     }
@@ -167,13 +167,13 @@ impl Queue {
 
     /// Returns whether a call goes by itself, and must [leave](Self::leave); others wait.
     pub(super) fn enter(&self, now: Instant) -> bool {
-        // Under load there are senders, and the call is spared a lock.
-        if self.has_senders.load(Ordering::Relaxed) {
+        // Under load, the call is spared a lock.
+        if self.all_wait.load(Ordering::Relaxed) {
             return false;
         }
         let mut traffic = self.lock();
         let most = traffic.most(MOST_ALONE, now);
-        let is_alone = traffic.gap.is_some() && traffic.senders == 0 && traffic.alone < most;
+        let is_alone = traffic.gap.is_some() && traffic.alone + traffic.out < most;
         if is_alone {
             traffic.alone += 1;
             traffic.left = Some(now);
@@ -201,11 +201,8 @@ impl Queue {
                 joined.unwrap_or_else(|| traffic.add(call))
             }
         };
-        let needs_sender = traffic.needs_sender(now);
-        if needs_sender {
-            self.has_senders.store(true, Ordering::Relaxed);
-        }
-        (member, needs_sender)
+        self.all_wait.store(true, Ordering::Relaxed);
+        (member, traffic.needs_sender(now))
     }
 }
 
@@ -297,11 +294,6 @@ impl Traffic {
         self.waiting.iter().map(|batch| batch.calls()).sum()
     }
 
-    /// Returns whether calls may be sent by themselves, if these callers call again.
-    fn has_few(&self, callers: usize) -> bool {
-        self.gap.is_some() && self.alone + self.out + self.waiting_calls() + callers <= FEW
-    }
-
     fn has_too_many_senders(&self, now: Instant) -> bool {
         self.senders > self.most_senders(now)
     }
@@ -346,6 +338,16 @@ impl Sender {
         traffic.busy < traffic.senders
     }
 
+    /// Notes that there is a reply to its batch: if only a few calls are in flight, later ones are sent
+    /// by themselves.
+    pub(super) fn replied(&self) {
+        let traffic = self.queue.lock();
+        let in_flight = traffic.alone + traffic.out + traffic.waiting_calls();
+        if traffic.gap.is_some() && in_flight <= FEW {
+            self.queue.all_wait.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Returns a sender in the place of this one, which ends, if its batch has many calls, and more than
     /// twice as many as are on their way or wait besides.
     pub(super) fn hand_over(&mut self) -> Option<Self> {
@@ -362,8 +364,8 @@ impl Sender {
     }
 
     /// Notes that its batch is `answered`. Returns whether it waits for what those callers call next,
-    /// because that and what waits already are probably one batch, of at `most` so many limits, and
-    /// more than a few calls are in flight.
+    /// because they cannot send it by themselves, and because that and what waits already are probably
+    /// one batch, of at `most` so many limits.
     pub(super) fn rest(&mut self, answered: &Batch, most: usize, now: Instant) -> bool {
         if self.has_ended {
             return false;
@@ -375,7 +377,8 @@ impl Sender {
         let fits = first.is_none_or(|first| first.limits() + answered.limits() <= most);
         // A sender too many ends before its callers call. Otherwise it would find that more batches may
         // leave than before, and send one.
-        fits && !traffic.has_too_many_senders(now) && !traffic.has_few(answered.calls())
+        let all_wait = self.queue.all_wait.load(Ordering::Relaxed);
+        all_wait && fits && !traffic.has_too_many_senders(now)
     }
 
     /// Returns the first batch that waits, and whether another sender must be started for the
@@ -410,7 +413,7 @@ impl Sender {
             self.set_out(traffic, None);
             traffic.senders -= 1;
             if traffic.senders == 0 {
-                self.queue.has_senders.store(false, Ordering::Relaxed);
+                self.queue.all_wait.store(false, Ordering::Relaxed);
             }
             self.has_ended = true;
         }

@@ -1,9 +1,8 @@
 //! Each call of a batch keeps its own fate: its deadline, its caller, its error.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use tollgate_core::wire::Options;
@@ -573,88 +572,6 @@ fn calls_that_were_polled_once_are_woken_when_they_have_ended() {
         run_tasks();
         assert!(woken.iter().all(|woken| woken.is_woken()), "{outcome}");
         assert!(calls.iter_mut().all(|call| ended(call).is_err() == is_late));
-    }
-}
-
-struct Panics;
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        panic!("a waker that panics");
-    }
-}
-
-/// Otherwise the others would wait for ever.
-#[test]
-fn callers_are_woken_even_if_the_waker_of_another_panics() {
-    for ends in ["answered", "late to leave", "late"] {
-        let (store, limit) = (store(), limit("gcra:100/1s"));
-        let request = Request::consume(Check::new(&limit, "alice", 1));
-        let woken = [(); 3].map(|()| Woken::new());
-        let [first, second, third] = woken.each_ref().map(|woken| Waker::from(Arc::clone(woken)));
-        let [one, other] = [(); 2].map(|()| Waker::from(Arc::new(Panics)));
-        let mut calls = Vec::new();
-        for waker in [one, first, second, other, third] {
-            calls.push(begin_with(&store, &request, &waker));
-        }
-        // The deadline of one more call is later.
-        pass(Duration::from_millis(1));
-        calls.push(begin(&store, &request));
-        match ends {
-            "answered" => store.engine().0.reply(answer(6, &fresh_state())),
-            "late to leave" => pass(Duration::from_micros(499_500)),
-            _ => {
-                run_tasks();
-                store.engine().0.time_out();
-            }
-        }
-        assert!(
-            catch_unwind(AssertUnwindSafe(run_tasks)).is_err(),
-            "{ends}: nothing panics"
-        );
-        assert!(woken.iter().all(|woken| woken.is_woken()), "{ends}");
-        drop_tasks();
-        for call in &mut calls {
-            assert!(poll(call).is_some(), "{ends}: it waits for ever");
-        }
-    }
-}
-
-/// Otherwise the others would wait for ever.
-#[test]
-fn a_waker_that_panics_ends_the_calls_of_its_batch() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let panics = Waker::from(Arc::new(Panics));
-    let early = begin_with(&store, &request, &panics);
-    // The first call is late when its batch is to be sent.
-    pass(Duration::from_millis(500));
-    // The waker of another one panics, too, while the panic of the first one ends the sender.
-    let mut calls = [&panics, Waker::noop()].map(|waker| begin_with(&store, &request, waker));
-    let panicked = catch_unwind(AssertUnwindSafe(run_tasks));
-    assert!(panicked.is_err());
-    drop_tasks();
-    for call in &mut calls {
-        fails(call, ErrorKind::Unavailable);
-    }
-    drop(early);
-}
-
-/// Otherwise the calls of the second batch would wait for ever.
-#[test]
-fn a_waker_that_panics_when_the_runtime_ends_leaves_no_batch_waiting() {
-    let store = gated(Options::new().with_batches_only().with_batch_limits(1));
-    let limit = limit("gcra:100/1s");
-    let [first, second] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
-    let mut calls = [
-        begin_with(&store, &first, &Waker::from(Arc::new(Panics))),
-        begin(&store, &second),
-    ];
-    let woken = watch(&mut calls[1..]);
-    drop_tasks();
-    assert!(woken.is_woken());
-    for call in &mut calls {
-        fails(call, ErrorKind::Unavailable);
     }
 }
 

@@ -6,3 +6,4 @@ mod gate;
 mod queues;
 mod servers;
 mod tasks;
+mod wakers;

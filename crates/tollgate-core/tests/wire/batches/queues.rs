@@ -152,6 +152,54 @@ fn a_task_waits_for_its_callers_unless_few_calls_are_in_flight() {
     }
 }
 
+/// Otherwise the callers of each batch would wait for a task, because another batch is on its way.
+#[test]
+fn small_groups_of_callers_that_take_turns_go_by_themselves_again() {
+    for (one, other) in [(1, 1), (4, 4), (1, 7)] {
+        let store = gated(Options::new().with_batch_gap(HOUR));
+        let limit = limit("gcra:100/1s");
+        let request = Request::consume(Check::new(&limit, "alice", 1));
+        let mut alone = begin_together(&store, &request, ALONE);
+        let mut groups = [one, other].map(|count| begin_together(&store, &request, count));
+        for call in &mut alone {
+            store.engine().0.reply(fresh_state());
+            assert!(poll(call).unwrap().unwrap().is_allowed());
+        }
+        sent(&store);
+        for group in &mut groups {
+            let count = group.len();
+            let calls = u32::try_from(count).unwrap();
+            store.engine().0.reply(answer(calls, &fresh_state()));
+            poll_tasks();
+            assert!(group.iter_mut().all(|call| poll(call).is_some()));
+            *group = begin_together(&store, &request, count);
+            let sent = sent(&store);
+            assert_eq!(sent.len(), count, "{one} {other}");
+            assert!(sent.iter().all(|sent| !sent.is_batch));
+        }
+        assert_eq!(tasks(), 0);
+    }
+}
+
+#[test]
+fn sixteen_calls_are_in_flight_before_others_wait_whether_in_batches_or_by_themselves() {
+    let store = gated(Options::new().with_batch_gap(HOUR));
+    let limit = limit("gcra:100/1s");
+    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let alone = begin_together(&store, &request, ALONE);
+    let [one, other] = [1, 7].map(|count| begin_together(&store, &request, count));
+    drop(alone);
+    store.engine().0.reply(answer(1, &fresh_state()));
+    poll_tasks();
+    sent(&store);
+    let next = begin_together(&store, &request, ALONE);
+    let sent = sent(&store);
+    assert_eq!(sent.iter().filter(|sent| !sent.is_batch).count(), ALONE - 7);
+    assert_eq!(sent.last().unwrap().calls(), [7]);
+    drop((one, other, next));
+    drop_tasks();
+}
+
 /// If no call goes by itself, the next calls need the task again, however few they are.
 #[test]
 fn a_task_waits_for_few_callers_if_all_calls_are_sent_in_batches() {
