@@ -157,8 +157,8 @@ const PHRASES: [Meaning; 9] = [
 ];
 pub(super) const FOREIGN: &str = "a key of this prefix holds a value that tollgate has not written: \
                                   choose another prefix, or delete the key";
-const MAY_NOT: &str = "the server's user may not do this: grant the commands and keys that the \
-                       documentation lists";
+const MAY_NOT: &str = "the server's user may not do this: `tollgate doctor` tells what to \
+                       grant";
 /// How a script's error begins before Redis 7.0; it ends with the error that the script ran into.
 const SCRIPT_ERROR: &str = "ERR Error running script";
 
@@ -179,11 +179,7 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     match redact::failure(failure, &[]) {
         Failure::NotSent(source) => StoreError::new(
             ErrorKind::Unavailable,
-            match effect {
-                Effect::Plans => "no connection to the server: nothing was planned or changed",
-                Effect::Holds => "no connection to the server: no lease was changed",
-                _ => "no connection to the server: nothing was counted",
-            },
+            format!("no connection to the server: {}", undone(effect)),
         )
         .with_source(source),
         Failure::Lost(source) => {
@@ -198,9 +194,25 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     }
 }
 
-/// Returns the error of a call that missed its deadline.
-pub(super) fn too_late(deadline: Duration, effect: Effect) -> StoreError {
-    lost(&format!("no reply within {deadline:?}"), effect)
+/// Returns the error of a call that missed its deadline; `is_out` is whether the server may have run it.
+pub(super) fn too_late(deadline: Duration, effect: Effect, is_out: bool) -> StoreError {
+    if is_out {
+        return lost(&format!("no reply within {deadline:?}"), effect);
+    }
+    let undone = undone(effect);
+    StoreError::new(
+        ErrorKind::Unavailable,
+        format!("the call was not sent within {deadline:?}: {undone}, so try again"),
+    )
+}
+
+/// Returns what a call has not done that the server has not run.
+fn undone(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Plans => "nothing was planned or changed",
+        Effect::Holds => "no lease was changed",
+        _ => "nothing was counted",
+    }
 }
 
 fn lost(what: &str, effect: Effect) -> StoreError {
@@ -340,7 +352,8 @@ mod tests {
             (Effect::Forgets, ErrorKind::Unknown),
         ] {
             assert_eq!(error(Failure::lost("cut"), effect).kind(), kind);
-            assert_eq!(too_late(Duration::from_millis(5), effect).kind(), kind);
+            let late = |is_out| too_late(Duration::from_millis(5), effect, is_out).kind();
+            assert_eq!([late(true), late(false)], [kind, ErrorKind::Unavailable]);
             let not_sent = error(Failure::not_sent("down"), effect);
             assert_eq!(not_sent.kind(), ErrorKind::Unavailable);
         }
@@ -356,7 +369,10 @@ mod tests {
             (Effect::Holds, "no lease was changed"),
         ] {
             let message = error(Failure::not_sent("down"), effect).to_string();
-            assert!(message.ends_with(said), "{message}");
+            assert_eq!(message, format!("no connection to the server: {said}"));
+            let message = too_late(Duration::from_millis(5), effect, false).to_string();
+            let late = "the call was not sent within 5ms";
+            assert_eq!(message, format!("{late}: {said}, so try again"));
         }
     }
 }

@@ -97,7 +97,7 @@ impl NoConnection {
             ),
             Self::NotPermitted => (
                 Misconfigured,
-                "the server's user may not run a command that connecting needs: grant the commands that the documentation lists",
+                "the server's user may not run a command that connecting needs: grant the commands that `docs/operations.md` lists",
             ),
             // A TLS port that gets plain text stays silent or hangs up, and so does the reverse.
             Self::NotGreeted => (
@@ -119,7 +119,7 @@ impl NoConnection {
             Self::WithoutTls => (
                 Misconfigured,
                 "the address asks for TLS, and this program was built without it: enable the \
-                 client crate's feature for TLS",
+                 feature `tls-rustls` of `tollgate-redis`, or `enable-rustls` of `tollgate-fred`",
             ),
             Self::WrongPassword => (
                 Misconfigured,

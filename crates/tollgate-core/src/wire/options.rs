@@ -96,7 +96,7 @@ pub enum Clock {
 
 impl Options {
     /// Returns the default options: prefix `tollgate`, the server's clock, a deadline of 500 ms, a
-    /// caller slack of ten minutes, and no hashing of key parts up to 200 bytes.
+    /// caller slack of ten minutes, no hashing of key parts up to 200 bytes, and no batches.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -115,7 +115,14 @@ impl Options {
     /// together. They are off by default.
     ///
     /// One script then decides many calls, one after the other in the order in which they were made,
-    /// and equal calls cost a server what one costs. Each call keeps its own deadline and errors.
+    /// and equal calls cost a server what one costs. Each call keeps its own deadline and errors, but
+    /// if a reply is lost, every call in that batch may have been counted.
+    ///
+    /// A task on the Tokio runtime that polls the calls sends them. If nobody runs that runtime, as when
+    /// only [`Handle::block_on`] waits on one of the current thread, then calls wait for ever as soon as
+    /// more than sixteen are in flight, even after their deadline. `docs/batches.md` tells the rest.
+    ///
+    /// [`Handle::block_on`]: https://docs.rs/tokio/latest/tokio/runtime/struct.Handle.html#method.block_on
     #[must_use]
     pub const fn with_batches(mut self, batches: bool) -> Self {
         self.batches = if batches {

@@ -189,12 +189,7 @@ impl<E: Engine> WireStore<E> {
         match undecided {
             Undecided::NotUnderstood => codec::not_understood(),
             Undecided::Late(is_out) => {
-                let effect = if is_out {
-                    asked.effect
-                } else {
-                    Effect::Nothing
-                };
-                fault::too_late(self.options().deadline, effect)
+                fault::too_late(self.options().deadline, asked.effect, is_out)
             }
             Undecided::Refused(line) => {
                 let Question { request, instant } = asked.question;
@@ -449,8 +444,7 @@ pub(super) async fn until<T: Send>(
     }
     match engine.within(deadline, work).await {
         Some(outcome) => outcome.map_err(|failure| fault::error(failure, effect)),
-        None if is_out() => Err(fault::too_late(deadline, effect)),
-        None => Err(fault::too_late(deadline, Effect::Nothing)),
+        None => Err(fault::too_late(deadline, effect, is_out())),
     }
 }
 
