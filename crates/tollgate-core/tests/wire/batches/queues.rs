@@ -920,9 +920,14 @@ fn a_sender_too_many_ends_before_its_callers_call() {
         run_tasks();
     }
     assert_eq!(tasks(), 3);
+    drop(calls.drain(..6));
+    sent(&store);
     store.engine().0.reply(answer(2, &fresh_state()));
     poll_tasks();
     assert_eq!(tasks(), 2);
+    // The others are on their way, so what is called next waits for one of them.
+    calls.push(begin(&store, &request));
+    assert!(sent(&store).is_empty());
     drop(calls);
     drop_tasks();
 }
