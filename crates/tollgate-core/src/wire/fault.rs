@@ -157,8 +157,7 @@ const PHRASES: [Meaning; 9] = [
 ];
 pub(super) const FOREIGN: &str = "a key of this prefix holds a value that tollgate has not written: \
                                   choose another prefix, or delete the key";
-const MAY_NOT: &str = "the server's user may not do this: `tollgate doctor` tells what to \
-                       grant";
+const MAY_NOT: &str = "the server's user may not do this: `tollgate doctor` tells what to grant";
 /// How a script's error begins before Redis 7.0; it ends with the error that the script ran into.
 const SCRIPT_ERROR: &str = "ERR Error running script";
 

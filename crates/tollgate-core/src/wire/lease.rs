@@ -46,10 +46,7 @@ impl<E: Engine> WireStore<E> {
     pub async fn lease(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
         request.validate()?;
         let instant = self.instant(request.caller_time())?;
-        let identity = request.terms().identity();
-        let key = self
-            .keyspace()
-            .one(identity, request.key(), instant.is_some());
+        let key = self.state_key(request.terms().identity(), request.key(), instant);
         let argument = argument(request, instant, self.options().caller_slack);
         let call = Call {
             script: script(),
@@ -68,8 +65,7 @@ impl<E: Engine> WireStore<E> {
     ///
     /// The same as [`LeaseStore::reset_leases`].
     pub async fn reset_leases(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
-        self.forget(&self.keyspace().both(terms.identity(), key))
-            .await
+        self.forget_states(terms.identity(), key).await
     }
 }
 

@@ -33,7 +33,10 @@ pub enum NoConnection {
     /// This client does not trust the server's certificate.
     UntrustedCertificate,
     /// The address asks for TLS, and the client was built without it.
-    WithoutTls,
+    WithoutTls {
+        /// The feature of the client crate that builds it with TLS.
+        feature: &'static str,
+    },
     /// The server refused the user or password.
     WrongPassword,
 }
@@ -116,10 +119,9 @@ impl NoConnection {
                 Misconfigured,
                 "the server's certificate is not trusted: trust the authority that signed it, and connect by a host name that it covers",
             ),
-            Self::WithoutTls => (
+            Self::WithoutTls { .. } => (
                 Misconfigured,
-                "the address asks for TLS, and this program was built without it: enable the \
-                 feature `tls-rustls` of `tollgate-redis`, or `enable-rustls` of `tollgate-fred`",
+                "the address asks for TLS, and this program was built without it: enable the feature",
             ),
             Self::WrongPassword => (
                 Misconfigured,
@@ -130,6 +132,7 @@ impl NoConnection {
         let source = redact::source(source.into(), &[]);
         let message = match self {
             Self::NoSuchDatabase | Self::UnusableSettings => format!("{advice} ({source})"),
+            Self::WithoutTls { feature } => format!("{advice} `{feature}`"),
             _ => advice.to_owned(),
         };
         StoreError::new(kind, message).with_source(source)

@@ -43,10 +43,7 @@ impl<E: Engine> WireStore<E> {
     ) -> Result<ScheduleAnswer, StoreError> {
         request.validate()?;
         let instant = self.instant(request.caller_time())?;
-        let identity = request.terms().identity();
-        let key = self
-            .keyspace()
-            .one(identity, request.key(), instant.is_some());
+        let key = self.state_key(request.terms().identity(), request.key(), instant);
         let argument = argument(request, instant, self.options());
         let call = Call {
             script: script(),
@@ -68,8 +65,7 @@ impl<E: Engine> WireStore<E> {
         terms: &ScheduleTerms,
         key: Key<'_>,
     ) -> Result<(), StoreError> {
-        self.forget(&self.keyspace().both(terms.identity(), key))
-            .await
+        self.forget_states(terms.identity(), key).await
     }
 }
 

@@ -20,6 +20,7 @@ use crate::call::CallId;
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
 use crate::fingerprint::Fingerprint;
+use crate::key::Key;
 use crate::request::{Check, Checks, Operation, Request};
 use crate::store::{Store, SyncStore};
 use crate::time::Timestamp;
@@ -284,7 +285,8 @@ impl<E: Engine> WireStore<E> {
             };
         }
         for check in checks {
-            self.forget(&keys(check)).await?;
+            self.forget_states(check.limit().identity(), check.key())
+                .await?;
         }
         Ok(())
     }
@@ -299,8 +301,14 @@ impl<E: Engine> WireStore<E> {
         request.is_defined() && (!self.engine().is_clustered() || share_partition(request.checks()))
     }
 
-    pub(super) fn keyspace(&self) -> &Keyspace {
-        &self.keyspace
+    /// Returns the key of the state of `identity` for `key` that is decided at `instant`.
+    pub(super) fn state_key(
+        &self,
+        identity: &str,
+        key: Key<'_>,
+        instant: Option<Timestamp>,
+    ) -> Vec<u8> {
+        self.keyspace.one(identity, key, instant.is_some())
     }
 
     /// Returns the instant to decide at, or `None` for the server's clock.
@@ -322,8 +330,17 @@ impl<E: Engine> WireStore<E> {
         }
     }
 
+    /// Deletes the states of `identity` for `key`.
+    pub(super) async fn forget_states(
+        &self,
+        identity: &str,
+        key: Key<'_>,
+    ) -> Result<(), StoreError> {
+        self.forget(&self.keyspace.both(identity, key)).await
+    }
+
     /// Deletes `keys`, which are in one hash slot.
-    pub(super) async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
         let work = pin!(async {
             let forgotten = self.engine().forget(keys).await;
             forgotten.map_err(|failure| redact::failure(failure, keys))

@@ -26,7 +26,9 @@ const WORDS: [(&str, NoConnection); 9] = [
 /// Returns the store error for an address that redis-rs cannot read.
 pub(super) fn invalid_address(error: RedisError) -> StoreError {
     let told = if error.to_string().contains("feature is not enabled") {
-        NoConnection::WithoutTls
+        NoConnection::WithoutTls {
+            feature: "tls-rustls",
+        }
     } else {
         NoConnection::InvalidAddress
     };
@@ -69,7 +71,9 @@ mod tests {
         // As redis-rs says when it was built without TLS.
         let text = "can't connect with TLS, the feature is not enabled";
         let error = invalid_address((ErrorKind::InvalidClientConfig, text).into());
-        assert!(error.to_string().contains("TLS"), "{error}");
+        let told = error.to_string();
+        assert!(told.contains("TLS"), "{told}");
+        assert!(told.ends_with("enable the feature `tls-rustls`"), "{told}");
     }
 
     #[test]

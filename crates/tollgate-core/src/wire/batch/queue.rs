@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 use super::call::BatchedCall;
 use super::calls::{Batch, Member};
 
-/// The most calls that are sent by themselves at once, before later ones wait for each other.
+/// So many calls may be in flight before later ones wait for each other.
 const MOST_ALONE: usize = 16;
-/// The most calls that are in flight when later ones are sent by themselves again.
+/// If at most so many calls are in flight when a reply comes, later ones are sent by themselves again.
 const FEW: usize = 8;
 /// The most batches that are sent at once.
 const MOST_AT_ONCE: usize = 2;
@@ -82,7 +82,7 @@ impl fmt::Debug for Queues {
 pub(super) struct Queue {
     name: Name,
     queues: Queues,
-    /// Whether all calls wait, to be read without the lock.
+    /// Whether every call that is made waits for a batch, to be read without the lock.
     all_wait: AtomicBool,
     traffic: Mutex<Traffic>,
 }

@@ -11,6 +11,11 @@ use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 
 use super::tasks::{Spawning, pass, time};
 
+/// A gap that does not pass in a test, unless the test says so.
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+/// How many calls leave by themselves, one right after the other.
+pub(crate) const ALONE: usize = 16;
+
 /// What was sent: a script with keys and an argument.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {

@@ -9,16 +9,12 @@ use std::time::{Duration, SystemTime};
 use tollgate_core::wire::{Clock, Options};
 use tollgate_core::{Check, Key, Limit, Operation, Request, Timestamp};
 
-use super::gate::{Gated, Sent, answer, fresh_state, gated, gated_cluster};
+use super::gate::{ALONE, Gated, HOUR, Sent, answer, fresh_state, gated, gated_cluster};
 use super::tasks::{
     Deciding, begin, drop_tasks, pass, poll, poll_tasks, run_tasks, started, switch_to, tasks,
     watch,
 };
 use crate::engine::limit;
-
-const HOUR: Duration = Duration::from_secs(3_600);
-/// How many calls leave by themselves, one right after the other.
-const ALONE: usize = 16;
 
 fn sent(store: &Gated) -> Vec<Sent> {
     store.engine().0.sent()

@@ -9,13 +9,11 @@ use std::time::Duration;
 use tollgate_core::wire::Options;
 use tollgate_core::{Check, ErrorKind, Limit, Request};
 
-use super::gate::{Gated, answer, fresh_state, gated};
+use super::gate::{ALONE, Gated, HOUR, answer, fresh_state, gated};
 use super::tasks::{
     Deciding, Woken, begin, begin_with, drop_tasks, pass, poll, poll_tasks, run_tasks, watch,
 };
 use crate::engine::limit;
-
-const HOUR: Duration = Duration::from_secs(3_600);
 
 struct Panics;
 
@@ -134,7 +132,7 @@ fn a_waker_that_is_replaced_may_drop_a_call_of_the_same_batch() {
 #[test]
 fn a_waker_may_drop_a_call_of_the_same_queue_when_the_runtime_ends() {
     let (store, request) = leaked(Options::new().with_batch_gap(HOUR));
-    CALLS.set((0..16).map(|_| begin(store, request)).collect());
+    CALLS.set((0..ALONE).map(|_| begin(store, request)).collect());
     let waker = Waker::from(Arc::new(Drops));
     let mut call = begin_with(store, request, &waker);
     drop(waker);
@@ -184,7 +182,7 @@ fn what_is_called_while_half_of_the_callers_are_woken_is_sent() {
 #[test]
 fn what_few_callers_call_when_they_are_woken_goes_by_itself() {
     let (store, request) = leaked(Options::new().with_batch_gap(HOUR));
-    let mut alone: Vec<_> = (0..16).map(|_| begin(store, request)).collect();
+    let mut alone: Vec<_> = (0..ALONE).map(|_| begin(store, request)).collect();
     let waker = Waker::from(Arc::new(Calls { store, request }));
     let _call = begin_with(store, request, &waker);
     run_tasks();
