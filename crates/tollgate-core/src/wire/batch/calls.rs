@@ -223,26 +223,24 @@ impl Batch {
         self.is_out.load(Ordering::Relaxed)
     }
 
-    /// Ends all calls that have not ended and wakes their callers, because the task that was to send
-    /// them has ended.
-    pub(super) fn abandon(&self) {
-        let ended = "the task that sends calls together has ended, as it does with its runtime";
-        let failure = if self.is_out() {
-            Failure::lost(ended)
-        } else {
-            Failure::not_sent(ended)
-        };
-        self.end(Some(Err(failure)));
-        self.wake();
+    /// Wakes all callers that have not been woken. If their calls have not ended, they end now, because
+    /// the task that was to send them has ended.
+    pub(super) fn finish(&self) {
+        if self.lock().outcome.is_none() {
+            let ended = "the task that sends calls together has ended, as it does with its runtime";
+            let failure = if self.is_out() {
+                Failure::lost(ended)
+            } else {
+                Failure::not_sent(ended)
+            };
+            self.end(Some(Err(failure)));
+        }
+        wake(self.wakers(usize::MAX));
     }
 
-    /// Ends all calls, unless they have ended already: with the reply to them, with a failure, or, if
-    /// there was neither, as late.
+    /// Ends all calls: with the reply to them, with a failure, or, if there was neither, as late.
     pub(super) fn end(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
         let mut calls = self.lock();
-        if calls.outcome.is_some() {
-            return;
-        }
         let sent = calls.groups.iter().map(|group| group.calls);
         calls.outcome = Some(match outcome {
             Some(Ok(reply)) => match reply::read(sent, &reply) {
@@ -261,11 +259,6 @@ impl Batch {
     pub(super) fn wake_half(&self) {
         let half = self.calls() / 2;
         wake(self.wakers(half));
-    }
-
-    /// Wakes all callers that have not been woken, after their calls have ended.
-    pub(super) fn wake(&self) {
-        wake(self.wakers(usize::MAX));
     }
 
     /// Takes the wakers of the first `calls` calls, of those that have not been woken.

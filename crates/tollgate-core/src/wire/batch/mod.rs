@@ -172,7 +172,7 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
     let Some((load, mut deadline)) = batch.close((runtime.now)()) else {
         return;
     };
-    let mut unfinished = Unfinished(Some(batch));
+    let _unfinished = Unfinished(batch);
     let call = Call {
         script: Script::of_batch(load.set),
         keys: &load.keys,
@@ -199,23 +199,20 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
     }
     sender.replied();
     // A runtime polls tasks in the order in which they were woken. So a task that starts halfway sends
-    // what half of the callers call next, and the server has work while the other half calls.
+    // what half of the callers call next, and the server has work while the other half calls, which is
+    // woken at the end.
     batch.wake_half();
     if let Some(sender) = sender.hand_over() {
         start(sending.clone(), sender);
     }
-    batch.wake();
-    unfinished.0 = None;
 }
 
-/// A batch whose callers are not told yet, and whose sender may be dropped with its runtime, or panic.
-struct Unfinished<'d>(Option<&'d Batch>);
+/// A batch that finishes in any case, even if its task is dropped with the runtime, or panics.
+struct Unfinished<'d>(&'d Batch);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if let Some(batch) = self.0 {
-            batch.abandon();
-        }
+        self.0.finish();
     }
 }
 

@@ -433,7 +433,7 @@ impl Drop for Sender {
             }
             drop(traffic);
             for batch in waiting {
-                batch.abandon();
+                batch.finish();
             }
         }
     }

@@ -591,6 +591,22 @@ fn nothing_is_kept_of_the_keys_of_a_batch_that_has_left() {
     drop_tasks();
 }
 
+/// Otherwise more and more would be kept, if something always waits.
+#[test]
+fn nothing_is_kept_of_the_keys_of_a_batch_that_has_left_while_others_wait() {
+    let store = gated(Options::new().with_batches_only().with_batch_limits(1));
+    let gcra = limit("gcra:100/1s");
+    let requests = ["a", "b", "c"].map(|key| Request::consume(Check::new(&gcra, key, 1)));
+    let calls = requests.each_ref().map(|request| begin(&store, request));
+    assert!(format!("{store:?}").contains("keys: 3"));
+    // The first one leaves. The task that sends the second one has only been started.
+    poll_tasks();
+    assert_eq!(sent(&store).len(), 1);
+    assert!(format!("{store:?}").contains("keys: 2"));
+    drop(calls);
+    drop_tasks();
+}
+
 /// Calls in a batch are not counted among those that are sent by themselves.
 #[test]
 fn calls_that_waited_take_no_room_of_those_that_go_by_themselves() {
