@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tollgate_core::{Key, RateLimiter, Store, Verdicts};
 
 use crate::key::OwnedKey;
-use crate::wait::{Caller, WaitError, wait};
+use crate::wait::{Caller, Patience, WaitError, wait};
 
 /// Slows a stream down to what a limiter admits.
 pub trait Pace: Stream + Sized {
@@ -92,7 +92,7 @@ impl<St: Stream, S: Store + 'static> Stream for Paced<St, S> {
                 return Poll::Ready(None);
             };
             let caller = Caller::new(this.limiter.clone(), this.key.clone(), 1);
-            let admission = wait(caller, *this.longest);
+            let admission = wait(caller, Patience::new(*this.longest, None));
             *this.waiting = Some((item, Box::pin(admission)));
         }
         let answer = match this.waiting {

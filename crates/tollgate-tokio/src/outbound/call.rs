@@ -14,7 +14,7 @@ use tollgate_core::{
 
 use super::Outbound;
 use crate::key::OwnedKey;
-use crate::wait::{Caller, WaitError, stand_in_line};
+use crate::wait::{Caller, Patience, WaitError, stand_in_line};
 
 /// How many permits in a row may be too old before a call fails.
 const MOST_STALE: u32 = 8;
@@ -29,6 +29,8 @@ const MOST_STALE: u32 = 8;
 /// # Errors
 ///
 /// - [`WaitError::TooLong`] if the wait would exceed the time given.
+/// - [`WaitError::TooMany`] if too many calls wait for the key already: see
+///   [`most_waiting`](Self::most_waiting).
 /// - [`WaitError::Store`] for the store's errors, and with [`ErrorKind::Unavailable`] if the store
 ///   has answered too slowly several times in a row: see
 ///   [`permit_age`](super::OutboundBuilder::permit_age).
@@ -47,6 +49,7 @@ pub struct OutboundCall<'k, S> {
     cost: u64,
     is_background: bool,
     longest: Duration,
+    most: Option<usize>,
 }
 
 impl<'k, S> OutboundCall<'k, S> {
@@ -57,6 +60,7 @@ impl<'k, S> OutboundCall<'k, S> {
             cost: 1,
             is_background: false,
             longest: Duration::MAX,
+            most: None,
         }
     }
 
@@ -81,6 +85,13 @@ impl<'k, S> OutboundCall<'k, S> {
         self.longest = longest;
         self
     }
+
+    /// Sets how many calls may wait for the key in this process: see
+    /// [`Waiting::most_waiting`](crate::Waiting::most_waiting).
+    pub fn most_waiting(mut self, most: usize) -> Self {
+        self.most = Some(most);
+        self
+    }
 }
 
 impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
@@ -89,13 +100,17 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
 
     fn into_future(self) -> Self::IntoFuture {
         let key = OwnedKey::from(self.key);
-        let (outbound, cost, longest) = (self.outbound, self.cost, self.longest);
+        let (outbound, cost) = (self.outbound, self.cost);
+        let (longest, most) = (self.longest, self.most);
         let limiter = if self.is_background {
             outbound.shared.background.clone()
         } else {
             outbound.shared.urgent.clone()
         };
-        Box::pin(async move { admit(outbound, Caller::new(limiter, key, cost), longest).await })
+        Box::pin(async move {
+            let patience = Patience::new(longest, most);
+            admit(outbound, Caller::new(limiter, key, cost), patience).await
+        })
     }
 }
 
@@ -103,19 +118,16 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
 async fn admit<S: Store + 'static>(
     outbound: Outbound<S>,
     caller: Arc<Caller<Arc<S>>>,
-    longest: Duration,
+    patience: Patience,
 ) -> Result<Permit<S>, WaitError> {
-    let entered = Instant::now();
     let mut stale = 0;
     loop {
-        let before = entered.elapsed();
-        let left = longest.saturating_sub(before);
         let (verdicts, asked) = if caller.cost() == 0 {
             let asked = Instant::now();
             (caller.decide(Operation::Consume).await?, asked)
         } else {
-            let admitted = stand_in_line(&caller, left).await;
-            admitted.map_err(|error| error.after(before))?
+            let start = stand_in_line(&caller, patience).await?;
+            (start.verdicts, start.asked)
         };
         let took = asked.elapsed();
         let oldest = outbound.shared.permit_age;
@@ -132,7 +144,7 @@ async fn admit<S: Store + 'static>(
         outbound.shared.stale.fetch_add(1, Ordering::Relaxed);
         // In a task, so that it happens even if this future is dropped.
         let _ = caller.give_back_in_background(verdicts).await;
-        if stale == MOST_STALE || entered.elapsed() >= longest {
+        if stale == MOST_STALE || patience.since.elapsed() >= patience.longest {
             return Err(too_slow(took, oldest).into());
         }
     }
@@ -269,6 +281,7 @@ impl<S> fmt::Debug for OutboundCall<'_, S> {
             .field("cost", &self.cost)
             .field("is_background", &self.is_background)
             .field("longest", &self.longest)
+            .field("most", &self.most)
             .finish()
     }
 }

@@ -12,24 +12,25 @@ use tollgate_core::{Limit, StoreError, Wait};
 pub enum WaitError {
     /// The wait would be longer than the time given. Nothing was consumed.
     TooLong(TooLong),
+    /// As many calls as allowed wait for the key already. Nothing was consumed.
+    #[non_exhaustive]
+    TooMany {
+        /// How many may wait.
+        most: usize,
+    },
     /// The store failed. Its [kind](StoreError::kind) says whether anything may have been consumed.
     Store(StoreError),
-}
-
-impl WaitError {
-    /// Counts what the call had waited `before`, in an earlier attempt.
-    pub(crate) fn after(self, before: Duration) -> Self {
-        match self {
-            Self::TooLong(refused) => Self::TooLong(refused.after(before)),
-            Self::Store(error) => Self::Store(error),
-        }
-    }
 }
 
 impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong(refused) => refused.fmt(f),
+            Self::TooMany { most } => write!(
+                f,
+                "{most} calls wait for this key already, and no more may: try again later, or \
+                 allow more"
+            ),
             Self::Store(error) => error.fmt(f),
         }
     }
@@ -38,7 +39,7 @@ impl fmt::Display for WaitError {
 impl Error for WaitError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::TooLong(_) => None,
+            Self::TooLong(_) | Self::TooMany { .. } => None,
             Self::Store(error) => error.source(),
         }
     }
@@ -73,13 +74,6 @@ impl TooLong {
             wait: micros.map_or(Wait::NEVER, Wait::from_micros),
             longest,
         }
-    }
-
-    /// Counts what the call had waited `before`, in an earlier attempt.
-    fn after(self, before: Duration) -> Self {
-        let wait = self.wait.duration();
-        let wait = wait.and_then(|wait| wait.checked_add(before));
-        Self::new(&self.limit, wait, self.longest.saturating_add(before))
     }
 
     /// Returns the limit with the longest wait.

@@ -4,7 +4,7 @@ mod caller;
 mod error;
 mod forecast;
 mod line;
-mod place;
+mod lines;
 mod sent;
 mod turns;
 
@@ -21,10 +21,37 @@ use tollgate_core::{
 
 pub(crate) use self::caller::Caller;
 pub use self::error::{TooLong, WaitError};
-use self::line::Turn;
-use self::place::Shared;
-use self::sent::{Reserved, Sent};
+use self::line::{Start, Turn};
+use self::lines::Shared;
+use self::sent::Sent;
 use crate::key::OwnedKey;
+
+/// How many calls may wait for a key in this process, unless they say otherwise.
+const MOST_WAITING: usize = 100_000;
+
+/// How long a call may wait, and behind how many others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) since: Instant,
+    pub(crate) longest: Duration,
+    pub(crate) most: usize,
+}
+
+impl Patience {
+    /// Returns the patience of a call that is made now.
+    pub(crate) fn new(longest: Duration, most: Option<usize>) -> Self {
+        Self {
+            since: Instant::now(),
+            longest,
+            most: most.unwrap_or(MOST_WAITING),
+        }
+    }
+
+    /// Returns until when the call may wait, or `None` if for ever.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.since.checked_add(self.longest)
+    }
+}
 
 /// Makes a [check](tollgate_core::RateLimiter::check) wait until it is admitted.
 ///
@@ -67,6 +94,7 @@ impl<'l, 'k, S> Within for Call<'l, 'k, S> {
         Waiting {
             call: self,
             longest,
+            most: None,
         }
     }
 }
@@ -95,6 +123,37 @@ impl<'l, 'k, S> Within for Call<'l, 'k, S> {
 pub struct Waiting<'l, 'k, S> {
     call: Call<'l, 'k, S>,
     longest: Duration,
+    most: Option<usize>,
+}
+
+impl<S> Waiting<'_, '_, S> {
+    /// Sets how many calls may wait for the key in this process: if there are that many already,
+    /// this one is refused at once. The default is 100,000, which take about 100 MB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_memory::{MemoryStore, RateLimiter};
+    /// use tollgate_tokio::{WaitError, Within};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = RateLimiter::new(MemoryStore::new(), ["mail=gcra:1/1m"])?;
+    /// let call = || limiter.check("alice").within(Duration::from_secs(300)).most_waiting(1);
+    /// call().await?;
+    /// let waiting = tokio::time::timeout(Duration::from_millis(10), call());
+    /// let beside = async { call().await };
+    /// let (_, refused) = tokio::join!(waiting, beside);
+    /// assert!(matches!(refused, Err(WaitError::TooMany { most: 1, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn most_waiting(mut self, most: usize) -> Self {
+        self.most = Some(most);
+        self
+    }
 }
 
 impl<S> fmt::Debug for Waiting<'_, '_, S> {
@@ -102,6 +161,7 @@ impl<S> fmt::Debug for Waiting<'_, '_, S> {
         f.debug_struct("Waiting")
             .field("call", &self.call)
             .field("longest", &self.longest)
+            .field("most", &self.most)
             .finish()
     }
 }
@@ -119,7 +179,8 @@ impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, '_, S> {
                 return Err(error.into());
             }
             let caller = Caller::new(limiter.clone(), key, cost);
-            let verdicts = wait(caller, self.longest).await?;
+            let patience = Patience::new(self.longest, self.most);
+            let verdicts = wait(caller, patience).await?;
             Ok(Admitted(inside::decision(limiter.limits(), verdicts)?))
         })
     }
@@ -140,68 +201,37 @@ fn refusal(operation: Operation<'_>, has_instant: bool, has_id: bool) -> Option<
     Some(StoreError::new(ErrorKind::Malformed, message))
 }
 
-/// Waits until the call of `caller` is admitted, for at most `longest`.
+/// Waits until the call of `caller` is admitted.
 pub(crate) async fn wait<S: Store + 'static>(
     caller: Arc<Caller<S>>,
-    longest: Duration,
+    patience: Patience,
 ) -> Result<Verdicts, WaitError> {
     if caller.cost() == 0 {
         // It consumes nothing, and is always allowed.
         return Ok(caller.decide(Operation::Consume).await?);
     }
-    let reservation = Operation::Reserve { max_delay: longest };
-    // No store supports reservations unless the algorithms of all limits have them.
-    if caller.supports(reservation) {
-        reserve(&caller, reservation, longest).await
-    } else {
-        Ok(stand_in_line(&caller, longest).await?.0)
-    }
+    Ok(stand_in_line(&caller, patience).await?.verdicts)
 }
 
-/// Reserves a start within `longest`, and waits for it.
-async fn reserve<S: Store + 'static>(
-    caller: &Arc<Caller<S>>,
-    reservation: Operation<'static>,
-    longest: Duration,
-) -> Result<Verdicts, WaitError> {
-    let asking = Arc::clone(caller);
-    let sent = async move { asking.decide(reservation).await };
-    let verdicts = Sent::new(caller, sent).await?;
-    if verdicts.is_denied() {
-        let beyond = verdicts.retry_after().duration();
-        let wait = beyond.and_then(|beyond| beyond.checked_add(longest));
-        let limit = &caller.limits()[verdicts.binding()];
-        return Err(TooLong::new(limit, wait, longest).into());
-    }
-    if verdicts.delay().is_zero() {
-        return Ok(verdicts);
-    }
-    Ok(Reserved::new(caller, verdicts).await)
-}
-
-/// Waits for the caller's turn among those that wait for the same key, and until it is admitted.
-/// Returns also when the store was asked for that.
+/// Waits for the caller's turn among those that wait for the same key, and until it is admitted. Its
+/// cost is not zero.
 pub(crate) async fn stand_in_line<S: Store + 'static>(
     caller: &Arc<Caller<S>>,
-    longest: Duration,
-) -> Result<(Verdicts, Instant), WaitError> {
+    patience: Patience,
+) -> Result<Start, WaitError> {
     let lines = inside::companion(caller.limiter(), Shared::default);
     let lines = lines.ok_or_else(foreign_companion)?;
-    let place = lines.0.enter(caller, longest)?;
+    let place = lines.enter(caller, patience)?;
     loop {
         match place.turn() {
-            Turn::Ask => {
-                let asked = Instant::now();
-                let verdicts = Sent::new(caller, place.ask()).await?;
-                if verdicts.is_allowed() {
-                    return Ok((verdicts, asked));
-                }
-                if verdicts.retry_after().is_never() {
-                    let limit = &caller.limits()[verdicts.binding()];
-                    return Err(TooLong::new(limit, None, longest).into());
+            Turn::Ask(operation) => {
+                let sent = Sent::new(caller.runtime(), place.ask(operation));
+                if let Some(start) = sent.await? {
+                    return Ok(start);
                 }
             }
             Turn::Wait(until) => place.wait(until).await,
+            Turn::Admitted(start) => return Ok(start),
             Turn::TooLong(refused) => return Err(refused.into()),
             Turn::Gone => return Err(lost_place().into()),
         }

@@ -37,7 +37,7 @@ async fn waiting_calls_and_streams_show_their_limits_and_no_key() {
          limiter: RateLimiter { limits: [Limit(l=gcra:9/1s)], .. }, cost: 0, .. }",
     );
     let call = limiter.check(KEY);
-    let expected = format!("Waiting {{ call: {call:?}, longest: 60s }}");
+    let expected = format!("Waiting {{ call: {call:?}, longest: 60s, most: None }}");
     shows(&call.within(MINUTE), &expected);
 }
 
@@ -60,7 +60,7 @@ async fn outbound_calls_show_their_limits_and_no_key() {
         &outbound.call(KEY).cost(3).background().within(MINUTE),
         &format!(
             "OutboundCall {{ outbound: {shown}, key: Key(17 + 0 bytes), cost: 3, \
-             is_background: true, longest: 60s }}"
+             is_background: true, longest: 60s, most: None }}"
         ),
     );
     let permit = outbound.call(KEY).await.unwrap();

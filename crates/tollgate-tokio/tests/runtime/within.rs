@@ -156,8 +156,17 @@ async fn calls_are_admitted_in_order_for_one_store_call_each() {
         }
         // One call each, and one that is denied. The first calls did not wait, so the line does not
         // know about them: a sliding counter may deny as many of the next ones.
-        assert!(store.calls() <= 100 + 5, "{limit}: {} calls", store.calls());
-        assert!(store.calls() <= 100 + 1 || limit.starts_with("sliding-counter"));
+        let spare = match limit {
+            "sliding-counter:5/1s" => 5,
+            // Units stay for up to a window and a bucket, and the first call asks once a second.
+            "sliding-buckets:5/1s,buckets=4" => 1 + 100 / 5,
+            _ => 1,
+        };
+        assert!(
+            store.calls() <= 100 + spare,
+            "{limit}: {} calls",
+            store.calls()
+        );
     }
 }
 

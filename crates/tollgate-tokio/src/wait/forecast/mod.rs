@@ -1,166 +1,275 @@
-//! `Forecast`: tells when calls can be admitted, from what this process consumed.
+//! `Forecast`: tells when calls can be admitted at the earliest, from what the store has answered.
 
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{Check, Operation, Request, Timestamp, Verdicts, Wait};
+use tollgate_core::{Check, Limit, Operation, Quota, Request, Timestamp, Verdict, Verdicts};
 
 use super::caller::Asker;
 
-/// What this process has consumed for one key, as the state machines count it.
+/// What is known about the limits of one key.
 ///
-/// Other processes and earlier calls can only have consumed more, so a forecast is the least that a
-/// call waits; it is exact if nobody else calls. An anchored window, which ends earlier if somebody
-/// else has begun it, is taken over from each answer.
+/// For a bucket (GCRA), the latest answer says all. For windows, this process counts what it has
+/// consumed itself. Other processes and earlier calls can only have consumed more, so a forecast is
+/// the least that a call waits. If an answer shows that something was given back, what was counted
+/// is forgotten. An anchored window, which ends earlier if somebody else has begun it, is taken over
+/// from each answer.
 #[derive(Default)]
 pub(super) struct Forecast {
     granted: Vec<State>,
+    /// When each limit has its full capacity again, as of the latest answer.
+    full: Vec<Instant>,
     /// The runtime's clock and the store's, at the latest answer.
     clocks: Option<(Instant, Timestamp)>,
-    plan: Option<Plan>,
-}
-
-/// What will be consumed when all calls in the line have been admitted.
-struct Plan {
-    states: Vec<State>,
-    /// When the last of them will be.
-    until: Timestamp,
 }
 
 impl Forecast {
-    /// Takes note of the answer to a call that was made at `asked`, and decided at `decided`.
+    /// Takes note of the answer to a call that was made at `asked`, and decided at `decided`, and of
+    /// what it consumed.
     pub(super) fn learn(
         &mut self,
         asker: Asker<'_>,
         (asked, decided): (Instant, Timestamp),
-        cost: u64,
+        consumed: Option<u64>,
         answer: &Verdicts,
     ) {
         if decided == Timestamp::UNIX_EPOCH {
             // A store that does not say when it decided.
             return;
         }
-        self.clocks = Some((asked, decided));
-        if answer.is_allowed() {
-            consume(asker, &mut self.granted, decided, cost);
+        let age = self
+            .clocks
+            .map_or(Greater, |(_, latest)| decided.cmp(&latest));
+        if age != Less {
+            self.clocks = Some((asked, decided));
         }
-        let anchored = self.anchor(asker, answer);
-        if answer.is_denied() || anchored {
-            // The plan has not foreseen this.
-            self.plan = None;
+        let count = asker.limits.len();
+        self.granted.resize_with(count, State::default);
+        self.full.resize(count, asked);
+        for (index, verdict) in answer.as_slice().iter().enumerate().take(count) {
+            let reset = verdict.reset_after().duration().unwrap_or_default();
+            let full = asked.checked_add(reset).unwrap_or(asked);
+            match age {
+                Less => {}
+                Equal => self.full[index] = self.full[index].max(full),
+                Greater => self.full[index] = full,
+            }
+            let mut window = Window {
+                limit: asker.limit(index),
+                asker,
+                state: &mut self.granted[index],
+                now: decided,
+            };
+            window.learn(verdict, age == Greater, consumed);
         }
     }
 
-    /// Takes over the anchored windows that the answer tells of. One that an earlier call has begun
-    /// ends earlier than what this process knows. Returns whether there are such windows.
-    fn anchor(&mut self, asker: Asker<'_>, answer: &Verdicts) -> bool {
-        let mut is_any = false;
-        for (index, verdict) in answer.as_slice().iter().enumerate() {
-            let Algorithm::FixedWindow(window) = asker.limit(index).algorithm() else {
-                continue;
-            };
-            let (Some(state), true) = (self.granted.get_mut(index), window.is_anchored()) else {
-                continue;
-            };
-            is_any = true;
-            *state = State::default();
-            let used = verdict.capacity().saturating_sub(verdict.remaining());
-            let ends = verdict.reset_after().as_micros().unwrap_or_default();
-            let ends = verdict.decided_at().as_micros().saturating_add(ends);
-            let length = asker.limit(index).algorithm().quota().window_us();
-            let start = Timestamp::saturating_from_micros(ends.saturating_sub(length));
-            let check = Check::new(asker.limit(index), asker.key, used);
-            let _ = Request::consume(check).decide_on(state, start);
-        }
-        is_any
-    }
-
-    /// Forgets the plan: the line is not what it was.
-    pub(super) fn replan(&mut self) {
-        self.plan = None;
+    /// Returns whether anything is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.clocks.is_some()
     }
 
     /// Returns the earliest instant at which a call of `cost` may be admitted, or `None` if nothing
     /// is known, or it never is.
     pub(super) fn ready(&mut self, asker: Asker<'_>, cost: u64) -> Option<Instant> {
-        let (asked, decided) = self.clocks?;
-        let wait = peek(asker, &mut self.granted, decided, cost).retry_after();
-        asked.checked_add(wait.duration()?)
+        let (asked, _) = self.clocks?;
+        let wait = |mut window: Window<'_, '_>| window.wait(u128::from(cost));
+        let (wait, _) = self.longest(asker, asked, u128::from(cost), wait)?;
+        asked.checked_add(wait)
     }
 
-    /// Returns the least time from `now` until a call of `cost` after those `ahead` is admitted, and
-    /// the limit that it waits for. None of them is admitted before `ready`.
-    pub(super) fn foresee(
+    /// Returns the least time from `from` until calls that cost `total` together are admitted, and
+    /// the limit that they wait for, or `None` if nothing is known. No call costs more than the
+    /// capacity of a limit.
+    ///
+    /// It is exact for one limit and calls that cost as much as each other. It takes the same time
+    /// for any number of calls.
+    pub(super) fn least_wait(
         &mut self,
         asker: Asker<'_>,
-        (now, ready): (Instant, Instant),
-        ahead: impl Iterator<Item = u64>,
-        cost: u64,
-    ) -> (Wait, usize) {
-        let Some((asked, decided)) = self.clocks else {
-            return (Wait::ZERO, 0);
-        };
-        let at = |instant: Instant| decided.saturating_add(instant.duration_since(asked));
-        let plan = self.plan.get_or_insert_with(|| {
-            let mut plan = Plan {
-                states: self.granted.clone(),
-                until: at(ready),
+        from: Instant,
+        total: u128,
+    ) -> Option<(Duration, usize)> {
+        self.longest(asker, from, total, |mut window| window.admits(total))
+    }
+
+    /// Returns the longest of the times from `from` until each limit admits `total`, which `wait`
+    /// returns for windows in microseconds, and the first limit that waits so long.
+    fn longest(
+        &mut self,
+        asker: Asker<'_>,
+        from: Instant,
+        total: u128,
+        wait: impl Fn(Window<'_, '_>) -> u128,
+    ) -> Option<(Duration, usize)> {
+        let (asked, decided) = self.clocks?;
+        let now = decided.saturating_add(from.duration_since(asked));
+        let states = self.granted.iter_mut().zip(&self.full).enumerate();
+        let waits = states.map(|(index, (state, full))| {
+            let limit = asker.limit(index);
+            let wait = match limit.algorithm() {
+                Algorithm::Gcra(bucket) => {
+                    let leaks = full.duration_since(from);
+                    drains(limit.algorithm().quota(), bucket.burst(), leaks, total)
+                }
+                _ => wait(Window {
+                    limit,
+                    asker,
+                    state,
+                    now,
+                }),
             };
-            for cost in ahead {
-                plan.admit(asker, cost);
-            }
-            plan
+            (
+                Duration::from_micros(u64::try_from(wait).unwrap_or(u64::MAX)),
+                index,
+            )
         });
-        plan.until = plan.until.max(at(now));
-        let (wait, limit) = plan.foresee(asker, cost);
-        let Some(after) = wait.duration() else {
-            return (wait, limit);
-        };
-        let since = plan.until.saturating_add(after);
-        (micros(since.saturating_duration_since(at(now))), limit)
+        waits.reduce(|longest, other| if other.0 > longest.0 { other } else { longest })
     }
+}
 
-    /// Adds a call of `cost` to the plan, if there is one.
-    pub(super) fn join(&mut self, asker: Asker<'_>, cost: u64) {
-        if let Some(plan) = &mut self.plan {
-            plan.admit(asker, cost);
+/// Returns the least number of microseconds until a bucket, which is full after `leaks`, admits
+/// `total`.
+fn drains(quota: Quota, burst: u64, leaks: Duration, total: u128) -> u128 {
+    let (amount, window) = (
+        u128::from(quota.amount().max(1)),
+        u128::from(quota.window_us()),
+    );
+    let (leaks, burst) = (leaks.as_micros(), u128::from(burst));
+    match total.checked_sub(burst) {
+        Some(beyond) => leaks.saturating_add(beyond.saturating_mul(window) / amount),
+        // What is subtracted is rounded up, so that the wait is rounded down.
+        None => leaks.saturating_sub(((burst - total) * window).div_ceil(amount)),
+    }
+}
+
+/// A limit of windows, and what this process has consumed of it.
+struct Window<'a, 's> {
+    limit: &'a Limit,
+    asker: Asker<'a>,
+    state: &'s mut State,
+    now: Timestamp,
+}
+
+impl Window<'_, '_> {
+    /// Takes note of a verdict, and of the cost if the call was allowed.
+    fn learn(&mut self, verdict: &Verdict, is_latest: bool, consumed: Option<u64>) {
+        match self.limit.algorithm() {
+            // The verdict itself says all: when the bucket is full.
+            Algorithm::Gcra(_) => return,
+            Algorithm::FixedWindow(fixed) if fixed.is_anchored() => return self.take_over(verdict),
+            _ => {}
+        }
+        if is_latest {
+            // What would remain if nobody but this process had consumed anything.
+            let most = self
+                .peek(0)
+                .remaining()
+                .saturating_sub(consumed.unwrap_or(0));
+            if verdict.remaining() > most {
+                // Something was given back.
+                *self.state = State::default();
+            }
+        }
+        if let Some(cost) = consumed {
+            self.consume(cost);
         }
     }
-}
 
-impl Plan {
-    /// Returns how long after the last of them a call of `cost` is admitted, and the limit that it
-    /// waits for.
-    fn foresee(&mut self, asker: Asker<'_>, cost: u64) -> (Wait, usize) {
-        let verdicts = peek(asker, &mut self.states, self.until, cost);
-        (verdicts.retry_after(), verdicts.binding())
+    /// Takes over the anchored window that `verdict` tells of. One that an earlier call has begun
+    /// ends earlier than what this process knows.
+    fn take_over(&mut self, verdict: &Verdict) {
+        *self.state = State::default();
+        let used = verdict.capacity().saturating_sub(verdict.remaining());
+        let ends = verdict.reset_after().as_micros().unwrap_or_default();
+        let ends = verdict.decided_at().as_micros().saturating_add(ends);
+        let length = self.limit.algorithm().quota().window_us();
+        self.now = Timestamp::saturating_from_micros(ends.saturating_sub(length));
+        self.consume(used);
     }
 
-    /// Admits a call of `cost` as soon as possible after all others, unless that is never.
-    fn admit(&mut self, asker: Asker<'_>, cost: u64) {
-        if let Some(wait) = self.foresee(asker, cost).0.duration() {
-            self.until = self.until.saturating_add(wait);
-            consume(asker, &mut self.states, self.until, cost);
+    fn consume(&mut self, cost: u64) {
+        // The store has admitted it; what this process knows can only leave more room.
+        let check = Check::new(self.limit, self.asker.key, cost);
+        let _ = Request::consume(check).decide_on(self.state, self.now);
+    }
+
+    /// Returns the least number of microseconds until `total` units are admitted.
+    fn admits(&mut self, total: u128) -> u128 {
+        let algorithm = self.limit.algorithm();
+        let amount = u128::from(algorithm.capacity().max(1));
+        let window = u128::from(algorithm.quota().window_us());
+        match algorithm {
+            // Each unit is admitted a window after the one that came `amount` units before it.
+            Algorithm::SlidingLog(_) => {
+                let first = (total - 1) % amount + 1;
+                self.wait(first) + (total - first) / amount * window
+            }
+            // Each is admitted when the bucket leaves the window that holds that one.
+            Algorithm::SlidingBuckets(buckets) => {
+                let first = (total - 1) % amount + 1;
+                let wait = self.wait(first);
+                let Some(rounds @ 1..) = (total - first).checked_div(amount) else {
+                    return wait;
+                };
+                let bucket = window.div_ceil(u128::from(buckets.buckets()));
+                let stays = (u128::from(buckets.buckets()) + 1) * bucket;
+                let now = u128::from(self.now.as_micros());
+                let began = (now + wait) / bucket * bucket;
+                (began + rounds * stays).saturating_sub(now)
+            }
+            Algorithm::FixedWindow(fixed) => {
+                let left = self.peek(0);
+                let Some(beyond @ 1..) = total.checked_sub(u128::from(left.remaining())) else {
+                    return 0;
+                };
+                let ends = if fixed.is_anchored() {
+                    let begun = left.reset_after().as_micros().filter(|reset| *reset > 0);
+                    begun.map_or(window, u128::from)
+                } else {
+                    self.until_aligned(window)
+                };
+                ends + (beyond - 1) / amount * window
+            }
+            // At most `amount` units begin in each aligned window.
+            Algorithm::SlidingCounter(_) => {
+                let left = self.peek(0).remaining();
+                if total <= u128::from(left) {
+                    return 0;
+                }
+                let mut state = self.state.clone();
+                let mut without = Window {
+                    state: &mut state,
+                    ..*self
+                };
+                without.consume(left);
+                let next = without.wait(1);
+                let later = total.checked_sub(amount + 1);
+                let later = later.map(|more| self.until_aligned(window) + more / amount * window);
+                next.max(later.unwrap_or(0))
+            }
+            _ => self.wait(total.min(amount)),
         }
     }
-}
 
-pub(super) fn micros(duration: Duration) -> Wait {
-    Wait::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
-}
+    /// Returns the microseconds until the window ends that all limits of this length share.
+    fn until_aligned(&self, window: u128) -> u128 {
+        window - u128::from(self.now.as_micros()) % window
+    }
 
-fn peek(asker: Asker<'_>, states: &mut Vec<State>, now: Timestamp, cost: u64) -> Verdicts {
-    let request = asker.request(Operation::Peek, cost);
-    states.resize_with(request.checks().len(), State::default);
-    request.decide_on(&mut states[..], now)
-}
+    /// Returns the microseconds until one call of this cost is admitted.
+    fn wait(&mut self, cost: u128) -> u128 {
+        let cost = u64::try_from(cost).unwrap_or(u64::MAX);
+        let wait = self.peek(cost).retry_after().as_micros();
+        u128::from(wait.unwrap_or(0))
+    }
 
-fn consume(asker: Asker<'_>, states: &mut Vec<State>, now: Timestamp, cost: u64) {
-    let request = asker.request(Operation::Consume, cost);
-    states.resize_with(request.checks().len(), State::default);
-    // The store has admitted it, or the machines have just said that they would.
-    let _ = request.decide_on(&mut states[..], now);
+    fn peek(&mut self, cost: u64) -> Verdicts {
+        let check = Check::new(self.limit, self.asker.key, cost);
+        Request::new(Operation::Peek, [check]).decide_on(self.state, self.now)
+    }
 }
 
 #[cfg(test)]

@@ -45,8 +45,9 @@ impl Scene {
     fn learn(&mut self, at: Duration, cost: u64, answer: &Verdicts) {
         let decided = answer.as_slice()[0].decided_at();
         let asked = self.started + at;
+        let consumed = answer.is_allowed().then_some(cost);
         self.forecast
-            .learn(asker(&self.limits), (asked, decided), cost, answer);
+            .learn(asker(&self.limits), (asked, decided), consumed, answer);
     }
 
     /// Learns of the verdict of a store of its own.
@@ -69,19 +70,12 @@ impl Scene {
         ready.map(|ready| ready.duration_since(self.started))
     }
 
-    /// Returns how long a call of this cost waits at `at`, behind others of these costs. The first
-    /// of them is admitted at `ready`, at the earliest.
-    fn wait(&mut self, at: Duration, ready: Duration, ahead: &[u64], cost: u64) -> Duration {
-        let times = (self.started + at, self.started + ready);
-        let ahead = ahead.iter().copied();
-        let foreseen = self
-            .forecast
-            .foresee(asker(&self.limits), times, ahead, cost);
-        foreseen.0.duration().unwrap()
-    }
-
-    fn join(&mut self, cost: u64) {
-        self.forecast.join(asker(&self.limits), cost);
+    /// Returns how long a call of this cost waits from `at` on, behind others of these costs.
+    fn wait(&mut self, at: Duration, ahead: &[u64], cost: u64) -> Option<Duration> {
+        let total: u64 = ahead.iter().sum();
+        let (from, total) = (self.started + at, u128::from(total + cost));
+        let wait = self.forecast.least_wait(asker(&self.limits), from, total);
+        wait.map(|(wait, _)| wait)
     }
 }
 
@@ -101,51 +95,160 @@ fn nothing_is_foreseen_from_a_store_that_does_not_say_when_it_decided() {
     ] {
         scene.learn_of(1, verdict);
         assert_eq!(scene.ready(1), None);
-        let times = (scene.started, scene.started);
-        let foreseen = scene
-            .forecast
-            .foresee(asker(&scene.limits), times, [1].into_iter(), 1);
-        assert_eq!(foreseen, (Wait::ZERO, 0));
+        assert_eq!(scene.wait(NOW, &[], 1), None);
+        assert!(!scene.forecast.is_known());
+    }
+}
+
+/// What a limit admits at the earliest, of calls of cost one that follow each other, is what the
+/// store admits.
+#[test]
+fn any_number_of_calls_is_foreseen_as_the_store_admits_it() {
+    for limit in [
+        "l=gcra:7/1s",
+        "l=gcra:7/1s,burst=1",
+        "l=gcra:7/1s,burst=20",
+        "l=sliding-log:7/1s",
+        "l=sliding-log:1/1s",
+        "l=fixed-window:7/1s",
+        "l=fixed-window:7/1s,anchored",
+        "l=sliding-buckets:7/1s,buckets=1",
+        "l=sliding-counter:7/1s",
+    ] {
+        for first in 1..=3 {
+            let mut scene = Scene::new(limit);
+            if first > scene.limits[0].algorithm().capacity() {
+                continue;
+            }
+            let at = Duration::from_millis(130);
+            assert!(scene.call(at, first));
+            let mut now = at;
+            for total in 1..40 {
+                let foreseen = at + scene.wait(at, &[], total).unwrap();
+                loop {
+                    let verdicts = scene.decide(now, 1);
+                    if verdicts.is_allowed() {
+                        break;
+                    }
+                    now += verdicts.retry_after().duration().unwrap();
+                }
+                let is_exact = !limit.starts_with("l=sliding-counter");
+                let late = now.checked_sub(foreseen);
+                let late = late.unwrap_or_else(|| panic!("{limit}: {total} of {first}: {now:?}"));
+                // Each of the store's waits is rounded up.
+                let most = Duration::from_micros(if is_exact { total } else { 2_000_000 });
+                assert!(
+                    late <= most,
+                    "{limit}: {total} after {first}: {foreseen:?}, not {now:?}"
+                );
+            }
+        }
     }
 }
 
 #[test]
-fn a_denial_changes_what_was_foreseen() {
-    let mut scene = Scene::new("l=sliding-log:2/1s");
-    assert!(scene.call(NOW, 1));
-    assert_eq!(scene.wait(NOW, NOW, &[], 1), NOW);
-    scene.join(1);
-    assert_eq!(scene.wait(NOW, NOW, &[1], 1), SECOND);
-    // Others take one before the call that has joined.
-    assert!(scene.decide(SECOND / 2, 1).is_allowed());
-    let denied = scene.decide(SECOND / 2, 2);
-    assert!(denied.is_denied());
-    scene.learn(SECOND / 2, 2, &denied);
-    let retry = denied.retry_after().duration().unwrap();
-    assert_eq!(retry, SECOND);
-    // That one takes everything in one and a half seconds, and the next one follows.
-    let ready = SECOND / 2 + retry;
-    assert_eq!(scene.wait(SECOND / 2, ready, &[2], 1), 2 * SECOND);
-}
-
-#[test]
-fn an_answer_that_was_foreseen_changes_nothing() {
+fn what_is_foreseen_counts_from_the_instant_that_it_is_asked_for() {
     for limit in [
-        "l=sliding-log:3/1s",
-        "l=sliding-counter:3/1s",
-        "l=gcra:3/1s",
-        "l=fixed-window:3/1s",
+        "l=gcra:1/1s",
+        "l=sliding-log:1/1s",
+        "l=fixed-window:1/1s,anchored",
     ] {
         let mut scene = Scene::new(limit);
         assert!(scene.call(NOW, 1));
-        let foreseen = scene.wait(NOW, NOW, &[1], 3);
-        assert!(foreseen > NOW, "{limit}");
-        assert!(scene.call(NOW, 1));
-        // So the calls ahead are not reckoned with again.
-        assert_eq!(scene.wait(NOW, NOW, &[1, 1, 1], 3), foreseen, "{limit}");
-        scene.forecast.replan();
-        assert!(scene.wait(NOW, NOW, &[1, 1, 1], 3) > foreseen, "{limit}");
+        assert_eq!(
+            scene.wait(SECOND / 4, &[1], 1),
+            Some(7 * SECOND / 4),
+            "{limit}"
+        );
+        // The first of them could have been admitted long ago, and is now at the earliest.
+        assert_eq!(
+            scene.wait(10 * SECOND, &[1, 1], 1),
+            Some(2 * SECOND),
+            "{limit}"
+        );
     }
+}
+
+#[test]
+fn the_longest_wait_is_of_the_first_limit_that_waits_so_long() {
+    for (limits, wait, binding) in [
+        (["a=sliding-log:1/1s", "b=sliding-log:1/2s"], 2 * SECOND, 1),
+        (["a=sliding-log:1/2s", "b=sliding-log:1/1s"], 2 * SECOND, 0),
+        (["a=sliding-log:1/2s", "b=gcra:1/2s"], 2 * SECOND, 0),
+    ] {
+        let limits = limits.map(|limit| limit.parse::<Limit>().unwrap());
+        let key = Key::from("alice");
+        let asker = Asker {
+            limits: &limits,
+            key,
+        };
+        let mut store = vec![State::default(); 2];
+        let now = Timestamp::from_micros(STORE_START).unwrap();
+        let request = asker.request(Operation::Consume, 1);
+        let answer = request.decide_on(&mut store[..], now);
+        let (started, mut forecast) = (Instant::now(), Forecast::default());
+        forecast.learn(asker, (started, now), Some(1), &answer);
+        assert_eq!(
+            forecast.least_wait(asker, started, 1),
+            Some((wait, binding))
+        );
+        assert_eq!(forecast.ready(asker, 1), Some(started + wait));
+    }
+}
+
+#[test]
+fn what_others_gave_back_is_no_longer_waited_for() {
+    for limit in [
+        "l=sliding-log:2/1h",
+        "l=sliding-counter:2/1h",
+        "l=fixed-window:2/1h",
+        "l=sliding-buckets:2/1h,buckets=4",
+        "l=gcra:2/1h",
+    ] {
+        let mut scene = Scene::new(limit);
+        assert!(scene.call(NOW, 2));
+        assert!(scene.wait(SECOND, &[], 1).unwrap() > SECOND, "{limit}");
+        // Somebody resets the key, and takes one.
+        scene.store = vec![State::default()];
+        assert!(scene.decide(SECOND, 1).is_allowed());
+        let peek = asker(&scene.limits).request(Operation::Peek, 1);
+        let now = Timestamp::from_micros(STORE_START + 2_000_000).unwrap();
+        let left = peek.decide_on(&mut scene.store[..], now);
+        assert!(left.is_allowed());
+        let asked = scene.started + 2 * SECOND;
+        scene
+            .forecast
+            .learn(asker(&scene.limits), (asked, now), None, &left);
+        assert_eq!(scene.wait(2 * SECOND, &[], 1), Some(NOW), "{limit}");
+    }
+}
+
+/// Others took something: that is not mistaken for something given back.
+#[test]
+fn an_answer_that_leaves_less_changes_nothing_that_was_counted() {
+    let mut scene = Scene::new("l=sliding-log:4/1s");
+    assert!(scene.call(NOW, 1));
+    assert!(scene.decide(NOW, 2).is_allowed());
+    assert!(scene.call(SECOND / 2, 1));
+    // Of those two calls, the first leaves the window after a second.
+    assert_eq!(scene.wait(SECOND / 2, &[], 4), Some(SECOND));
+    assert_eq!(scene.wait(SECOND / 2, &[], 3), Some(SECOND / 2));
+}
+
+#[test]
+fn an_older_answer_says_nothing_about_now() {
+    let mut scene = Scene::new("l=gcra:2/2s");
+    let older = scene.decide(NOW, 1);
+    let newer = scene.decide(SECOND / 2, 1);
+    scene.learn(SECOND / 2, 1, &newer);
+    scene.learn(NOW, 1, &older);
+    assert_eq!(scene.wait(SECOND / 2, &[], 1), Some(SECOND / 2));
+    // Of two of the same time, the one that leaves less is the later one.
+    let mut scene = Scene::new("l=gcra:2/2s");
+    let (earlier, later) = (scene.decide(NOW, 1), scene.decide(NOW, 1));
+    scene.learn(NOW, 1, &later);
+    scene.learn(NOW, 1, &earlier);
+    assert_eq!(scene.wait(NOW, &[], 1), Some(SECOND));
 }
 
 #[test]
@@ -154,31 +257,16 @@ fn each_answer_tells_when_an_anchored_window_ends() {
     // The process believes that its call begins a window, and that two more fit.
     assert!(scene.call(NOW, 1));
     assert_eq!(scene.ready(2), Some(NOW));
-    assert_eq!(scene.wait(9 * SECOND, NOW, &[2], 1), SECOND);
+    assert_eq!(scene.wait(9 * SECOND, &[2], 1), Some(SECOND));
     // The window ends, and others begin the next one before it calls.
     assert!(scene.decide(14 * SECOND, 1).is_allowed());
-    assert_eq!(scene.wait(16 * SECOND, NOW, &[2], 1), NOW);
+    assert_eq!(scene.wait(16 * SECOND, &[2], 1), Some(NOW));
     assert!(scene.call(16 * SECOND, 1));
     // One fits until 24 s.
     assert_eq!(scene.ready(1), Some(16 * SECOND));
     assert_eq!(scene.ready(2), Some(24 * SECOND));
-    let wait = scene.wait(17 * SECOND, 17 * SECOND, &[2, 1], 1);
-    assert_eq!(wait, 17 * SECOND);
-}
-
-#[test]
-fn whoever_joins_late_is_admitted_then() {
-    let mut scene = Scene::new("l=sliding-log:1/1s");
-    assert!(scene.call(NOW, 1));
-    assert_eq!(scene.wait(NOW, NOW, &[], 1), SECOND);
-    // The others could have been admitted long ago.
-    for _ in 0..3 {
-        scene.join(1);
-    }
-    let late = 10 * SECOND;
-    assert_eq!(scene.wait(late, NOW, &[1; 3], 1), NOW);
-    scene.join(1);
-    assert_eq!(scene.wait(late, NOW, &[1; 4], 1), SECOND);
+    assert_eq!(scene.wait(17 * SECOND, &[2, 1], 1), Some(7 * SECOND));
+    assert_eq!(scene.wait(17 * SECOND, &[2, 2], 1), Some(17 * SECOND));
 }
 
 /// Stores may be wrong, and clocks may be set to anything.

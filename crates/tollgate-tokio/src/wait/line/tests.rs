@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use tollgate_core::algorithm::State;
 use tollgate_core::{Key, Limit, Operation, Timestamp, Verdict, Verdicts, Wait};
 
-use super::{Line, Position, TICK, Turn};
+use super::{Line, Position, Start, TICK, Turn};
+use crate::wait::Patience;
 use crate::wait::caller::Asker;
-use crate::wait::error::TooLong;
+use crate::wait::error::{TooLong, WaitError};
 
 const MS: Duration = Duration::from_millis(1);
 const US: Duration = Duration::from_micros(1);
@@ -27,7 +28,6 @@ struct Scene {
     line: Line,
     now: Instant,
     started: Instant,
-    calls: u64,
 }
 
 /// A call in the line.
@@ -55,25 +55,26 @@ impl Scene {
         Self {
             store: vec![State::default(); limits.len()],
             limits,
-            line: Line::new(now),
+            line: Line::new(false, now),
             now,
             started: now,
-            calls: 0,
         }
     }
 
     fn try_enter(&mut self, cost: u64, longest: Duration) -> Result<Caller, TooLong> {
         let wake = Arc::new(Notify::new());
-        let position = Position {
-            number: self.calls,
-            cost,
-            entered: self.now,
+        let patience = Patience {
+            since: self.now,
             longest,
+            most: usize::MAX,
         };
-        self.calls += 1;
         let asker = asker(&self.limits);
-        self.line.enter(asker, position, Arc::clone(&wake))?;
-        Ok(Caller { position, wake })
+        let place = (cost, patience);
+        match self.line.enter(asker, place, self.now, Arc::clone(&wake)) {
+            Ok(position) => Ok(Caller { position, wake }),
+            Err(WaitError::TooLong(refused)) => Err(refused),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     fn enter(&mut self, cost: u64) -> Caller {
@@ -99,7 +100,7 @@ impl Scene {
     #[track_caller]
     fn asks(&mut self, caller: &Caller) {
         let turn = self.turn(caller);
-        assert!(matches!(turn, Turn::Ask), "{}", shown(&turn));
+        assert!(matches!(turn, Turn::Ask(_)), "{}", shown(&turn));
     }
 
     /// Returns how long the call waits from now, at most.
@@ -108,6 +109,14 @@ impl Scene {
         match self.turn(caller) {
             Turn::Wait(until) => until.map(|until| until.duration_since(self.now)),
             turn => panic!("{} instead of a wait", shown(&turn)),
+        }
+    }
+
+    #[track_caller]
+    fn is_admitted(&mut self, caller: &Caller) -> Start {
+        match self.turn(caller) {
+            Turn::Admitted(start) => start,
+            turn => panic!("{} instead of a start", shown(&turn)),
         }
     }
 
@@ -128,11 +137,20 @@ impl Scene {
         request.decide_on(&mut self.store[..], now.unwrap())
     }
 
-    /// The answer to a call that was sent at `asked` arrives.
-    fn answer(&mut self, caller: &Caller, asked: Instant, answer: Option<&Verdicts>) {
+    /// The answer to a call that was sent at `asked` arrives. Returns what the call may use now.
+    fn answer(
+        &mut self,
+        caller: &Caller,
+        asked: Instant,
+        answer: Option<&Verdicts>,
+    ) -> Option<Start> {
         let asker = asker(&self.limits);
-        let number = caller.position.number;
-        self.line.answered(asker, number, asked, answer);
+        let asked = (asked, Operation::Consume);
+        let answer = answer.map(Verdicts::again);
+        let answered = self
+            .line
+            .answered(asker, &caller.position, asked, answer, self.now);
+        answered.unwrap_or_else(|refused| panic!("{refused}"))
     }
 
     /// The call asks, is decided and answered now. Tells whether it was allowed.
@@ -152,7 +170,8 @@ impl Scene {
 
 fn shown(turn: &Turn) -> String {
     match turn {
-        Turn::Ask => "Ask".to_owned(),
+        Turn::Ask(operation) => format!("Ask({operation:?})"),
+        Turn::Admitted(_) => "Admitted".to_owned(),
         Turn::Wait(until) => format!("Wait({until:?})"),
         Turn::TooLong(refused) => format!("TooLong({refused})"),
         Turn::Gone => "Gone".to_owned(),
@@ -217,47 +236,30 @@ fn what_was_answered_is_no_longer_on_its_way() {
 }
 
 #[test]
-fn costs_of_calls_on_their_way_are_added_without_overflow() {
-    let huge = (1 << 53) - 1;
-    let mut scene = Scene::new(&[&format!("l=fixed-window:{huge}/1s")]);
-    let first = scene.enter(1);
-    assert!(scene.ask(&first));
-    let small = scene.enter(1);
-    let larger = scene.try_enter(u64::MAX, Duration::MAX);
-    assert!(larger.is_err_and(|refused| refused.wait().is_never()));
-    scene.asks(&small);
-    // A call that entered while nothing was known.
-    let mut unknown = Scene::new(&[&format!("l=fixed-window:{huge}/1s")]);
-    let (first, second) = (unknown.enter(1), unknown.enter(u64::MAX));
-    assert!(unknown.ask(&first));
-    let third = unknown.enter(huge);
-    unknown.asks(&second);
-    assert_eq!(unknown.waits(&third), None);
+fn a_cost_above_the_capacity_is_refused_before_anything_is_known() {
+    let mut scene = Scene::new(&["a=sliding-log:3/1s", "b=fixed-window:2/1s"]);
+    for cost in [3, u64::MAX] {
+        let refused = scene.try_enter(cost, Duration::MAX).err().unwrap();
+        assert!(refused.wait().is_never());
+        let limit = if cost == 3 { "b" } else { "a" };
+        assert_eq!(refused.limit().name(), limit);
+    }
+    assert!(scene.line.is_idle());
 }
 
 #[test]
-fn a_huge_cost_that_was_on_its_way_leaves_the_other_costs_there() {
+fn a_lost_call_is_no_longer_on_its_way() {
     let mut scene = Scene::new(&["l=sliding-log:10/1s"]);
-    let (first, huge) = (scene.enter(1), scene.enter(u64::MAX));
-    let hurried = scene.try_enter(2, 300 * MS).unwrap();
+    let first = scene.enter(1);
     assert!(scene.ask(&first));
+    // Nine remain, and nine are on their way.
+    let (lost, other, next) = (scene.enter(5), scene.enter(4), scene.enter(1));
     let asked = scene.now;
-    scene.asks(&huge);
-    let next = scene.enter(1);
-    scene.now += 300 * MS;
-    scene.asks(&hurried);
+    scene.asks(&lost);
+    scene.asks(&other);
     assert_eq!(scene.waits(&next), None);
-    // It is never allowed, and goes.
-    let denied = scene.decide(u64::MAX);
-    scene.answer(&huge, asked, Some(&denied));
-    scene.leave(&huge);
-    scene.leave(&next);
-    // Nine remain, and two are on their way.
-    let (dear, fitting, beyond) = (scene.enter(8), scene.enter(7), scene.enter(1));
-    assert_eq!(scene.waits(&dear), None);
-    scene.leave(&dear);
-    scene.asks(&fitting);
-    assert_eq!(scene.waits(&beyond), None);
+    scene.answer(&lost, asked, None);
+    scene.asks(&next);
 }
 
 #[test]
@@ -391,10 +393,12 @@ fn a_call_in_line_is_admitted_after_all_before_it() {
     assert_eq!(scene.wait_of(1), 3 * SECOND);
     scene.now += 400 * MS;
     assert_eq!(scene.wait_of(1), 2600 * MS);
-    // The next one could have been admitted long ago, and will be now at the earliest.
-    scene.now += 10 * SECOND;
+    // What is known from an answer of more than a second ago refuses nobody.
     scene.leave(&third);
+    scene.now += 600 * MS;
     assert_eq!(scene.wait_of(1), SECOND);
+    scene.now += US;
+    assert_eq!(scene.wait_of(1), Duration::ZERO);
 }
 
 #[test]
@@ -409,7 +413,7 @@ fn whoever_leaves_is_no_longer_waited_for() {
     assert_eq!(scene.wait_of(2), 2 * SECOND);
     scene.leave(&second);
     assert_eq!(scene.wait_of(2), SECOND);
-    assert!(scene.line.is_empty());
+    assert!(scene.line.is_idle());
     // Leaving twice changes nothing.
     scene.leave(&second);
 }
@@ -489,22 +493,23 @@ fn what_is_given_back_lets_the_first_call_ask_at_once() {
 }
 
 #[test]
-fn what_an_abandoned_call_consumed_is_not_reckoned_with() {
-    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
-    let (first, second) = (scene.enter(1), scene.enter(1));
+fn the_next_call_that_costs_as_much_gets_what_an_abandoned_one_has_asked_for() {
+    let mut scene = Scene::new(&["l=sliding-log:2/1s"]);
+    let (first, dear, second) = (scene.enter(1), scene.enter(2), scene.enter(1));
     let asked = scene.now;
     scene.asks(&first);
     scene.leave(&first);
-    // It is still on its way, and then it is gone.
-    assert!(second.was_woken());
+    // It is still on its way.
     assert_eq!(scene.waits(&second), None);
     let answer = scene.decide(1);
     assert!(answer.is_allowed());
-    scene.answer(&first, asked, Some(&answer));
+    assert!(scene.answer(&first, asked, Some(&answer)).is_none());
     assert!(second.was_woken());
+    let start = scene.is_admitted(&second);
+    assert_eq!(start.asked, asked);
+    assert!(start.verdicts.into_receipt().is_some());
+    assert_eq!(scene.waits(&dear), Some(SECOND));
     assert_eq!(scene.line.calls.len(), 1);
-    // Its unit is given back.
-    scene.asks(&second);
 }
 
 #[test]

@@ -1,0 +1,273 @@
+//! `Lines` and `Place`: whoever waits for a key has a place in its line.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, sleep_until};
+use tollgate_core::inside::Companion;
+use tollgate_core::{Key, Operation, Store, Verdicts};
+
+use super::Patience;
+use super::caller::Caller;
+use super::error::{TooLong, WaitError};
+use super::line::{Kept, Line, Position, Start, Turn};
+use crate::key::OwnedKey;
+
+/// The most calls of a limiter and its clones that are on their way to the store at a time. Others
+/// wait in this process, where nothing runs out of time but themselves.
+const MOST_ON_THEIR_WAY: usize = 1_024;
+
+/// The lines of a limiter and its clones: one for each key for which calls wait or are on their way
+/// to the store.
+struct Lines {
+    lines: Mutex<HashMap<OwnedKey, Arc<Mutex<Line>>>>,
+    on_their_way: Semaphore,
+}
+
+/// The lines that a limiter and its clones share.
+pub(super) struct Shared(Arc<Lines>);
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self(Arc::new(Lines {
+            lines: Mutex::default(),
+            on_their_way: Semaphore::new(MOST_ON_THEIR_WAY),
+        }))
+    }
+}
+
+impl Companion for Shared {
+    /// Lets the calls for `key` ask again at once.
+    fn given_back(&self, key: Key<'_>) {
+        let line = lock(&self.0.lines).get(&OwnedKey::from(key)).cloned();
+        if let Some(line) = line {
+            lock(&line).look_again(Instant::now());
+        }
+    }
+}
+
+impl Shared {
+    /// Puts a call at the end of its line.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::TooLong`] and [`WaitError::TooMany`] if it would have to wait longer, or behind
+    /// more others, than it may.
+    pub(super) fn enter<S: Store + 'static>(
+        &self,
+        caller: &Arc<Caller<S>>,
+        patience: Patience,
+    ) -> Result<Place<S>, WaitError> {
+        let now = Instant::now();
+        let wake = Arc::new(Notify::new());
+        let cost = caller.cost();
+        let mut lines = lock(&self.0.lines);
+        let line = lines.entry(caller.owned_key().clone()).or_insert_with(|| {
+            let reserves = caller.supports(Operation::Reserve {
+                max_delay: Duration::ZERO,
+            });
+            Arc::new(Mutex::new(Line::new(reserves, now)))
+        });
+        let line = Arc::clone(line);
+        let entered = lock(&line).enter(caller.asker(), (cost, patience), now, Arc::clone(&wake));
+        drop(lines);
+        let line = InLine {
+            lines: Arc::clone(&self.0),
+            line,
+            caller: Arc::clone(caller),
+        };
+        match entered {
+            Ok(position) => Ok(Place {
+                line,
+                wake,
+                position,
+            }),
+            Err(refused) => {
+                line.change(|_| ());
+                Err(refused)
+            }
+        }
+    }
+}
+
+/// Locks `mutex`; a thread that panicked while it held the lock has changed nothing by halves.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A line, for a call that is in it, or was.
+struct InLine<S: Store + 'static> {
+    lines: Arc<Lines>,
+    line: Arc<Mutex<Line>>,
+    caller: Arc<Caller<S>>,
+}
+
+impl<S: Store + 'static> InLine<S> {
+    /// Changes the line, and removes it if nothing is left in it.
+    fn change<T>(&self, change: impl FnOnce(&mut Line) -> T) -> T {
+        let mut line = lock(&self.line);
+        let result = change(&mut line);
+        let wants_keeper = line.wants_keeper();
+        let is_idle = line.is_idle();
+        drop(line);
+        if wants_keeper {
+            let keeper = Keeper(self.clone());
+            self.caller.runtime().spawn(keeper.run());
+        }
+        if is_idle {
+            self.remove();
+        }
+        result
+    }
+
+    fn remove(&self) {
+        let key = self.caller.owned_key();
+        let mut lines = lock(&self.lines.lines);
+        // Another call may have entered since, or another line may have begun.
+        let is_this = |line: &Arc<Mutex<Line>>| Arc::ptr_eq(line, &self.line);
+        if lines.get(key).is_some_and(is_this) && lock(&self.line).is_idle() {
+            lines.remove(key);
+        }
+    }
+}
+
+impl<S: Store + 'static> Clone for InLine<S> {
+    fn clone(&self) -> Self {
+        Self {
+            lines: Arc::clone(&self.lines),
+            line: Arc::clone(&self.line),
+            caller: Arc::clone(&self.caller),
+        }
+    }
+}
+
+/// A place in a line; whoever drops it leaves the line.
+pub(super) struct Place<S: Store + 'static> {
+    line: InLine<S>,
+    wake: Arc<Notify>,
+    position: Position,
+}
+
+impl<S: Store + 'static> Place<S> {
+    /// Returns what to do next. If that is to ask, the caller must do so.
+    pub(super) fn turn(&self) -> Turn {
+        let now = Instant::now();
+        let asker = self.line.caller.asker();
+        self.line
+            .change(|line| line.turn(asker, &self.position, now))
+    }
+
+    /// Waits until the call is woken, or until `until`.
+    pub(super) async fn wait(&self, until: Option<Instant>) {
+        match until {
+            Some(until) => tokio::select! {
+                () = self.wake.notified() => {}
+                () = sleep_until(until) => {}
+            },
+            None => self.wake.notified().await,
+        }
+    }
+
+    /// Asks the store, and tells the line what it answered. Returns what the call may use now, or
+    /// `None` if it has to wait.
+    pub(super) fn ask(
+        &self,
+        operation: Operation<'static>,
+    ) -> impl Future<Output = Result<Option<Start>, WaitError>> + Send + 'static {
+        let asking = Asking {
+            line: self.line.clone(),
+            position: self.position,
+            operation,
+            asked: Instant::now(),
+            answered: false,
+        };
+        asking.run()
+    }
+}
+
+impl<S: Store + 'static> Drop for Place<S> {
+    fn drop(&mut self) {
+        let number = self.position.number;
+        let asker = self.line.caller.asker();
+        self.line.change(|line| line.leave(asker, number));
+    }
+}
+
+/// A call of a line that is on its way to the store.
+struct Asking<S: Store + 'static> {
+    line: InLine<S>,
+    position: Position,
+    operation: Operation<'static>,
+    asked: Instant,
+    answered: bool,
+}
+
+impl<S: Store + 'static> Asking<S> {
+    async fn run(mut self) -> Result<Option<Start>, WaitError> {
+        let InLine { lines, caller, .. } = self.line.clone();
+        // The semaphore is never closed.
+        let _way = lines.on_their_way.acquire().await;
+        self.asked = Instant::now();
+        match caller.decide(self.operation).await {
+            Ok(answer) => Ok(self.answer(Some(answer))?),
+            Err(error) => {
+                let _ = self.answer(None);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Option<Verdicts>) -> Result<Option<Start>, TooLong> {
+        self.answered = true;
+        let asker = self.line.caller.asker();
+        let asked = (self.asked, self.operation);
+        let now = Instant::now();
+        let position = self.position;
+        self.line
+            .change(|line| line.answered(asker, &position, asked, answer, now))
+    }
+}
+
+/// The runtime may end before the call does.
+impl<S: Store + 'static> Drop for Asking<S> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let _ = self.answer(None);
+        }
+    }
+}
+
+/// The task that gives back what nobody in a line uses.
+struct Keeper<S: Store + 'static>(InLine<S>);
+
+impl<S: Store + 'static> Keeper<S> {
+    async fn run(self) {
+        let woken = lock(&self.0.line).keeper();
+        loop {
+            let next = lock(&self.0.line).keep(Instant::now());
+            match next {
+                Kept::GiveBack(starts) => {
+                    // A reservation can be given back as long as it is the last.
+                    for start in starts.into_iter().rev() {
+                        self.0.caller.give_back(start.verdicts).await;
+                    }
+                    lock(&self.0.line).gave_back();
+                }
+                Kept::Sleep(until) => tokio::select! {
+                    () = woken.notified() => {}
+                    () = sleep_until(until) => {}
+                },
+                Kept::Done => return,
+            }
+        }
+    }
+}
+
+/// The runtime may end before the task does.
+impl<S: Store + 'static> Drop for Keeper<S> {
+    fn drop(&mut self) {
+        self.0.change(Line::lost_keeper);
+    }
+}
