@@ -1,6 +1,7 @@
 //! `Lines` and `Place`: whoever waits for a key has a place in its line.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ const MOST_ON_THEIR_WAY: usize = 1_024;
 /// to the store.
 struct Lines {
     lines: Mutex<HashMap<OwnedKey, Arc<Mutex<Line>>>>,
-    on_their_way: Semaphore,
+    // With some features of Tokio, a semaphore does not say that it is safe to unwind past it.
+    on_their_way: AssertUnwindSafe<Semaphore>,
 }
 
 /// The lines that a limiter and its clones share.
@@ -33,7 +35,7 @@ impl Default for Shared {
     fn default() -> Self {
         Self(Arc::new(Lines {
             lines: Mutex::default(),
-            on_their_way: Semaphore::new(MOST_ON_THEIR_WAY),
+            on_their_way: AssertUnwindSafe(Semaphore::new(MOST_ON_THEIR_WAY)),
         }))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// A store that counts its calls, takes time to answer, and loses replies.
 pub(crate) struct Remote {
-    store: Arc<MemoryStore>,
+    pub(crate) store: Arc<MemoryStore>,
     calls: AtomicUsize,
     pub(crate) delay_ms: AtomicU64,
     loses: AtomicUsize,
@@ -43,7 +43,7 @@ impl Remote {
         Self::to(Arc::new(store))
     }
 
-    fn to(store: Arc<MemoryStore>) -> Arc<Self> {
+    pub(crate) fn to(store: Arc<MemoryStore>) -> Arc<Self> {
         Arc::new(Self {
             store,
             calls: AtomicUsize::new(0),

@@ -30,9 +30,13 @@ const MOST_RESERVED: usize = 256;
 const AHEAD: Duration = Duration::from_secs(1);
 /// How far ahead it reserves further starts: they cover the way to the store.
 const LEAD: Duration = Duration::from_millis(50);
-/// Of what is reserved ahead, this part is gained by each start that is used; half is lost by each
-/// that is not. So few of them are lost, however long calls stay.
-const GAIN: u32 = 32;
+/// How long a line is kept for that, after the last start that nobody used.
+const MEMORY: Duration = Duration::from_secs(10);
+/// The least that a line reserves ahead: longer than lines let each other go first.
+const LEAST_AHEAD: Duration = Duration::from_millis(10);
+/// By so much more a line reserves ahead after each start that is used. It halves that after each
+/// that is not, so lines that are often empty lose few of them, and get equal shares.
+const STEP: Duration = Duration::from_millis(2);
 
 /// A refusal rests on an answer that is at most so old, and whoever is first in line asks again
 /// when it is.
@@ -302,7 +306,7 @@ impl Line {
             return Turn::Gone;
         };
         self.calls.remove(&place.number);
-        self.used();
+        self.reserve_further_ahead();
         self.wake(self.starts.next_assigned(place.cost));
         self.wake_first();
         Turn::Admitted(start)
@@ -482,7 +486,7 @@ impl Line {
     ) -> Option<Start> {
         if is_here && start.at <= now {
             self.calls.remove(&number);
-            self.used();
+            self.reserve_further_ahead();
             return Some(start);
         }
         if is_here {
@@ -531,6 +535,9 @@ impl Line {
             return;
         }
         self.binding = answer.binding();
+        if answer.is_denied() {
+            self.reserve_further_ahead();
+        }
         let waits_again = self.ready + self.jitter <= asked + max_delay;
         // Where this call is denied, one that costs as much is denied, too.
         let is_denied_too = answer.is_denied() && first.is_some_and(|(_, other)| other >= cost);
@@ -602,10 +609,9 @@ impl Line {
         }
     }
 
-    /// A start was used: so more of them will be.
-    fn used(&mut self) {
-        let more = self.ahead / GAIN + TICK / 10;
-        self.ahead = (self.ahead + more).min(AHEAD);
+    /// A start was used, or others had reserved all starts so far ahead.
+    fn reserve_further_ahead(&mut self) {
+        self.ahead = (self.ahead + STEP).min(AHEAD);
     }
 
     /// Returns whether a task must be started that keeps this line: nobody uses what it has. Wakes
@@ -629,10 +635,10 @@ impl Line {
     pub(super) fn keep(&mut self, now: Instant) -> Kept {
         let spare = self.starts.take_spare(now);
         if !spare.is_empty() {
-            if spare.iter().any(|start| !start.verdicts.delay().is_zero()) {
-                let half = self.ahead / 2;
-                self.ahead = if half < TICK { Duration::ZERO } else { half };
-                self.remembered = now + AHEAD;
+            let delays = spare.iter().filter_map(|start| start.verdicts.delay().duration());
+            if let Some(delay) = delays.filter(|delay| !delay.is_zero()).min() {
+                self.ahead = (self.ahead.min(delay) / 2).max(LEAST_AHEAD);
+                self.remembered = now + MEMORY;
             }
             self.is_giving_back = true;
             return Kept::GiveBack(spare);

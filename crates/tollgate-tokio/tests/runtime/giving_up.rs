@@ -1,0 +1,338 @@
+//! Callers that give up: what they leave is used by others, of the same process or of others.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, sleep, timeout};
+use tollgate_core::RateLimiter;
+use tollgate_tokio::Within;
+
+use crate::within::{MINUTE, Remote, SECOND, TICK};
+
+/// Callers of a limit that give up and come again.
+struct Crowd {
+    limits: &'static [&'static str],
+    /// Limiters with lines of their own, as in processes.
+    processes: usize,
+    callers: usize,
+    /// How many of a hundred callers give up, and after how long.
+    share: usize,
+    patience: Duration,
+    /// How long they stay away.
+    pause: Duration,
+}
+
+/// What a crowd got.
+struct Got {
+    /// In each second.
+    seconds: Vec<usize>,
+    /// Of each process.
+    processes: Vec<usize>,
+    store_calls: usize,
+}
+
+impl Got {
+    fn sum(&self) -> usize {
+        self.seconds.iter().sum()
+    }
+
+    /// Returns Jain's index of what the processes got, in thousandths.
+    fn fairness(&self) -> usize {
+        let squares: usize = self.processes.iter().map(|share| share * share).sum();
+        1_000 * self.sum() * self.sum() / (self.processes.len() * squares)
+    }
+
+    /// Returns the store calls for each call that was admitted, in hundredths.
+    fn calls_each(&self) -> usize {
+        100 * self.store_calls / self.sum()
+    }
+}
+
+impl Crowd {
+    /// Returns what these callers get in so many seconds. A store call takes 2 ms.
+    async fn gets(&self, seconds: usize) -> Got {
+        let shared = Remote::new();
+        let started = Instant::now();
+        let until = started + SECOND * u32::try_from(seconds).unwrap();
+        let mut stores = Vec::new();
+        let mut callers = JoinSet::new();
+        for process in 0..self.processes {
+            let store = Remote::to(Arc::clone(&shared.store));
+            store.delay_ms.store(2, Ordering::SeqCst);
+            let limiter = RateLimiter::new(Arc::clone(&store), self.limits.iter().copied());
+            let limiter = limiter.unwrap();
+            stores.push(store);
+            let each = self.callers / self.processes;
+            for caller in 0..each {
+                let limiter = limiter.clone();
+                let gives_up = caller * 100 < self.share * each;
+                let patience = if gives_up { self.patience } else { MINUTE };
+                let pause = self.pause;
+                let spread = if pause.is_zero() { 20 } else { 1 };
+                callers.spawn(async move {
+                    let mut admitted = Vec::new();
+                    // They do not come all at once.
+                    sleep(TICK * u32::try_from(caller * 37 % 1_000).unwrap() / spread).await;
+                    while Instant::now() < until {
+                        let call = limiter.check("alice").within(MINUTE);
+                        match timeout(patience, call.into_future()).await {
+                            Ok(call) => {
+                                call.unwrap();
+                                admitted.push(started.elapsed());
+                            }
+                            Err(_) => sleep(pause).await,
+                        }
+                    }
+                    (process, admitted)
+                });
+            }
+        }
+        sleep(until - started).await;
+        let store_calls = stores.iter().map(|store| store.calls()).sum();
+        let mut got = Got {
+            seconds: vec![0; seconds],
+            processes: vec![0; self.processes],
+            store_calls,
+        };
+        for (process, admitted) in callers.join_all().await {
+            for at in admitted {
+                if let Some(second) = got.seconds.get_mut(at.as_secs() as usize) {
+                    *second += 1;
+                    got.processes[process] += 1;
+                }
+            }
+        }
+        got
+    }
+}
+
+const HUNDRED_A_SECOND: [&[&str]; 3] = [
+    &["l=gcra:100/1s,burst=10"],
+    &["a=gcra:100/1s,burst=1", "b=gcra:7000/1m"],
+    &["l=sliding-log:100/1s"],
+];
+
+#[tokio::test(start_paused = true)]
+async fn whatever_share_of_callers_gives_up_the_limit_is_used() {
+    for limits in HUNDRED_A_SECOND {
+        for processes in [1, 8] {
+            for share in [0, 50, 100] {
+                for patience in [30 * TICK, SECOND] {
+                    let crowd = Crowd {
+                        limits,
+                        processes,
+                        callers: 160,
+                        share,
+                        patience,
+                        pause: Duration::ZERO,
+                    };
+                    let got = crowd.gets(5).await;
+                    let shown = format!(
+                        "{limits:?}, {processes} processes, {share} % after {patience:?}: {:?}",
+                        got.seconds
+                    );
+                    println!(
+                        "{shown}, fairness {}, {} store calls for 100",
+                        got.fairness(),
+                        got.calls_each()
+                    );
+                    for second in &got.seconds {
+                        assert!(*second >= 90 && *second <= 120, "{shown}");
+                    }
+                    if limits[0].contains("gcra") {
+                        assert!(got.fairness() >= 990, "{shown}: {:?}", got.processes);
+                        assert!(got.calls_each() <= 130, "{shown}: {}", got.calls_each());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A caller that drops its call and asks again at once, as a timeout in a loop does.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_asks_again_gets_what_it_had_asked_for() {
+    let limits: [&[&str]; 2] = [&["l=gcra:20/1s,burst=1"], &["l=sliding-log:1/50ms"]];
+    for limits in limits {
+        for processes in [1, 4] {
+            for patience in [TICK, 7 * TICK, 20 * TICK] {
+                let crowd = Crowd {
+                    limits,
+                    processes,
+                    callers: processes,
+                    share: 100,
+                    patience,
+                    pause: Duration::ZERO,
+                };
+                let got = crowd.gets(4).await;
+                for second in &got.seconds {
+                    assert!(
+                        *second >= 18,
+                        "{limits:?}, {processes} after {patience:?}: {:?}",
+                        got.seconds
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Lines that are often empty, so that starts are lost: the lines then reserve less far ahead.
+#[tokio::test(start_paused = true)]
+async fn lines_that_are_often_empty_lose_few_starts() {
+    for processes in [1, 8] {
+        // About twelve calls wait at any time, in all processes together.
+        let crowd = Crowd {
+            limits: &["l=gcra:100/1s,burst=1"],
+            processes,
+            callers: 400,
+            share: 100,
+            patience: 30 * TICK,
+            pause: SECOND,
+        };
+        let got = crowd.gets(20).await;
+        println!("{:?}, fairness {}", got.seconds, got.fairness());
+        let late: usize = got.seconds[5..].iter().sum();
+        assert!(late >= 15 * 80, "{processes}: {:?}", got.seconds);
+        assert!(got.fairness() >= 800, "{processes}: {:?}", got.processes);
+    }
+}
+
+/// All callers of all processes but one go, and never come back.
+#[tokio::test(start_paused = true)]
+async fn at_most_what_is_reserved_ahead_is_lost_with_the_callers_of_a_process() {
+    let shared = Remote::new();
+    let limits = ["l=gcra:100/1s,burst=1"];
+    let mut going = Vec::new();
+    for _ in 0..7 {
+        let limiter = RateLimiter::new(Remote::to(Arc::clone(&shared.store)), limits).unwrap();
+        let mut callers = JoinSet::new();
+        for _ in 0..10 {
+            let limiter = limiter.clone();
+            callers.spawn(async move {
+                loop {
+                    limiter.check("alice").within(MINUTE).await.unwrap();
+                }
+            });
+        }
+        going.push(callers);
+    }
+    let limiter = RateLimiter::new(Remote::to(Arc::clone(&shared.store)), limits).unwrap();
+    let staying = async {
+        sleep(2 * SECOND).await;
+        drop(going);
+        let started = Instant::now();
+        let mut callers = JoinSet::new();
+        for _ in 0..10 {
+            let limiter = limiter.clone();
+            callers.spawn(async move {
+                let mut admitted = 0;
+                while started.elapsed() < SECOND {
+                    limiter.check("alice").within(MINUTE).await.unwrap();
+                    admitted += 1;
+                }
+                admitted
+            });
+        }
+        callers.join_all().await.into_iter().sum::<usize>()
+    };
+    // Seven lines have a start or two each.
+    let admitted = staying.await;
+    assert!(admitted >= 80, "{admitted}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_nobody_uses_is_given_back_when_it_is_due() {
+    let store = Remote::new();
+    let limiter = RateLimiter::new(Arc::clone(&store), ["l=gcra:2/1s,burst=1"]).unwrap();
+    limiter.check("alice").within(SECOND).await.unwrap();
+    let call = limiter.check("alice").within(SECOND).into_future();
+    assert!(timeout(10 * TICK, call).await.is_err());
+    // It is kept for whoever comes next.
+    sleep(SECOND / 4).await;
+    assert_eq!(store.calls(), 2);
+    sleep(SECOND / 4).await;
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 1);
+    let tasks = tokio::runtime::Handle::current().metrics();
+    sleep(20 * SECOND).await;
+    assert_eq!(tasks.num_alive_tasks(), 0);
+}
+
+/// Also if giving back takes time: nobody is refused meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_caller_does_not_overtake_what_its_line_is_giving_back() {
+    for limit in ["gcra:1/1h,burst=1", "sliding-log:1/1h"] {
+        let store = Remote::new();
+        let limiter = RateLimiter::new(Arc::clone(&store), [&*format!("l={limit}")]).unwrap();
+        store.delay_ms.store(100, Ordering::SeqCst);
+        let call = limiter.check("alice").within(SECOND).into_future();
+        assert!(timeout(10 * TICK, call).await.is_err());
+        // At 100 ms the call is admitted, and nobody is there; it is given back at 150 ms.
+        sleep(100 * TICK).await;
+        let started = Instant::now();
+        limiter.check("alice").within(Duration::ZERO).await.unwrap();
+        assert!(
+            started.elapsed() < 200 * TICK,
+            "{limit}: {:?}",
+            started.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_line_works_on_after_the_runtime_of_its_calls_has_ended() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap()
+    };
+    // While a start is kept, and while it is given back.
+    for passes in [10 * TICK, 1_005 * TICK] {
+        let ending = runtime();
+        let (store, limiter) = ending.block_on(async {
+            let store = Remote::new();
+            let limiter = RateLimiter::new(Arc::clone(&store), ["l=gcra:1/1s"]).unwrap();
+            limiter.check("alice").within(SECOND).await.unwrap();
+            let call = limiter.check("alice").within(SECOND).into_future();
+            assert!(timeout(TICK, call).await.is_err());
+            store.delay_ms.store(100, Ordering::SeqCst);
+            sleep(passes).await;
+            (store, limiter)
+        });
+        drop(ending);
+        store.delay_ms.store(0, Ordering::SeqCst);
+        runtime().block_on(async {
+            let started = Instant::now();
+            limiter.check("alice").within(5 * SECOND).await.unwrap();
+            assert!(started.elapsed() <= 2 * SECOND, "{:?}", started.elapsed());
+        });
+    }
+}
+
+/// What a call has reserved is handed on to one that costs as much.
+#[tokio::test(start_paused = true)]
+async fn calls_of_several_costs_that_give_up_leave_their_starts_to_others() {
+    let store = Remote::new();
+    let limiter = RateLimiter::new(Arc::clone(&store), ["l=gcra:100/1s,burst=10"]).unwrap();
+    let started = Instant::now();
+    let mut callers = JoinSet::new();
+    for caller in 0..200_u64 {
+        let limiter = limiter.clone();
+        callers.spawn(async move {
+            let mut units = 0;
+            while started.elapsed() < 6 * SECOND {
+                let cost = 1 + caller % 5;
+                let call = limiter.check("alice").cost(cost).within(MINUTE);
+                if let Ok(call) = timeout(SECOND / 2, call.into_future()).await {
+                    assert_eq!(call.unwrap().consumed(), cost);
+                    units += cost;
+                }
+            }
+            units
+        });
+    }
+    yield_now().await;
+    let units: u64 = callers.join_all().await.into_iter().sum();
+    assert!((540..=660).contains(&units), "{units} of 600");
+}
