@@ -115,7 +115,10 @@ impl<S: Store + 'static> InLine<S> {
         let is_idle = line.is_idle();
         drop(line);
         if wants_keeper {
-            let keeper = Keeper(self.clone());
+            let keeper = Keeper {
+                line: self.clone(),
+                is_done: false,
+            };
             self.caller.runtime().spawn(keeper.run());
         }
         if is_idle {
@@ -193,7 +196,8 @@ impl<S: Store + 'static> Drop for Place<S> {
     fn drop(&mut self) {
         let number = self.position.number;
         let asker = self.line.caller.asker();
-        self.line.change(|line| line.leave(asker, number));
+        let now = Instant::now();
+        self.line.change(|line| line.leave(asker, number, now));
     }
 }
 
@@ -242,26 +246,30 @@ impl<S: Store + 'static> Drop for Asking<S> {
 }
 
 /// The task that gives back what nobody in a line uses.
-struct Keeper<S: Store + 'static>(InLine<S>);
+struct Keeper<S: Store + 'static> {
+    line: InLine<S>,
+    is_done: bool,
+}
 
 impl<S: Store + 'static> Keeper<S> {
-    async fn run(self) {
-        let woken = lock(&self.0.line).keeper();
-        loop {
-            let next = lock(&self.0.line).keep(Instant::now());
+    async fn run(mut self) {
+        let InLine { line, caller, .. } = self.line.clone();
+        let woken = lock(&line).keeper();
+        while !self.is_done {
+            let next = lock(&line).keep(Instant::now());
             match next {
                 Kept::GiveBack(starts) => {
                     // A reservation can be given back as long as it is the last.
                     for start in starts.into_iter().rev() {
-                        self.0.caller.give_back(start.verdicts).await;
+                        caller.give_back(start.verdicts).await;
                     }
-                    lock(&self.0.line).gave_back();
+                    lock(&line).gave_back();
                 }
                 Kept::Sleep(until) => tokio::select! {
                     () = woken.notified() => {}
                     () = sleep_until(until) => {}
                 },
-                Kept::Done => return,
+                Kept::Done => self.is_done = true,
             }
         }
     }
@@ -270,6 +278,11 @@ impl<S: Store + 'static> Keeper<S> {
 /// The runtime may end before the task does.
 impl<S: Store + 'static> Drop for Keeper<S> {
     fn drop(&mut self) {
-        self.0.change(Line::lost_keeper);
+        let is_done = self.is_done;
+        self.line.change(|line| {
+            if !is_done {
+                line.lost_keeper();
+            }
+        });
     }
 }

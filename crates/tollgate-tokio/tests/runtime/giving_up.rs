@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::RateLimiter;
+use tollgate_memory::MemoryStore;
 use tollgate_tokio::Within;
 
 use crate::within::{MINUTE, Remote, SECOND, TICK};
@@ -308,6 +309,57 @@ fn a_line_works_on_after_the_runtime_of_its_calls_has_ended() {
             assert!(started.elapsed() <= 2 * SECOND, "{:?}", started.elapsed());
         });
     }
+}
+
+#[test]
+fn a_runtime_may_end_while_its_calls_wait_for_their_starts() {
+    for workers in [0, 2] {
+        let mut builder = match workers {
+            0 => tokio::runtime::Builder::new_current_thread(),
+            _ => tokio::runtime::Builder::new_multi_thread(),
+        };
+        let runtime = builder.enable_time().build().unwrap();
+        let limits = ["l=gcra:100/1s,burst=1"];
+        let limiter = RateLimiter::new(Arc::new(MemoryStore::new()), limits).unwrap();
+        runtime.block_on(async {
+            for _ in 0..100 {
+                let limiter = limiter.clone();
+                tokio::spawn(async move {
+                    loop {
+                        limiter.check("alice").within(MINUTE).await.unwrap();
+                    }
+                });
+            }
+            sleep(100 * TICK).await;
+        });
+        drop(runtime);
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().build().unwrap();
+        runtime.block_on(async {
+            let call = limiter.check("alice").within(MINUTE).into_future();
+            timeout(10 * SECOND, call).await.unwrap().unwrap();
+        });
+    }
+}
+
+/// As `select!` does in a loop: a call that is not polled when its start is due.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_polled_keeps_its_start_and_nobody_else_gets_it_late() {
+    let store = Remote::new();
+    let limiter = RateLimiter::new(Arc::clone(&store), ["l=gcra:10/1s,burst=1"]).unwrap();
+    let started = Instant::now();
+    limiter.check("alice").within(SECOND).await.unwrap();
+    let mut idle = Box::pin(limiter.check("alice").within(MINUTE).into_future());
+    assert!(timeout(10 * TICK, &mut idle).await.is_err());
+    // It holds up nobody.
+    limiter.check("alice").within(MINUTE).await.unwrap();
+    assert!(started.elapsed() <= 201 * TICK, "{:?}", started.elapsed());
+    assert_eq!(store.calls(), 3);
+    // It was due after 100 ms; whoever comes now asks for a start of its own.
+    sleep(SECOND / 2).await;
+    drop(idle);
+    limiter.check("alice").within(MINUTE).await.unwrap();
+    assert_eq!(store.calls(), 4);
 }
 
 /// What a call has reserved is handed on to one that costs as much.

@@ -213,7 +213,7 @@ impl Line {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let state = if self.starts.enter(number, cost) {
+        let state = if self.starts.enter(number, cost, now) {
             State::Assigned
         } else {
             State::Waiting
@@ -565,7 +565,7 @@ impl Line {
     }
 
     /// Removes a call whose caller has gone.
-    pub(super) fn leave(&mut self, asker: Asker<'_>, number: u64) {
+    pub(super) fn leave(&mut self, asker: Asker<'_>, number: u64, now: Instant) {
         let Some(&Standing { cost, state, .. }) = self.calls.get(&number) else {
             return;
         };
@@ -582,11 +582,11 @@ impl Line {
             }
             State::Assigned => {
                 self.calls.remove(&number);
-                self.starts.leave(number, cost)
+                self.starts.leave(number, cost, now)
             }
             State::Asking => {
                 self.set(number, State::Abandoned);
-                self.starts.abandon(cost)
+                self.starts.abandon(cost, now)
             }
         };
         if let Some(next) = next {
@@ -633,9 +633,11 @@ impl Line {
 
     /// Returns what the task does next that keeps this line.
     pub(super) fn keep(&mut self, now: Instant) -> Kept {
-        let spare = self.starts.take_spare(now);
+        let spare = self.starts.take_spare(Some(now));
         if !spare.is_empty() {
-            let delays = spare.iter().filter_map(|start| start.verdicts.delay().duration());
+            let delays = spare
+                .iter()
+                .filter_map(|start| start.verdicts.delay().duration());
             if let Some(delay) = delays.filter(|delay| !delay.is_zero()).min() {
                 self.ahead = (self.ahead.min(delay) / 2).max(LEAST_AHEAD);
                 self.remembered = now + MEMORY;
@@ -660,8 +662,10 @@ impl Line {
         self.wake_first();
     }
 
-    /// The task has ended with its runtime.
+    /// The task has ended with its runtime: what it would have given back stays consumed.
     pub(super) fn lost_keeper(&mut self) {
+        drop(self.starts.take_spare(None));
+        self.has_spare = false;
         self.is_kept = false;
         self.gave_back();
     }

@@ -2,6 +2,8 @@
 //! already, whoever asked for it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::Verdicts;
@@ -27,9 +29,15 @@ pub(super) struct Starts {
     waiting_cost: u128,
     /// By cost: a start is of use only to a call that costs as much.
     pools: BTreeMap<u64, Pool>,
+    /// Starts that were due long ago, and that no call may use any more.
+    overdue: Vec<Start>,
     /// How many starts there are.
     count: usize,
 }
+
+/// A start is not handed on if it was due longer ago than this: calls that start late come too close
+/// to later ones.
+const OVERDUE: Duration = Duration::from_millis(50);
 
 /// The calls and starts of one cost.
 #[derive(Default)]
@@ -45,9 +53,17 @@ struct Pool {
 }
 
 impl Pool {
-    /// Returns how many starts there are, or may come, that no call is assigned to.
-    fn spare(&self) -> usize {
-        (self.starts.len() + self.abandoned).saturating_sub(self.assigned.len())
+    /// Returns whether there is a start, or may come one, that another call could be assigned to.
+    fn has_one_for_others(&self, now: Instant) -> bool {
+        match self.starts.get(self.assigned.len()) {
+            Some(start) => start.at + OVERDUE >= now,
+            None => self.starts.len() + self.abandoned > self.assigned.len(),
+        }
+    }
+
+    /// Returns how many calls are assigned before this one.
+    fn place(&self, number: u64) -> usize {
+        self.assigned.range(..number).count()
     }
 
     fn is_empty(&self) -> bool {
@@ -77,9 +93,9 @@ impl Starts {
     }
 
     /// Adds a call at the end. Returns whether it is assigned to a start that nobody else needs.
-    pub(super) fn enter(&mut self, number: u64, cost: u64) -> bool {
+    pub(super) fn enter(&mut self, number: u64, cost: u64, now: Instant) -> bool {
         let pool = self.pools.entry(cost).or_default();
-        let is_assigned = pool.spare() > 0;
+        let is_assigned = pool.has_one_for_others(now);
         if is_assigned {
             pool.assigned.insert(number);
         } else {
@@ -118,9 +134,9 @@ impl Starts {
 
     /// A call on its way was abandoned. Returns the number of the call that gets what it brings, if
     /// there is one now.
-    pub(super) fn abandon(&mut self, cost: u64) -> Option<u64> {
+    pub(super) fn abandon(&mut self, cost: u64, now: Instant) -> Option<u64> {
         self.pools.entry(cost).or_default().abandoned += 1;
-        self.hand_on(cost)
+        self.hand_on(cost, now)
     }
 
     /// An abandoned call was admitted: its start follows.
@@ -142,30 +158,35 @@ impl Starts {
 
     /// A call that was assigned to a start has gone. Returns the number of the call that gets it, if
     /// there is one now.
-    pub(super) fn leave(&mut self, number: u64, cost: u64) -> Option<u64> {
+    pub(super) fn leave(&mut self, number: u64, cost: u64, now: Instant) -> Option<u64> {
+        let is_overdue = |due: Instant| due + OVERDUE < now;
+        if self.due(number, cost).is_some_and(is_overdue) {
+            let start = self.take(number, cost)?;
+            self.overdue.push(start);
+            self.count += 1;
+            return None;
+        }
         self.change(cost, |pool| pool.assigned.remove(&number));
-        self.hand_on(cost)
+        self.hand_on(cost, now)
     }
 
-    /// Returns when the call may use a start, if it is the next of its cost to get one, and there
-    /// is one.
+    /// Returns when the start is due that the call is assigned to, if it has come: each call of a
+    /// cost gets the start that has its place among the starts of that cost. So one that does not
+    /// use its start holds up nobody.
     pub(super) fn due(&self, number: u64, cost: u64) -> Option<Instant> {
         let pool = self.pools.get(&cost)?;
-        let is_next = pool.assigned.first() == Some(&number);
-        pool.starts
-            .front()
-            .filter(|_| is_next)
-            .map(|start| start.at)
+        pool.starts.get(pool.place(number)).map(|start| start.at)
     }
 
-    /// Returns the start that is due for the call, which uses it.
+    /// Removes the start that the call is assigned to, and the call.
     pub(super) fn take(&mut self, number: u64, cost: u64) -> Option<Start> {
         let start = self.change(cost, |pool| {
+            let start = pool.starts.remove(pool.place(number));
             pool.assigned.remove(&number);
-            pool.starts.pop_front()
-        })?;
-        self.count -= usize::from(start.is_some());
-        start
+            start
+        })??;
+        self.count -= 1;
+        Some(start)
     }
 
     /// Returns the number of the call of this cost that gets the next start.
@@ -180,7 +201,8 @@ impl Starts {
     /// Returns whether there are starts for this cost that no call is assigned to.
     pub(super) fn has_spare(&self, cost: u64) -> bool {
         let pool = self.pools.get(&cost);
-        pool.is_some_and(|pool| pool.starts.len() > pool.assigned.len())
+        let is_spare = pool.is_some_and(|pool| pool.starts.len() > pool.assigned.len());
+        is_spare || !self.overdue.is_empty()
     }
 
     /// Returns when the first start is due that no call is assigned to.
@@ -189,11 +211,12 @@ impl Starts {
         self.pools.values().filter_map(spare).min()
     }
 
-    /// Removes the starts that are due at `now`, and that no call is assigned to.
-    pub(super) fn take_spare(&mut self, now: Instant) -> Vec<Start> {
-        let mut spare = Vec::new();
+    /// Removes the starts that are due at `now`, or all of them, and that no call is assigned to.
+    pub(super) fn take_spare(&mut self, now: Option<Instant>) -> Vec<Start> {
+        let mut spare = mem::take(&mut self.overdue);
         for pool in self.pools.values_mut() {
-            let due = pool.starts.partition_point(|start| start.at <= now);
+            let is_due = |start: &Start| now.is_none_or(|now| start.at <= now);
+            let due = pool.starts.partition_point(is_due);
             let from = pool.assigned.len().min(due);
             spare.extend(pool.starts.drain(from..due));
         }
@@ -203,9 +226,13 @@ impl Starts {
     }
 
     /// Assigns the first call that has to ask the store to a spare start of the same cost.
-    fn hand_on(&mut self, cost: u64) -> Option<u64> {
+    fn hand_on(&mut self, cost: u64, now: Instant) -> Option<u64> {
         let pool = self.pools.get_mut(&cost)?;
-        let next = *pool.waiting.first().filter(|_| pool.spare() > 0)?;
+        let next = pool
+            .waiting
+            .first()
+            .filter(|_| pool.has_one_for_others(now));
+        let next = *next?;
         self.wait_no_longer(next);
         self.pools.entry(cost).or_default().assigned.insert(next);
         Some(next)

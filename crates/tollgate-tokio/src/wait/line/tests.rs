@@ -164,7 +164,7 @@ impl Scene {
 
     fn leave(&mut self, caller: &Caller) {
         let asker = asker(&self.limits);
-        self.line.leave(asker, caller.position.number);
+        self.line.leave(asker, caller.position.number, self.now);
     }
 }
 
