@@ -5,6 +5,7 @@
 mod clock;
 mod giving_up;
 mod guard;
+mod hearing;
 mod meter;
 mod outbound;
 mod shown;

@@ -52,6 +52,11 @@ impl Remote {
         })
     }
 
+    /// The next replies are lost.
+    pub(crate) fn lose_replies(&self, count: usize) {
+        self.loses.store(count, Ordering::SeqCst);
+    }
+
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -704,7 +709,7 @@ async fn calls_that_leave_the_line_do_not_hold_up_the_others() {
 async fn a_lost_reply_is_unknown_once() {
     for limit in ["gcra:1/1s", "sliding-log:1/1s"] {
         let (store, limiter) = limiter(&[&format!("l={limit}")]);
-        store.loses.store(1, Ordering::SeqCst);
+        store.lose_replies(1);
         let lost = limiter.check("alice").within(MINUTE).await;
         match lost {
             Err(WaitError::Store(error)) => assert_eq!(error.kind(), ErrorKind::Unknown),
@@ -721,7 +726,7 @@ async fn a_lost_reply_is_unknown_once() {
         );
 
         // In a line, it is one caller's.
-        store.loses.store(1, Ordering::SeqCst);
+        store.lose_replies(1);
         let mut calls = JoinSet::new();
         for _ in 0..5 {
             let limiter = limiter.clone();
@@ -764,7 +769,7 @@ async fn a_stream_yields_items_as_they_are_admitted() {
 #[tokio::test(start_paused = true)]
 async fn an_item_whose_check_failed_comes_back_with_the_error() {
     let (store, limiter) = limiter(&["l=gcra:1/1s"]);
-    store.loses.store(1, Ordering::SeqCst);
+    store.lose_replies(1);
     let mut items = stream::iter(["mail"]).pace(&limiter, "alice");
     let failed = items.next().await.unwrap().unwrap_err();
     assert_eq!(failed.to_string(), "lost");

@@ -235,7 +235,10 @@ impl Line {
         let total = self.starts.waiting_cost() + self.asking_cost + u128::from(cost);
         let from = self.ready.max(now);
         let (wait, limit) = self.forecast.least_wait(asker, from, total)?;
-        Some((wait.saturating_add(from.duration_since(now)), limit))
+        let until_ready = from.duration_since(now);
+        // What the first one waits for may be more than this process knows the reason of.
+        let limit = if until_ready > wait { self.binding } else { limit };
+        Some((wait.saturating_add(until_ready), limit))
     }
 
     /// Returns whether the latest answer still says what the store would say.
