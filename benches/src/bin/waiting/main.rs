@@ -1,9 +1,11 @@
 //! Measures calls that wait: what they cost, how exactly they start, and how fairly processes share
 //! a limit.
 //!
-//! First, 1,000 calls for one key wait in one process, on a store in memory. Then eight processes
-//! wait for one key on a server, for some seconds.
+//! First, 1,000 calls for one key wait in one process, on a store in memory. Then callers give up, of
+//! one line, of eight, and of a long one. Then eight processes wait for one key on a server, for some
+//! seconds.
 
+mod churn;
 mod counting;
 mod one;
 mod several;
@@ -92,6 +94,18 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
     for limits in BUSY.iter().filter(wanted) {
         let row = one::beside_sleeping(limits, arguments.calls);
         say(&runtime.block_on(row)?)?;
+    }
+    say(&format!("\n{}", churn::heading(span)))?;
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    for row in threads.block_on(churn::give_up(span))? {
+        say(&row)?;
+    }
+    say(&format!("\n{}", churn::long_heading()))?;
+    for row in threads.block_on(churn::beside_a_long_line(span))? {
+        say(&row)?;
     }
     say(&format!("\n{}", several::heading(span)))?;
     for limits in LIMITS.iter().filter(wanted) {

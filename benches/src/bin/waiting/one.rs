@@ -112,7 +112,7 @@ async fn sleep(calls: usize, apart: Duration) -> Result<(Vec<Duration>, Duration
 }
 
 /// Returns two columns of the table: the median and the 99th percentile.
-fn lateness(mut late: Vec<Duration>) -> String {
+pub(crate) fn lateness(mut late: Vec<Duration>) -> String {
     late.sort_unstable();
     let [median, most] = [50, 99].map(|percent| late[late.len() * percent / 100]);
     format!("{median:.1?} | {most:.1?}")
@@ -171,7 +171,7 @@ pub(crate) fn soonest(
 }
 
 /// Returns the processor time of this process.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanos)

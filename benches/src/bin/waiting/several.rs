@@ -70,7 +70,7 @@ pub(crate) fn measure(limits: &[&str], span: Duration) -> Result<String, Problem
 }
 
 /// Returns Jain's fairness index: 1 if all shares are equal, 1 / n if one takes all.
-fn jain(shares: &[u64]) -> f64 {
+pub(crate) fn jain(shares: &[u64]) -> f64 {
     let sum: u64 = shares.iter().sum();
     let squares: u64 = shares.iter().map(|share| share * share).sum();
     per(

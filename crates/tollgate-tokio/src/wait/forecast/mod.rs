@@ -267,10 +267,12 @@ impl Window<'_, '_> {
     }
 
     fn peek(&mut self, cost: u64) -> Verdicts {
+        #[cfg(test)]
+        tests::DECIDED.with(|decided| decided.set(decided.get() + 1));
         let check = Check::new(self.limit, self.asker.key, cost);
         Request::new(Operation::Peek, [check]).decide_on(self.state, self.now)
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,5 +1,6 @@
 //! Tests of forecasts: what this process knows, and what it does not know better than the store.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,6 +9,11 @@ use tollgate_core::{Fingerprint, Key, Limit, Operation, Timestamp, Verdict, Verd
 
 use super::Forecast;
 use crate::wait::caller::Asker;
+
+thread_local! {
+    /// How often a state machine was asked on this thread.
+    pub(in crate::wait) static DECIDED: Cell<usize> = const { Cell::new(0) };
+}
 
 const NOW: Duration = Duration::ZERO;
 const SECOND: Duration = Duration::from_secs(1);

@@ -237,7 +237,11 @@ impl Line {
         let (wait, limit) = self.forecast.least_wait(asker, from, total)?;
         let until_ready = from.duration_since(now);
         // What the first one waits for may be more than this process knows the reason of.
-        let limit = if until_ready > wait { self.binding } else { limit };
+        let limit = if until_ready > wait {
+            self.binding
+        } else {
+            limit
+        };
         Some((wait.saturating_add(until_ready), limit))
     }
 

@@ -14,6 +14,7 @@ use super::{Line, Position, Start, TICK, Turn};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
 use crate::wait::error::{TooLong, WaitError};
+use crate::wait::forecast::tests::DECIDED;
 
 const MS: Duration = Duration::from_millis(1);
 const US: Duration = Duration::from_micros(1);
@@ -416,6 +417,32 @@ fn whoever_leaves_is_no_longer_waited_for() {
     assert!(scene.line.is_idle());
     // Leaving twice changes nothing.
     scene.leave(&second);
+}
+
+#[test]
+fn who_comes_and_goes_costs_a_long_line_no_more_than_a_short_one() {
+    for limit in [
+        "l=sliding-log:3/1s",
+        "l=sliding-counter:3/1s",
+        "l=sliding-buckets:3/1s,buckets=3",
+    ] {
+        let decided = |length: usize| {
+            let mut scene = Scene::new(&[limit]);
+            let first = scene.enter(1);
+            assert!(scene.ask(&first));
+            let callers: Vec<_> = (0..length).map(|_| scene.enter(1)).collect();
+            let before = DECIDED.get();
+            for caller in callers.iter().step_by(length / 10) {
+                scene.leave(caller);
+                let _ = scene.enter(1);
+                let _ = scene.wait_of(1);
+            }
+            DECIDED.get() - before
+        };
+        let short = decided(10);
+        assert!(short > 0 && short <= 100, "{limit}: {short}");
+        assert_eq!(decided(10_000), short, "{limit}");
+    }
 }
 
 #[test]
