@@ -103,22 +103,25 @@ impl<'l, 'k, S> Within for Call<'l, 'k, S> {
 ///
 /// # Order
 ///
-/// - If every limit is [`Gcra`](tollgate_core::algorithm::Gcra), each call
-///   [reserves](tollgate_core::RateLimiter::reserve) its start: the store puts the calls of all
-///   processes in the order in which they arrive, and each makes one store call.
-/// - Otherwise the calls for one key, of one limiter and its clones, stand in line: the first asks
-///   the store, and the others wait for their turn. Of several processes, the first in each line
-///   compete.
+/// The calls for one key, of one limiter and its clones, stand in line. If every limit is
+/// [`Gcra`](tollgate_core::algorithm::Gcra), the line [reserves](tollgate_core::RateLimiter::reserve)
+/// starts, at most a second ahead; the lines of several processes get equal shares, for about one
+/// store call each. Otherwise the first in line asks the store when it can be admitted, and the
+/// first ones of several processes compete.
+///
+/// The first in line asks at least once a second, so that a line hears what others give back.
 ///
 /// # Errors
 ///
-/// [`WaitError::TooLong`] if the wait would exceed the time given, and the store's errors.
+/// - [`WaitError::TooLong`] if the wait would exceed the time given.
+/// - [`WaitError::TooMany`] if [too many](Self::most_waiting) wait for the key already.
+/// - The store's errors.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped before it completes, what it consumed is given back in the background,
-/// as far as a [refund](tollgate_core::RateLimiter::refund) can give it back: a reservation only if
-/// no later call was admitted.
+/// If the future is dropped before it completes, the next call in line that costs as much gets what
+/// it has asked for. If there is none until that is due, it is given back in the background, as far
+/// as a [refund](tollgate_core::RateLimiter::refund) can give it back.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Waiting<'l, 'k, S> {
     call: Call<'l, 'k, S>,
