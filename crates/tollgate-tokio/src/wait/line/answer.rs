@@ -1,0 +1,159 @@
+//! What the answer to a call changes in its line.
+
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate_core::{Operation, Verdict, Verdicts};
+
+use super::{Line, Position, Standing, Start, State, TICK};
+use crate::random::random;
+use crate::wait::caller::Asker;
+use crate::wait::error::TooLong;
+
+impl Line {
+    /// Takes note of the answer to a call that asked at `asked`, or that there is none. Returns what
+    /// was admitted for the call to use now, if its caller is still there.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] if the store says that the call will never be admitted.
+    pub(in crate::wait) fn answered(
+        &mut self,
+        asker: Asker<'_>,
+        place: &Position,
+        (asked, operation): (Instant, Operation<'_>),
+        answer: Option<Verdicts>,
+        now: Instant,
+    ) -> Result<Option<Start>, TooLong> {
+        let number = place.number;
+        let Some(&Standing { cost, state, .. }) = self.calls.get(&number) else {
+            return Ok(None);
+        };
+        self.asking -= 1;
+        self.asking_cost -= u128::from(cost);
+        let is_here = state == State::Asking;
+        let consumes = !matches!(operation, Operation::Peek);
+        let is_admitted = |answer: &Verdicts| answer.is_allowed() && consumes;
+        let waits_on = match &answer {
+            Some(answer) if is_admitted(answer) => None,
+            Some(_) if is_here => Some(number),
+            _ => {
+                self.calls.remove(&number);
+                if is_here {
+                    None
+                } else {
+                    self.starts.void(cost)
+                }
+            }
+        };
+        if let Some(number) = waits_on {
+            self.set(number, State::Waiting);
+            self.starts.wait(number, cost);
+        }
+        if let Some(answer) = &answer {
+            self.way = now.duration_since(asked);
+            self.learn(asker, (asked, operation), (number, cost), answer);
+            if answer.retry_after().is_never() && is_here {
+                let limit = asker.limit(answer.binding());
+                return Err(TooLong::new(limit, None, place.patience.longest));
+            }
+        }
+        let start = answer.filter(is_admitted).map(|verdicts| Start {
+            at: now + verdicts.delay().duration().unwrap_or_default(),
+            asked,
+            verdicts,
+        });
+        let start = start.and_then(|start| self.assign((number, cost, is_here), start, now));
+        self.wake_first();
+        Ok(start)
+    }
+
+    /// Assigns a call of the line to `start`. Returns it if the call that asked for it is here, and
+    /// can use it now.
+    fn assign(
+        &mut self,
+        (number, cost, is_here): (u64, u64, bool),
+        start: Start,
+        now: Instant,
+    ) -> Option<Start> {
+        if is_here && start.at <= now {
+            self.calls.remove(&number);
+            self.reserve_further_ahead();
+            return Some(start);
+        }
+        if is_here {
+            self.set(number, State::Assigned);
+            self.starts.assign(number, cost);
+        } else {
+            self.calls.remove(&number);
+            self.starts.arrive(cost);
+        }
+        self.starts.add(cost, start);
+        self.has_spare |= self.starts.has_spare(cost);
+        self.wake(self.starts.next_assigned(cost));
+        None
+    }
+
+    /// Takes note of the answer to the call with this number and cost.
+    fn learn(
+        &mut self,
+        asker: Asker<'_>,
+        (asked, operation): (Instant, Operation<'_>),
+        (number, cost): (u64, u64),
+        answer: &Verdicts,
+    ) {
+        // Answers may come in another order than that in which the store decided.
+        let decided = answer.as_slice().iter().map(Verdict::decided_at).max();
+        let decided = decided.unwrap_or_default();
+        self.remaining = match decided.cmp(&self.decided) {
+            Less => self.remaining,
+            Equal => self.remaining.min(answer.remaining()),
+            Greater => answer.remaining(),
+        };
+        self.decided = self.decided.max(decided);
+        self.answered = self.answered.max(Some(asked));
+        let (max_delay, consumes) = match operation {
+            Operation::Reserve { max_delay } => (max_delay, true),
+            operation => (Duration::ZERO, !matches!(operation, Operation::Peek)),
+        };
+        let consumed = (answer.is_allowed() && consumes).then_some(cost);
+        let was_expected = self.forecast.ready(asker, cost);
+        let was_expected = was_expected.is_some_and(|ready| ready <= asked + max_delay);
+        self.forecast
+            .learn(asker, (asked, decided), consumed, answer);
+        let first = self.starts.first_waiting();
+        if answer.is_denied() && first.is_some_and(|(first, _)| first < number) {
+            // It is not yet the turn of this call, and the first one has had its own answer.
+            return;
+        }
+        self.binding = answer.binding();
+        if answer.is_denied() {
+            self.reserve_further_ahead();
+        }
+        let waits_again = self.ready + self.jitter <= asked + max_delay;
+        // Where this call is denied, one that costs as much is denied, too.
+        let is_denied_too = answer.is_denied() && first.is_some_and(|(_, other)| other >= cost);
+        self.ready = if is_denied_too {
+            let wait = answer.retry_after().duration();
+            // A store that denies a call without a wait is not asked again and again.
+            let wait = wait.map(|wait| if wait.is_zero() { TICK } else { wait });
+            wait.and_then(|wait| asked.checked_add(wait)?.checked_add(max_delay))
+        } else {
+            let next = first.filter(|(_, cost)| *cost > self.remaining && !self.reserves);
+            next.and_then(|(_, cost)| self.forecast.ready(asker, cost))
+        }
+        .unwrap_or(asked);
+        if let Some(cost) = consumed {
+            self.turns.took(cost);
+        }
+        let others_were_faster = answer.is_denied() && was_expected;
+        let wait = self.ready.duration_since(asked + max_delay);
+        if waits_again || others_were_faster {
+            let capacity = answer.capacity();
+            self.jitter = self
+                .turns
+                .delay(wait, capacity, others_were_faster, random());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What happens to starts that nobody uses: they are given back, and fewer are reserved.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::{AHEAD, Line, Start};
+
+/// How long a line is kept for that, after the last start that nobody used.
+const MEMORY: Duration = Duration::from_secs(10);
+/// The least that a line reserves ahead: longer than lines let each other go first.
+const LEAST_AHEAD: Duration = Duration::from_millis(10);
+/// By so much more a line reserves ahead after each start that is used. It halves that after each
+/// that is not, so lines that are often empty lose few of them, and get equal shares.
+const STEP: Duration = Duration::from_millis(2);
+
+/// What the task that keeps a line does next.
+pub(in crate::wait) enum Kept {
+    /// It gives these back, and then says so by [`Line::gave_back`].
+    GiveBack(Vec<Start>),
+    Sleep(Instant),
+    Done,
+}
+
+impl Line {
+    /// A start was used, or others had reserved all starts so far ahead.
+    pub(super) fn reserve_further_ahead(&mut self) {
+        self.ahead = (self.ahead + STEP).min(AHEAD);
+    }
+
+    /// Returns whether a task must be started that keeps this line: nobody uses what it has. Wakes
+    /// it if there is one.
+    pub(in crate::wait) fn wants_keeper(&mut self) -> bool {
+        if !self.has_spare {
+            return false;
+        }
+        if self.is_kept {
+            self.keeper.notify_one();
+        }
+        !mem::replace(&mut self.is_kept, true)
+    }
+
+    /// Returns what wakes that task.
+    pub(in crate::wait) fn keeper(&self) -> Arc<Notify> {
+        Arc::clone(&self.keeper)
+    }
+
+    /// Returns what the task does next that keeps this line.
+    pub(in crate::wait) fn keep(&mut self, now: Instant) -> Kept {
+        let spare = self.starts.take_spare(Some(now));
+        if !spare.is_empty() {
+            let delays = spare
+                .iter()
+                .filter_map(|start| start.verdicts.delay().duration());
+            if let Some(delay) = delays.filter(|delay| !delay.is_zero()).min() {
+                self.ahead = (self.ahead.min(delay) / 2).max(LEAST_AHEAD);
+                self.remembered = now + MEMORY;
+            }
+            self.is_giving_back = true;
+            return Kept::GiveBack(spare);
+        }
+        self.has_spare = false;
+        if let Some(at) = self.starts.first_spare() {
+            return Kept::Sleep(at);
+        }
+        if self.calls.is_empty() && now < self.remembered {
+            return Kept::Sleep(self.remembered);
+        }
+        self.is_kept = false;
+        Kept::Done
+    }
+
+    /// What nobody used was given back.
+    pub(in crate::wait) fn gave_back(&mut self) {
+        self.is_giving_back = false;
+        self.wake_first();
+    }
+
+    /// The task has ended with its runtime: what it would have given back stays consumed.
+    pub(in crate::wait) fn lost_keeper(&mut self) {
+        drop(self.starts.take_spare(None));
+        self.has_spare = false;
+        self.is_kept = false;
+        self.gave_back();
+    }
+}

@@ -1,0 +1,191 @@
+//! What a call in a line does next.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate_core::{Limit, Operation};
+
+use super::{FRESH, Line, Position, State, Turn};
+use crate::wait::Patience;
+use crate::wait::caller::Asker;
+use crate::wait::error::TooLong;
+
+/// The most calls of a line that are on their way to the store at a time, or have a start later.
+const MOST_ON_THEIR_WAY: usize = 64;
+/// The same, for starts that are reserved.
+const MOST_RESERVED: usize = 256;
+
+/// How far ahead a line reserves further starts: they cover the way to the store.
+const LEAD: Duration = Duration::from_millis(50);
+
+/// When a call that has to ask the store does so.
+enum Asks {
+    Now,
+    /// Now, although it does not expect to be admitted.
+    Looks,
+    At(Instant),
+    /// When the line is no longer giving something back.
+    AfterGivingBack,
+    /// When others have been answered.
+    Later,
+    TooLong,
+}
+
+impl Asks {
+    fn at(at: Instant, now: Instant) -> Self {
+        if at <= now { Self::Now } else { Self::At(at) }
+    }
+}
+
+impl Line {
+    /// Returns what the call does next, and takes note of it.
+    pub(in crate::wait) fn turn(
+        &mut self,
+        asker: Asker<'_>,
+        place: &Position,
+        now: Instant,
+    ) -> Turn {
+        let mut deadline = place.patience.deadline();
+        let until = match self.calls.get(&place.number).map(|call| call.state) {
+            None => return Turn::Gone,
+            Some(State::Assigned) => {
+                // What it has reserved in time may be due later here by the way of the answer.
+                deadline = deadline.and_then(|deadline| deadline.checked_add(self.way));
+                let due = self.starts.due(place.number, place.cost);
+                if due.is_some_and(|due| due <= now) {
+                    return self.take(place);
+                }
+                due
+            }
+            Some(_) => match self.asks_at(asker, place, now) {
+                Asks::Now => return self.ask(place, now),
+                Asks::Looks => return self.look(place, asker, now),
+                Asks::At(at) => Some(at),
+                // It starts as soon as that is done, whatever its deadline.
+                Asks::AfterGivingBack => return Turn::Wait(None),
+                Asks::TooLong => return self.too_long(asker, place, now),
+                Asks::Later => None,
+            },
+        };
+        match (until, deadline) {
+            (_, Some(deadline)) if deadline <= now => self.too_long(asker, place, now),
+            (Some(until), Some(deadline)) => Turn::Wait(Some(until.min(deadline))),
+            (until, deadline) => Turn::Wait(until.or(deadline)),
+        }
+    }
+
+    /// The call uses the start that is due.
+    fn take(&mut self, place: &Position) -> Turn {
+        let Some(start) = self.starts.take(place.number, place.cost) else {
+            return Turn::Gone;
+        };
+        self.calls.remove(&place.number);
+        self.reserve_further_ahead();
+        self.wake(self.starts.next_assigned(place.cost));
+        self.wake_first();
+        Turn::Admitted(start)
+    }
+
+    /// Returns when a call that has to ask the store does so.
+    fn asks_at(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Asks {
+        let first = self.starts.first_waiting();
+        if first.is_none_or(|(number, _)| number != place.number) {
+            return Asks::Later;
+        }
+        if self.is_giving_back {
+            return Asks::AfterGivingBack;
+        }
+        let deadline = place.patience.deadline();
+        let start = self.earliest(asker, place.cost, now);
+        if self.is_fresh(now) && deadline.is_some_and(|deadline| start > deadline) {
+            return Asks::TooLong;
+        }
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            // It asks once, whatever is on its way: it may well be admitted.
+            return Asks::Now;
+        }
+        let on_their_way = self.asking + self.starts.count();
+        let lead = if on_their_way == 0 {
+            self.ahead
+        } else {
+            self.ahead.min(LEAD)
+        };
+        let at = self.before(start, lead, now);
+        if on_their_way == 0 {
+            // What others give back is heard of only if the store is asked.
+            let looks = self.answered.map(|asked| asked + FRESH);
+            return match looks.filter(|looks| *looks < at) {
+                Some(looks) if looks <= now => Asks::Looks,
+                looks => Asks::at(looks.unwrap_or(at + self.jitter), now),
+            };
+        }
+        let may_ask = if self.reserves && self.forecast.is_known() {
+            on_their_way < MOST_RESERVED
+        } else {
+            let all = self.asking_cost + u128::from(place.cost);
+            self.asking < MOST_ON_THEIR_WAY && all <= u128::from(self.remaining)
+        };
+        if may_ask || at > now {
+            Asks::at(at + self.jitter, now)
+        } else {
+            Asks::Later
+        }
+    }
+
+    /// The call asks earlier than it expects to be admitted, to hear what others have given back.
+    fn look(&mut self, place: &Position, asker: Asker<'_>, now: Instant) -> Turn {
+        let turn = self.ask(place, now);
+        // Limits that count denied calls would count this one.
+        let counts = |limit: &Limit| limit.algorithm().counts_denied();
+        if asker.limits.iter().any(counts) {
+            return Turn::Ask(Operation::Peek);
+        }
+        turn
+    }
+
+    /// Returns when to ask for `start`: so long before, if it is reserved.
+    fn before(&self, start: Instant, lead: Duration, now: Instant) -> Instant {
+        if !self.reserves || start <= now {
+            return start;
+        }
+        // What was foreseen is rounded down: a microsecond earlier, the store would deny it.
+        start.checked_sub(lead).unwrap_or(now) + Duration::from_micros(1)
+    }
+
+    /// Returns the earliest instant at which the first call that waits may be admitted.
+    fn earliest(&mut self, asker: Asker<'_>, cost: u64, now: Instant) -> Instant {
+        if !self.reserves {
+            return self.ready;
+        }
+        let total = self.asking_cost + u128::from(cost);
+        let wait = self.forecast.least_wait(asker, now, total);
+        let start = wait.map_or(now, |(wait, _)| now + wait);
+        start.max(self.ready)
+    }
+
+    /// Refuses a call that waits for the first one, at least.
+    fn too_long(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Turn {
+        let Patience { since, longest, .. } = place.patience;
+        let least = longest.saturating_add(Duration::from_micros(1));
+        let start = self.earliest(asker, place.cost, now).max(now);
+        let wait = start.duration_since(since).max(least);
+        let limit = asker.limit(self.binding);
+        Turn::TooLong(TooLong::new(limit, Some(wait), longest))
+    }
+
+    fn ask(&mut self, place: &Position, now: Instant) -> Turn {
+        self.asking += 1;
+        self.asking_cost += u128::from(place.cost);
+        self.starts.wait_no_longer(place.number);
+        self.set(place.number, State::Asking);
+        // There may be enough left for the next one, too.
+        self.wake_first();
+        if !self.reserves {
+            return Turn::Ask(Operation::Consume);
+        }
+        let deadline = place.patience.deadline();
+        let left = deadline.map(|deadline| deadline.duration_since(now));
+        let max_delay = left.map_or(self.ahead, |left| left.min(self.ahead));
+        Turn::Ask(Operation::Reserve { max_delay })
+    }
+}
