@@ -47,6 +47,15 @@ impl Clock for Shared {
     }
 }
 
+/// Sends a message when a thread ends, even by a panic.
+struct Ended<'s>(&'s Sender<()>);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.send(()).unwrap();
+    }
+}
+
 impl Interrupting {
     fn new(max_keys: usize) -> (Arc<Self>, MemoryStore) {
         let channel = || {
@@ -77,9 +86,8 @@ impl Interrupting {
         self.readings.store(reading, Ordering::SeqCst);
         thread::scope(|scope| {
             let late = scope.spawn(|| {
-                let late = late();
-                self.stopped.0.send(()).unwrap();
-                late
+                let _ended = Ended(&self.stopped.0);
+                late()
             });
             self.stopped.1.lock().unwrap().recv().unwrap();
             // No further readings are interrupted, even if `late` ended without an interruption.
