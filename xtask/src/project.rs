@@ -20,7 +20,7 @@ pub(crate) fn shell() -> Result<Shell, Box<dyn Error>> {
 ///
 /// Contains the files that are or could be committed: no ignored files, and only text. Checks take
 /// it as an argument, so that tests can pass other files.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Files(BTreeMap<String, String>);
 
 impl Files {
@@ -70,6 +70,11 @@ impl Files {
     /// Returns the text of the file at `path`.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.0.get(path).map(String::as_str)
+    }
+
+    /// Sets the text of the file at `path`.
+    pub(crate) fn set(&mut self, path: &str, text: String) {
+        self.0.insert(path.to_owned(), text);
     }
 
     /// Returns the names of the folders directly in `folder`, which must end in `/`.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
 use tollgate_core::{
@@ -252,6 +253,44 @@ fn a_receipt_fits_only_the_same_limits() {
     assert_eq!(error.kind(), ErrorKind::Malformed);
     // Only a refund has a receipt.
     assert!(Request::consume(both[0]).validate(|_| other).is_ok());
+}
+
+/// A store gives the answer that it has kept to whoever repeats the call.
+#[test]
+fn repeated_answer_has_the_receipt_of_the_first() {
+    let limits = ["a=gcra:1/1s", "b=gcra:2/1s"].map(|text| text.parse::<Limit>().unwrap());
+    let both = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
+    let mut states = [State::default(), State::default()];
+    let max_delay = Duration::from_secs(9);
+    for (operation, is_allowed, starts_at) in [
+        (Operation::Consume, true, Some(5)),
+        (Operation::Reserve { max_delay }, true, Some(1_000_005)),
+        (Operation::Consume, false, None),
+    ] {
+        let before = states.clone();
+        let first = Request::new(operation, both).decide_on(&mut states[..], at(5));
+        let again = first.again();
+        assert_eq!((again.is_allowed(), &again), (is_allowed, &first));
+        let receipt = again.into_receipt();
+        assert_eq!(receipt, first.into_receipt());
+        let starts = receipt.iter().flat_map(|receipt| receipt.consumed());
+        assert!(
+            starts
+                .clone()
+                .all(|of| Some(of.at().as_micros()) == starts_at)
+        );
+        assert_eq!(starts.count(), if is_allowed { 2 } else { 0 });
+        // It gives back what the first would.
+        let Some(receipt) = receipt else { continue };
+        let refund = Request::new(Operation::Refund(&receipt), both);
+        refund.validate(Fingerprint::of).unwrap();
+        let mut given_back = states.clone();
+        let _ = refund.decide_on(&mut given_back[..], at(5));
+        let peek = |states: &mut [State; 2]| {
+            Request::new(Operation::Peek, both).decide_on(&mut states[..], at(5))
+        };
+        assert_eq!(peek(&mut given_back), peek(&mut before.clone()));
+    }
 }
 
 #[test]

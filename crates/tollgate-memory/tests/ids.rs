@@ -81,6 +81,18 @@ fn a_full_store_refuses_new_ids_and_consumes_nothing() {
     assert!(limiter.store().len() <= 3);
 }
 
+/// There is room for the answer, but not for the state.
+#[test]
+fn failed_call_leaves_no_answer() {
+    let (limiter, _clock) = limiter(1, &["a=gcra:5/1d"]);
+    let error = limiter.check("k").id("one").run().unwrap_err();
+    assert_eq!((error.kind(), limiter.store().len()), (ErrorKind::Full, 0));
+    // The id belongs to no call.
+    let error = limiter.check("k").cost(2).id("one").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+    assert!(limiter.check("k").run().unwrap().is_allowed());
+}
+
 #[test]
 fn a_denied_call_takes_no_room() {
     let (limiter, _clock) = limiter(10, &["a=gcra:1/1d"]);

@@ -32,6 +32,8 @@ pub(super) struct Copy<'a> {
     shell: &'a Shell,
     files: &'a Files,
     folder: PathBuf,
+    /// The folder with the files.
+    tree: PathBuf,
     /// The functions that must stay `const`.
     constant: BTreeSet<String>,
     /// The mutants that do not compile.
@@ -51,29 +53,36 @@ pub(super) struct Binary {
 
 impl<'a> Copy<'a> {
     pub(super) fn of(shell: &'a Shell, files: &'a Files) -> Result<Self, Box<dyn Error>> {
-        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-        let folder = shell.current_dir().join(target).join("mutants");
-        let mut copy = Self {
-            shell,
-            files,
-            folder,
-            constant: BTreeSet::new(),
-            dropped: BTreeSet::new(),
-            sources: Vec::new(),
-            rendered: BTreeMap::new(),
-        };
+        let mut copy = Self::in_tree("tree", shell, files);
         copy.recall();
         copy.sources = sources::rust(files, &copy.constant)?;
         Ok(copy)
     }
 
+    /// Returns a copy of `files` without mutants, in a tree of its own that is built in the same
+    /// place.
+    pub(super) fn plain(shell: &'a Shell, files: &'a Files) -> Self {
+        Self::in_tree("plain", shell, files)
+    }
+
+    fn in_tree(name: &str, shell: &'a Shell, files: &'a Files) -> Self {
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        let folder = shell.current_dir().join(target).join("mutants");
+        Self {
+            shell,
+            files,
+            tree: folder.join(name),
+            folder,
+            constant: BTreeSet::new(),
+            dropped: BTreeSet::new(),
+            sources: Vec::new(),
+            rendered: BTreeMap::new(),
+        }
+    }
+
     /// Returns the folder with the copy, its build and the files of its tests.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    fn tree(&self) -> PathBuf {
-        self.folder.join("tree")
     }
 
     /// Returns the mutants of Rust files that compile, and for each whether it is in a wire module.
@@ -134,7 +143,7 @@ impl<'a> Copy<'a> {
 
     /// Writes all files without mutants.
     fn write_others(&self) -> Outcome {
-        let tree = self.tree();
+        let tree = &self.tree;
         let changed: BTreeSet<_> = self.sources.iter().map(|source| &*source.path).collect();
         let mut expected = BTreeSet::new();
         for (path, text) in self.files.iter() {
@@ -163,7 +172,7 @@ impl<'a> Copy<'a> {
     fn texts(&self) -> String {
         let scripts = sources::lua(self.files);
         let entries = scripts.iter().map(|(path, _)| {
-            let (id, path) = (sources::script_id(path), self.tree().join(path));
+            let (id, path) = (sources::script_id(path), self.tree.join(path));
             format!("({id}, include_str!({path:?}))")
         });
         entries.collect::<Vec<_>>().join(", ")
@@ -182,7 +191,7 @@ impl<'a> Copy<'a> {
                     .text
                     .push_str("\n#[doc(hidden)]\npub mod __mutants;\n");
             }
-            self.write(&self.tree().join(&source.path), &rendered.text)?;
+            self.write(&self.tree.join(&source.path), &rendered.text)?;
             self.rendered.insert(source.path.clone(), rendered);
         }
         Ok(())
@@ -197,16 +206,20 @@ impl<'a> Copy<'a> {
     }
 
     fn try_to_build(&self, packages: &[&str]) -> Result<(Vec<Binary>, Vec<Value>), Box<dyn Error>> {
+        let mut features = "tollgate-core/wire".to_owned();
+        if packages.contains(&"tollgate-http") {
+            features += ",tollgate-http/tower";
+        }
         let mut command = Command::new("cargo");
         command
-            .args(["test", "--locked", "--no-run", "--lib", "--tests"])
-            .args(["--message-format=json", "--features=tollgate-core/wire"])
+            .args(["test", "--locked", "--no-run", "--tests"])
+            .args(["--message-format=json", "--features", &features])
             .args(
                 packages
                     .iter()
                     .map(|package| format!("--package={package}")),
             )
-            .current_dir(self.tree())
+            .current_dir(&self.tree)
             .env("CARGO_TARGET_DIR", self.folder.join("build"))
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             // Optimized enough that the switches cost little; overflows still panic.

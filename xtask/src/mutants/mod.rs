@@ -11,6 +11,7 @@ mod mutant;
 mod point;
 mod report;
 mod rust;
+mod semantic;
 mod sources;
 mod suite;
 mod trial;
@@ -51,6 +52,10 @@ pub(crate) struct Arguments {
     /// Tries only mutants that were never tried, because their code is new or has changed.
     #[arg(long)]
     new: bool,
+    /// Applies patches that break the project in larger ways, one at a time: those whose name or
+    /// first line contains one of the texts.
+    #[arg(long, conflicts_with_all = ["sample", "write", "alive", "new"])]
+    semantic: bool,
 }
 
 impl Arguments {
@@ -62,6 +67,7 @@ impl Arguments {
             write: false,
             alive: false,
             new: false,
+            semantic: false,
         }
     }
 }
@@ -72,6 +78,9 @@ const DOCUMENT: &str = "docs/mutants.md";
 const RESULTS: &str = "## Results\n";
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+    if arguments.semantic {
+        return semantic::run(shell, &arguments.filters);
+    }
     let files = Files::read(shell)?;
     let mut copy = Copy::of(shell, &files)?;
     let results = Results::read(&copy.folder().join(trial::RESULTS));

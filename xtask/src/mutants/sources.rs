@@ -12,16 +12,18 @@ use super::{lua, rust};
 use crate::project::Files;
 
 /// The crates to mutate.
-pub(super) const CRATES: [&str; 6] = [
+pub(super) const CRATES: [&str; 8] = [
     "tollgate-core",
     "tollgate-memory",
     "tollgate-mock",
     "tollgate-redis",
     "tollgate-fred",
     "tollgate-tokio",
+    "tollgate-http",
+    "tollgate-cli",
 ];
 
-/// A Rust file of a library, with its points and mutants.
+/// A Rust file of a crate, with its points and mutants.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) path: String,
@@ -39,7 +41,10 @@ pub(super) fn rust(
 ) -> Result<Vec<Source>, Box<dyn Error>> {
     let mut sources = Vec::new();
     for name in CRATES {
-        let mut modules = vec![(format!("crates/{name}/src/lib.rs"), false)];
+        let roots = ["lib", "main"].map(|root| format!("crates/{name}/src/{root}.rs"));
+        let root = roots.into_iter().find(|root| files.text(root).is_some());
+        let root = root.ok_or_else(|| format!("{name} has neither a lib.rs nor a main.rs"))?;
+        let mut modules = vec![(root, false)];
         while let Some((path, is_wire)) = modules.pop() {
             let text = files.text(&path).ok_or_else(|| format!("no {path}"))?;
             modules.extend(submodules(files, &path, text, is_wire)?);
@@ -87,6 +92,7 @@ fn submodules(
     let stem = path
         .strip_suffix("/mod.rs")
         .or_else(|| path.strip_suffix("/lib.rs"))
+        .or_else(|| path.strip_suffix("/main.rs"))
         .unwrap_or_else(|| path.trim_end_matches(".rs"));
     let modules = syn::parse_file(text)?.items.into_iter().filter_map(|item| {
         let Item::Mod(module) = item else {

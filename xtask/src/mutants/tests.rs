@@ -253,6 +253,9 @@ fn the_project_is_rust_with_all_mutants_built_in() {
     }
     let is_known = |name: &str| sources.iter().any(|source| source.path.ends_with(name));
     assert!(is_known("tollgate-core/src/algorithm/gcra/mod.rs"));
+    assert!(is_known("tollgate-http/src/outbound/service.rs"));
+    // A program has no `lib.rs`.
+    assert!(is_known("tollgate-cli/src/input/json.rs"));
     assert!(!is_known("tests.rs"));
 }
 

@@ -54,6 +54,8 @@ impl Candidate {
             "tollgate-redis" => &["tollgate-redis"],
             "tollgate-fred" => &["tollgate-fred"],
             "tollgate-tokio" => &["tollgate-tokio"],
+            "tollgate-http" => &["tollgate-http"],
+            "tollgate-cli" => &["tollgate-cli"],
             _ => &[],
         }
     }

@@ -1,10 +1,15 @@
 //! Promises that expired, reset or refunded calls leave no trace.
 
+use proptest::prelude::*;
+
 use crate::clock::whatever_the_clock;
 use crate::harness::Stores;
-use crate::history::{Acts, costs, histories, moves, starts};
+use crate::history::{Acts, Move, costs, histories, moves, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
+
+/// Into this many parts, the time since a call is divided.
+const PARTS: u64 = 1_000_000;
 
 /// After `reset_after`, a key behaves like one never seen, however much later it is called.
 ///
@@ -90,7 +95,8 @@ pub async fn a_refund_at_once_undoes(harness: &Stores, plan: &Plan) {
     );
 }
 
-/// A refund does not give back what time has already given back.
+/// A refund does not give back what time has already given back, even if the clock has stepped back
+/// since.
 ///
 /// # Panics
 ///
@@ -99,9 +105,10 @@ pub async fn a_late_refund_gives_nothing(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
             let after = histories(limit, 1, Acts::FORWARD);
-            (starts(limit), 1..=limit.algorithm().capacity(), after)
+            let back = prop_oneof![Just(0), Just(PARTS), 0..=PARTS];
+            (starts(limit), 1..=limit.algorithm().capacity(), back, after)
         },
-        async |limit, (start, cost, after)| {
+        async |limit, (start, cost, back, after)| {
             let mut scene = Scene::open(harness, limit, start).await;
             let Some(receipt) = scene.acquire(ALICE, cost).await? else {
                 return Err(scene.session.failure("a fresh key was refused"));
@@ -112,6 +119,9 @@ pub async fn a_late_refund_gives_nothing(harness: &Stores, plan: &Plan) {
             // Both keys consume the same again; only one then refunds the old, expired call.
             scene.consume(ALICE, cost).await?;
             scene.consume(BOB, cost).await?;
+            let back = u128::from(micros) * u128::from(back) / u128::from(PARTS);
+            let back = u64::try_from(back).unwrap();
+            scene.session.travel(Move::Back(back));
             scene.refund(ALICE, &receipt).await?;
             scene.look_alike(1).await?;
             scene.play_twins(&after).await

@@ -1,13 +1,10 @@
-//! Promises about many concurrent callers on several threads.
+//! Promises about many concurrent callers on several threads, at one instant.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
 use tollgate_core::{Check, Limit, Request, Store, Timestamp, Verdicts};
 
 use super::change::{limit_of, with_quota};
-use crate::bound::{Admitted, bound, most_within};
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::harness::{OwnedKey, Stores};
 use crate::machine::Machine;
@@ -117,95 +114,6 @@ pub async fn concurrent_calls_are_linearizable(harness: &Stores, plan: &Plan) {
     }
 }
 
-/// By the store's own clock and with more demand than fits, no span holds more than the bound. The
-/// clock goes on, and at least half of what fits at the instants of the calls is admitted.
-///
-/// # Panics
-///
-/// When the promise is broken.
-pub async fn keeps_its_rate_in_real_time(harness: &Stores, plan: &Plan) {
-    // If the machine is busy with something else, all calls of a round may come late. A store that
-    // admits too little does so in every round.
-    const ROUNDS: u32 = 4;
-    for _ in 1..ROUNDS {
-        if admitted_too_little(harness, plan).await.is_none() {
-            return;
-        }
-    }
-    let complaint = admitted_too_little(harness, plan).await;
-    assert!(complaint.is_none(), "{}", complaint.unwrap_or_default());
-}
-
-/// Makes calls for five windows, and fails if any span holds more than the bound. Returns a
-/// complaint if the clock stood still, or too few calls were admitted.
-async fn admitted_too_little(harness: &Stores, plan: &Plan) -> Option<String> {
-    const AMOUNT: u64 = 20;
-    const WINDOW: Duration = Duration::from_millis(80);
-    const WINDOWS: u32 = 5;
-    let mut runs = Vec::new();
-    for limit in plan.limits() {
-        let window_us = u64::try_from(WINDOW.as_micros()).unwrap();
-        let limit = resized(limit, AMOUNT, window_us);
-        let store = harness.store().await;
-        if store.supports(&consume(&limit, &OwnedKey::fresh("alice"), 1)) {
-            runs.push((limit, store, OwnedKey::fresh("alice")));
-        }
-    }
-    let until = Instant::now() + WINDOW * WINDOWS;
-    let mut callers = JoinSet::new();
-    for (index, (limit, store, key)) in runs.iter().enumerate() {
-        for _ in 0..CALLERS / 4 {
-            let (limit, store, key) = (limit.clone(), Arc::clone(store), key.clone());
-            callers.spawn(async move {
-                let mut admitted = Vec::new();
-                while Instant::now() < until {
-                    let decision = store.decide(consume(&limit, &key, 1)).await;
-                    let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
-                    admitted.push((index, Admitted::by(&decision.as_slice()[0])));
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                admitted
-            });
-        }
-    }
-    let calls: Vec<_> = callers.join_all().await.into_iter().flatten().collect();
-    for (index, (limit, ..)) in runs.iter().enumerate() {
-        let of_this = calls
-            .iter()
-            .filter(|(of, call)| *of == index && call.amount > 0);
-        let admitted: Vec<_> = of_this.map(|(_, call)| *call).collect();
-        let window_us = limit.algorithm().quota().window_us();
-        for span in [window_us / 4, window_us, window_us * 2] {
-            let (most, bound) = (most_within(&admitted, span), bound(limit, span));
-            assert!(
-                most <= bound,
-                "{limit}: {most} were admitted within {span} us, where at most {bound} may be"
-            );
-        }
-        let of_this = calls.iter().filter(|(of, _)| *of == index);
-        let mut instants: Vec<_> = of_this.map(|(_, call)| call.at).collect();
-        instants.sort_unstable();
-        let span = instants[instants.len() - 1].saturating_duration_since(instants[0]);
-        if span < WINDOW * WINDOWS / 2 {
-            return Some(format!(
-                "{limit}: calls of {WINDOWS} windows of {WINDOW:?} were decided within {span:?}"
-            ));
-        }
-        // What is admitted if the same calls are decided one after another.
-        let (mut machine, key) = (Machine::default(), OwnedKey::fresh("alice"));
-        let fits = |at: &Timestamp| machine.answer(&consume(limit, &key, 1), *at).is_allowed();
-        let least = instants.into_iter().filter(fits).count() as u64 / 2;
-        let total: u64 = admitted.iter().map(|call| call.amount).sum();
-        if total < least {
-            return Some(format!(
-                "{limit}: only {total} were admitted in {WINDOWS} windows, where at least {least} \
-                 should be"
-            ));
-        }
-    }
-    None
-}
-
 /// Returns the limits that the store supports, with long windows if it only has its own clock.
 async fn supported(harness: &Stores, plan: &Plan) -> Vec<Limit> {
     let store = harness.store().await;
@@ -218,7 +126,7 @@ async fn supported(harness: &Stores, plan: &Plan) -> Vec<Limit> {
 }
 
 /// Returns `limit` with another amount and window. A burst of one stays one.
-fn resized(limit: &Limit, amount: u64, window_us: u64) -> Limit {
+pub(super) fn resized(limit: &Limit, amount: u64, window_us: u64) -> Limit {
     let burst = limit.algorithm().capacity().min(amount);
     limit_of(
         limit,
@@ -226,7 +134,7 @@ fn resized(limit: &Limit, amount: u64, window_us: u64) -> Limit {
     )
 }
 
-fn consume<'a>(limit: &'a Limit, key: &'a OwnedKey, cost: u64) -> Request<'a> {
+pub(super) fn consume<'a>(limit: &'a Limit, key: &'a OwnedKey, cost: u64) -> Request<'a> {
     Request::consume(Check::new(limit, key.key(), cost))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate_core::{CallId, Check, ErrorKind, Limit, Operation, Request, Verdicts};
+use tollgate_core::{CallId, Check, ErrorKind, Limit, Operation, Request, Verdicts, inside};
 
 use super::composite::keys;
 use crate::clock::{by_the_day, wall_clock};
@@ -103,8 +103,11 @@ async fn once(
     let with_id = request.clone().id(CallId::new(&id).kept(LONG));
     if let Some(first) = known.get(&id) {
         let again = session.repeat(&with_id).await?;
-        return session.ensure(again == *first, || {
+        session.ensure(again == *first, || {
             format!("the answer is not the first one, {first:?}, but {again:?}")
+        })?;
+        return session.ensure(inside::receipt(&again) == inside::receipt(first), || {
+            "the receipt is not that of the first answer".to_owned()
         });
     }
     let answers = session.ask(&with_id).await?;

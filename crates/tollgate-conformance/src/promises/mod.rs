@@ -11,6 +11,7 @@ mod concurrency;
 mod id;
 mod inert;
 mod own_clock;
+mod real_time;
 mod reservation;
 mod store;
 mod units;
@@ -40,7 +41,6 @@ pub use composite::{
 };
 pub use concurrency::{
     admits_exactly_the_bound_under_concurrency, concurrent_calls_are_linearizable,
-    keeps_its_rate_in_real_time,
 };
 pub use id::{
     an_id_of_another_call_changes_nothing, answers_are_forgotten, concurrent_repeats_are_one,
@@ -50,6 +50,7 @@ pub use inert::{denied_calls_change_nothing, keys_are_independent, peek_changes_
 pub use own_clock::{
     counts_at_its_own_clock, gives_back_at_its_own_clock, is_all_or_nothing_at_its_own_clock,
 };
+pub use real_time::keeps_its_rate_in_real_time;
 pub use reservation::{
     cancelling_the_last_reservation_undoes_it, concurrent_reservations_have_an_order,
     refused_reservations_change_nothing, reservations_agree_with_the_definition,

@@ -151,6 +151,9 @@ caught! {
         gcra::agrees_with_the_machine
         fixed_window::a_refund_at_once_undoes
         gcra::a_refund_at_once_undoes;
+    stopping_its_clock: StopsItsClock by
+        gcra::keeps_its_rate_in_real_time
+        sliding_log::keeps_its_rate_in_real_time;
     supporting_nothing: SupportsNothing by
         store::says_what_it_supports;
     waiting_one_microsecond_too_little: WaitsTooLittle by

@@ -45,6 +45,7 @@ pub(crate) enum Fault {
     LosesUpdates,
     PanicsOnHugeCosts,
     RefundsTwice,
+    StopsItsClock,
     SupportsNothing,
     WaitsTooLittle,
 }
@@ -199,6 +200,7 @@ impl Store for BrokenStore {
         }
         let now = match request.caller_time() {
             Some(given) if !self.is(Fault::IgnoresCallerTime) => given,
+            _ if self.is(Fault::StopsItsClock) => Timestamp::UNIX_EPOCH,
             _ => Timestamp::try_from(SystemTime::now()).unwrap(),
         };
         let limits: Vec<_> = request

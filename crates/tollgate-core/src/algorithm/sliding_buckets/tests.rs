@@ -140,6 +140,18 @@ fn a_clock_that_steps_back_is_in_the_newest_bucket() {
     assert_eq!(machine.commit(&mut state, 303, 1), 500);
 }
 
+/// The bucket of the call has left the ring, and a newer one is in its slot.
+#[test]
+fn late_refund_gives_nothing_after_the_clock_has_stepped_back() {
+    let machine = ring(9, 100, 10);
+    let held = used(&machine, &[(5, 2), (115, 3)]);
+    for now in [5, 60, 104, 115] {
+        let mut state = held.clone();
+        machine.refund(&mut state, now, 5, 2);
+        assert_eq!(state, held, "at {now}");
+    }
+}
+
 #[test]
 fn remaining_is_zero_after_the_amount_is_lowered_below_the_count() {
     let state = used(&ring(5, 100, 10), &[(5, 3), (40, 2)]);

@@ -194,11 +194,11 @@ proptest! {
             let mut receipts = Vec::new();
             for (index, (alone, batched)) in alone.iter().zip(&batched).enumerate() {
                 prop_assert_eq!(shown(alone), shown(batched), "{}: {:?}", index, sent[index]);
-                if let Ok(verdicts) = alone
-                    && let Some(receipt) = inside::receipt(verdicts)
-                {
-                    receipts.push((receipt, about[index].clone()));
-                }
+                let receipt = |answer: &Result<Verdicts, StoreError>| {
+                    answer.as_ref().ok().and_then(inside::receipt)
+                };
+                prop_assert_eq!(receipt(alone), receipt(batched), "{}: {:?}", index, sent[index]);
+                receipts.extend(receipt(batched).map(|receipt| (receipt, about[index].clone())));
             }
             drop(sent);
             earlier.extend(receipts.into_iter().map(|(receipt, (limits, key))| Earlier {
