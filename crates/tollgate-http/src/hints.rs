@@ -19,7 +19,7 @@ impl Hints {
     /// instants in a response without a `Date`.
     ///
     /// Headers that are missing or malformed are ignored. If a header comes more than once, or has
-    /// several values, the strictest counts; see the [crate](crate).
+    /// several values, the strictest counts; see [this crate](crate).
     ///
     /// # Examples
     ///
