@@ -24,6 +24,14 @@ fn longest_retry_after_counts() {
         ("Retry-After-Ms: 20, 1280", 1_280),
         ("Retry-After: 600\nRetry-After-Ms: soon", 600_000),
         ("Retry-After: soon\nRetry-After-Ms: 1280", 1_280),
+        // By the earlier of two clocks.
+        (
+            "Date: Tue, 14 Nov 2023 22:13:10 GMT
+             Date: Tue, 14 Nov 2023 22:13:00 GMT
+             Date: today
+             Retry-After: Tue, 14 Nov 2023 22:14:00 GMT",
+            60_000,
+        ),
         // Whole seconds are the milliseconds, rounded up.
         ("Retry-After: 2\nRetry-After-Ms: 1280", 1_280),
         ("Retry-After: 2\nRetry-After-Ms: 1000", 2_000),
