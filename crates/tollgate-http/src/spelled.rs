@@ -123,7 +123,7 @@ fn limit(
     }
 }
 
-fn entry<T: Copy>(entries: &Entries<T>, index: usize) -> Option<T> {
+fn entry<T: Copy>(entries: &[Option<T>], index: usize) -> Option<T> {
     *entries.get(index)?
 }
 
