@@ -18,7 +18,8 @@ impl Hints {
     /// Reads the headers of a response that was received at `received`, which matters only for
     /// instants in a response without a `Date`.
     ///
-    /// Headers that are missing or malformed are ignored.
+    /// Headers that are missing or malformed are ignored. If a header comes more than once, or has
+    /// several values, the strictest counts; see [this crate](crate).
     ///
     /// # Examples
     ///
@@ -37,11 +38,23 @@ impl Hints {
     /// ```
     #[must_use]
     pub fn read(headers: &HeaderMap, received: SystemTime) -> Self {
-        let text = |name: &str| headers.get(name)?.to_str().ok();
-        let now = text(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date.trim()).ok());
-        let now = now.unwrap_or(received);
-        let in_millis = text("retry-after-ms").and_then(times::millis);
-        let retry_after = in_millis.or_else(|| times::until(text(RETRY_AFTER.as_str())?, now));
+        let lines = |name: &str| {
+            let lines = headers.get_all(name).into_iter();
+            lines.filter_map(|line| line.to_str().ok())
+        };
+        let dates =
+            lines(DATE.as_str()).filter_map(|date| httpdate::parse_http_date(date.trim()).ok());
+        let now = dates.min().unwrap_or(received);
+        let in_millis = lines("retry-after-ms").flat_map(times::entries);
+        let in_millis = in_millis.filter_map(times::millis).max();
+        let retry_after = lines(RETRY_AFTER.as_str()).flat_map(times::entries);
+        let retry_after = retry_after
+            .filter_map(|entry| times::until(entry, now))
+            .max();
+        let retry_after = match (in_millis, retry_after) {
+            (Some(exact), Some(rounded)) if rounded == times::up_to_seconds(exact) => Some(exact),
+            (in_millis, retry_after) => in_millis.max(retry_after),
+        };
         let mut limits = standard::limits(headers);
         limits.extend(spelled::limits(headers, now));
         Self {
@@ -50,7 +63,8 @@ impl Hints {
         }
     }
 
-    /// Returns the time of `Retry-After`.
+    /// Returns the time of `Retry-After`, the longest if there are several, or of `Retry-After-Ms`
+    /// if that is longer or the same in milliseconds.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after

@@ -1,9 +1,12 @@
 //! The headers `RateLimit` and `RateLimit-Policy`, of the drafts from the seventh on.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use http::HeaderMap;
-use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
+use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
+use sfv::{BareItem, BareItemFromInput, Item, KeyRef, List, ListEntry, Parser};
 
 use crate::LimitHint;
 
@@ -18,28 +21,20 @@ pub(crate) fn limits(headers: &HeaderMap) -> Vec<LimitHint> {
         let limits = items.iter().filter_map(|item| remaining(item, &policies));
         return limits.collect();
     }
-    // The seventh draft: `limit=100, remaining=50, reset=30`.
-    let Ok(fields) = Parser::new(&field).parse::<Dictionary>() else {
-        return Vec::new();
-    };
-    let number = |name: &str| match fields.get(name)? {
-        ListEntry::Item(item) => whole(&item.bare_item),
-        ListEntry::InnerList(_) => None,
-    };
-    let amount = number("limit");
-    let same = policies.iter().find(|policy| policy.amount == amount);
-    let limit = LimitHint {
-        name: None,
-        amount,
-        window: same.and_then(|policy| policy.window),
-        remaining: number("remaining"),
-        reset_after: number("reset").map(Duration::from_secs),
-    };
-    if limit.is_of_use() {
-        vec![limit]
-    } else {
-        Vec::new()
-    }
+    let limits = Parser::new(&field).parse_dictionary_with_visitor(Seventh::default());
+    let limits = limits.unwrap_or_default().into_iter().map(|fields| {
+        let number = |name: &str| u64::try_from(*fields.get(name)?).ok();
+        let amount = number("limit");
+        let same = policies.iter().find(|policy| policy.amount == amount);
+        LimitHint {
+            name: None,
+            amount,
+            window: same.and_then(|policy| policy.window),
+            remaining: fields.get("remaining").copied().map(left),
+            reset_after: number("reset").map(Duration::from_secs),
+        }
+    });
+    limits.filter(LimitHint::is_of_use).collect()
 }
 
 /// Returns the value of a header that may come in several lines.
@@ -77,7 +72,7 @@ fn policy(item: &Item) -> Option<LimitHint> {
 /// Reads what remains: `"burst";r=50;t=30`, and takes the rest from the policy of that name.
 fn remaining(item: &Item, policies: &[LimitHint]) -> Option<LimitHint> {
     let name = name(item)?;
-    let remaining = parameter(item, "r")?;
+    let remaining = left(item.params.get("r")?.as_integer()?.into());
     let mut policies = policies.iter();
     let policy = policies.find(|policy| policy.name.as_deref() == Some(&*name));
     Some(LimitHint {
@@ -104,4 +99,61 @@ fn parameter(item: &Item, name: &str) -> Option<u64> {
 
 fn whole(value: &BareItem) -> Option<u64> {
     u64::try_from(i64::from(value.as_integer()?)).ok()
+}
+
+/// Returns what remains. Less than nothing is nothing.
+fn left(remaining: i64) -> u64 {
+    remaining.try_into().unwrap_or(0)
+}
+
+/// The limits of the seventh draft. A key that comes again begins another limit, such as a
+/// gateway's; in a [`Dictionary`](sfv::Dictionary), it would replace the first.
+#[derive(Default)]
+struct Seventh<'de>(Vec<HashMap<&'de str, i64>>);
+
+impl<'de> DictionaryVisitor<'de> for Seventh<'de> {
+    type Out = Vec<HashMap<&'de str, i64>>;
+    type Error = Infallible;
+
+    fn entry(&mut self, key: &'de KeyRef) -> Result<impl EntryVisitor<'de>, Infallible> {
+        if self
+            .0
+            .last()
+            .is_none_or(|limit| limit.contains_key(key.as_str()))
+        {
+            self.0.push(HashMap::new());
+        }
+        let limit = self.0.last_mut();
+        Ok(limit.map(|limit| Field {
+            limit,
+            key: key.as_str(),
+        }))
+    }
+
+    fn finish(self) -> Result<Self::Out, Infallible> {
+        Ok(self.0)
+    }
+}
+
+/// Where a number of the seventh draft belongs.
+struct Field<'l, 'de> {
+    limit: &'l mut HashMap<&'de str, i64>,
+    key: &'de str,
+}
+
+impl<'de> EntryVisitor<'de> for Field<'_, 'de> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'de>, Infallible> {
+        Ok(move |value: BareItemFromInput<'de>| {
+            if let BareItemFromInput::Integer(number) = value {
+                let _ = self.limit.insert(self.key, number.into());
+            }
+            Ok::<_, Infallible>(Ignored)
+        })
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'de>, Infallible> {
+        Ok(Ignored)
+    }
 }

@@ -23,10 +23,7 @@ pub(crate) fn until(text: &str, now: SystemTime) -> Option<Duration> {
         return Some(from(now, date));
     }
     if let Ok(date) = text.parse::<jiff::Timestamp>() {
-        // A time without seconds may mean any of the minute.
-        let whole_minute = text.matches(':').count() == 1;
-        let until = from(now, date.into());
-        return Some(until + Duration::from_secs(if whole_minute { 60 } else { 0 }));
+        return Some(from(now, date.into()).saturating_add(inexact_by(text)));
     }
     units(text)
 }
@@ -42,8 +39,49 @@ pub(crate) fn millis(text: &str) -> Option<Duration> {
     decimal(text.trim())?.checked_div(1_000).map(up)
 }
 
+/// Returns the entries of a list. A date has a comma of its own, after the day of the week.
+pub(crate) fn entries(list: &str) -> Vec<&str> {
+    let mut entries = Vec::new();
+    let mut rest = list;
+    while !rest.is_empty() {
+        let mut commas = rest.match_indices(',').map(|(comma, _)| comma);
+        let first = commas.next().unwrap_or(rest.len());
+        let second = commas.next().unwrap_or(rest.len());
+        let is_date = httpdate::parse_http_date(rest[..second].trim()).is_ok();
+        let end = if is_date { second } else { first };
+        entries.push(rest[..end].trim());
+        rest = rest.get(end + 1..).unwrap_or_default();
+    }
+    entries.retain(|entry| !entry.is_empty());
+    entries
+}
+
+/// Returns how much later a time in RFC 3339 may be than it says: one without seconds may mean any
+/// of the minute.
+fn inexact_by(text: &str) -> Duration {
+    let time = text
+        .split_once(['T', 't', ' '])
+        .map_or("", |(_, time)| time);
+    let time = time
+        .split(['Z', 'z', '+', '-', '['])
+        .next()
+        .unwrap_or_default();
+    let digits = time.bytes().filter(u8::is_ascii_digit).count();
+    Duration::from_secs(match digits {
+        ..=2 => 3_600,
+        3..=4 => 60,
+        _ => 0,
+    })
+}
+
 fn from(now: SystemTime, until: SystemTime) -> Duration {
     up(until.duration_since(now).unwrap_or_default())
+}
+
+/// Rounds up to whole seconds.
+pub(crate) fn up_to_seconds(duration: Duration) -> Duration {
+    let is_rounded = duration.subsec_nanos() > 0;
+    Duration::from_secs(duration.as_secs().saturating_add(is_rounded.into()))
 }
 
 /// Rounds up to whole microseconds.
@@ -119,6 +157,14 @@ mod tests {
             ("Tue, 14 Nov 2023 22:14:20 GMT", 60_000),
             ("2023-11-14T22:14:20Z", 60_000),
             ("2023-11-14T23:14:20.5+01:00", 60_500),
+            // Without seconds or minutes, it may be the end of that minute or hour.
+            ("2023-11-14T22:15Z", 160_000),
+            ("2023-11-14T22:15+00:00", 160_000),
+            ("2023-11-14T23:15+01:00", 160_000),
+            ("2023-11-14 23:15+0100", 160_000),
+            ("20231114T2215Z", 160_000),
+            ("2023-11-14T23Z", 6_400_000),
+            ("20231114T231420+01:00", 60_000),
             ("6m0s", 360_000),
             ("1h2m3.5s", 3_723_500),
             ("20ms", 20),

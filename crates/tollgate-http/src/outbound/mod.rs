@@ -1,18 +1,21 @@
 //! `OutboundLayer`: an HTTP client that stays under the limits of the service it calls.
 
 mod error;
+mod refusals;
 mod report;
 mod service;
+mod unsent;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, StatusCode};
 use tollgate_tokio::Outbound;
 use tower_layer::Layer;
 
 pub use self::error::OutboundRequestError;
+use self::refusals::Refusals;
 pub use self::service::OutboundService;
 
 /// How often a request is sent again, by default.
@@ -23,22 +26,33 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 /// A layer for HTTP clients that are tower services: each request waits for a permit of an
 /// [`Outbound`], and what the response says about limits is shared with all processes.
 ///
-/// - A request waits until the limits admit it, and then is sent at once. Before that, the client
-///   must be ready, so that no permit grows old while the client waits for a connection.
+/// - A request waits until the limits admit it. Then a clone of the client gets ready for it, and
+///   it is sent. So a request that waits for its permit holds none of the client's slots or
+///   connections.
+/// - A permit that is older than the [margin](Outbound::margin) when the client is ready is given
+///   back, and the request takes another; without a margin, it may have any age. The permit of a
+///   request that is not sent, because it was dropped or the client failed before, is given back,
+///   too.
 /// - After a response, its [`Hints`](crate::Hints) are [reported](crate::Hints::report) to the
 ///   store if the service has less left than the store knows.
-/// - After a 429, and after a 503 with `Retry-After`, the key is paused for all processes: as long
-///   as the response says, or, if it does not say, for as long as [`Outbound::back_off`] does. Then
-///   the request is sent again, with a permit of its own, at most [`retries`](Self::retries) times.
-///   After a 503, only requests with an idempotent method are sent again.
-/// - If there may be no retry, or if its permit would come too late, the caller gets the last
-///   response.
+/// - A response refuses the request if its status is 429, or another error from 400 to 599 with
+///   `Retry-After` ([settable](Self::refusals)), or 403 and nothing is left of a limit. Then the key
+///   is paused for all processes: as long as the response says, or, if it does not say, for as long
+///   as [`Outbound::back_off`] does. Then the request is sent again, with a permit of its own, at
+///   most [`retries`](Self::retries) times. After other statuses than 429, only requests with an
+///   idempotent method are sent again, because something may have been done.
+/// - If there may be no retry, if its permit would come too late, or if the client does not get
+///   ready for it, the caller gets the last response.
+///
+/// `Retry-After` of a redirect is the least time before the redirected request (RFC 9110), and that
+/// of a success is the least time before the next poll. They concern one request, not the key: the
+/// caller gets them in the response, and whoever sends that request must wait.
 ///
 /// If the store fails after the service has answered, the caller gets the response, and the request
 /// is not sent again.
 ///
-/// The layer keeps no queue: a request waits in its own future. To bound how many do, put a
-/// concurrency limit around it.
+/// The layer keeps no queue: a request waits in its own future, and the service is always ready. To
+/// bound how many wait, put a concurrency limit around it.
 ///
 /// # Examples
 ///
@@ -79,11 +93,12 @@ struct Shared<S, F, R> {
     repetition: PhantomData<fn() -> R>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Settings {
     longest: Duration,
     retries: u32,
     longest_pause: Duration,
+    refusals: Refusals,
     is_background: bool,
 }
 
@@ -97,6 +112,7 @@ impl<S, F> OutboundLayer<S, F> {
             longest,
             retries: RETRIES,
             longest_pause: LONGEST_PAUSE,
+            refusals: Refusals::default(),
             is_background: false,
         };
         Self {
@@ -137,9 +153,38 @@ impl<S, F> OutboundLayer<S, F> {
 impl<S, F, R> OutboundLayer<S, F, R> {
     /// Sets the longest pause that a response can ask for. The default is one hour.
     ///
-    /// A service that means a longer one refuses the next request, too.
+    /// A service that means a longer one refuses the next request, too. A pause without a time from
+    /// the service lasts as [`Outbound::back_off`] says.
     pub fn longest_pause(mut self, longest: Duration) -> Self {
         self.shared.settings.longest_pause = longest;
+        self
+    }
+
+    /// Sets which statuses refuse a request if the response has `Retry-After`. By default, all errors
+    /// do: those from 400 to 599. The status 429 always refuses, also without `Retry-After`.
+    ///
+    /// Set this if the service uses `Retry-After` for something else than its limits, such as with
+    /// 409 for one resource that is busy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use http::{Request, StatusCode};
+    /// use tollgate_http::OutboundLayer;
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::{Outbound, OutboundError};
+    ///
+    /// let outbound = Outbound::builder(MemoryStore::new(), ["api=sliding-log:100/1s"]).build()?;
+    /// let key = |_: &Request<()>| "api.example.com";
+    /// let layer = OutboundLayer::new(outbound, key, Duration::from_secs(5))
+    ///     .refusals([StatusCode::FORBIDDEN, StatusCode::SERVICE_UNAVAILABLE]);
+    /// assert!(format!("{layer:?}").contains("403"));
+    /// # Ok::<(), OutboundError>(())
+    /// ```
+    pub fn refusals(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Self {
+        self.shared.settings.refusals = Refusals::of(statuses);
         self
     }
 
@@ -181,7 +226,7 @@ impl<S, F: Clone, R> Clone for Shared<S, F, R> {
         Self {
             outbound: self.outbound.clone(),
             key: self.key.clone(),
-            settings: self.settings,
+            settings: self.settings.clone(),
             repetition: PhantomData,
         }
     }

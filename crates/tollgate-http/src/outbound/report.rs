@@ -89,11 +89,12 @@ impl Hints {
             let Some(remaining) = hint.remaining().filter(|remaining| *remaining >= least) else {
                 continue;
             };
-            let reset_after = hint.reset_after().map(|reset| reset.min(longest_pause));
             let about = match about(outbound, hint) {
-                About::Any => outbound.described_by(reset_after).map(About::One),
+                // By the time that the service means, however long a pause may be.
+                About::Any => outbound.described_by(hint.reset_after()).map(About::One),
                 about => Some(about),
             };
+            let reset_after = hint.reset_after().map(|reset| reset.min(longest_pause));
             match about {
                 Some(About::One(index)) => {
                     let known = permit.as_slice().get(index);

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
@@ -14,6 +13,7 @@ use tollgate_core::{Key, Store, StoreError, Wait};
 use tollgate_tokio::{Outbound, Permit, WaitError};
 use tower_service::Service;
 
+use super::unsent::Unsent;
 use super::{OutboundRequestError, Repetition, Settings, Shared};
 use crate::Hints;
 
@@ -52,23 +52,20 @@ where
     type Error = OutboundRequestError<T::Error>;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        let ready = self.inner.poll_ready(context);
-        ready.map_err(OutboundRequestError::Client)
+    /// Is always ready: each request makes the client ready once it has its permit.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The clone may not be ready; this one is.
-        let clone = self.inner.clone();
-        let client = mem::replace(&mut self.inner, clone);
         let key = (self.shared.key)(&request).as_ref().to_vec();
         let sending = Sending {
             outbound: self.shared.outbound.clone(),
-            settings: self.shared.settings,
+            settings: self.shared.settings.clone(),
             key,
             made: Instant::now(),
         };
-        Box::pin(sending.send::<T, R, B, D>(client, request))
+        Box::pin(sending.send::<T, R, B, D>(self.inner.clone(), request))
     }
 }
 
@@ -81,59 +78,91 @@ struct Sending<S> {
 }
 
 impl<S: Store + 'static> Sending<S> {
-    /// Sends `request` with a `client` that is ready, and again if it is refused.
+    /// Sends `request` with clones of `client`, and again if it is refused.
     async fn send<T, R, B, D>(
         self,
-        mut client: T,
+        client: T,
         mut request: Request<B>,
     ) -> Result<Response<D>, OutboundRequestError<T::Error>>
     where
-        T: Service<Request<B>, Response = Response<D>>,
+        T: Service<Request<B>, Response = Response<D>> + Clone,
         R: Repetition<B>,
     {
+        let longest_pause = self.settings.longest_pause;
         let mut refused = None;
         let mut retries = self.settings.retries;
         loop {
-            let permit = match (self.permit().await, refused) {
-                (Ok(permit), _) => permit,
+            let (permit, mut ready) = match (self.prepare(client.clone()).await, refused) {
+                (Ok(prepared), _) => prepared,
+                // Nothing was sent since the last response, so that is how the request went.
                 (Err(_), Some(response)) => return Ok(response),
-                (Err(error), None) => return Err(error.into()),
+                (Err(error), None) => return Err(error),
             };
             let copy = if retries > 0 { R::copy(&request) } else { None };
             let is_idempotent = request.method().is_idempotent();
-            let sent = client.call(request);
+            let sent = ready.call(request);
             let response = sent.await.map_err(OutboundRequestError::Client)?;
             let hints = Hints::read(response.headers(), SystemTime::now());
-            let may_repeat = match response.status() {
-                StatusCode::TOO_MANY_REQUESTS => true,
-                StatusCode::SERVICE_UNAVAILABLE if hints.retry_after().is_some() => is_idempotent,
-                _ => {
-                    // The caller has a response, and that matters more.
-                    let _ = hints.report(&permit, self.settings.longest_pause).await;
-                    return Ok(response);
-                }
-            };
+            if !self.settings.refusals.include(response.status(), &hints) {
+                // The caller has a response, and that matters more.
+                let _ = hints.report(&permit, longest_pause).await;
+                return Ok(response);
+            }
             // What nothing remains of is left to the pause.
-            let _ = hints
-                .report_left(&permit, self.settings.longest_pause)
-                .await;
+            let _ = hints.report_left(&permit, longest_pause).await;
             // Without a pause, the next request could follow at once.
             let is_paused = self.pause(&hints).await.is_ok();
+            // Other statuses do not say that nothing was done.
+            let may_repeat = is_idempotent || response.status() == StatusCode::TOO_MANY_REQUESTS;
             request = match copy {
                 Some(copy) if may_repeat && is_paused => copy,
                 _ => return Ok(response),
             };
             refused = Some(response);
             retries -= 1;
-            let ready = poll_fn(|context| client.poll_ready(context)).await;
-            ready.map_err(OutboundRequestError::Client)?;
         }
     }
 
-    /// Waits for a permit.
-    async fn permit(&self) -> Result<Permit<S>, WaitError> {
-        let left = self.settings.longest.saturating_sub(self.made.elapsed());
-        let call = self.outbound.call(self.key()).within(left);
+    /// Waits for a permit, and then until a clone of `client` is ready: before that, a request holds
+    /// none of the client's slots.
+    ///
+    /// A permit that is older than the margin by then is given back. The first time, the client
+    /// stays ready only if there is another permit at once. After that, it stays ready until there
+    /// is one: otherwise requests that get ready slowly could take each other's permits for ever.
+    async fn prepare<T, B>(
+        &self,
+        client: T,
+    ) -> Result<(Permit<S>, T), OutboundRequestError<T::Error>>
+    where
+        T: Service<Request<B>> + Clone,
+    {
+        let mut is_first = true;
+        loop {
+            let unsent = Unsent::new(self.permit(self.left()).await?);
+            let mut ready = client.clone();
+            let is_ready = poll_fn(|context| ready.poll_ready(context)).await;
+            is_ready.map_err(OutboundRequestError::Client)?;
+            if let Some(permit) = unsent.into_fresh().await {
+                return Ok((permit, ready));
+            }
+            let left = self.left();
+            let longest = if is_first { Duration::ZERO } else { left };
+            match self.permit(longest).await {
+                Ok(permit) => return Ok((permit, ready)),
+                Err(_) if is_first && !left.is_zero() => is_first = false,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Returns how long the request may still wait for permits.
+    fn left(&self) -> Duration {
+        self.settings.longest.saturating_sub(self.made.elapsed())
+    }
+
+    /// Waits for a permit, for at most `longest`.
+    async fn permit(&self, longest: Duration) -> Result<Permit<S>, WaitError> {
+        let call = self.outbound.call(self.key()).within(longest);
         if self.settings.is_background {
             call.background().await
         } else {

@@ -1,116 +1,19 @@
-//! The layer, around clients whose responses a test chooses, under Tokio's paused clock.
+//! The layer, around clients whose responses a test chooses.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
 use tokio::time::{Instant, sleep};
-use tollgate_core::{ErrorKind, Timestamp};
+use tollgate_core::ErrorKind;
 use tollgate_http::{OutboundLayer, OutboundRequestError};
-use tollgate_memory::{Clock, MemoryStore};
+use tollgate_memory::MemoryStore;
 use tollgate_tokio::{Outbound, WaitError};
-use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-const KEY: &str = "api.example.com";
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const MARGIN: Duration = Duration::from_millis(50);
-const TICK: Duration = Duration::from_millis(1);
-
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::saturating_from_micros(1_800_000_000_000_000).saturating_add(self.0.elapsed())
-    }
-}
-
-fn store() -> Arc<MemoryStore> {
-    let clock = TokioClock(Instant::now());
-    Arc::new(MemoryStore::builder().clock(clock).build())
-}
-
-type Process = Outbound<Arc<MemoryStore>>;
-
-fn process(store: &Arc<MemoryStore>) -> Process {
-    let outbound = Outbound::builder(Arc::clone(store), ["api=sliding-log:10/10s"]);
-    outbound.margin(MARGIN).reserve(4).build().unwrap()
-}
-
-type Client = BoxCloneSyncService<Request<String>, Response<u32>, Infallible>;
-
-/// What a service answers: the status, and headers.
-type Answer = (u16, &'static [(&'static str, &'static str)]);
-
-/// A client for a service that gives these answers, then 200; and when it was called, after the
-/// start. A body is the number of its call.
-#[derive(Clone)]
-struct Remote {
-    client: Client,
-    calls: Arc<Mutex<Vec<Duration>>>,
-}
-
-impl Remote {
-    fn new(answers: &[Answer]) -> Self {
-        let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
-        let calls = Arc::new(Mutex::new(Vec::new()));
-        let started = Instant::now();
-        let called = Arc::clone(&calls);
-        let client = service_fn(move |request: Request<String>| {
-            assert_eq!(request.body(), "body");
-            let number = {
-                let mut called = called.lock().unwrap();
-                called.push(started.elapsed());
-                u32::try_from(called.len()).unwrap()
-            };
-            let (status, headers) = answers.lock().unwrap().pop_front().unwrap_or((200, &[]));
-            let mut response = Response::builder().status(status);
-            for (name, value) in headers {
-                response = response.header(*name, *value);
-            }
-            async move { Ok::<_, Infallible>(response.body(number).unwrap()) }
-        });
-        Self {
-            client: BoxCloneSyncService::new(client),
-            calls,
-        }
-    }
-
-    fn calls(&self) -> Vec<Duration> {
-        self.calls.lock().unwrap().clone()
-    }
-}
-
-fn request(method: &str) -> Request<String> {
-    Request::builder()
-        .method(method)
-        .body("body".to_owned())
-        .unwrap()
-}
-
-fn key<B>(_: &Request<B>) -> &'static str {
-    KEY
-}
-
-/// Sends a request through a layer with a longest wait of a minute, and returns the status and the
-/// number of the call.
-async fn send(outbound: &Process, remote: &Remote, method: &str) -> (u16, u32) {
-    let layer = OutboundLayer::new(outbound.clone(), key, MINUTE);
-    let client = layer.layer(remote.client.clone());
-    let response = client.oneshot(request(method)).await.unwrap();
-    (response.status().as_u16(), *response.body())
-}
-
-async fn may_call_now(outbound: &Process) -> bool {
-    match outbound.call(KEY).within(Duration::ZERO).await {
-        Ok(permit) => permit.give_back().await.is_ok(),
-        Err(_) => false,
-    }
-}
+use crate::remote::*;
 
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_their_permits() {
@@ -151,130 +54,6 @@ async fn a_request_that_would_wait_too_long_is_not_sent() {
         assert_eq!(error.to_string(), refused.to_string());
     }
     assert_eq!(remote.calls().len(), 10);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_refused_request_is_sent_again_when_the_service_says() {
-    let store = store();
-    let (one, other) = (process(&store), process(&store));
-    let remote = Remote::new(&[(429, &[("retry-after", "7")])]);
-    let sending = {
-        let (one, remote) = (one.clone(), remote.clone());
-        tokio::spawn(async move { send(&one, &remote, "POST").await })
-    };
-    sleep(SECOND).await;
-    assert!(!may_call_now(&other).await, "the whole fleet is paused");
-    assert_eq!(sending.await.unwrap(), (200, 2));
-    let calls = remote.calls();
-    assert!(calls[1] >= 7 * SECOND + MARGIN && calls[1] <= 8 * SECOND);
-    // Each request took a permit of its own.
-    assert_eq!(one.stats().admitted, 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn pauses_double_if_the_service_does_not_say_how_long() {
-    // A wait of zero is no answer: the next request would follow at once.
-    let answers: [Answer; 4] = [
-        (429, &[]),
-        (429, &[("retry-after", "0")]),
-        (429, &[]),
-        (429, &[]),
-    ];
-    let (outbound, remote) = (process(&store()), Remote::new(&answers));
-    // Three retries, and the last response.
-    assert_eq!(send(&outbound, &remote, "GET").await, (429, 4));
-    let calls = remote.calls();
-    assert!(calls[1] >= SECOND && calls[1] <= SECOND + MARGIN);
-    assert!(calls[2] >= 3 * SECOND && calls[2] <= 3 * SECOND + MARGIN);
-    assert!(calls[3] >= 7 * SECOND && calls[3] <= 7 * SECOND + MARGIN);
-    // Other requests wait after the last one, too.
-    assert!(!may_call_now(&outbound).await);
-    assert_eq!(send(&outbound, &remote, "GET").await, (200, 5));
-    assert!(remote.calls()[4] >= 15 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn retries_can_be_limited() {
-    let refused: [Answer; 2] = [(429, &[("retry-after", "1")]); 2];
-    let outbound = || OutboundLayer::new(process(&store()), key, MINUTE);
-    let remote = Remote::new(&refused);
-    let client = outbound().retries(1).layer(remote.client.clone());
-    assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 429);
-    assert_eq!(remote.calls().len(), 2);
-    let remote = Remote::new(&refused);
-    let client = outbound().without_retries().layer(remote.client.clone());
-    assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 429);
-    assert_eq!(remote.calls().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn bodies_that_cannot_be_cloned_are_sent_once() {
-    struct Body;
-    let client = service_fn(|_: Request<Body>| async {
-        let response = Response::builder().status(429).body(());
-        Ok::<_, Infallible>(response.unwrap())
-    });
-    let layer = OutboundLayer::new(process(&store()), key, MINUTE).without_retries();
-    let response = layer.layer(client).oneshot(Request::new(Body)).await;
-    assert_eq!(response.unwrap().status(), 429);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_503_with_retry_after_pauses_and_repeats_idempotent_requests() {
-    let busy: [Answer; 1] = [(503, &[("retry-after", "3")])];
-    for (method, expected) in [("GET", (200, 2)), ("PUT", (200, 2)), ("POST", (503, 1))] {
-        let (outbound, remote) = (process(&store()), Remote::new(&busy));
-        assert_eq!(send(&outbound, &remote, method).await, expected, "{method}");
-        if method == "POST" {
-            assert!(!may_call_now(&outbound).await);
-        } else {
-            assert!(remote.calls()[1] >= 3 * SECOND);
-        }
-    }
-    // Other failures have nothing to do with limits.
-    for status in [500, 503] {
-        let (outbound, remote) = (process(&store()), Remote::new(&[(status, &[])]));
-        assert_eq!(send(&outbound, &remote, "GET").await, (status, 1));
-        assert!(may_call_now(&outbound).await);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_retry_that_would_come_too_late_is_left_out() {
-    let (outbound, remote) = (
-        process(&store()),
-        Remote::new(&[(429, &[("retry-after", "90")])]),
-    );
-    let started = Instant::now();
-    assert_eq!(send(&outbound, &remote, "GET").await, (429, 1));
-    assert_eq!(started.elapsed(), Duration::ZERO);
-
-    // All retries together have the time of one request.
-    let slow: [Answer; 2] = [(429, &[("retry-after", "40")]); 2];
-    let (outbound, remote) = (process(&store()), Remote::new(&slow));
-    assert_eq!(send(&outbound, &remote, "GET").await, (429, 2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pause_is_not_longer_than_the_longest() {
-    let forever: Answer = (429, &[("retry-after", "999999999")]);
-    let remaining: Answer = (
-        200,
-        &[
-            ("x-ratelimit-remaining", "0"),
-            ("x-ratelimit-reset-ms", "999999999000"),
-        ],
-    );
-    for answer in [forever, remaining] {
-        let (outbound, remote) = (process(&store()), Remote::new(&[answer]));
-        let layer = OutboundLayer::new(outbound.clone(), key, MINUTE);
-        let layer = layer.longest_pause(20 * SECOND).without_retries();
-        let client = layer.layer(remote.client.clone());
-        assert!(client.oneshot(request("GET")).await.is_ok());
-        assert!(!may_call_now(&outbound).await);
-        sleep(20 * SECOND + MARGIN).await;
-        assert!(may_call_now(&outbound).await);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -360,6 +139,31 @@ async fn reports_about_any_of_several_limits_are_shared() {
         let left = 4_000 - u64::try_from(calls).unwrap();
         assert_eq!(permit.as_slice()[1].remaining(), left, "{status}");
     }
+}
+
+/// A long time until the reset says which limit a report is about, although no pause is that long.
+#[tokio::test(start_paused = true)]
+async fn longest_pause_does_not_choose_the_limit_of_a_report() {
+    let limits = [
+        "hour=sliding-log:500/1h",
+        "day=sliding-buckets:5000/1d,buckets=24",
+    ];
+    let outbound = Outbound::builder(store(), limits).build().unwrap();
+    let answer: Answer = (
+        200,
+        &[
+            ("x-ratelimit-remaining", "400"),
+            ("x-ratelimit-reset", "80000"),
+        ],
+    );
+    assert_eq!(send(&outbound, &Remote::new(&[answer]), "GET").await.0, 200);
+    let permit = outbound.call(KEY).within(SECOND).await.unwrap();
+    let left = permit
+        .as_slice()
+        .iter()
+        .take(2)
+        .map(|limit| limit.remaining());
+    assert_eq!(left.collect::<Vec<_>>(), [498, 399]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -454,59 +258,4 @@ async fn headers_leave_room_for_somebody_else() {
     assert!(refused < refused_without && refused * 20 <= accepted);
     // Fewer refusals mean fewer and shorter pauses.
     assert!(accepted >= 2 * accepted_without);
-}
-
-/// A client that takes five seconds to get ready for each request, and counts the permits that were
-/// given before it was.
-#[derive(Clone)]
-struct Slow {
-    outbound: Process,
-    ready_at: Option<Instant>,
-    permits: Arc<Mutex<Vec<u64>>>,
-}
-
-impl Service<Request<()>> for Slow {
-    type Response = Response<()>;
-    type Error = Infallible;
-    type Future = std::future::Ready<Result<Response<()>, Infallible>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        let now = Instant::now();
-        let ready_at = *self.ready_at.get_or_insert(now + 5 * SECOND);
-        if now >= ready_at {
-            let permits = self.outbound.stats().admitted;
-            self.permits.lock().unwrap().push(permits);
-            return Poll::Ready(Ok(()));
-        }
-        let waker = context.waker().clone();
-        tokio::spawn(async move {
-            sleep(ready_at - now).await;
-            waker.wake();
-        });
-        Poll::Pending
-    }
-
-    fn call(&mut self, _: Request<()>) -> Self::Future {
-        assert!(self.ready_at.take().is_some(), "called before it was ready");
-        let response = Response::builder().status(429).header("retry-after", 1);
-        std::future::ready(Ok(response.body(()).unwrap()))
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn permits_are_asked_for_when_the_client_is_ready() {
-    let outbound = process(&store());
-    let permits = Arc::new(Mutex::new(Vec::new()));
-    let client = Slow {
-        outbound: outbound.clone(),
-        ready_at: None,
-        permits: Arc::clone(&permits),
-    };
-    let client = OutboundLayer::new(outbound, key, MINUTE).layer(client);
-    assert_eq!(
-        client.oneshot(Request::new(())).await.unwrap().status(),
-        429
-    );
-    // Once for the request, and for each of three retries.
-    assert_eq!(*permits.lock().unwrap(), [0, 1, 2, 3]);
 }

@@ -4,4 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod layer;
+mod readiness;
+mod refusals;
+mod remote;
 mod service;

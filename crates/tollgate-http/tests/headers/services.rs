@@ -1,40 +1,10 @@
 //! Headers as well-known services send them.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+use std::time::Duration;
 
-use std::time::{Duration, SystemTime};
+use tollgate_http::Hints;
 
-use http::{HeaderMap, HeaderName};
-use tollgate_http::{Hints, LimitHint};
-
-/// When all responses are received, which do not say so themselves.
-const RECEIVED: u64 = 1_700_000_000;
-
-fn hints(headers: &str) -> Hints {
-    let mut map = HeaderMap::new();
-    for line in headers
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-    {
-        let (name, value) = line.split_once(':').unwrap();
-        let name: HeaderName = name.parse().unwrap();
-        map.append(name, value.trim().parse().unwrap());
-    }
-    Hints::read(&map, SystemTime::UNIX_EPOCH + Duration::from_secs(RECEIVED))
-}
-
-/// Returns a limit's name, amount, remaining, and the milliseconds of its window and reset.
-type Shown<'h> = (Option<&'h str>, [Option<u64>; 2], [Option<u128>; 2]);
-
-fn shown(limit: &LimitHint) -> Shown<'_> {
-    let millis = |time: Option<Duration>| time.map(|time| time.as_millis());
-    (
-        limit.name(),
-        [limit.amount(), limit.remaining()],
-        [millis(limit.window()), millis(limit.reset_after())],
-    )
-}
+use super::{Shown, hints, shown};
 
 #[test]
 fn services_are_understood() {
@@ -201,6 +171,22 @@ fn services_are_understood() {
             ],
             Some(35_000),
         ),
+        (
+            "Brave",
+            "X-RateLimit-Limit: 1, 15000
+             X-RateLimit-Policy: 1;w=1, 15000;w=2592000
+             X-RateLimit-Remaining: 0, 14523
+             X-RateLimit-Reset: 1, 1419704",
+            &[
+                (None, [Some(1), Some(0)], [None, Some(1_000)]),
+                (
+                    None,
+                    [Some(15_000), Some(14_523)],
+                    [None, Some(1_419_704_000)],
+                ),
+            ],
+            Some(1_000),
+        ),
         ("Slack", "Retry-After: 30", &[], Some(30_000)),
         (
             "a service behind a maintenance page",
@@ -287,13 +273,14 @@ fn malformed_fields_are_ignored() {
         "Retry-After: soon",
         "Retry-After: -5",
         "RateLimit: burst r=50",
-        r#"RateLimit: "burst";r=-1"#,
+        r#"RateLimit: "burst";r=-0.5"#,
         r#"RateLimit: ("burst");r=1"#,
         r#"RateLimit: "burst";r=many"#,
         "RateLimit: 5",
         "RateLimit: remaining=(1 2)",
         "X-RateLimit-Limit: unlimited",
-        "X-RateLimit-Remaining: -1",
+        "X-RateLimit-Remaining: - 1",
+        "X-RateLimit-Limit: -1",
         "X-RateLimit-Reset: later",
         "X-RateLimit: 5",
         "X-Ratelimited: yes",
