@@ -1,6 +1,5 @@
 //! A server that goes away and comes back: calls fail at once meanwhile, and none is counted twice.
 
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_scenarios::{crowd, lost};
-use tollgate_testkit::{Cluster, FakeServer, Flavor, SentinelGroup, Server};
+use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 
 /// The longest that a call may take to fail at once, on a machine that is busy with other tests.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -163,37 +162,6 @@ async fn sentinels_lead_away_from_a_primary_that_becomes_a_replica() {
     tokio::task::block_in_place(|| group.failover());
     until_answered(&limiter).await;
     assert!(limiter.check("key").await.unwrap().is_allowed());
-}
-
-/// No connection is lost, so only the server's answers tell; also if they are parts of a batch's.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sentinels_lead_away_from_a_primary_that_becomes_a_replica_and_keeps_its_connections() {
-    for options in [options(), options().with_batches_only()] {
-        let [old, new] = [(); 2].map(|()| Server::start(Flavor::System));
-        let primary = Arc::new(AtomicU16::new(old.port()));
-        let port = Arc::clone(&primary);
-        let sentinel = FakeServer::start(move |words| match &*words[0] {
-            "ROLE" => "*2\r\n$8\r\nsentinel\r\n*0\r\n".into(),
-            "SENTINEL" => {
-                let port = port.load(Ordering::Relaxed);
-                let fields =
-                    "+name\r\n+primary\r\n+flags\r\n+master\r\n+ip\r\n+127.0.0.1\r\n+port\r\n";
-                format!("*1\r\n*8\r\n{fields}+{port}\r\n").as_str().into()
-            }
-            _ => "+OK\r\n".into(),
-        });
-        let store = RedisStore::builder()
-            .options(options)
-            .connect_sentinel([sentinel.url()], "primary")
-            .await;
-        let limiter = limiter(store.unwrap());
-        assert!(limiter.check("key").await.unwrap().is_allowed());
-
-        primary.store(new.port(), Ordering::Relaxed);
-        old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
-        until_answered(&limiter).await;
-        assert!(limiter.check("key").await.unwrap().is_allowed());
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

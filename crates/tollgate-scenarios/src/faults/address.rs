@@ -1,10 +1,12 @@
 //! One stable address that leads to another server, while connections to the first stay open.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tollgate_core::ErrorKind;
-use tollgate_testkit::{FakeServer, Flavor, Proxy, Server};
+use tollgate_testkit::{Answer, FakeServer, Flavor, Proxy, Server};
 
 use super::load::PATIENCE;
 use super::scene::{KEY, Scene, patient, suffering, wait};
@@ -112,5 +114,48 @@ pub async fn server_that_refuses_calls_is_left<C: Client>() {
             sleep(Duration::from_millis(2)).await;
         }
         assert_eq!(scene.counted(KEY).await, 1);
+    }
+}
+
+/// Calls follow a primary that Sentinels name anew, although the old one keeps its connections.
+pub async fn sentinels_name_another_primary<C: Client>() {
+    let (old, new) = wait(|| (Server::start(Flavor::System), Server::start(Flavor::System)));
+    let primary = Arc::new(AtomicU16::new(old.port()));
+    let sentinel = {
+        let primary = Arc::clone(&primary);
+        FakeServer::start(move |words| named(words, primary.load(Ordering::SeqCst)))
+    };
+    let sentinels = [format!("127.0.0.1:{}", sentinel.port())];
+    let scene = Scene::with(
+        C::sentinels(&sentinels, "primary", suffering()).await,
+        C::server(&new.address(), patient()).await,
+    );
+    assert!(scene.limiter().check(KEY).await.unwrap().is_allowed());
+
+    wait(|| old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]));
+    primary.store(new.port(), Ordering::SeqCst);
+    let named = Instant::now();
+    while let Err(error) = scene.limiter().check(KEY).await {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(named.elapsed() < 20 * DEADLINE, "the primary is not left");
+        sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(scene.counted(KEY).await, 1);
+}
+
+/// Returns what a Sentinel says that has the primary at `port`.
+fn named(words: &[String], port: u16) -> Answer {
+    let asked = words.get(1).map(|word| word.to_ascii_lowercase());
+    match (&*words[0], asked.as_deref()) {
+        ("ROLE", _) => "*2\r\n$8\r\nsentinel\r\n*0\r\n".into(),
+        ("SENTINEL", Some("masters")) => {
+            let fields = "+name\r\n+primary\r\n+flags\r\n+master\r\n+ip\r\n+127.0.0.1\r\n+port\r\n";
+            format!("*1\r\n*8\r\n{fields}+{port}\r\n").into()
+        }
+        ("SENTINEL", Some("get-master-addr-by-name")) => {
+            format!("*2\r\n$9\r\n127.0.0.1\r\n$5\r\n{port}\r\n").into()
+        }
+        ("SENTINEL", _) => "*0\r\n".into(),
+        _ => "+OK\r\n".into(),
     }
 }

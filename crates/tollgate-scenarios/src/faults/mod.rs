@@ -22,7 +22,10 @@ use std::time::Duration;
 use tollgate_core::Store;
 use tollgate_core::wire::Options;
 
-pub use address::{primary_is_demoted_behind_one_address, server_that_refuses_calls_is_left};
+pub use address::{
+    primary_is_demoted_behind_one_address, sentinels_name_another_primary,
+    server_that_refuses_calls_is_left,
+};
 pub use crash::{forgets_in_a_crash, is_loading, keeps_all_through_a_crash};
 pub use failover::{
     cluster_promotes_a_replica, sentinels_promote_a_replica,
@@ -122,6 +125,7 @@ macro_rules! faults {
             replies_are_cut_off
             replies_are_dropped
             replies_are_late
+            sentinels_name_another_primary
             sentinels_promote_a_replica
             sentinels_promote_a_replica_that_is_needed
             sentinels_promote_a_replica_that_lags
