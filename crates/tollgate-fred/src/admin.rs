@@ -49,7 +49,7 @@ impl<C: Clients> Nodes for FredEngine<C> {
         let replies = replies.await.into_iter().map(|outcome| match outcome {
             Ok(frame) => Ok(reply(frame)),
             Err(Failure::Refused { line, .. }) => Ok(Reply::Error(line)),
-            Err(failure) => Err(failure),
+            Err(failure) => Err(self.noted(failure)),
         });
         replies.collect()
     }

@@ -14,7 +14,9 @@ use tokio::time::{self, Instant};
 use tollgate_core::wire::{Call, Engine, Failure, Pauses, Runtime};
 
 use crate::clients::Clients;
+use crate::connect::Connection;
 use crate::failure;
+use crate::places::Places;
 
 /// How long before the deadline fred's own timeout fires. Only that makes fred drop a command that
 /// it has not written yet.
@@ -31,22 +33,32 @@ pub(crate) struct FredEngine<C> {
     is_clustered: bool,
     /// The options of each command, which override the client's own configuration.
     pins: Pins,
-    /// How long a call is sent again while its key is moving.
-    patience: Duration,
+    deadline: Duration,
+    places: Places,
+    /// The connections that the store made itself, which end with it.
+    connections: Vec<Connection>,
 }
 
 impl<C: Clients> FredEngine<C> {
-    pub(crate) fn new(clients: C, deadline: Duration) -> Self {
+    /// Returns an engine on `clients`, and on the `connections` of those that the store made itself.
+    pub(crate) fn new(clients: C, deadline: Duration, connections: Vec<Connection>) -> Self {
         Self {
             is_clustered: clients.all().iter().any(ClientLike::is_clustered),
             clients,
             pins: pins(deadline),
-            patience: deadline / 2,
+            deadline,
+            places: Places::new(),
+            connections,
         }
     }
 
     pub(crate) fn clients(&self) -> &C {
         &self.clients
+    }
+
+    /// Returns how long a call is sent again while its key is moving.
+    fn patience(&self) -> Duration {
+        self.deadline / 2
     }
 
     /// Sends a command about `key`, and again only if the server said that it did not run it.
@@ -68,7 +80,7 @@ impl<C: Clients> FredEngine<C> {
             if !matches!(&outcome, Err(failure) if failure::is_on_its_way(failure)) {
                 return outcome;
             }
-            let Some(pause) = pauses.next_within(begun.elapsed(), self.patience) else {
+            let Some(pause) = pauses.next_within(begun.elapsed(), self.patience()) else {
                 return outcome;
             };
             time::sleep(pause).await;
@@ -80,7 +92,26 @@ impl<C: Clients> FredEngine<C> {
         command: CustomCommand,
         arguments: Vec<Value>,
     ) -> Result<Resp3Frame, Failure> {
-        send_once(self.clients.next(), &self.pins, command, arguments).await
+        let outcome = send_once(self.clients.next(), &self.pins, command, arguments).await;
+        outcome.map_err(|failure| self.noted(failure))
+    }
+
+    /// Connects the store's own clients again if the server says that it is out of service, and says
+    /// so if nothing will be sent any more.
+    #[cold]
+    pub(crate) fn noted(&self, failure: Failure) -> Failure {
+        let is_own = !self.connections.is_empty();
+        match failure {
+            Failure::NotSent(source) if self.connections.iter().any(Connection::is_over) => {
+                Failure::Ended(source)
+            }
+            failure => {
+                if is_own && !self.is_clustered && failure::is_out_of_service(&failure) {
+                    self.places.connect_again(&self.clients, self.deadline);
+                }
+                failure
+            }
+        }
     }
 
     /// Returns the options of a command for `server`.
@@ -163,6 +194,10 @@ impl<C: Clients> Engine for FredEngine<C> {
         time::timeout(limit, work).await.ok()
     }
 
+    async fn place(&self) -> impl Send {
+        self.places.take().await
+    }
+
     fn now(&self) -> SystemTime {
         SystemTime::now()
     }
@@ -203,8 +238,8 @@ mod tests {
     #[test]
     fn a_key_may_be_on_its_way_for_half_the_deadline() {
         let client = Builder::default_centralized().build().unwrap();
-        let engine = FredEngine::new(client, Duration::from_secs(1));
-        assert_eq!(engine.patience, Duration::from_millis(500));
+        let engine = FredEngine::new(client, Duration::from_secs(1), Vec::new());
+        assert_eq!(engine.patience(), Duration::from_millis(500));
     }
 
     #[test]

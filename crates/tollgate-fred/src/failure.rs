@@ -2,15 +2,14 @@
 
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::Resp3Frame;
-use tollgate_core::wire::Failure;
+use tollgate_core::wire::{self, Failure};
 
 /// Errors that fred returns only before it has written a command.
 ///
 /// Each comes from one place in fred: the check whether the client is connected; the queue, when it
-/// is full, closed or emptied; the search for a connection; and the check whether the connection is
+/// is closed or emptied; the search for a connection; and the check whether the connection is
 /// blocked.
-const NOT_SENT: [(ErrorKind, &str); 6] = [
-    (ErrorKind::Backpressure, "Max in-flight commands reached."),
+const NOT_SENT: [(ErrorKind, &str); 5] = [
     (ErrorKind::Canceled, "Canceled."),
     (ErrorKind::Canceled, "Connection closed unexpectedly."),
     (
@@ -47,6 +46,8 @@ pub(crate) fn no_reply(error: Error) -> Failure {
         return Failure::not_sent(error);
     }
     match error.kind() {
+        // The queue of commands that fred has not written yet is full.
+        ErrorKind::Backpressure => Failure::crowded(error),
         // All commands of a connection get this when it brings a reply that fred cannot assign.
         ErrorKind::Protocol | ErrorKind::Parse => Failure::malformed(error),
         // Also errors that look like the server's, such as CLUSTERDOWN: fred closes the connection
@@ -64,6 +65,11 @@ pub(crate) fn wrong_type(expected: &str, frame: &Resp3Frame) -> Failure {
 /// Returns whether the server refused a command because its keys are, or are moving, elsewhere.
 pub(crate) fn is_on_its_way(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { line, .. } if line.starts_with(ON_ITS_WAY))
+}
+
+/// Returns whether the server says that it is out of service.
+pub(crate) fn is_out_of_service(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { line, .. } if wire::is_out_of_service(line))
 }
 
 /// Returns whether fred's own timeout has ended a command.
@@ -100,6 +106,8 @@ mod tests {
             let failure = outcome(kind, details);
             assert!(matches!(failure, Failure::NotSent(_)), "{failure:?}");
         }
+        let failure = outcome(ErrorKind::Backpressure, "Max in-flight commands reached.");
+        assert!(matches!(failure, Failure::Crowded(_)), "{failure:?}");
         for (kind, details) in [
             (ErrorKind::IO, "Connection closed."),
             (ErrorKind::IO, "Canceled."),

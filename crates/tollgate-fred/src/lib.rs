@@ -5,6 +5,7 @@ mod clients;
 mod connect;
 mod engine;
 mod failure;
+mod places;
 pub mod settings;
 mod store;
 

@@ -9,6 +9,12 @@ use fred::types::config::{
 use tollgate_core::wire::{NoConnection, Options};
 use tollgate_core::{ErrorKind, StoreError};
 
+/// The most calls of a store in flight; the next call waits until one of them ends.
+///
+/// This bounds the calls sent per deadline, not the calls that a hung server will run: a call that
+/// times out makes room for another, but the server still executes it when it resumes.
+pub const MOST_IN_FLIGHT: u32 = 4096;
+
 /// How long connecting may take, and each command that fred sends by itself.
 const SETUP: Duration = Duration::from_secs(1);
 /// How many commands may wait to be written before the next is refused.

@@ -29,11 +29,7 @@ use crate::engine::FredEngine;
 /// [`ErrorKind::Unavailable`]. So do not keep a store in a `static` that several `#[tokio::test]`s
 /// share, because each of them has a runtime of its own: connect one store in each.
 #[derive(Debug)]
-pub struct FredStore<C = Client> {
-    store: WireStore<FredEngine<C>>,
-    /// The connections that this store made, which end with it.
-    connections: Vec<Connection>,
-}
+pub struct FredStore<C = Client>(WireStore<FredEngine<C>>);
 
 impl<C: Clients> FredStore<C> {
     /// Returns a store that sends its commands through `clients`, with the default [`Options`].
@@ -76,50 +72,23 @@ impl<C: Clients> FredStore<C> {
     }
 
     pub(crate) fn of(clients: C, options: Options, connections: Vec<Connection>) -> Self {
-        let engine = FredEngine::new(clients, options.deadline());
-        Self {
-            store: WireStore::new(engine, options),
-            connections,
-        }
-    }
-
-    /// Says why a call was not sent, if nothing will be sent any more.
-    #[inline]
-    fn told<T>(&self, outcome: Result<T, StoreError>) -> Result<T, StoreError> {
-        match outcome {
-            Ok(value) => Ok(value),
-            Err(error) => Err(self.explained(error)),
-        }
-    }
-
-    #[cold]
-    fn explained(&self, error: StoreError) -> StoreError {
-        let is_over = || self.connections.iter().any(Connection::is_over);
-        if error.kind() != ErrorKind::Unavailable || !is_over() {
-            return error;
-        }
-        StoreError::new(
-            ErrorKind::Misconfigured,
-            "this store's connection has ended for good: the runtime on which it connected has ended, \
-             or someone called `quit` on its client; connect a new store, in a test one on each test's \
-             runtime",
-        )
-        .with_source(error)
+        let engine = FredEngine::new(clients, options.deadline(), connections);
+        Self(WireStore::new(engine, options))
     }
 
     /// Returns the store of core that this wraps.
     pub(crate) fn wire(&self) -> &WireStore<FredEngine<C>> {
-        &self.store
+        &self.0
     }
 
     /// Returns the clients of this store.
     pub fn clients(&self) -> &C {
-        self.store.engine().clients()
+        self.0.engine().clients()
     }
 
     /// Returns the options: key prefix, clock and deadline.
     pub fn options(&self) -> &Options {
-        self.store.options()
+        self.0.options()
     }
 }
 
@@ -136,21 +105,15 @@ impl<C: Clients> Store for FredStore<C> {
         'store: 'call,
         Self: 'call,
     {
-        // As `told`, but verdicts are moved once less.
-        Box::pin(async move {
-            match self.store.execute(&request).await {
-                Ok(verdicts) => Ok(verdicts),
-                Err(error) => Err(self.explained(error)),
-            }
-        })
+        Box::pin(async move { self.0.execute(&request).await })
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.told(self.store.reset(&checks).await)
+        self.0.reset(&checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        self.store.supports(request)
+        self.0.supports(request)
     }
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {
@@ -165,7 +128,7 @@ impl<C: Clients> ScheduleStore for FredStore<C> {
         &self,
         request: &ScheduleRequest<'a>,
     ) -> Result<ScheduleAnswer, StoreError> {
-        self.told(self.store.schedule(request).await)
+        self.0.schedule(request).await
     }
 
     async fn reset_schedule<'a>(
@@ -173,7 +136,7 @@ impl<C: Clients> ScheduleStore for FredStore<C> {
         terms: &'a ScheduleTerms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
-        self.told(self.store.reset_schedule(terms, key).await)
+        self.0.reset_schedule(terms, key).await
     }
 }
 
@@ -181,7 +144,7 @@ impl<C: Clients> ScheduleStore for FredStore<C> {
 #[async_trait]
 impl<C: Clients> LeaseStore for FredStore<C> {
     async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
-        self.told(self.store.lease(&request).await)
+        self.0.lease(&request).await
     }
 
     async fn reset_leases<'a>(
@@ -189,7 +152,7 @@ impl<C: Clients> LeaseStore for FredStore<C> {
         terms: &'a LeaseTerms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
-        self.told(self.store.reset_leases(terms, key).await)
+        self.0.reset_leases(terms, key).await
     }
 }
 

@@ -43,8 +43,8 @@ where
             }
             pipeline.add_command(command);
         }
-        if let Some(cluster) = self.cluster() {
-            return Ok(match cluster.send_all(pipeline, node).await? {
+        if let Some(cluster) = self.driven_cluster() {
+            return Ok(match cluster?.send_all(pipeline, node).await? {
                 Ok(replies) => replies.into_iter().map(reply).collect(),
                 // redis-rs reports one error for the whole pipeline.
                 Err(line) => vec![Reply::Error(line); commands.len()],
@@ -73,10 +73,7 @@ fn reply(value: Value) -> Reply {
             Reply::List(both.map(reply).collect())
         }
         Value::Okay => text("OK".to_owned()),
-        Value::ServerError(error) => {
-            let details = error.details().unwrap_or_default();
-            Reply::Error(format!("{} {details}", error.code()).trim_end().to_owned())
-        }
+        Value::ServerError(error) => Reply::Error(failure::line(&error)),
         Value::SimpleString(status) => text(status),
         Value::VerbatimString { text: verbatim, .. } => text(verbatim),
         // `Nil`, and big numbers, which no command of a store gets. Their type depends on a feature

@@ -5,16 +5,26 @@ use std::time::{Duration, SystemTime};
 use redis::Cmd;
 use redis::aio::ConnectionLike;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tollgate_core::wire::{Call, Engine, Failure, Runtime};
 
 use crate::cluster::{Cluster, Importers};
 use crate::failure;
+#[cfg(feature = "cluster")]
+use crate::home::Home;
+use crate::settings::MOST_IN_FLIGHT;
 
 /// A connection, and how long a call through it may take.
 pub(crate) struct RedisEngine<C> {
     connection: C,
     deadline: Duration,
     importers: Option<Importers>,
+    /// A permit for each call that may be in flight. The connection has as many, but to wait for one
+    /// of those looks like waiting for a reply.
+    places: Semaphore,
+    /// The runtime without which nothing is sent any more, if that is known.
+    #[cfg(feature = "cluster")]
+    home: Option<Home>,
 }
 
 impl<C> RedisEngine<C> {
@@ -25,6 +35,18 @@ impl<C> RedisEngine<C> {
             connection,
             deadline,
             importers,
+            places: Semaphore::new(MOST_IN_FLIGHT),
+            #[cfg(feature = "cluster")]
+            home: None,
+        }
+    }
+
+    /// Returns this engine, whose connection ends with the current runtime.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn at_home(self) -> Self {
+        Self {
+            home: Some(Home::here()),
+            ..self
         }
     }
 
@@ -37,8 +59,18 @@ impl<C> RedisEngine<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
+    /// Returns the cluster, if the connection is to one and has not ended with its runtime.
+    pub(crate) fn driven_cluster(&self) -> Option<Result<Cluster<'_>, Failure>> {
+        let cluster = self.cluster()?;
+        #[cfg(feature = "cluster")]
+        if self.home.as_ref().is_some_and(Home::is_over) {
+            return Some(Err(Failure::ended("the tasks of the connection are gone")));
+        }
+        Some(Ok(cluster))
+    }
+
     /// Returns the cluster, if the connection is to one.
-    pub(crate) fn cluster(&self) -> Option<Cluster<'_>> {
+    fn cluster(&self) -> Option<Cluster<'_>> {
         Cluster::of(&self.connection, self.importers.as_ref(), self.deadline)
     }
 
@@ -54,22 +86,22 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
-        if let Some(cluster) = self.cluster() {
-            return cluster.run(call).await;
+        if let Some(cluster) = self.driven_cluster() {
+            return cluster?.run(call).await;
         }
         self.send(evalsha(call)).await
     }
 
     async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
-        if let Some(cluster) = self.cluster() {
-            return cluster.load(call).await;
+        if let Some(cluster) = self.driven_cluster() {
+            return cluster?.load(call).await;
         }
         self.send(script_load(call)).await
     }
 
     async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
-        if let Some(cluster) = self.cluster() {
-            return cluster.forget(keys).await;
+        if let Some(cluster) = self.driven_cluster() {
+            return cluster?.forget(keys).await;
         }
         self.send(unlink(keys)).await
     }
@@ -80,6 +112,10 @@ where
         F::Output: Send,
     {
         tokio::time::timeout(limit, work).await.ok()
+    }
+
+    async fn place(&self) -> impl Send {
+        self.places.acquire().await
     }
 
     fn now(&self) -> SystemTime {

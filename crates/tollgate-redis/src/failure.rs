@@ -1,7 +1,7 @@
 //! Turns errors of redis-rs into failures that say whether the server may have run the call.
 
-use redis::{ErrorKind, RedisError};
-use tollgate_core::wire::Failure;
+use redis::{ErrorKind, RedisError, ServerError, Value};
+use tollgate_core::wire::{self, Failure};
 
 /// Returns the failure for an `error` of a call on a connection to one server.
 ///
@@ -45,6 +45,42 @@ pub(crate) fn of_answer(error: RedisError) -> Failure {
         Some(answer) => with(answer, error),
         None => Failure::lost(error),
     }
+}
+
+/// Returns the error in a reply.
+#[cfg(feature = "connection-manager")]
+pub(crate) fn within(reply: &Value) -> Option<RedisError> {
+    match reply {
+        Value::ServerError(error) => Some(error.clone().into()),
+        _ => None,
+    }
+}
+
+/// Returns an error as the server wrote it.
+pub(crate) fn line(error: &ServerError) -> String {
+    match error.details() {
+        Some(details) => format!("{} {details}", error.code()),
+        None => error.code().to_owned(),
+    }
+}
+
+/// Returns whether the server says that it is out of service; in a transaction that is nested inside
+/// `EXECABORT`.
+#[cfg(any(feature = "connection-manager", feature = "sentinel"))]
+pub(crate) fn is_out_of_service(error: &RedisError) -> bool {
+    is_any(error, wire::is_out_of_service)
+}
+
+/// Returns whether the server says that it is a replica.
+#[cfg(feature = "sentinel")]
+pub(crate) fn is_of_replica(error: &RedisError) -> bool {
+    is_any(error, wire::is_of_replica)
+}
+
+#[cfg(any(feature = "connection-manager", feature = "sentinel"))]
+fn is_any(error: &RedisError, is: fn(&str) -> bool) -> bool {
+    let errors = error.clone().into_server_errors().unwrap_or_default();
+    errors.iter().any(|(_, said)| is(&line(said)))
 }
 
 /// An answer of a server that is not a usable reply.

@@ -11,6 +11,8 @@ mod cluster;
 mod connection;
 mod engine;
 mod failure;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+mod home;
 mod plain;
 pub mod settings;
 mod store;

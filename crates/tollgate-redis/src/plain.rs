@@ -72,10 +72,7 @@ fn refused(error: RedisError) -> Failure {
     let errors = error.clone().into_server_errors();
     let first = errors.as_deref().and_then(<[_]>::first);
     match first {
-        Some((_, said)) if said.code() != "ERR" => {
-            let details = said.details().unwrap_or_default();
-            Failure::refused(format!("{} {details}", said.code()), error)
-        }
+        Some((_, said)) if said.code() != "ERR" => Failure::refused(failure::line(said), error),
         _ => failure::of(error),
     }
 }

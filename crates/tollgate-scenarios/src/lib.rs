@@ -8,6 +8,7 @@
 
 pub mod batches;
 pub mod clear;
+pub mod crowd;
 pub mod diagnose;
 pub mod extremes;
 pub mod faults;

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tollgate_testkit::{Connection, Flavor, Proxy, Reply, shared};
+use tollgate_testkit::{Connection, FakeServer, Flavor, Proxy, Reply, shared};
 
 /// Returns a proxy in front of a server, and a key that no other test has.
 fn proxy(name: &str) -> (shared::SharedServer, Proxy, String) {
@@ -50,6 +50,18 @@ fn everything_is_passed_on_and_counted() {
     let _other = open(&proxy).command(&["PING"]).unwrap();
     assert_eq!(proxy.connections(), 2);
     assert!(proxy.url().starts_with("redis://127.0.0.1:"));
+}
+
+#[test]
+fn only_new_connections_are_led_to_another_server() {
+    let (_server, proxy, key) = proxy("led");
+    let other = FakeServer::start(|_| "+another\r\n".into());
+    let mut old = open(&proxy);
+    old.command(&["SET", &key, "1"]).unwrap();
+    proxy.lead_to(format!("127.0.0.1:{}", other.port()));
+    assert_eq!(open(&proxy).command(&["PING"]).unwrap(), simple("another"));
+    let kept = old.command(&["DEL", &key]).unwrap();
+    assert_eq!(kept, Reply::Integer(1));
 }
 
 #[test]

@@ -1414,9 +1414,13 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a command grows when it has to";
         }
     }
-    "crates/tollgate-redis/src/connection/server.rs" {
-        "ServerConnection::another" {
-            "made.elapsed() < PAUSE" => "made.elapsed() <= PAUSE"
+    "crates/tollgate-redis/src/connection/link.rs" {
+        "Link::is_over" {
+            "self.begun.elapsed() >= PAUSE" => "self.begun.elapsed() > PAUSE"
+                because "a nanosecond more between attempts is tuning";
+        }
+        "Link::ended" {
+            "self.begun.elapsed() >= patience" => "self.begun.elapsed() > patience"
                 because "a nanosecond more between attempts is tuning";
         }
     }

@@ -51,6 +51,15 @@ pub trait Engine: Send + Sync + 'static {
         F: Future + Send,
         F::Output: Send;
 
+    /// Waits until one more call may be in flight, and returns what holds its place: the call is
+    /// over when that is dropped. Nothing of the call is sent before.
+    ///
+    /// A store waits for a place for at most half of the deadline. So it knows that a call which
+    /// found none was not sent, and has time for the reply to one that did.
+    fn place(&self) -> impl Future<Output = impl Send> + Send {
+        async {}
+    }
+
     /// Returns the time by this process's clock.
     fn now(&self) -> SystemTime;
 
@@ -140,6 +149,10 @@ pub(super) type Source = Box<dyn Error + Send + Sync>;
 /// those when it shows a line or a source.
 #[non_exhaustive]
 pub enum Failure {
+    /// Nothing was sent, because too many calls are in flight.
+    Crowded(Source),
+    /// Nothing was sent, and nothing will be: the connection has ended for good.
+    Ended(Source),
     /// Nothing was sent, so nothing was executed.
     NotSent(Source),
     /// The command was sent, or may have been, and no reply came: it may have been executed.
@@ -156,6 +169,16 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Returns a [`Crowded`](Self::Crowded) failure: too many calls are in flight.
+    pub fn crowded(source: impl Into<Source>) -> Self {
+        Self::Crowded(source.into())
+    }
+
+    /// Returns an [`Ended`](Self::Ended) failure: the connection has ended for good.
+    pub fn ended(source: impl Into<Source>) -> Self {
+        Self::Ended(source.into())
+    }
+
     /// Returns a [`NotSent`](Self::NotSent) failure: nothing was executed.
     pub fn not_sent(source: impl Into<Source>) -> Self {
         Self::NotSent(source.into())
@@ -184,6 +207,8 @@ impl Failure {
     /// Makes it one that can be told to several callers.
     pub(super) fn share(self) -> SharedFailure {
         let (kind, source) = match self {
+            Self::Crowded(source) => (Kind::Crowded, source),
+            Self::Ended(source) => (Kind::Ended, source),
             Self::NotSent(source) => (Kind::NotSent, source),
             Self::Lost(source) => (Kind::Lost, source),
             Self::Refused { line, source } => (Kind::Refused(line), source),
@@ -205,6 +230,8 @@ pub(super) struct SharedFailure {
 
 #[derive(Debug)]
 enum Kind {
+    Crowded,
+    Ended,
     NotSent,
     Lost,
     Refused(String),
@@ -216,6 +243,8 @@ impl SharedFailure {
     pub(super) fn again(&self) -> Failure {
         let source = Box::new(SharedSource(Arc::clone(&self.source)));
         match &self.kind {
+            Kind::Crowded => Failure::Crowded(source),
+            Kind::Ended => Failure::Ended(source),
             Kind::NotSent => Failure::NotSent(source),
             Kind::Lost => Failure::Lost(source),
             Kind::Refused(line) => Failure::Refused {
@@ -252,6 +281,8 @@ impl Error for SharedSource {
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, text) = match self {
+            Self::Crowded(source) => ("Crowded", source.to_string()),
+            Self::Ended(source) => ("Ended", source.to_string()),
             Self::NotSent(source) => ("NotSent", source.to_string()),
             Self::Lost(source) => ("Lost", source.to_string()),
             Self::Refused { line, .. } => ("Refused", line.clone()),

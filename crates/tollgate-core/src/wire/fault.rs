@@ -158,6 +158,9 @@ const PHRASES: [Meaning; 9] = [
 pub(super) const FOREIGN: &str = "a key of this prefix holds a value that tollgate has not written: \
                                   choose another prefix, or delete the key";
 const MAY_NOT: &str = "the server's user may not do this: `tollgate doctor` tells what to grant";
+const ENDED: &str = "this store's connection has ended for good: the runtime on which it connected has ended, \
+                     or someone called `quit` on its client; connect a new store, in a test one on each test's \
+                     runtime";
 /// How a script's error begins before Redis 7.0; it ends with the error that the script ran into.
 const SCRIPT_ERROR: &str = "ERR Error running script";
 
@@ -173,9 +176,39 @@ pub(super) fn is_about_the_keys(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { line, .. } if codes.contains(&code(line)))
 }
 
+/// Returns whether a server's error says that it is out of service: it is a replica, has lost its
+/// primary, or is loading its data. It executed nothing, and its address may lead to another server
+/// by now.
+#[must_use]
+pub fn is_out_of_service(line: &str) -> bool {
+    is_of_replica(line) || names(line, "LOADING")
+}
+
+/// Returns whether a server's error says that it is a replica. Before Redis 7.0 that may be nested
+/// inside a script's error.
+#[must_use]
+pub fn is_of_replica(line: &str) -> bool {
+    names(line, "READONLY") || names(line, "MASTERDOWN")
+}
+
+fn names(line: &str, code: &str) -> bool {
+    meaning_of(line).is_some_and(|(word, ..)| word == code)
+}
+
 /// Returns the error that a caller gets for `failure`.
 pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     match redact::failure(failure, &[]) {
+        Failure::Crowded(source) => StoreError::new(
+            ErrorKind::Unavailable,
+            format!(
+                "too many calls are in flight: {}, so try again, or make fewer at once",
+                undone(effect)
+            ),
+        )
+        .with_source(source),
+        Failure::Ended(source) => {
+            StoreError::new(ErrorKind::Misconfigured, ENDED).with_source(source)
+        }
         Failure::NotSent(source) => StoreError::new(
             ErrorKind::Unavailable,
             format!("no connection to the server: {}", undone(effect)),

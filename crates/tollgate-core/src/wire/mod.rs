@@ -27,6 +27,7 @@ mod store;
 
 pub use admin::{Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, Reply, Severity};
 pub use engine::{Call, Engine, Failure, Runtime};
+pub use fault::{is_of_replica, is_out_of_service};
 pub use no_connection::NoConnection;
 pub use options::{Clock, Options};
 pub use pauses::Pauses;

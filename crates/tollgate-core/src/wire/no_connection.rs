@@ -32,6 +32,8 @@ pub enum NoConnection {
     UnusableSettings,
     /// This client does not trust the server's certificate.
     UntrustedCertificate,
+    /// The server refuses `HELLO`, with which a client asks for RESP3.
+    WithoutResp3,
     /// The address asks for TLS, and the client was built without it.
     WithoutTls {
         /// The feature of the client crate that builds it with TLS.
@@ -58,7 +60,7 @@ impl NoConnection {
     /// ```
     #[must_use]
     pub fn told(text: &str, words: &[(&str, Self)]) -> Option<Self> {
-        const SERVERS: [(&str, NoConnection); 6] = [
+        const SERVERS: [(&str, NoConnection); 11] = [
             ("DB index is out of range", NoConnection::NoSuchDatabase),
             ("invalid DB index", NoConnection::NoSuchDatabase),
             (
@@ -67,6 +69,11 @@ impl NoConnection {
             ),
             ("NOAUTH", NoConnection::MissingPassword),
             ("WRONGPASS", NoConnection::WrongPassword),
+            ("NOPROTO", NoConnection::WithoutResp3),
+            ("'HELLO'", NoConnection::WithoutResp3),
+            ("'hello'", NoConnection::WithoutResp3),
+            ("`HELLO`", NoConnection::WithoutResp3),
+            ("`hello`", NoConnection::WithoutResp3),
             ("NOPERM", NoConnection::NotPermitted),
         ];
         let mut all = SERVERS.iter().chain(words);
@@ -118,6 +125,10 @@ impl NoConnection {
             Self::UntrustedCertificate => (
                 Misconfigured,
                 "the server's certificate is not trusted: trust the authority that signed it, and connect by a host name that it covers",
+            ),
+            Self::WithoutResp3 => (
+                Misconfigured,
+                "the server refuses the command `HELLO`, which asks for RESP3: connect with RESP2",
             ),
             Self::WithoutTls { .. } => (
                 Misconfigured,

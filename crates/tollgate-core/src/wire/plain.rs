@@ -1,6 +1,7 @@
 //! `PlainStore`: a store without scripts, which sends one transaction per decision.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -10,7 +11,7 @@ use super::fault::Effect;
 use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
 use super::redact;
-use super::store::until;
+use super::store::{place, until};
 use crate::algorithm::{Algorithm, CounterPlan, CounterReply};
 use crate::decision::Verdicts;
 use crate::error::{ErrorKind, StoreError};
@@ -351,8 +352,14 @@ impl<E: Transact> PlainStore<E> {
             Step::Look => Effect::Nothing,
             Step::Add(_) | Step::GiveBack { .. } => Effect::Counts,
         };
-        let work = self.run(&call);
-        let answer = until(self.options.deadline, &self.engine, effect, || true, work).await?;
+        let is_out = AtomicBool::new(false);
+        let work = async {
+            let _place = place(&self.engine, self.options.deadline).await?;
+            is_out.store(true, Ordering::Relaxed);
+            self.run(&call).await
+        };
+        let is_out = || is_out.load(Ordering::Relaxed);
+        let answer = until(self.options.deadline, &self.engine, effect, is_out, work).await?;
         let Some(answer) = answer else {
             return Err(StoreError::new(
                 ErrorKind::Unavailable,
@@ -377,7 +384,10 @@ impl<E: Transact> PlainStore<E> {
             let Ok(plan) = plan(check.limit()) else {
                 continue;
             };
+            let is_out = AtomicBool::new(false);
             let work = async {
+                let _place = place(&self.engine, self.options.deadline).await?;
+                is_out.store(true, Ordering::Relaxed);
                 let window = plan.window(self.server_time());
                 let key = self.keyspace.plain(check, &plan.variant(window));
                 let now = self.ask(&plan, Step::Look, &key, window).await?.now;
@@ -387,8 +397,8 @@ impl<E: Transact> PlainStore<E> {
                 let forgotten = self.engine.forget(&keys).await;
                 forgotten.map_err(|failure| redact::failure(failure, &keys))
             };
-            let effect = Effect::Forgets;
-            until(self.options.deadline, &self.engine, effect, || true, work).await?;
+            let (effect, is_out) = (Effect::Forgets, || is_out.load(Ordering::Relaxed));
+            until(self.options.deadline, &self.engine, effect, is_out, work).await?;
         }
         Ok(())
     }

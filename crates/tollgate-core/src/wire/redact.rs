@@ -1,4 +1,5 @@
-//! Keeps keys out of error messages: a key may be an address, a name or a secret.
+//! Makes texts of servers fit for error messages: without keys, each of which may be an address, a
+//! name or a secret; without control characters, which a terminal or a log would obey; and short.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -12,6 +13,9 @@ const ARGUMENTS: &str = ", with args beginning with";
 /// Ids of events are hidden from this length on: a shorter one is found in other words.
 const SHORTEST_ID: usize = 4;
 
+/// The most characters of a text that are shown; servers may send megabytes.
+const LONGEST: usize = 2_000;
+
 /// Returns `failure` without the arguments and the `keys` that a server repeated.
 pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
     failure_of(failure, keys, &[])
@@ -22,6 +26,8 @@ pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
 pub(super) fn failure_of(failure: Failure, keys: &[Vec<u8>], ids: &[&[u8]]) -> Failure {
     let source = |error| source_of(error, keys, ids);
     match failure {
+        Failure::Crowded(error) => Failure::Crowded(source(error)),
+        Failure::Ended(error) => Failure::Ended(source(error)),
         Failure::NotSent(error) => Failure::NotSent(source(error)),
         Failure::Lost(error) => Failure::Lost(source(error)),
         Failure::Malformed(error) => Failure::Malformed(source(error)),
@@ -35,8 +41,7 @@ pub(super) fn failure_of(failure: Failure, keys: &[Vec<u8>], ids: &[&[u8]]) -> F
     }
 }
 
-/// Returns `error` if it shows neither arguments nor `keys`, or else an error with the shortened
-/// text.
+/// Returns `error` if its text may be shown as it is, or else an error with the text that may be.
 pub(super) fn source(error: Source, keys: &[Vec<u8>]) -> Source {
     source_of(error, keys, &[])
 }
@@ -55,7 +60,8 @@ fn source_of(error: Source, keys: &[Vec<u8>], ids: &[&[u8]]) -> Source {
     error
 }
 
-/// Returns `text` up to the first arguments or `keys` that it repeats.
+/// Returns `text` up to the first arguments or `keys` that it repeats, and up to [`LONGEST`], with
+/// control characters escaped.
 pub(super) fn text<'a>(text: &'a str, keys: &[Vec<u8>]) -> Cow<'a, str> {
     text_of(text, keys, &[])
 }
@@ -77,9 +83,35 @@ fn text_of<'a>(text: &'a str, keys: &[Vec<u8>], ids: &[&[u8]]) -> Cow<'a, str> {
         Some((code + at, "..."))
     });
     match arguments.into_iter().chain(keys).chain(ids).min() {
-        Some((at, end)) => Cow::Owned(format!("{}{end}", &text[..at])),
-        None => Cow::Borrowed(text),
+        Some((at, end)) => Cow::Owned(legible(&format!("{}{end}", &text[..at])).into_owned()),
+        None => legible(text),
     }
+}
+
+/// Returns `text` with control characters escaped, and cut off if it is long.
+fn legible(text: &str) -> Cow<'_, str> {
+    let is_plain = |character: char| {
+        let quotes = matches!(character, '"' | '\'' | '\\');
+        quotes || character.escape_debug().len() == 1
+    };
+    let count = text.chars().take(LONGEST + 1).count();
+    if count <= LONGEST && text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let (mut shown, mut left) = (String::new(), LONGEST);
+    for character in text.chars() {
+        let escaped = match is_plain(character) {
+            true => character.to_string(),
+            false => character.escape_debug().to_string(),
+        };
+        // An escaped character has only ASCII characters.
+        left = match left.checked_sub(escaped.chars().count()) {
+            Some(left) => left,
+            None => return Cow::Owned(shown + "..."),
+        };
+        shown += &escaped;
+    }
+    Cow::Owned(shown)
 }
 
 /// The text of a client crate's error, without arguments and keys.
@@ -160,6 +192,58 @@ mod tests {
             ("LOADING", "LOADING", "LOADING"),
         ] {
             assert_eq!(text_of(said, &[], &[id.as_bytes()]), expected);
+        }
+    }
+
+    #[test]
+    fn control_characters_are_escaped_and_nothing_else() {
+        for (said, expected) in [
+            (
+                "ERR \u{1b}[2J\u{7}gone\r\nERR forged",
+                "ERR \\u{1b}[2J\\u{7}gone\\r\\nERR forged",
+            ),
+            (
+                "ERR \u{9b}1m \u{202e}drawkcab",
+                "ERR \\u{9b}1m \\u{202e}drawkcab",
+            ),
+            ("ERR 'a' \"b\" \\c größe 限", "ERR 'a' \"b\" \\c größe 限"),
+        ] {
+            let shown = text(said, &[]);
+            assert_eq!(shown, expected);
+            assert_eq!(text(&shown, &[]), expected, "again");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let long = format!("ERR {}", "ß".repeat(LONGEST - 4));
+        assert_eq!(text(&long, &[]), long);
+        for more in ["ß", "\u{1b}"] {
+            let longer = format!("{long}{more}");
+            assert_eq!(text(&longer, &[]), format!("{long}..."));
+            assert_eq!(
+                text(&format!("{long}..."), &[]),
+                format!("{long}..."),
+                "again"
+            );
+        }
+        let escaped = text(&"\0".repeat(5_000), &[]).into_owned();
+        assert_eq!(escaped, format!("{}...", "\\0".repeat(LONGEST / 2)));
+    }
+
+    #[test]
+    fn sources_of_servers_are_legible_too() {
+        let line = format!("ERR \u{1b}]0;title\u{7}{}", "x".repeat(3_000_000));
+        let failure = failure(
+            Failure::refused(line.clone(), std::io::Error::other(line)),
+            &[],
+        );
+        let Failure::Refused { line, source } = failure else {
+            panic!("{failure:?}");
+        };
+        for shown in [line, source.to_string(), format!("{source:?}")] {
+            assert!(shown.len() < 3 * LONGEST, "{} bytes", shown.len());
+            assert!(!shown.contains(char::is_control), "{shown}");
         }
     }
 

@@ -341,19 +341,16 @@ impl<E: Engine> WireStore<E> {
 
     /// Deletes `keys`, which are in one hash slot.
     async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
+        let (engine, deadline) = (self.engine(), self.options().deadline);
+        let is_out = AtomicBool::new(false);
         let work = pin!(async {
-            let forgotten = self.engine().forget(keys).await;
+            let _place = place(engine, deadline).await?;
+            is_out.store(true, Ordering::Relaxed);
+            let forgotten = engine.forget(keys).await;
             forgotten.map_err(|failure| redact::failure(failure, keys))
         });
-        let effect = Effect::Forgets;
-        until(
-            self.options().deadline,
-            self.engine(),
-            effect,
-            || true,
-            work,
-        )
-        .await
+        let is_out = || is_out.load(Ordering::Relaxed);
+        until(deadline, engine, Effect::Forgets, is_out, work).await
     }
 }
 
@@ -379,6 +376,7 @@ impl<E: Engine> Core<E> {
     ) -> Result<Vec<u8>, Failure> {
         let mut loads = 0..LOADS;
         let redacted = |failure| redact::failure_of(failure, call.keys, call.ids);
+        let _place = place(&self.engine, self.options.deadline).await?;
         loop {
             is_out.store(true, Ordering::Relaxed);
             match self.engine.run(call).await {
@@ -463,6 +461,16 @@ pub(super) async fn until<T: Send>(
         Some(outcome) => outcome.map_err(|failure| fault::error(failure, effect)),
         None => Err(fault::too_late(deadline, effect, is_out())),
     }
+}
+
+/// Waits for a place among the calls in flight, for at most half of the `deadline`.
+pub(super) async fn place<E: Engine>(
+    engine: &E,
+    deadline: Duration,
+) -> Result<impl Send + use<'_, E>, Failure> {
+    let patience = deadline / 2;
+    let place = engine.within(patience, engine.place()).await;
+    place.ok_or_else(|| Failure::crowded(format!("no place among them within {patience:?}")))
 }
 
 /// Turns a lost `SCRIPT LOAD` into [`Failure::NotSent`]: loaded or not, nothing was counted.

@@ -47,8 +47,11 @@ mod batched {
         falls_silent
         forgets_its_scripts
         has_no_memory_left
+        primary_is_demoted_behind_one_address
         replies_are_dropped
         replies_are_late
+        sentinels_name_another_primary
+        server_that_refuses_calls_is_left
         slots_move
     );
 }

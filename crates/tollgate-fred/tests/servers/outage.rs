@@ -1,12 +1,14 @@
 //! What the store reports when servers are gone, hang, refuse, or lose a reply.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use tollgate_core::algorithm::FixedWindow;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
-use tollgate_fred::{FredStore, Options};
+use tollgate_fred::{FredStore, Options, settings};
+use tollgate_scenarios::crowd;
 use tollgate_testkit::{Flavor, Proxy, Reply, Server};
 
 /// All calls are decided at one instant, so that no window ends during a test.
@@ -43,6 +45,40 @@ async fn call_until_it_works<S: Store>(limiter: &RateLimiter<S>) -> u64 {
             Err(error) => assert!(begun.elapsed() < Duration::from_secs(10), "{error:?}"),
         }
         sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_beyond_those_in_flight_are_known_not_to_be_sent() {
+    let server = Server::start(Flavor::System);
+    let options = options(Duration::from_secs(2)).with_batches(false);
+    let builder = FredStore::builder().options(options);
+    let store = Arc::new(builder.connect(&server.url()).await.unwrap());
+    crowd::finds_places_or_is_not_sent(store, &server).await;
+}
+
+/// Through a client of the caller's own, whose queue of commands is short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_queue_is_not_taken_for_a_lost_connection() {
+    let server = Server::start(Flavor::System);
+    let options = options(Duration::from_secs(2)).with_batches(false);
+    let mut builder = settings::builder(&server.url(), &options).unwrap();
+    builder.with_connection_config(|connection| connection.max_command_buffer_len = 8);
+    let client = builder.build().unwrap();
+    client.init().await.unwrap();
+    let limiter = Arc::new(limiter(FredStore::with_options(client, options).unwrap()));
+    call(&limiter).await.unwrap();
+    tokio::task::block_in_place(|| server.pause());
+    let calls = (0..2_000).map(|_| call(&limiter));
+    let outcomes = futures_util::future::join_all(calls).await;
+    tokio::task::block_in_place(|| server.resume());
+    let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    let is_refused = |error: &&StoreError| error.kind() == ErrorKind::Unavailable;
+    let refused: Vec<_> = errors.iter().filter(is_refused).collect();
+    assert!(!refused.is_empty(), "no call is refused");
+    for error in refused {
+        let text = error.to_string();
+        assert!(text.starts_with("too many calls are in flight"), "{text}");
     }
 }
 

@@ -4,16 +4,14 @@
 use std::fmt;
 use std::time::Duration;
 
-#[cfg(any(feature = "cluster", feature = "connection-manager"))]
-use redis::ProtocolVersion;
 use redis::aio::MultiplexedConnection;
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
 use tollgate_core::StoreError;
 #[cfg(feature = "tls-rustls")]
 use tollgate_core::wire::NoConnection;
 use tollgate_core::wire::{Clock, Options};
 
-use super::refused::invalid_address;
+use super::refused::{invalid_address, refused, refuses_hello};
 use crate::settings;
 use crate::store::RedisStore;
 
@@ -43,6 +41,7 @@ use crate::store::RedisStore;
 #[must_use = "a builder does nothing until it connects"]
 pub struct RedisStoreBuilder {
     pub(super) options: Result<Options, StoreError>,
+    pub(super) protocol: Option<ProtocolVersion>,
     #[cfg(feature = "tls-rustls")]
     pub(super) certificates: Option<Certificates>,
 }
@@ -55,6 +54,7 @@ impl RedisStore<MultiplexedConnection> {
     pub fn builder() -> RedisStoreBuilder {
         RedisStoreBuilder {
             options: Ok(Options::new()),
+            protocol: None,
             #[cfg(feature = "tls-rustls")]
             certificates: None,
         }
@@ -100,6 +100,29 @@ impl RedisStoreBuilder {
     /// Hashes long keys with `secret`; see [`Options::with_hashed_long_keys`].
     pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
         self.set(|options| options.with_hashed_long_keys(secret))
+    }
+
+    /// Sets the version of the protocol. Without this, the store speaks RESP3, which tells it at once
+    /// that its connection is lost, and RESP2 with a server or a proxy that refuses `HELLO`.
+    ///
+    /// A `protocol` in an address has no effect, because redis-rs does not say whether there was one.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_redis::RedisStore;
+    /// use tollgate_redis::redis::ProtocolVersion;
+    ///
+    /// # #[cfg(feature = "connection-manager")]
+    /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
+    /// let builder = RedisStore::builder().protocol(ProtocolVersion::RESP2);
+    /// let store = builder.connect("redis://127.0.0.1:6379").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn protocol(mut self, protocol: ProtocolVersion) -> Self {
+        self.protocol = Some(protocol);
+        self
     }
 
     fn set(mut self, with: impl FnOnce(Options) -> Options) -> Self {
@@ -152,18 +175,31 @@ impl RedisStoreBuilder {
         };
         Ok(info.set_tcp_settings(settings::tcp()))
     }
+}
 
-    /// Returns the address at `url` with RESP3, which tells a client at once that its connection is
-    /// lost.
-    #[cfg(any(feature = "cluster", feature = "connection-manager"))]
-    pub(super) fn resp3_address(
-        &self,
-        url: impl IntoConnectionInfo,
-    ) -> Result<ConnectionInfo, StoreError> {
-        let info = self.address(url)?;
-        let redis = info.redis_settings().clone();
-        Ok(info.set_redis_settings(redis.set_protocol(ProtocolVersion::RESP3)))
+/// Connects with the version of the protocol that was `chosen`, or else with RESP3, or with RESP2 if
+/// the server refuses `HELLO`.
+pub(super) async fn greet<T, F>(
+    chosen: Option<ProtocolVersion>,
+    connect: impl Fn(ProtocolVersion) -> F,
+) -> Result<T, StoreError>
+where
+    F: Future<Output = RedisResult<T>>,
+{
+    let mut outcome = connect(chosen.unwrap_or(ProtocolVersion::RESP3)).await;
+    if chosen.is_none() && outcome.as_ref().is_err_and(refuses_hello) {
+        outcome = connect(ProtocolVersion::RESP2).await;
     }
+    outcome.map_err(refused)
+}
+
+/// Returns `address` with the `protocol`.
+#[cfg(any(feature = "cluster", feature = "connection-manager"))]
+pub(super) fn speaking(protocol: ProtocolVersion, address: &ConnectionInfo) -> ConnectionInfo {
+    let redis = address.redis_settings().clone();
+    address
+        .clone()
+        .set_redis_settings(redis.set_protocol(protocol))
 }
 
 /// Leaves out the contents, which may include a private key.

@@ -7,8 +7,7 @@ use redis::cluster_async::ClusterConnection;
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
 
-use super::builder::RedisStoreBuilder;
-use super::refused::refused;
+use super::builder::{RedisStoreBuilder, greet, speaking};
 use crate::cluster::Importers;
 use crate::engine::RedisEngine;
 use crate::settings;
@@ -56,23 +55,28 @@ impl RedisStoreBuilder {
         self,
         urls: impl IntoIterator<Item = U>,
     ) -> Result<RedisStore<ClusterConnection>, StoreError> {
-        let nodes: Result<Vec<_>, _> = urls
-            .into_iter()
-            .map(|url| self.resp3_address(url))
-            .collect();
+        let nodes: Result<Vec<_>, _> = urls.into_iter().map(|url| self.address(url)).collect();
         let nodes = nodes?;
         let options = self.options?;
-        let builder = settings::cluster(ClusterClientBuilder::new(nodes.iter().cloned()), &options);
-        #[cfg(feature = "tls-rustls")]
-        let builder = match self.certificates {
-            Some(certificates) => builder.certs(certificates.0),
-            None => builder,
+        let connect = |protocol| {
+            let builder = ClusterClientBuilder::new(nodes.iter().cloned());
+            let builder = settings::cluster(builder, &options).use_protocol(protocol);
+            #[cfg(feature = "tls-rustls")]
+            let builder = match &self.certificates {
+                Some(certificates) => builder.certs(certificates.0.clone()),
+                None => builder,
+            };
+            async move {
+                let connection = builder.build()?.get_async_connection().await?;
+                Ok((connection, protocol))
+            }
         };
-        let client = builder.build().map_err(refused)?;
-        let connection = client.get_async_connection().await.map_err(refused)?;
+        let (connection, protocol) = greet(self.protocol, connect).await?;
         // The client has one password and one kind of TLS for all nodes: those of the first.
-        let importers = nodes.into_iter().next().map(Importers::new);
+        let importers = nodes
+            .first()
+            .map(|node| Importers::new(speaking(protocol, node)));
         let engine = RedisEngine::new(connection, options.deadline(), importers);
-        Ok(RedisStore::of(engine, options))
+        Ok(RedisStore::of(engine.at_home(), options))
     }
 }

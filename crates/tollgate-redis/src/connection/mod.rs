@@ -3,6 +3,8 @@
 mod builder;
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "connection-manager")]
+mod link;
 pub(crate) mod lock;
 mod refused;
 #[cfg(feature = "sentinel")]

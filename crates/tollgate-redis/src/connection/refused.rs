@@ -8,7 +8,8 @@ use tollgate_core::wire::NoConnection;
 ///
 /// We search the text because a cluster's error has only that, and because redis-rs has no error
 /// kinds for TLS.
-const WORDS: [(&str, NoConnection); 9] = [
+const WORDS: [(&str, NoConnection); 10] = [
+    ("doesn't support HELLO", NoConnection::WithoutResp3),
     ("AuthenticationFailed", NoConnection::WrongPassword),
     (
         "invalid peer certificate",
@@ -35,6 +36,11 @@ pub(super) fn invalid_address(error: RedisError) -> StoreError {
     told.error(error)
 }
 
+/// Returns whether the server refuses the command that asks for RESP3.
+pub(super) fn refuses_hello(error: &RedisError) -> bool {
+    told(error) == Some(NoConnection::WithoutResp3)
+}
+
 /// Returns the store error for an error of connecting.
 pub(super) fn refused(error: RedisError) -> StoreError {
     let is_settled = matches!(
@@ -49,13 +55,16 @@ pub(super) fn refused(error: RedisError) -> StoreError {
     } else {
         NoConnection::Unreachable
     };
+    told(&error).unwrap_or(other).error(error)
+}
+
+fn told(error: &RedisError) -> Option<NoConnection> {
     // redis-rs replaces the codes that it knows with words of its own.
     let text = match error.code() {
         Some(code) => format!("{code} {error}"),
         None => error.to_string(),
     };
-    let told = NoConnection::told(&text, &WORDS);
-    told.unwrap_or(other).error(error)
+    NoConnection::told(&text, &WORDS)
 }
 
 #[cfg(test)]

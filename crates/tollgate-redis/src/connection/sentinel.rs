@@ -10,8 +10,8 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{
-    Cmd, IntoConnectionInfo, Pipeline, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo,
-    RedisError, RedisFuture, RedisResult, Value,
+    Cmd, IntoConnectionInfo, Pipeline, PushInfo, PushKind, RedisConnectionInfo, RedisError,
+    RedisFuture, RedisResult, Value,
 };
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
@@ -20,9 +20,10 @@ use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
 use tollgate_core::wire::Pauses;
 
-use super::builder::RedisStoreBuilder;
+use super::builder::{RedisStoreBuilder, greet};
 use super::lock::lock;
-use super::refused::refused;
+use crate::failure;
+use crate::home::Home;
 use crate::settings;
 use crate::store::RedisStore;
 
@@ -74,20 +75,19 @@ impl RedisStoreBuilder {
         let sentinels: Result<Vec<_>, _> = urls.into_iter().map(|url| self.address(url)).collect();
         let sentinels = sentinels?;
         let options = self.options?;
-        let node = SentinelNodeConnectionInfo::default()
-            .set_tcp_settings(settings::tcp())
-            .set_redis_connection_info(
-                RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3),
-            );
-        let primary = SentinelServerType::Master;
-        // Without other features of redis-rs, this must be a `String`.
-        let service = service.to_owned();
-        let client = SentinelClient::build(sentinels, service, Some(node), primary);
-        let connection = SentinelConnection::new(client.map_err(refused)?).await;
-        Ok(RedisStore::with_options(
-            connection.map_err(refused)?,
-            options,
-        ))
+        let connect = |protocol| {
+            let redis = RedisConnectionInfo::default().set_protocol(protocol);
+            let node = SentinelNodeConnectionInfo::default()
+                .set_tcp_settings(settings::tcp())
+                .set_redis_connection_info(redis);
+            let primary = SentinelServerType::Master;
+            // Without other features of redis-rs, this must be a `String`.
+            let service = service.to_owned();
+            let client = SentinelClient::build(sentinels.clone(), service, Some(node), primary);
+            async move { SentinelConnection::new(client?).await }
+        };
+        let connection = greet(self.protocol, connect).await?;
+        Ok(RedisStore::with_options(connection, options))
     }
 }
 
@@ -158,6 +158,7 @@ impl SentinelConnection {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 primary: Err(io::Error::from(io::ErrorKind::NotConnected).into()),
+                home: Home::here(),
                 generation: 0,
                 found: Instant::now(),
             }),
@@ -221,6 +222,8 @@ type Primary = Result<MultiplexedConnection, RedisError>;
 
 struct State {
     primary: Primary,
+    /// The runtime that drives the connection.
+    home: Home,
     /// How many times a primary was found. Events of earlier connections are ignored.
     generation: u64,
     found: Instant,
@@ -229,6 +232,7 @@ struct State {
 impl State {
     /// Puts a connection into use, and returns the one before.
     fn replace(&mut self, primary: MultiplexedConnection, generation: u64) -> Primary {
+        self.home = Home::here();
         self.generation = generation;
         self.found = Instant::now();
         mem::replace(&mut self.primary, Ok(primary))
@@ -264,6 +268,9 @@ impl Shared {
     fn in_use(self: &Arc<Self>) -> RedisResult<(MultiplexedConnection, Unanswered)> {
         let state = lock(&self.state);
         let primary = state.primary.clone()?;
+        if state.home.is_over() {
+            return Err(disconnected());
+        }
         let call = Unanswered {
             shared: Arc::clone(self),
             generation: state.generation,
@@ -400,11 +407,11 @@ struct Unanswered {
 impl Unanswered {
     fn end<T>(mut self, outcome: RedisResult<T>) -> RedisResult<T> {
         if let Err(error) = &outcome {
-            if error.is_timeout() {
-                return outcome;
-            }
-            if error.is_unrecoverable_error() || is_read_only(error) {
+            if error.is_unrecoverable_error() || failure::is_of_replica(error) {
                 self.shared.lose(self.generation, error);
+            } else if error.is_timeout() || failure::is_out_of_service(error) {
+                // The primary is doubted when this is dropped.
+                return outcome;
             }
         }
         self.is_over = true;
@@ -420,20 +427,10 @@ impl Drop for Unanswered {
     }
 }
 
-/// Returns whether the server says `READONLY`, as a replica does. In a transaction that is nested
-/// inside `EXECABORT`, and before Redis 7.0 inside a script's error.
-fn is_read_only(error: &RedisError) -> bool {
-    let errors = error.clone().into_server_errors().unwrap_or_default();
-    errors.iter().any(|(_, said)| {
-        let within = said.details();
-        said.code() == "READONLY" || within.is_some_and(|said| said.contains("-READONLY"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use redis::sentinel::SentinelClientBuilder;
-    use redis::{Client, ConnectionAddr};
+    use redis::{Client, ConnectionAddr, ProtocolVersion};
     use tollgate_testkit::{FakeServer, Flavor, Server};
 
     use super::*;
@@ -464,10 +461,10 @@ mod tests {
                 transaction.query_async(&mut connection).await,
             ] {
                 let error = said.unwrap_err();
-                assert!(is_read_only(&error), "{flavor}: {error}");
+                assert!(failure::is_of_replica(&error), "{flavor}: {error}");
             }
             let other = redis::cmd("GET").query_async::<()>(&mut connection).await;
-            assert!(!is_read_only(&other.unwrap_err()));
+            assert!(!failure::is_of_replica(&other.unwrap_err()));
         }
     }
 
@@ -490,9 +487,9 @@ mod tests {
             ("OOM command not allowed", false),
             ("ERR", false),
         ] {
-            assert_eq!(is_read_only(&refusal(line)), expected, "{line}");
+            assert_eq!(failure::is_of_replica(&refusal(line)), expected, "{line}");
         }
-        assert!(!is_read_only(&disconnected()));
+        assert!(!failure::is_of_replica(&disconnected()));
     }
 
     #[tokio::test]
@@ -508,7 +505,7 @@ mod tests {
         pipeline.get("key").set("key", 1);
         let refused = pipeline.query_async::<()>(&mut connection).await;
         let error = refused.unwrap_err();
-        assert!(is_read_only(&error), "{error}");
+        assert!(failure::is_of_replica(&error), "{error}");
     }
 
     /// A primary and its Sentinel.

@@ -1,31 +1,30 @@
 //! `ServerConnection`: a connection to one server that always reconnects.
 
 use std::fmt;
-use std::mem;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redis::aio::{ConnectionLike, ConnectionManager};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
-    Client, Cmd, ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult,
-    ServerErrorKind, Value,
+    Client, Cmd, IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, Value,
 };
 use tollgate_core::StoreError;
-use tollgate_core::wire::Failure;
+use tollgate_core::wire::Options;
 
-use super::builder::RedisStoreBuilder;
+use super::builder::{RedisStoreBuilder, greet, speaking};
+use super::link::Link;
 use super::lock::lock;
-use super::refused::refused;
 use crate::failure;
-use crate::settings;
 use crate::store::RedisStore;
 
 impl RedisStore<ServerConnection> {
     /// Connects to the server at `url` and returns a store on it, with the default
-    /// [`Options`](crate::Options) and [settings](settings::manager) for a rate limiter.
+    /// [`Options`](crate::Options) and [settings](crate::settings::connection) for a rate limiter.
     ///
-    /// A lost connection is made again in the background. While the server rejects the client, such
-    /// as during a password change, calls keep trying to connect.
+    /// If the connection is lost, the next call connects again. While the server rejects the client,
+    /// such as during a password change, calls keep trying to connect. If the address leads to
+    /// another server after a failover, but the old server keeps the connection, its answers tell:
+    /// see [`ServerConnection`].
     ///
     /// # Errors
     ///
@@ -61,111 +60,91 @@ impl RedisStoreBuilder {
         self,
         url: impl IntoConnectionInfo,
     ) -> Result<RedisStore<ServerConnection>, StoreError> {
-        let client = Client::open(self.resp3_address(url)?).map_err(refused)?;
+        let address = self.address(url)?;
         let options = self.options?;
-        let connection = ServerConnection::new(client).await.map_err(refused)?;
+        let deadline = options.deadline();
+        let connect = |protocol| {
+            let client = Client::open(speaking(protocol, &address));
+            async move { ServerConnection::open(client?, deadline).await }
+        };
+        let connection = greet(self.protocol, connect).await?;
         Ok(RedisStore::with_options(connection, options))
     }
 }
 
-/// The least time between attempts to connect while the server rejects this client, so that not
-/// every call asks it.
-const PAUSE: Duration = Duration::from_millis(100);
-
 /// A connection to one server that reconnects when it is lost.
 ///
-/// It wraps a `ConnectionManager` of redis-rs, which never tries again once the server has rejected
-/// the client, such as during a password change. Here, calls keep trying.
+/// It also connects again when the server says that it is a replica, has lost its primary, or is
+/// loading its data, because its address may lead to another server by now; and on the runtime of
+/// the call, when the runtime on which it connected has ended. No command is sent again.
 #[derive(Clone)]
 pub struct ServerConnection(Arc<Shared>);
 
 struct Shared {
     client: Client,
-    state: Mutex<State>,
-}
-
-struct State {
-    manager: ConnectionManager,
-    /// When the manager was made, which also identifies it.
-    made: Instant,
+    /// The deadline of calls. Connecting may take half of it, so that a call which waits for that
+    /// is known not to have been sent.
+    deadline: Duration,
+    link: Mutex<Arc<Link>>,
 }
 
 impl ServerConnection {
-    /// Connects to the server of `client`, with [settings](settings::manager) for a rate limiter.
+    /// Connects to the server of `client`, with [settings](crate::settings::connection) for a rate limiter
+    /// and for calls with the default deadline.
     ///
-    /// Use [`settings::tcp`] and RESP3 for the client. With RESP3, it notices a lost connection
-    /// before the next call does.
+    /// Use [`settings::tcp`](crate::settings::tcp) and RESP3 for the client. With RESP3, it notices a lost connection
+    /// before the next call is sent.
     ///
     /// # Errors
     ///
     /// If the server cannot be reached, or rejects the client.
     pub async fn new(client: Client) -> RedisResult<Self> {
-        let manager = ConnectionManager::new_with_config(client.clone(), settings::manager());
-        let state = State {
-            manager: manager.await?,
-            made: Instant::now(),
-        };
+        Self::open(client, Options::default().deadline()).await
+    }
+
+    async fn open(client: Client, deadline: Duration) -> RedisResult<Self> {
+        let link = Link::open(&client);
+        link.connection().await?;
         Ok(Self(Arc::new(Shared {
             client,
-            state: Mutex::new(state),
+            deadline,
+            link: Mutex::new(Arc::new(link)),
         })))
     }
 
-    fn manager(&self) -> (ConnectionManager, Instant) {
-        let state = lock(&self.0.state);
-        (state.manager.clone(), state.made)
+    /// Returns the current connection, or one that is being made.
+    fn link(&self) -> Arc<Link> {
+        let mut link = lock(&self.0.link);
+        if link.is_over() {
+            *link = Arc::new(Link::open(&self.0.client));
+        }
+        Arc::clone(&link)
     }
 
-    /// Replaces the manager made at `made` if it would answer all further calls with the error in
-    /// `outcome`. Returns the new one if nothing was sent, to try the call again.
-    ///
-    /// The error may be old, and its cause fixed since.
-    fn another<T>(&self, outcome: &RedisResult<T>, made: Instant) -> Option<ConnectionManager> {
-        let error = outcome.as_ref().err().filter(|error| is_final(error))?;
-        // The earlier one is dropped after the state is unlocked.
-        let (other, _earlier) = {
-            let mut state = lock(&self.0.state);
-            // If many calls get the error together, one of them makes the new manager.
-            let earlier = if state.made == made {
-                if made.elapsed() < PAUSE {
-                    return None;
-                }
-                let client = self.0.client.clone();
-                let other = ConnectionManager::new_lazy_with_config(client, settings::manager());
-                state.made = Instant::now();
-                Some(mem::replace(&mut state.manager, other.ok()?))
-            } else {
-                None
-            };
-            (state.manager.clone(), earlier)
-        };
-        was_not_sent(error).then_some(other)
+    async fn connected(&self) -> RedisResult<(MultiplexedConnection, Arc<Link>)> {
+        let link = self.link();
+        let connection = link.within(self.0.deadline / 2).await?;
+        Ok((connection, link))
     }
-}
 
-/// Returns whether a manager answers all further calls with `error` too.
-fn is_final(error: &RedisError) -> bool {
-    // After an I/O error, a manager reconnects by itself. A server's error to a single command
-    // arrives here as a value. To a command of a transaction it arrives as an error, but the
-    // connection is fine.
-    !error.is_io_error() && error.kind() != ErrorKind::Server(ServerErrorKind::ExecAbort)
-}
-
-/// Returns whether the final `error` comes from connecting.
-fn was_not_sent(error: &RedisError) -> bool {
-    let failure = failure::of(error.clone());
-    matches!(failure, Failure::NotSent(_) | Failure::Refused { .. })
+    /// Takes note of a server's errors.
+    fn note(&self, link: &Link, errors: impl IntoIterator<Item = RedisError>) {
+        for error in errors {
+            link.ended(&error, self.0.deadline);
+        }
+    }
 }
 
 impl ConnectionLike for ServerConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
-            let (mut manager, made) = self.manager();
-            let reply = manager.req_packed_command(cmd).await;
-            match self.another(&reply, made) {
-                Some(mut other) => other.req_packed_command(cmd).await,
-                None => reply,
+            let (mut connection, link) = self.connected().await?;
+            let reply = connection.req_packed_command(cmd).await;
+            match &reply {
+                Ok(value) => self.note(&link, failure::within(value)),
+                Err(error) => self.note(&link, [error.clone()]),
             }
+            reply
         })
     }
 
@@ -176,17 +155,18 @@ impl ConnectionLike for ServerConnection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
-            let (mut manager, made) = self.manager();
-            let replies = manager.req_packed_commands(cmd, offset, count).await;
-            match self.another(&replies, made) {
-                Some(mut other) => other.req_packed_commands(cmd, offset, count).await,
-                None => replies,
+            let (mut connection, link) = self.connected().await?;
+            let replies = connection.req_packed_commands(cmd, offset, count).await;
+            match &replies {
+                Ok(values) => self.note(&link, values.iter().filter_map(failure::within)),
+                Err(error) => self.note(&link, [error.clone()]),
             }
+            replies
         })
     }
 
     fn get_db(&self) -> i64 {
-        lock(&self.0.state).manager.get_db()
+        self.0.client.get_connection_info().redis_settings().db()
     }
 }
 
@@ -198,32 +178,16 @@ impl fmt::Debug for ServerConnection {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
+    use std::time::Instant;
 
     use tokio::task::JoinSet;
     use tokio::time::sleep;
     use tollgate_testkit::FakeServer;
 
+    use super::super::link::PAUSE;
     use super::*;
-
-    #[test]
-    fn a_manager_recovers_from_some_errors_by_itself() {
-        let io = |kind| RedisError::from(io::Error::from(kind));
-        for (error, expected) in [
-            (io(io::ErrorKind::BrokenPipe), false),
-            (io(io::ErrorKind::ConnectionRefused), false),
-            (
-                (ErrorKind::Server(ServerErrorKind::ExecAbort), "").into(),
-                false,
-            ),
-            ((ErrorKind::AuthenticationFailed, "").into(), true),
-            ((ErrorKind::Parse, "").into(), true),
-        ] {
-            assert_eq!(is_final(&error), expected, "{error}");
-        }
-    }
 
     /// A server that rejects clients while `is_closed`.
     fn door(is_closed: &Arc<AtomicBool>) -> FakeServer {
@@ -257,7 +221,7 @@ mod tests {
         let begun = Instant::now();
         while !call(connection, "PING")
             .await
-            .is_err_and(|error| is_final(&error))
+            .is_err_and(|error| !error.is_io_error())
         {
             assert!(
                 begun.elapsed() < Duration::from_secs(5),

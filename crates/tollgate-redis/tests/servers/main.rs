@@ -9,6 +9,7 @@ mod diagnose;
 mod extremes;
 mod faults;
 mod garbled;
+mod greeting;
 mod leases;
 mod outage;
 mod passwords;

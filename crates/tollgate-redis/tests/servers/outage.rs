@@ -1,16 +1,15 @@
 //! A server that goes away and comes back: calls fail at once meanwhile, and none is counted twice.
 
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store};
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_redis::{Options, RedisStore};
-use tollgate_scenarios::lost;
-use tollgate_testkit::{FakeServer, Flavor, SentinelGroup, Server};
+use tollgate_scenarios::{crowd, lost};
+use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 
 /// The longest that a call may take to fail at once, on a machine that is busy with other tests.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -79,6 +78,16 @@ async fn a_manager_fails_at_once_and_connects_again() {
     server.restart();
     assert!(until_answered(&limiter).await <= 10);
     assert!(limiter.check("key").await.unwrap().is_allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_beyond_those_in_flight_are_known_not_to_be_sent() {
+    let server = Server::start(Flavor::System);
+    let options = Options::default().with_deadline(Duration::from_secs(2));
+    let options = options.with_batches(false);
+    let builder = RedisStore::builder().options(options);
+    let store = Arc::new(builder.connect(server.url()).await.unwrap());
+    crowd::finds_places_or_is_not_sent(store, &server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,37 +162,6 @@ async fn sentinels_lead_away_from_a_primary_that_becomes_a_replica() {
     tokio::task::block_in_place(|| group.failover());
     until_answered(&limiter).await;
     assert!(limiter.check("key").await.unwrap().is_allowed());
-}
-
-/// No connection is lost, so only the server's answers tell; also if they are parts of a batch's.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sentinels_lead_away_from_a_primary_that_becomes_a_replica_and_keeps_its_connections() {
-    for options in [options(), options().with_batches_only()] {
-        let [old, new] = [(); 2].map(|()| Server::start(Flavor::System));
-        let primary = Arc::new(AtomicU16::new(old.port()));
-        let port = Arc::clone(&primary);
-        let sentinel = FakeServer::start(move |words| match &*words[0] {
-            "ROLE" => "*2\r\n$8\r\nsentinel\r\n*0\r\n".into(),
-            "SENTINEL" => {
-                let port = port.load(Ordering::Relaxed);
-                let fields =
-                    "+name\r\n+primary\r\n+flags\r\n+master\r\n+ip\r\n+127.0.0.1\r\n+port\r\n";
-                format!("*1\r\n*8\r\n{fields}+{port}\r\n").as_str().into()
-            }
-            _ => "+OK\r\n".into(),
-        });
-        let store = RedisStore::builder()
-            .options(options)
-            .connect_sentinel([sentinel.url()], "primary")
-            .await;
-        let limiter = limiter(store.unwrap());
-        assert!(limiter.check("key").await.unwrap().is_allowed());
-
-        primary.store(new.port(), Ordering::Relaxed);
-        old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
-        until_answered(&limiter).await;
-        assert!(limiter.check("key").await.unwrap().is_allowed());
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -306,4 +284,70 @@ fn sentinels_are_asked_again_after_the_end_of_a_runtime() {
         until_answered(&limiter).await;
         assert!(limiter.check("key").await.unwrap().is_allowed());
     });
+}
+
+async fn check(limiter: &RateLimiter<impl Store>) -> Result<(), StoreError> {
+    limiter.check("key").await.map(drop)
+}
+
+/// Connects in a runtime that then ends, and calls in new ones. Returns the errors of the calls.
+fn errors_on_later_runtimes<S: Store>(connect: impl AsyncFnOnce() -> S) -> Vec<StoreError> {
+    let first = several_threads();
+    let limiter = limiter(first.block_on(connect()));
+    first.block_on(check(&limiter)).unwrap();
+    drop(first);
+    let mut errors = Vec::new();
+    for next in [several_threads, one_thread, several_threads] {
+        let runtime = next();
+        let begun = Instant::now();
+        while let Err(error) = runtime.block_on(check(&limiter)) {
+            errors.push(error);
+            assert!(begun.elapsed() < Duration::from_secs(10), "{errors:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    errors
+}
+
+#[test]
+fn a_store_connects_on_the_runtime_of_its_next_call() {
+    let server = Server::start(Flavor::System);
+    for options in [options(), options().with_batches_only()] {
+        let builder = RedisStore::builder().options(options);
+        let connect = async || builder.connect(server.url()).await.unwrap();
+        let errors = errors_on_later_runtimes(connect);
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+    let limiter = several_threads()
+        .block_on(async { limiter(RedisStore::connect(server.url()).await.unwrap()) });
+    let left = several_threads().block_on(async { limiter.peek("key").await });
+    assert_eq!(left.unwrap().remaining(), 1_000 - 8);
+}
+
+#[test]
+fn a_primary_is_looked_for_on_the_runtime_of_the_next_call() {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let builder = RedisStore::builder().options(options());
+    let connect = async || builder.connect_sentinel(urls, name).await.unwrap();
+    for error in errors_on_later_runtimes(connect) {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    }
+}
+
+#[test]
+fn a_cluster_store_says_that_its_runtime_has_ended() {
+    let cluster = Cluster::masters_only(Flavor::System, 3);
+    let first = several_threads();
+    let builder = RedisStore::builder().options(options());
+    let store = first.block_on(builder.connect_cluster(cluster.urls()));
+    let limiter = limiter(store.unwrap());
+    first.block_on(check(&limiter)).unwrap();
+    drop(first);
+    let runtime = several_threads();
+    for _ in 0..3 {
+        let error = runtime.block_on(check(&limiter)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+        assert!(error.to_string().contains("runtime"), "{error}");
+    }
 }

@@ -3,6 +3,7 @@
 //! The tests of each client crate implement [`Client`] and call [`faults!`](crate::faults!), so
 //! there is only one list of cases.
 
+mod address;
 mod crash;
 mod failover;
 mod hang;
@@ -21,6 +22,10 @@ use std::time::Duration;
 use tollgate_core::Store;
 use tollgate_core::wire::Options;
 
+pub use address::{
+    primary_is_demoted_behind_one_address, sentinels_name_another_primary,
+    server_that_refuses_calls_is_left,
+};
 pub use crash::{forgets_in_a_crash, is_loading, keeps_all_through_a_crash};
 pub use failover::{
     cluster_promotes_a_replica, sentinels_promote_a_replica,
@@ -116,12 +121,15 @@ macro_rules! faults {
             is_loading
             is_told_to_pause
             keeps_all_through_a_crash
+            primary_is_demoted_behind_one_address
             replies_are_cut_off
             replies_are_dropped
             replies_are_late
+            sentinels_name_another_primary
             sentinels_promote_a_replica
             sentinels_promote_a_replica_that_is_needed
             sentinels_promote_a_replica_that_lags
+            server_that_refuses_calls_is_left
             slots_move
         );
     };

@@ -16,14 +16,14 @@ use link::Link;
 use orders::{Orders, Replies};
 
 /// A proxy between clients and one server. It forwards everything until one of its methods breaks
-/// it.
+/// it, or sends later connections to another server.
 ///
 /// It splits the stream into requests and replies, of RESP2 and RESP3. It forwards messages that
 /// the server pushes, for example to subscribers, but does not count them as replies.
 #[derive(Debug)]
 pub struct Proxy {
     port: Port,
-    upstream: String,
+    upstream: Arc<Mutex<String>>,
     orders: Arc<Orders>,
     links: Arc<Mutex<Vec<Link>>>,
     acceptor: Mutex<Option<Acceptor>>,
@@ -48,7 +48,7 @@ impl Proxy {
     pub fn start(upstream: impl Into<String>) -> Self {
         let proxy = Self {
             port: Port::choose(),
-            upstream: upstream.into(),
+            upstream: Arc::new(Mutex::new(upstream.into())),
             orders: Arc::default(),
             links: Arc::default(),
             acceptor: Mutex::new(None),
@@ -70,6 +70,12 @@ impl Proxy {
     /// Returns the proxy's URL, such as `redis://127.0.0.1:11000`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
+    }
+
+    /// Forwards new connections to the server at `upstream`. Open connections stay as they are, as
+    /// those of a service whose address leads to another server after a failover.
+    pub fn lead_to(&self, upstream: impl Into<String>) {
+        *lock(&self.upstream) = upstream.into();
     }
 
     /// Delays each reply by `time`, as a slow network would; zero ends the delay.
@@ -140,13 +146,14 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port()));
         let listener = listener.expect("the port that was chosen");
         let stopped = Arc::new(AtomicBool::new(false));
-        let (stop, upstream) = (Arc::clone(&stopped), self.upstream.clone());
+        let (stop, upstream) = (Arc::clone(&stopped), Arc::clone(&self.upstream));
         let (orders, links) = (Arc::clone(&self.orders), Arc::clone(&self.links));
         let thread = thread::spawn(move || {
             for stream in listener.incoming() {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
+                let upstream = lock(&upstream).clone();
                 // If the client is gone or the server is down, wait for the next connection.
                 if let Ok(link) = stream.and_then(|stream| open(stream, &upstream, &orders)) {
                     let mut links = lock(&links);
