@@ -193,7 +193,7 @@ fn unserved_slots_and_failing_masters_are_serious() {
             16_383,
             info("ok", 0, 0),
             Severity::Ok,
-            "all 16384 are served by 1 masters",
+            "all 16384 are served by 1 master",
         ),
         (
             16_383,
@@ -696,12 +696,12 @@ fn only_states_of_services_are_sampled() {
         (
             bytes("x"),
             Severity::Unknown,
-            "none of 0 states, but 1 keys could not be read",
+            "none of 0 states, but 1 key could not be read",
         ),
         (
             bucket(Duration::from_secs(9)),
             Severity::Serious,
-            "1 of 1 states lie ahead of the server's clock, the furthest by 9.0s: they deny until then",
+            "1 of 1 state lies ahead of the server's clock, the furthest by 9.0s: they deny until then",
         ),
     ] {
         assert_eq!(sampled(value), (severity, shown.to_owned()));
