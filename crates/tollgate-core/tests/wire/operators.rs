@@ -691,7 +691,7 @@ fn only_states_of_services_are_sampled() {
         (finding.severity, finding.found.clone())
     };
     for (value, severity, shown) in [
-        (bucket(Duration::ZERO), Severity::Ok, "none of 1 states"),
+        (bucket(Duration::ZERO), Severity::Ok, "none of 1 state"),
         (Reply::Nil, Severity::Ok, "none of 0 states"),
         (
             bytes("x"),
