@@ -2,25 +2,37 @@
 
 use std::env;
 use std::process::ExitCode;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tokio::select;
+use tokio::time::{sleep, timeout};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::wire::Options;
+use tollgate_core::wire::{Clock, Options, OtherState};
 use tollgate_core::{
     ErrorKind, Key, Limit, LimitError, Operation, RateLimiter, StoreError, Verdicts,
 };
 use tollgate_tokio::{TooLong, WaitError, Within};
 
-use crate::cli::{BlockOptions, CallOptions, CheckOptions, SubjectOptions};
-use crate::failure::Failure;
+use crate::cli::{self, BlockOptions, CallOptions, CheckOptions, SubjectOptions};
+use crate::failure::{Failure, WithCauses};
 use crate::output::Output;
 use crate::schedule::length;
-use crate::store::{Remote, wait_for};
-use crate::text::{Grouped, Span, Table, printable};
+use crate::signals::Signal;
+use crate::store::{PATIENCE, Remote, wait_for};
+use crate::text::{self, Grouped, Span, Table, printable};
 
 /// The exit status of a call that is denied, or an event that is refused.
 pub(crate) const DENIED: u8 = 1;
+/// How long to wait for what is given back: the call on its way may take [`PATIENCE`], and so may its
+/// refund.
+const LONGEST_RETURN: Duration = PATIENCE.saturating_mul(2);
+/// How often to look whether it is done.
+const LOOK: Duration = Duration::from_millis(2);
+/// The names of the clocks, in JSON and on the command line.
+const CALLER: &str = "caller";
+const SERVER: &str = "server";
 const FOREVER: &str = "denied forever: the cost exceeds a limit's capacity";
 /// The environment variable with the secret for hashing keys. Not an option, because other users of
 /// the machine can read command lines.
@@ -45,7 +57,7 @@ fn check_within(
 ) -> Result<ExitCode, Failure> {
     let CallOptions { subject, cost } = options;
     let mut waited = Duration::ZERO;
-    let (limits, decision) = ask(subject, async |limiter, key| {
+    let (limits, decision) = ask(subject, output, async |limiter, key| {
         let asked = Instant::now();
         let admitted = limiter.check(key).cost(*cost).within(longest).await;
         waited = asked.elapsed();
@@ -84,18 +96,33 @@ fn print_decision(
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let CallOptions { subject, cost } = options;
-    let (limits, decision) = ask(subject, async |limiter, key| {
-        let call = match operation {
-            Operation::Peek => limiter.peek(key),
-            _ => limiter.check(key),
+    let (limits, (decision, others)) = ask(subject, output, async |limiter, key| {
+        let is_peek = matches!(operation, Operation::Peek);
+        let call = if is_peek {
+            limiter.peek(key)
+        } else {
+            limiter.check(key)
         };
         let mut request = call.cost(*cost).into_request();
         if let Some(id) = id {
             request = request.id(id);
         }
-        limiter.store().decide(request).await
+        let decision = limiter.store().decide(request).await?;
+        let others = if is_peek {
+            limiter.store().other_states(limiter.limits(), key).await
+        } else {
+            Ok(Vec::new())
+        };
+        Ok((decision, others))
     })?;
-    let answer = Answer::new(command, options, &limits, &decision);
+    let mut answer = Answer::new(command, options, &limits, &decision);
+    match others {
+        Ok(others) => answer.others = others.iter().map(Other::new).collect(),
+        Err(error) => output.complain(&format!(
+            "cannot look for other states of this key: {}",
+            WithCauses(&error)
+        )),
+    }
     say(subject.server.json, output, &answer, || {
         answer.to_text(subject)
     })?;
@@ -112,7 +139,7 @@ pub(crate) fn block(options: &BlockOptions, output: &Output) -> Result<ExitCode,
     let lasting = lasting.as_deref();
     let lasting = lasting.map(|lasting| length("--lasting", lasting));
     let lasting = lasting.transpose()?;
-    let (limits, wait) = ask(subject, async |limiter, key| {
+    let (limits, wait) = ask(subject, output, async |limiter, key| {
         let call = limiter.block(key);
         match lasting {
             Some(time) => call.lasting(time).await,
@@ -140,7 +167,9 @@ pub(crate) fn block(options: &BlockOptions, output: &Output) -> Result<ExitCode,
 
 /// Runs `tollgate reset`.
 pub(crate) fn reset(options: &SubjectOptions, output: &Output) -> Result<ExitCode, Failure> {
-    let (limits, ()) = ask(options, async |limiter, key| limiter.reset(key).await)?;
+    let (limits, ()) = ask(options, output, async |limiter, key| {
+        limiter.reset(key).await
+    })?;
     let answer = Forgotten {
         command: "reset",
         key: &options.key,
@@ -158,9 +187,13 @@ pub(crate) fn reset(options: &SubjectOptions, output: &Output) -> Result<ExitCod
 }
 
 /// Connects to the server of `options`, and calls `question` with its limits and key.
+///
+/// After Ctrl-C or SIGTERM, `question` is dropped, and the program ends once what it has consumed is
+/// given back.
 fn ask<T>(
     options: &SubjectOptions,
-    question: impl AsyncFnOnce(&RateLimiter<Box<dyn Remote>>, Key<'_>) -> Result<T, StoreError>,
+    output: &Output,
+    question: impl AsyncFnOnce(&RateLimiter<Arc<dyn Remote>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<(Vec<Limit>, T), Failure> {
     let server = options.server.server()?;
     let limits = limits(&options.limits)?;
@@ -169,12 +202,40 @@ fn ask<T>(
     let settings = options.server.settings(options.clock)?;
     let settings = hashing(settings, options.hash_only_long)?;
     let answer = wait_for(async {
-        let store = server.connect(settings).await?;
+        let store: Arc<dyn Remote> = server.connect(settings).await?.into();
+        let users = Arc::downgrade(&store);
         let limiter = RateLimiter::new(store, limits.clone()).map_err(Failure::Limits)?;
         let key = Key::new(&options.key).with_rest(&options.rest);
-        Ok(question(&limiter, key).await?)
+        let signal = select! {
+            biased;
+            signal = Signal::received() => signal,
+            answer = question(&limiter, key) => return Ok(answer?),
+        };
+        drop(limiter);
+        if let Err(reason) = given_back(&users).await {
+            output.complain(&format!("a waiting call may stay counted: {reason}"));
+        }
+        Err(Failure::Interrupted(signal))
     })?;
     Ok((limits, answer))
+}
+
+/// Waits until the tasks that give back what dropped calls have consumed no longer use their store.
+///
+/// # Errors
+///
+/// Why it waits no longer.
+async fn given_back(users: &Weak<dyn Remote>) -> Result<(), &'static str> {
+    let unused = async {
+        while users.strong_count() > 0 {
+            sleep(LOOK).await;
+        }
+    };
+    select! {
+        biased;
+        _ = Signal::received() => Err("interrupted again"),
+        done = timeout(LONGEST_RETURN, unused) => done.map_err(|_| "the server does not answer"),
+    }
 }
 
 /// Parses the limits of the command line.
@@ -217,19 +278,14 @@ fn bytes(hex: &str) -> Option<[u8; 16]> {
     number.map(u128::to_be_bytes)
 }
 
-/// Prints `answer` as JSON or as `text`; a broken pipe is not an error.
+/// Prints `answer` as JSON or as what `to_text` returns; a broken pipe is not an error.
 pub(crate) fn say(
     json: bool,
     output: &Output,
     answer: &impl Serialize,
-    text: impl FnOnce() -> String,
+    to_text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
-    let said = output.answer(&if json {
-        // Serialization cannot fail: answers contain only text and numbers.
-        serde_json::to_string(answer).unwrap_or_else(|_| "{}".to_owned()) + "\n"
-    } else {
-        text()
-    });
+    let said = output.answer(&if json { text::json(answer) } else { to_text() });
     match said {
         Err(failure) if failure.is_broken_pipe() => Ok(()),
         said => said,
@@ -327,6 +383,38 @@ struct Answer<'a> {
     #[serde(serialize_with = "micros", rename = "reset_after_us")]
     reset_after: Option<Duration>,
     limits: Vec<LimitVerdict>,
+    /// What else the server holds for this key, if the command was to look for it.
+    #[serde(rename = "other_states", skip_serializing_if = "Vec::is_empty")]
+    others: Vec<Other>,
+}
+
+/// A state that the limits do not read.
+#[derive(Serialize)]
+struct Other {
+    state: String,
+    clock: &'static str,
+}
+
+impl Other {
+    fn new(other: &OtherState) -> Self {
+        Self {
+            state: other.to_string(),
+            clock: match other.clock {
+                Clock::Caller => CALLER,
+                _ => SERVER,
+            },
+        }
+    }
+
+    /// Returns the line for a command that uses the clock `asked`.
+    fn to_text(&self, asked: cli::Clock) -> String {
+        let clock = match (self.clock, asked) {
+            (CALLER, cli::Clock::Server) => ", by the clocks of callers (--clock caller)",
+            (SERVER, cli::Clock::Caller) => ", by the server's clock (--clock server)",
+            _ => "",
+        };
+        format!("- {}{clock}\n", self.state)
+    }
 }
 
 /// The verdict of one limit.
@@ -374,6 +462,7 @@ impl<'a> Answer<'a> {
             retry_after: decision.retry_after().duration(),
             reset_after: decision.reset_after().duration(),
             limits: limits.iter().zip(decision.as_slice()).map(said).collect(),
+            others: Vec::new(),
         }
     }
 
@@ -404,12 +493,20 @@ impl<'a> Answer<'a> {
                 wait(said.reset_after),
             ]);
         }
-        format!(
+        let mut text = format!(
             "{} {}, cost {}: {verdict}\n\n{table}",
             self.command,
             readable(&options.key, &options.rest),
             Grouped(self.cost),
-        )
+        );
+        if !self.others.is_empty() {
+            text +=
+                "\nThe server holds other states of this key, which these limits do not read:\n";
+            let lines = self.others.iter().map(|other| other.to_text(options.clock));
+            text.extend(lines);
+            text += "If the service has one of them, ask with its limit.\n";
+        }
+        text
     }
 }
 

@@ -363,6 +363,8 @@ never ends earlier than an earlier one of the same key; `tollgate reset` ends it
 const CALLS: &str = "\
 The name of a limit is part of the text of its keys, and so are its algorithm and, of some
 algorithms, its window: give each limit as the service has it, and all that it decides together.
+`peek` also names states of the key that these limits do not read: the service may have another
+algorithm, window or clock.
 
 If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
 

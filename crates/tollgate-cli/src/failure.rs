@@ -6,12 +6,11 @@ use std::{fmt, io};
 
 use tollgate_core::{ErrorKind, LONGEST_EVENT_ID, LimitError, StoreError};
 
+use crate::signals::Signal;
 use crate::text::{Short, plural, printable};
 
 /// The exit status of most failures; clap uses the same for a bad command line.
 const EXIT_STATUS: u8 = 2;
-/// The exit status after an interruption, as shells expect it.
-const INTERRUPTED: u8 = 130;
 
 /// An error that ends the program.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +44,7 @@ pub(crate) enum Failure {
     )]
     NoQuota,
     #[error("interrupted")]
-    Interrupted,
+    Interrupted(Signal),
     #[error(
         "{failure}; {} forgotten before that: run the same command again for the rest",
         plural(*forgotten, "state was", "states were")
@@ -160,7 +159,7 @@ impl Failure {
     /// Returns the program's exit status.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Interrupted => INTERRUPTED,
+            Self::Interrupted(signal) => signal.exit_status(),
             Self::HalfForgotten { failure, .. } => failure.exit_status(),
             _ => EXIT_STATUS,
         }

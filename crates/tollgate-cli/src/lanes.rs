@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
-use tokio::{select, signal, time};
+use tokio::{select, time};
 use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
 
 use crate::failure::{Failure, WithCauses};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::signals::Signal;
 use crate::store::{PATIENCE, Remote, Server, wait_for};
 use crate::trace::KeyId;
 
@@ -76,7 +77,7 @@ impl Run {
     }
 
     /// Does the work that `begin` returns, and calls `see` with each answer in the order of the
-    /// items. Deletes the run's keys at the end, also after a failure or Ctrl-C.
+    /// items. Deletes the run's keys at the end, also after a failure, Ctrl-C or SIGTERM.
     pub(crate) fn finish<W: Work>(
         &self,
         begin: impl FnOnce(Box<dyn Remote>) -> Result<W, Failure>,
@@ -103,7 +104,7 @@ impl Run {
                         _ => WithCauses(&error).to_string(),
                     })
                 }
-                Ok(()) = signal::ctrl_c() => Some("interrupted again".to_owned()),
+                _ = Signal::received() => Some("interrupted again".to_owned()),
             };
             if let Some(reason) = left {
                 progress.finish();
@@ -141,7 +142,10 @@ async fn call_all<W: Work>(
         for item in work.items() {
             // `None` does not occur: a lane that ends early sends its error first.
             let answer = answers[lane_of(item)].recv().await;
-            see(item, answer.ok_or(Failure::Interrupted)??);
+            see(
+                item,
+                answer.ok_or(Failure::Interrupted(Signal::Interrupt))??,
+            );
         }
         Ok(())
     };
@@ -151,7 +155,7 @@ async fn call_all<W: Work>(
         select! {
             biased;
             merged = merge => merged,
-            Ok(()) = signal::ctrl_c() => Err(Failure::Interrupted),
+            signal = Signal::received() => Err(Failure::Interrupted(signal)),
         }
     };
     let (merged, _) = tokio::join!(merge, join_all(lanes));

@@ -19,6 +19,8 @@ mod progress;
 mod replay;
 mod report;
 mod schedule;
+mod secrets;
+mod signals;
 mod store;
 mod summary;
 mod text;
@@ -33,8 +35,11 @@ use crate::cli::{Cli, Command};
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
     let output = Output::new();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(output.explain(&error)),
+    };
     let done = match &cli.command {
         Command::Advise(options) => advise::run(options, &output).map(|()| ExitCode::SUCCESS),
         Command::Block(options) => ask::block(options, &output),

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use crate::failure::Failure;
+use crate::secrets::without_secrets;
+use crate::text::printable;
 
 /// Both output streams; write errors are returned or ignored instead of panicking.
 pub(crate) struct Output {
@@ -28,18 +30,43 @@ impl Output {
             .map_err(Failure::Output)
     }
 
-    /// Writes a remark to standard error; errors are ignored.
+    /// Writes a remark to standard error, without secrets and control characters; errors are
+    /// ignored.
     pub(crate) fn remark(&self, text: &str) {
-        let _ = self.stderr.lock().write_all(text.as_bytes());
+        let _ = self.stderr.lock().write_all(harmless(text).as_bytes());
     }
 
-    /// Writes the error that ends the program.
+    /// Writes the error that ends the program, on one line.
     pub(crate) fn complain(&self, failure: &impl Display) {
-        self.remark(&format!("tollgate: {failure}\n"));
+        let text = printable(failure.to_string().as_bytes());
+        self.remark(&format!("tollgate: {text}\n"));
+    }
+
+    /// Writes what clap says about the command line, and returns the exit status: 0 for help.
+    pub(crate) fn explain(&self, error: &clap::Error) -> u8 {
+        let text = error.render().to_string();
+        if error.use_stderr() && harmless(&text) != text {
+            self.remark(&text);
+        } else {
+            // In colours, if this is a terminal.
+            let _ = error.print();
+        }
+        u8::try_from(error.exit_code()).unwrap_or(u8::MAX)
     }
 
     /// Returns whether standard error is a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         self.stderr.is_terminal()
     }
+}
+
+/// Returns `text` without the secrets of the command line, and without characters that could
+/// manipulate a terminal, except for line ends.
+fn harmless(text: &str) -> String {
+    let text = without_secrets(text);
+    let lines: Vec<_> = text
+        .split('\n')
+        .map(|line| printable(line.as_bytes()))
+        .collect();
+    lines.join("\n")
 }

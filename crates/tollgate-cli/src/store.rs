@@ -12,6 +12,7 @@ use tollgate_core::{ErrorKind, ScheduleStore, StoreError};
 use crate::cli;
 use crate::clients::{self, Authorities};
 use crate::failure::Failure;
+use crate::text::printable;
 
 /// The timeout for connecting and for each call: no service is waiting for this program.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -76,7 +77,7 @@ impl FromStr for Server {
 
 /// Parses the address of a server; `places` names the alternatives for the error message.
 fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
-    let shown = without_credentials(url);
+    let shown = printable(without_credentials(url).as_bytes());
     let wrong = |reason| Failure::StoreUrl {
         store: shown.clone(),
         reason,

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Timestamp, Verdicts};
 
-use crate::text::{Grouped, Share, Table, utc_second};
+use crate::text::{Grouped, Share, Table, json, plural, utc_second};
 use crate::trace::{Event, Part, Trace};
 
 /// Counts decisions during a replay.
@@ -127,18 +127,15 @@ impl Summary {
 
     /// Returns a JSON object on one line.
     pub(crate) fn to_json(&self) -> String {
-        // Serialization cannot fail: a summary contains only text and numbers.
-        let json = serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned());
-        json + "\n"
+        json(self)
     }
 
     /// Returns the tables.
     pub(crate) fn to_text(&self, key: &str) -> String {
-        let keys = if self.keys == 1 { "key" } else { "keys" };
         let mut text = format!(
-            "{} requests of {} {keys} ({key}), {} to {} UTC\n\n",
-            Grouped(self.requests),
-            Grouped(self.keys),
+            "{} of {} ({key}), {} to {} UTC\n\n",
+            plural(self.requests, "request", "requests"),
+            plural(self.keys, "key", "keys"),
             utc_second(self.span.0),
             utc_second(self.span.1),
         );

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp as Instant;
+use serde::Serialize;
 use tollgate_core::Timestamp;
 
 /// A number with grouped thousands: `1,234,567`.
@@ -26,7 +27,12 @@ impl fmt::Display for Grouped {
 
 /// Returns a number with its singular or plural: `1 state`, `2,000 states`.
 pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{} {}", Grouped(count), if count == 1 { one } else { many })
+    format!("{} {}", Grouped(count), noun(count, one, many))
+}
+
+/// Returns the noun for `count` things: the singular for one, and otherwise the plural.
+pub(crate) fn noun<'n>(count: u64, one: &'n str, many: &'n str) -> &'n str {
+    if count == 1 { one } else { many }
 }
 
 /// A share of a whole in percent, with one decimal: `12.5 %`.
@@ -131,6 +137,23 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     shown
 }
 
+/// Returns `value` as JSON on one line, with escapes for characters that could manipulate a terminal.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    // Serialization cannot fail: answers contain only text and numbers.
+    let json = serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned());
+    let mut shown = String::with_capacity(json.len() + 1);
+    for c in json.chars() {
+        if manipulates(c) {
+            // Such characters are in strings only, and have at most 16 bits.
+            shown += &format!("\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown.push('\n');
+    shown
+}
+
 /// How many characters of an argument a message shows.
 const LONGEST_SHOWN: usize = 100;
 
@@ -152,6 +175,10 @@ fn manipulates(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
+
+/// The longest cell that makes its column wider. A longer one moves the rest of its own row to the
+/// right, so that one long key does not fill every row with spaces.
+const WIDEST: usize = 200;
 
 /// Rows of cells in columns: the first is left-aligned, the others right-aligned.
 pub(crate) struct Table {
@@ -180,17 +207,20 @@ impl fmt::Display for Table {
         let length = |cell: &String| cell.chars().count();
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(length).max().unwrap_or(0)
+            let lengths = cells.map(length).filter(|&length| length <= WIDEST);
+            lengths.max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for row in &self.rows {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                if column == 0 || column >= self.remarks {
-                    line.push_str(&format!("{cell:<width$}  "));
+                let padding = " ".repeat(width.saturating_sub(length(cell)));
+                let [before, after] = if column == 0 || column >= self.remarks {
+                    ["", &padding]
                 } else {
-                    line.push_str(&format!("{cell:>width$}  "));
-                }
+                    [&*padding, ""]
+                };
+                line.extend([before, cell, after, "  "]);
             }
             writeln!(f, "{}", line.trim_end())?;
         }
@@ -225,6 +255,27 @@ mod tests {
         let mut table = Table::new(&["A", "N", "WHY"], 2);
         table.row(["long".to_owned(), "10".to_owned(), "because".to_owned()]);
         assert_eq!(table.to_string(), "A      N  WHY\nlong  10  because\n");
+    }
+
+    #[test]
+    fn a_long_cell_moves_only_its_own_row() {
+        for length in [WIDEST, WIDEST + 1, 70_000] {
+            let long = "x".repeat(length);
+            let mut table = Table::new(&["A", "N"], 2);
+            table.row([long.clone(), "10".to_owned()]);
+            table.row(["y".to_owned(), "7".to_owned()]);
+            let width = if length > WIDEST { 1 } else { length };
+            let expected = format!("{:width$}   N\n{long}  10\n{:width$}   7\n", "A", "y");
+            assert_eq!(table.to_string(), expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn json_manipulates_no_terminal() {
+        let text = "a\u{1b}\u{7f}\u{9b}\u{202e}b\"é";
+        let shown = json(&text);
+        assert_eq!(shown, "\"a\\u001b\\u007f\\u009b\\u202eb\\\"é\"\n");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
     }
 
     #[test]

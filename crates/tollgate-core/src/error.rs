@@ -89,6 +89,20 @@ pub enum LimitError {
         /// The longest that is accepted.
         most: Duration,
     },
+    /// A burst cannot be counted exactly at the rate of a [`Gcra`](crate::algorithm::Gcra): the
+    /// amount and the window, in microseconds, have too few divisors in common.
+    #[error("{}", not_exact(*amount, *burst, *most, *near))]
+    BurstNotExact {
+        /// The amount of the quota.
+        amount: u64,
+        /// The burst that was requested; without an option, it is the amount.
+        burst: u64,
+        /// The largest burst that is accepted with this quota.
+        most: u64,
+        /// A number whose multiples are amounts for which the burst is accepted, if there is one up
+        /// to the amount: the smallest that was found.
+        near: Option<u64>,
+    },
     /// Two limits of one limiter have the same name.
     #[error("two limits of one limiter are called {name:?}: give each a name of its own")]
     DuplicateLimit {
@@ -145,6 +159,21 @@ impl From<Infallible> for LimitError {
     fn from(never: Infallible) -> Self {
         match never {}
     }
+}
+
+/// Returns the message about a burst that cannot be counted exactly.
+fn not_exact(amount: u64, burst: u64, most: u64, near: Option<u64>) -> String {
+    let (what, which) = if amount == burst {
+        (format!("an amount of {amount}"), "")
+    } else {
+        (format!("a burst of {burst}"), "an amount that is ")
+    };
+    let near = near.map(|near| {
+        let such = amount - amount % near;
+        format!(", or {which}a multiple of {near}, such as {such}")
+    });
+    let near = near.unwrap_or_default();
+    format!("{what} cannot be counted exactly in this window: choose at most {most}{near}")
 }
 
 /// Returns the message about a text that is wrong at the byte `at`.

@@ -171,9 +171,11 @@ fn values_that_are_not_possible_are_pointed_at() {
         (
             "a=gcra:1/1s,burst=9007199254740991",
             18,
-            LimitError::AmountTooLarge {
-                amount: MAX_EXACT,
+            LimitError::BurstNotExact {
+                amount: 1,
+                burst: MAX_EXACT,
                 most: MAX_EXACT / 1_000_000,
+                near: None,
             },
         ),
         (

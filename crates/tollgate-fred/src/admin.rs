@@ -5,10 +5,10 @@ use fred::interfaces::Resp3Frame;
 use fred::types::config::Server;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::join_all;
-use tollgate_core::StoreError;
 use tollgate_core::wire::{
-    Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Operate, Reply,
+    Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Operate, OtherState, Reply,
 };
+use tollgate_core::{Key, Limit, StoreError};
 
 use crate::clients::Clients;
 use crate::engine::{FredEngine, bytes, send_once};
@@ -26,6 +26,14 @@ impl<C: Clients> Operate for FredStore<C> {
 
     async fn diagnose(&self) -> Diagnosis {
         self.wire().diagnose().await
+    }
+
+    async fn other_states(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+    ) -> Result<Vec<OtherState>, StoreError> {
+        self.wire().other_states(limits, key).await
     }
 }
 

@@ -11,7 +11,7 @@ mod store;
 
 pub use fred;
 pub use tollgate_core::wire::{
-    Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, Severity,
+    Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, OtherState, Severity,
 };
 
 pub use clients::Clients;

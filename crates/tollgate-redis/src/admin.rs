@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{Pipeline, Value};
-use tollgate_core::StoreError;
 use tollgate_core::wire::{
-    Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Operate, Reply,
+    Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Operate, OtherState, Reply,
 };
+use tollgate_core::{Key, Limit, StoreError};
 
 use crate::engine::RedisEngine;
 use crate::failure;
@@ -27,6 +27,14 @@ where
 
     async fn diagnose(&self) -> Diagnosis {
         self.wire().diagnose().await
+    }
+
+    async fn other_states(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+    ) -> Result<Vec<OtherState>, StoreError> {
+        self.wire().other_states(limits, key).await
     }
 }
 

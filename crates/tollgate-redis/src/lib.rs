@@ -19,7 +19,7 @@ mod store;
 
 pub use redis;
 pub use tollgate_core::wire::{
-    Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, Severity,
+    Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, OtherState, Severity,
 };
 
 #[cfg(any(

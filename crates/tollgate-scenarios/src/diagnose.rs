@@ -112,7 +112,7 @@ pub async fn finds_dangerous_settings<C: Client>() {
             &["--min-replicas-to-write", "1"],
             "replicas",
             Serious,
-            &["0 of the 1 replicas"],
+            &["only 0 connected, of 1 needed"],
         ),
         (
             &["--min-replicas-to-write", "1"],
@@ -373,7 +373,7 @@ pub async fn finds_states_ahead<C: Client>() {
         &diagnosis,
         "states ahead",
         Unknown,
-        &["1 keys could not be read"],
+        &["1 key could not be read"],
     );
 }
 

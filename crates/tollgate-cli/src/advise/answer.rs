@@ -4,7 +4,7 @@ use serde::Serialize;
 use tollgate_core::Timestamp;
 
 use super::advice::{Advice, Refused};
-use crate::text::{Grouped, Share, Table, plural, utc_second};
+use crate::text::{Grouped, Share, Table, json, plural, utc_second};
 
 /// The advice for all windows, and what it is about.
 pub(crate) struct Answer<N> {
@@ -84,9 +84,7 @@ impl<N: Fn(usize) -> String> Answer<N> {
             keys: self.keys(),
             windows: windows.collect(),
         };
-        // Serialization cannot fail: the answer contains only text and numbers.
-        let json = serde_json::to_string(&whole).unwrap_or_else(|_| "{}".to_owned());
-        json + "\n"
+        json(&whole)
     }
 
     fn window<'a>(&self, advice: &'a Advice) -> Window<'a> {

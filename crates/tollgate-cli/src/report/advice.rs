@@ -8,7 +8,7 @@ use super::svg::{self, Escaped, Length, UNIT};
 use super::{start, tile, write_page};
 use crate::advise::{Advice, Answer, Refused, percent};
 use crate::failure::Failure;
-use crate::text::{Grouped, Share, utc_second};
+use crate::text::{Grouped, Share, noun, utc_second};
 
 const WIDTH: u64 = 1_000;
 const HEIGHT: u64 = 360;
@@ -45,9 +45,21 @@ fn write<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt:
         utc_second(answer.span.1),
     )?;
     f.write_str("<ul class=\"tiles\">\n")?;
-    tile(f, "", answer.requests(), "requests", "")?;
-    tile(f, "", answer.keys(), "keys", "")?;
-    tile(f, "", answer.skipped_lines, "lines skipped", "")?;
+    tile(
+        f,
+        "",
+        answer.requests(),
+        noun(answer.requests(), "request", "requests"),
+        "",
+    )?;
+    tile(f, "", answer.keys(), noun(answer.keys(), "key", "keys"), "")?;
+    tile(
+        f,
+        "",
+        answer.skipped_lines,
+        noun(answer.skipped_lines, "line skipped", "lines skipped"),
+        "",
+    )?;
     f.write_str("</ul>\n")?;
     for advice in &answer.advice {
         section(f, advice)?;

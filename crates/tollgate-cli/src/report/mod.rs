@@ -20,7 +20,7 @@ use self::svg::Escaped;
 use crate::compare::Comparison;
 use crate::failure::Failure;
 use crate::summary::Summary;
-use crate::text::{Grouped, Share, utc_second};
+use crate::text::{Grouped, Share, noun, utc_second};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -59,7 +59,13 @@ impl Report<'_> {
         let summary = self.summary;
         let share = |part| Share(part, summary.requests).to_string();
         f.write_str("<ul class=\"tiles\">\n")?;
-        tile(f, "", summary.requests, "requests", "")?;
+        tile(
+            f,
+            "",
+            summary.requests,
+            noun(summary.requests, "request", "requests"),
+            "",
+        )?;
         tile(
             f,
             "admitted",
@@ -75,8 +81,20 @@ impl Report<'_> {
             &share(summary.denied),
         )?;
         let denied = format!("{} of them denied", Grouped(summary.denied_keys));
-        tile(f, "", summary.keys, "keys", &denied)?;
-        tile(f, "", summary.skipped_lines, "lines skipped", "")?;
+        tile(
+            f,
+            "",
+            summary.keys,
+            noun(summary.keys, "key", "keys"),
+            &denied,
+        )?;
+        tile(
+            f,
+            "",
+            summary.skipped_lines,
+            noun(summary.skipped_lines, "line skipped", "lines skipped"),
+            "",
+        )?;
         f.write_str("</ul>\n")
     }
 

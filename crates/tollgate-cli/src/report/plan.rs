@@ -12,7 +12,7 @@ use super::svg::{self, Escaped, Length, UNIT};
 use super::{start, tile, write_page};
 use crate::failure::Failure;
 use crate::schedule::{Outcome, Plan};
-use crate::text::{Grouped, Share, Span, printable, rfc3339};
+use crate::text::{Grouped, Share, Span, noun, printable, rfc3339};
 
 /// The most keys in the picture; more would be unreadable.
 const MOST_KEYS: usize = 40;
@@ -75,11 +75,17 @@ fn tiles(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let kept = plan.len() - plan.moved - plan.refused;
     let keys = u64::try_from(plan.keys()).unwrap_or(u64::MAX);
     f.write_str("<ul class=\"tiles\">\n")?;
-    tile(f, "", plan.len(), "messages", "")?;
+    tile(
+        f,
+        "",
+        plan.len(),
+        noun(plan.len(), "message", "messages"),
+        "",
+    )?;
     tile(f, "admitted", kept, "planned as wanted", &share(kept))?;
     tile(f, "denied", plan.moved, "moved", &share(plan.moved))?;
     tile(f, "", plan.refused, "refused", &share(plan.refused))?;
-    tile(f, "", keys, "keys", "")?;
+    tile(f, "", keys, noun(keys, "key", "keys"), "")?;
     f.write_str("</ul>\n")
 }
 

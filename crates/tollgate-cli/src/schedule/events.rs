@@ -308,7 +308,7 @@ struct Placed<'a> {
     refused: Option<Refused>,
 }
 
-/// Why an event was refused, and when it could take subject.
+/// Why an event was refused, and when it could take place.
 #[derive(Serialize)]
 struct Refused {
     reason: &'static str,

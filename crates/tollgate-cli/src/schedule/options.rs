@@ -109,7 +109,7 @@ pub(crate) struct AddOptions {
     #[arg(long)]
     pub(crate) id: String,
 
-    /// When the event takes subject, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
+    /// When the event takes place, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
     #[arg(long)]
     pub(crate) time: String,
 
@@ -168,7 +168,7 @@ pub(crate) struct MoveOptions {
     #[arg(long)]
     pub(crate) id: String,
 
-    /// When the event is to take subject, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
+    /// When the event is to take place, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
     #[arg(long)]
     pub(crate) time: String,
 }
@@ -302,7 +302,7 @@ in the way, the next free time, and the last free time before. The event keeps i
 Give the schedule's name and all its quotas as the service has them. If the service hashes its keys,
 TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
 
-Exit status: 0 if the event takes subject at the new time, 1 if it is refused, 2 if there is no
+Exit status: 0 if the event takes place at the new time, 1 if it is refused, 2 if there is no
 answer.
 
 Example:

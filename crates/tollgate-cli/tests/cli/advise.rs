@@ -118,6 +118,45 @@ fn the_curve_bends_between_many_quiet_keys_and_a_busy_one() {
     assert!(text.contains("MOST REFUSED AT 4/1m"), "{text}");
 }
 
+/// There are 64 parts: later keys are at other indexes within their parts than among all keys.
+#[test]
+fn every_refused_key_is_shown_with_its_own_numbers() {
+    let names: Vec<_> = (0..200).map(|key| format!("10.0.2.{key}")).collect();
+    let quiet = names.iter().flat_map(|name| [(0, name.as_str()); 5]);
+    let mut requests: Vec<_> = quiet.collect();
+    // Busy keys: the most within a minute, and more requests much later.
+    let busy = [(3, 40, 9), (70, 90, 5), (131, 60, 7), (199, 50, 1)];
+    for (key, most, later) in busy {
+        requests.extend((5..most).map(|_| (0, names[key].as_str())));
+        requests.extend((0..later).map(|_| (3_600, names[key].as_str())));
+    }
+    let log = file("many.jsonl", log(&requests));
+    let advice = advise_json(&[&log]);
+    let window = &advice["windows"][0];
+    let limit = window["knee"]["amount"].as_u64().unwrap();
+    assert!(limit < 40, "{limit}");
+    let number = |of: &Value, field: &str| of[field].as_u64().unwrap();
+    let found: Vec<_> = window["most_refused"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| {
+            (
+                of["key"].as_str().unwrap().to_owned(),
+                number(of, "most_in_a_window"),
+                number(of, "requests"),
+                number(of, "refused_requests"),
+            )
+        })
+        .collect();
+    let expected = [1, 2, 3, 0].map(|index| {
+        let (key, most, later): (usize, u64, u64) = busy[index];
+        let refused = most - limit + later.saturating_sub(limit);
+        (names[key].clone(), most, most + later, refused)
+    });
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn one_request_is_enough() {
     let log = file("one.jsonl", log(&[(0, "10.0.0.1")]));

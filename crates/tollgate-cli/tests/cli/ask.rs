@@ -192,6 +192,12 @@ fn the_readme_shows_the_actual_output() {
     ask("check", &both);
     ask("reset", &both);
     ask("block", &["--limit", "ban=block:15m"]);
+    desk.says(
+        0,
+        &["check", "--limit", "login=sliding-log:5/1h", "--key", "bob"],
+    );
+    let peek = stdout(&desk.ask(&["peek", "--limit", "login=gcra:10/1m", "--key", "bob"]));
+    assert!(manual.contains(&format!("\n{peek}```")), "{peek}");
 }
 
 #[test]

@@ -458,6 +458,37 @@ fn bad_lines_are_named_and_nothing_is_printed() {
 }
 
 #[test]
+fn lines_are_counted_however_they_end() {
+    let time = "2026-03-01T08:00:00Z";
+    let mut many = String::new();
+    for n in 0..3_000 {
+        writeln!(many, "alice,{n},{time}\r").unwrap();
+    }
+    for (text, line) in [
+        ("\n\n \nkey,id,time\nalice,a,noon\n".to_owned(), 5),
+        ("\u{feff}\r\n\r\nkey,id,time\r\nalice,a,noon".to_owned(), 4),
+        (
+            format!("key,id,time\r\n\r\nalice,\"1\r\n2\",{time}\r\n\r\n\r\nalice,b,noon\r\n"),
+            7,
+        ),
+        (
+            format!("key,id,time\nalice,\"1\n2\n\",{time}\nalice,b,noon"),
+            5,
+        ),
+        // In more than one block.
+        (format!("key,id,time\r\n{many}\r\nalice,b,noon\r\n"), 3_003),
+        (
+            format!("\n{{\"key\":\"a\",\"id\":\"a\",\"time\":\"{time}\"}}\r\n\r\n{{\"key\":1}}"),
+            4,
+        ),
+    ] {
+        let output = plan(&[&[&*file("lines", &text)], &THREE[..]].concat());
+        let place = format!(":{line}: ");
+        fails(&output, &[place.as_str()]);
+    }
+}
+
+#[test]
 fn bad_json_lines_are_named() {
     let at = |line: &str| {
         format!("{{\"key\":\"a\",\"id\":\"a\",\"time\":\"2026-03-01T08:00:00Z\"}}\n\n{line}\n")

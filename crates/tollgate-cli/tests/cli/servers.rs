@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -168,12 +168,12 @@ fn long_log(keys: usize) -> Scratch {
     file("long.json", log)
 }
 
-fn size(server: &Server) -> i64 {
+pub(crate) fn size(server: &Server) -> i64 {
     server.command(&["DBSIZE"]).integer().unwrap()
 }
 
 /// Starts a long replay on `server`, and waits until it has written something there.
-fn begun(server: &Server, scheme: &str) -> Child {
+pub(crate) fn begun(server: &Server, scheme: &str) -> Child {
     let log = long_log(1_000);
     let mut child = tollgate()
         .args(["replay", &log, "--limit", "gcra:5/1d", "--json", "--store"])
@@ -189,28 +189,6 @@ fn begun(server: &Server, scheme: &str) -> Child {
         sleep(Duration::from_millis(2));
     }
     child
-}
-
-#[cfg(unix)]
-#[test]
-fn an_interrupted_replay_leaves_no_keys() {
-    let server = Server::start(Flavor::System);
-    for scheme in ["redis", "fred"] {
-        let child = begun(&server, scheme);
-        let interrupt = ["-INT", &child.id().to_string()].map(str::to_owned);
-        assert!(
-            Command::new("kill")
-                .args(interrupt)
-                .status()
-                .unwrap()
-                .success()
-        );
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-        assert_eq!(stderr(&output), "tollgate: interrupted\n");
-        assert!(output.stdout.is_empty());
-        assert_eq!(size(&server), 0, "{scheme}");
-    }
 }
 
 #[test]

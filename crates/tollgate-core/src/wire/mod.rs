@@ -25,7 +25,9 @@ mod schedule;
 mod script;
 mod store;
 
-pub use admin::{Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, Reply, Severity};
+pub use admin::{
+    Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, OtherState, Reply, Severity,
+};
 pub use engine::{Call, Engine, Failure, Runtime};
 pub use fault::{is_of_replica, is_out_of_service};
 pub use no_connection::NoConnection;

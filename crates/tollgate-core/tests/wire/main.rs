@@ -25,6 +25,7 @@ mod lifetime;
 mod loading;
 mod memory;
 mod operators;
+mod others;
 mod outages;
 mod plain;
 mod refunds;

@@ -193,7 +193,7 @@ fn unserved_slots_and_failing_masters_are_serious() {
             16_383,
             info("ok", 0, 0),
             Severity::Ok,
-            "all 16384 are served by 1 masters",
+            "all 16384 are served by 1 master",
         ),
         (
             16_383,
@@ -691,17 +691,17 @@ fn only_states_of_services_are_sampled() {
         (finding.severity, finding.found.clone())
     };
     for (value, severity, shown) in [
-        (bucket(Duration::ZERO), Severity::Ok, "none of 1 states"),
+        (bucket(Duration::ZERO), Severity::Ok, "none of 1 state"),
         (Reply::Nil, Severity::Ok, "none of 0 states"),
         (
             bytes("x"),
             Severity::Unknown,
-            "none of 0 states, but 1 keys could not be read",
+            "none of 0 states, but 1 key could not be read",
         ),
         (
             bucket(Duration::from_secs(9)),
             Severity::Serious,
-            "1 of 1 states lie ahead of the server's clock, the furthest by 9.0s: they deny until then",
+            "1 of 1 state lies ahead of the server's clock, the furthest by 9.0s: they deny until then",
         ),
     ] {
         assert_eq!(sampled(value), (severity, shown.to_owned()));

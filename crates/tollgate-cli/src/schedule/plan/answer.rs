@@ -4,7 +4,7 @@ use serde::Serialize;
 use tollgate_core::{ScheduleQuota, ScheduleTerms, Timestamp};
 
 use super::messages::{Message, Messages};
-use crate::text::{Grouped, Span, Table, plural, printable, rfc3339};
+use crate::text::{Grouped, Span, Table, json, plural, printable, rfc3339};
 
 /// What became of a message.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl<'m> Plan<'m> {
 
     /// Returns a JSON object on one line.
     pub(super) fn to_json(&self) -> String {
-        let mut json = Json {
+        let mut answer = Json {
             events: Vec::with_capacity(self.outcomes.len()),
             moved: self.moved,
             refused: Vec::new(),
@@ -103,13 +103,13 @@ impl<'m> Plan<'m> {
         for (key, message, outcome) in self.rows() {
             let (id, wanted) = (&*message.id, rfc3339(message.wanted));
             match outcome {
-                Outcome::Planned(time) => json.events.push(Planned {
+                Outcome::Planned(time) => answer.events.push(Planned {
                     key,
                     id,
                     wanted,
                     planned: rfc3339(*time),
                 }),
-                Outcome::Refused(reason) => json.refused.push(Refused {
+                Outcome::Refused(reason) => answer.refused.push(Refused {
                     key,
                     id,
                     wanted,
@@ -117,8 +117,7 @@ impl<'m> Plan<'m> {
                 }),
             }
         }
-        // Serialization cannot fail: a plan contains only text and numbers.
-        serde_json::to_string(&json).unwrap_or_else(|_| "{}".to_owned()) + "\n"
+        json(&answer)
     }
 
     /// Returns one line with the numbers, and the table.

@@ -67,8 +67,8 @@ impl Gcra {
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when `N * T / gcd(N, T)` exceeds [`MAX_EXACT`]: choose a
-    /// window that is a multiple of the amount, or a smaller burst.
+    /// [`LimitError::BurstNotExact`] when `N * T / gcd(N, T)` exceeds [`MAX_EXACT`]: choose an amount
+    /// that has larger divisors in common with the window, as the error suggests, or a smaller burst.
     pub fn new(quota: Quota) -> Result<Self, LimitError> {
         Self::with_burst(quota, quota.amount())
     }
@@ -77,7 +77,7 @@ impl Gcra {
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when `burst * T / gcd(N, T)` exceeds [`MAX_EXACT`];
+    /// [`LimitError::BurstNotExact`] when `burst * T / gcd(N, T)` exceeds [`MAX_EXACT`];
     /// [`LimitError::NeverRefills`] when the quota is zero and the burst is not.
     pub fn with_burst(quota: Quota, burst: u64) -> Result<Self, LimitError> {
         if quota.amount() == 0 && burst > 0 {
@@ -94,9 +94,11 @@ impl Gcra {
                 unit,
                 full,
             }),
-            _ => Err(LimitError::AmountTooLarge {
-                amount: burst,
+            _ => Err(LimitError::BurstNotExact {
+                amount: quota.amount(),
+                burst,
                 most: MAX_EXACT / unit,
+                near: near(quota, burst),
             }),
         }
     }
@@ -326,6 +328,21 @@ impl Machine for Gcra {
             status: self.status_of(debt, at - now),
         }
     }
+}
+
+/// How many numbers [`near`] tries.
+const TRIED: u64 = 100_000;
+
+/// Returns the smallest divisor of the window whose multiples, up to the amount of `quota`, are
+/// amounts for which `burst` (or the amount itself, if that is the burst) can be counted exactly.
+///
+/// `None` if there is none among the numbers that are tried.
+fn near(quota: Quota, burst: u64) -> Option<u64> {
+    // With a divisor `g` in common, a token has at most `T / g` units.
+    let least = u128::from(burst) * u128::from(quota.window_us());
+    let least = u64::try_from(least.div_ceil(u128::from(MAX_EXACT))).ok()?;
+    let last = quota.amount().min(least.saturating_add(TRIED));
+    (least..=last).find(|&divisor| quota.window_us().is_multiple_of(divisor))
 }
 
 const fn gcd(mut a: u64, mut b: u64) -> u64 {

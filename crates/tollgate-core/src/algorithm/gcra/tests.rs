@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Machine, Reserved, Status};
+use super::super::{Algorithm, Machine, Reserved, Status};
 use super::{Gcra, MARK, State};
 use crate::error::LimitError;
 use crate::quota::Quota;
@@ -247,9 +247,11 @@ fn a_bucket_that_cannot_be_exact_is_rejected() {
     let most = MAX_EXACT / (MAX_EXACT - 1);
     assert_eq!(
         Gcra::new(coprime),
-        Err(LimitError::AmountTooLarge {
+        Err(LimitError::BurstNotExact {
             amount: MAX_EXACT,
-            most
+            burst: MAX_EXACT,
+            most,
+            near: Some(MAX_EXACT - 1),
         })
     );
     assert!(Gcra::with_burst(coprime, most).is_ok());
@@ -259,6 +261,57 @@ fn a_bucket_that_cannot_be_exact_is_rejected() {
         Err(LimitError::NeverRefills { burst: 1 })
     );
     assert!(Gcra::new(nothing).is_ok());
+}
+
+#[test]
+fn a_rejected_bucket_says_what_is_near_and_exact() {
+    for (text, expected) in [
+        (
+            "gcra:999983/1d",
+            "an amount of 999983 cannot be counted exactly in this window: choose at most 104249, \
+             or a multiple of 10, such as 999980",
+        ),
+        (
+            "gcra:999983/1d,burst=500000",
+            "a burst of 500000 cannot be counted exactly in this window: choose at most 104249, or \
+             an amount that is a multiple of 5, such as 999980",
+        ),
+        (
+            "gcra:1/1s,burst=9007199254740991",
+            "a burst of 9007199254740991 cannot be counted exactly in this window: choose at most \
+             9007199254",
+        ),
+    ] {
+        let error = text.parse::<Algorithm>().unwrap_err().to_string();
+        assert!(error.ends_with(expected), "{error}");
+    }
+    for window_us in [86_400_000_000, 60_000_000, 7_776_001_000, MAX_EXACT] {
+        let window = Duration::from_micros(window_us);
+        for amount in [999_983, 1_000_003, 200_000_033, 15_485_863, 7_654_321] {
+            let quota = Quota::new(amount, window).unwrap();
+            for burst in [amount, amount / 2 + 1, 3 * amount] {
+                let Err(error) = Gcra::with_burst(quota, burst) else {
+                    continue;
+                };
+                let LimitError::BurstNotExact { most, near, .. } = error else {
+                    panic!("{error}");
+                };
+                assert!(Gcra::with_burst(quota, most).is_ok());
+                assert!(Gcra::with_burst(quota, most + 1).is_err());
+                let Some(near) = near else {
+                    continue;
+                };
+                let amount = amount - amount % near;
+                let burst = if burst == quota.amount() {
+                    amount
+                } else {
+                    burst
+                };
+                let near = Quota::new(amount, window).unwrap();
+                assert!(Gcra::with_burst(near, burst).is_ok(), "{near} {burst}");
+            }
+        }
+    }
 }
 
 fn reserved(machine: &Gcra, state: &mut State, now: u64, cost: u64) -> Reserved {

@@ -265,18 +265,27 @@ async fn slots<E: Nodes>(sender: &Sender<'_, E>, masters: &[Master]) -> Finding 
     match field("cluster_state") {
         Some("ok") if failing == 0 => Finding::ok(
             CHECK,
-            format!("all {SLOTS} are served by {} masters", masters.len()),
+            format!(
+                "all {SLOTS} are served by {}",
+                counted(masters.len(), "master", "masters")
+            ),
         ),
         Some("ok") => Finding::new(
             Severity::Serious,
             CHECK,
-            format!("the masters of {failing} slots do not answer the others"),
+            format!(
+                "the masters of {} do not answer the others",
+                counted(failing, "slot", "slots")
+            ),
             ADVICE,
         ),
         _ => Finding::new(
             Severity::Serious,
             CHECK,
-            format!("the cluster is down, or about to be; the masters of {failing} slots fail"),
+            format!(
+                "the cluster is down, or about to be; the masters of {} fail",
+                counted(failing, "slot", "slots")
+            ),
             ADVICE,
         ),
     }
@@ -403,12 +412,16 @@ async fn sample<E: Nodes>(
             }
         }
     }
+    let states = counted(sampled, "state", "states");
     Ok(match (ahead, unread) {
-        (0, 0) => Finding::ok(CHECK, format!("none of {sampled} states")),
+        (0, 0) => Finding::ok(CHECK, format!("none of {states}")),
         (0, _) => Finding::new(
             Severity::Unknown,
             CHECK,
-            format!("none of {sampled} states, but {unread} keys could not be read"),
+            format!(
+                "none of {states}, but {} could not be read",
+                counted(unread, "key", "keys")
+            ),
             "allow `GET`, `LINDEX` and `ZSCORE`; keys of another release, or that another program wrote \
              under this prefix, cannot be read either",
         ),
@@ -416,8 +429,9 @@ async fn sample<E: Nodes>(
             Severity::Serious,
             CHECK,
             format!(
-                "{ahead} of {sampled} states lie ahead of the server's clock, the furthest by {}: \
-                 they deny until then",
+                "{ahead} of {states} {} ahead of the server's clock, the furthest by {}: they deny \
+                 until then",
+                if ahead == 1 { "lies" } else { "lie" },
                 readable(furthest)
             ),
             "check the server's clock, and clear them: `tollgate reset --all --ahead`",
@@ -427,6 +441,12 @@ async fn sample<E: Nodes>(
 
 fn elapsed(engine: &impl Engine, begun: SystemTime) -> Duration {
     engine.now().duration_since(begun).unwrap_or_default()
+}
+
+/// Returns a number with its singular or plural.
+fn counted<N: fmt::Display + From<u8> + PartialEq>(count: N, one: &str, many: &str) -> String {
+    let noun = if count == N::from(1) { one } else { many };
+    format!("{count} {noun}")
 }
 
 /// Formats a duration in a unit that suits it, such as days.

@@ -1,4 +1,4 @@
-//! `Operate`: commands for operators, to clear states and to check servers.
+//! `Operate`: commands for operators, to find and clear states, and to check servers.
 //!
 //! They are written once, for [`WireStore`](super::WireStore), over [`Nodes`], which a client crate
 //! implements. Each round trip has the store's deadline and is small, so that a server can decide
@@ -7,12 +7,14 @@
 mod clear;
 mod diagnose;
 mod names;
+mod others;
 mod probe;
 mod setup;
 mod states;
 
 pub use clear::{Clear, Cleared};
 pub use diagnose::{Diagnosis, Finding, Severity};
+pub use others::OtherState;
 
 use std::fmt;
 use std::future;
@@ -27,6 +29,8 @@ use super::plain::Command;
 use super::redact;
 use super::store::until;
 use crate::error::{ErrorKind, StoreError};
+use crate::key::Key;
+use crate::limit::Limit;
 use crate::store::Store;
 
 /// How many times to ask a cluster for its masters, and how long to wait in between.
@@ -80,6 +84,22 @@ pub trait Operate: Store {
     /// they expire within a minute; under [`Clock::Caller`](super::Clock::Caller), within a minute
     /// after the caller slack.
     async fn diagnose(&self) -> Diagnosis;
+
+    /// Returns the states that the server holds for `key` under the names of `limits`, but that
+    /// these limits do not read, because they have another algorithm, window or clock.
+    ///
+    /// Whoever gives a limit differently from the service sees a key that was never counted, while
+    /// the service denies it. Looked for are every algorithm, schedules and leases, for both clocks,
+    /// with the windows of `limits` and common ones. It writes nothing, and scans no keys.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`].
+    async fn other_states(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+    ) -> Result<Vec<OtherState>, StoreError>;
 }
 
 /// An [`Engine`] that can send any command to a given server.

@@ -405,7 +405,7 @@ fn own_key<E: Nodes>(
 }
 
 /// Returns the slot of `key`: CRC-16/XMODEM of its hash tag, modulo 16,384.
-fn slot_of(key: &[u8]) -> u16 {
+pub(super) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.split(|&byte| byte == b'{').nth(1);
     let tag = tag.and_then(|rest| rest.split(|&byte| byte == b'}').next());
     let crc = tag.unwrap_or(key).iter().fold(0_u16, |crc, &byte| {

@@ -246,7 +246,7 @@ impl Setup {
             (_, Some(needed), Some(good)) if needed > good => Finding::new(
                 Severity::Serious,
                 CHECK,
-                format!("{good} of the {needed} replicas needed are connected: writes are refused"),
+                format!("only {good} connected, of {needed} needed: writes are refused"),
                 "bring replicas back, or lower `min-replicas-to-write`",
             ),
             (_, Some(1..), _) | (_, None, Some(_)) => Finding::ok(

@@ -1,37 +1,50 @@
 //! Reads messages from CSV with a heading.
 
+use std::io::{self, Read};
+
 use csv::{ByteRecord, ReaderBuilder};
 
-use super::{BadLine, Fields, shown};
+use super::text::Text;
+use super::{BadLine, Fields, Stopped, shown};
+use crate::text::plural;
 
 const NAMES: [&str; 3] = ["key", "id", "time"];
 
 /// Calls `each` with the fields of every record of `text`.
 pub(super) fn for_each(
-    text: &[u8],
+    text: Text<impl Read>,
     mut each: impl FnMut(Fields<'_>) -> Result<(), BadLine>,
-) -> Result<(), BadLine> {
+) -> Result<(), Stopped> {
+    let before = text.first_line - 1;
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         // A wrong number of fields gets a message that says what to do.
         .flexible(true)
-        .from_reader(text);
+        .from_reader(text.into_metered());
     let mut columns = None;
     let mut record = ByteRecord::new();
     loop {
-        let start = reader.position().clone();
+        let start = reader.position().line();
+        reader.get_mut().begin();
         let is_record = reader.read_byte_record(&mut record);
+        let end = reader.position();
+        let passed = end.line() - start;
+        let within: usize = match is_record {
+            Ok(_) => {
+                record.iter().map(line_ends).sum::<usize>()
+                    + usize::from(reader.get_ref().is_line_end(end.byte()))
+            }
+            // The whole record was not read.
+            Err(_) => usize::try_from(passed).unwrap_or(usize::MAX),
+        };
         // The reader passes over empty lines before the record.
-        let skipped = usize::try_from(start.byte()).ok();
-        let skipped = skipped.and_then(|byte| text.get(byte..)).unwrap_or(&[]);
-        let skipped = skipped.iter().take_while(|byte| b"\r\n".contains(byte));
-        let skipped = skipped.filter(|&&byte| byte == b'\n').count();
-        let line = start.line() + u64::try_from(skipped).unwrap_or(0);
+        let skipped = passed.saturating_sub(u64::try_from(within).unwrap_or(u64::MAX));
+        let line = before + start + skipped;
         let bad = |reason| BadLine { line, reason };
         match is_record {
             Ok(false) => return Ok(()),
             Ok(true) => {}
-            Err(error) => return Err(bad(error.to_string())),
+            Err(error) => return Err(stopped(error, line)),
         }
         if record.len() == 1 && record[0].trim_ascii().is_empty() {
             continue;
@@ -41,11 +54,11 @@ pub(super) fn for_each(
             continue;
         };
         if record.len() != count {
-            return Err(bad(format!(
-                "{} fields where the heading has {count}: quote a field that contains a comma or a \
-                 line end, and close every quote",
-                record.len(),
-            )));
+            return Err(Stopped::from(bad(format!(
+                "{} where the heading has {count}: quote a field that contains a comma or a line end, \
+                 and close every quote",
+                plural(record.len() as u64, "field", "fields"),
+            ))));
         }
         let field = |index: usize| {
             let bytes = record.get(columns[index]).unwrap_or(&[]);
@@ -59,6 +72,23 @@ pub(super) fn for_each(
             id: field(1)?,
             time: field(2)?,
         })?;
+    }
+}
+
+fn line_ends(field: &[u8]) -> usize {
+    field.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// Returns why reading stopped at the record on `line`.
+fn stopped(error: csv::Error, line: u64) -> Stopped {
+    let reason = error.to_string();
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            let hint = "close every quote, and end every record with a line end";
+            BadLine::too_long(line, hint).into()
+        }
+        csv::ErrorKind::Io(error) => Stopped::Unreadable(error),
+        _ => BadLine { line, reason }.into(),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Reads messages from JSON lines.
 
 use std::borrow::Cow;
+use std::io::{self, Read};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{BadLine, Fields};
+use super::text::Text;
+use super::{BadLine, Fields, Stopped};
 
 /// The fields of a message, each in its own text.
 #[derive(Deserialize)]
@@ -20,18 +22,27 @@ struct Object<'a> {
 
 /// Calls `each` with the fields of every object of `text`, which has one on each line.
 pub(super) fn for_each(
-    text: &[u8],
+    mut text: Text<impl Read>,
     mut each: impl FnMut(Fields<'_>) -> Result<(), BadLine>,
-) -> Result<(), BadLine> {
-    for (line, text) in (1..).zip(text.split(|&byte| byte == b'\n')) {
-        let text = text.trim_ascii();
+) -> Result<(), Stopped> {
+    let mut buffer = Vec::new();
+    for line in text.first_line.. {
+        match text.next_line(&mut buffer) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                return Err(BadLine::too_long(line, "give one object on each line").into());
+            }
+            Err(error) => return Err(Stopped::Unreadable(error)),
+        }
+        let text = buffer.trim_ascii();
         if text.is_empty() {
             continue;
         }
         let bad = |reason| BadLine { line, reason };
         if text[0] != b'{' {
             let reason = "not a JSON object: give one object on each line".to_owned();
-            return Err(bad(reason));
+            return Err(bad(reason).into());
         }
         let object: Object<'_> = serde_json::from_slice(text).map_err(|error| bad(why(&error)))?;
         let [key, id] = [("key", object.key), ("id", object.id)].map(|(name, raw)| {

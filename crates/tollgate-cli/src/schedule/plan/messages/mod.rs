@@ -2,13 +2,17 @@
 
 mod csv;
 mod json;
+mod text;
 
-use std::collections::HashMap;
-use std::io::Read;
+use std::hash::BuildHasher;
+use std::io::{self, Read};
 use std::path::Path;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use tollgate_core::{LONGEST_EVENT_ID, Timestamp};
 
+use self::text::Text;
 use crate::failure::Failure;
 use crate::input::{Source, is_standard_input, unreadable};
 use crate::progress::Progress;
@@ -33,6 +37,17 @@ pub(super) struct Messages {
     keys: Keys,
 }
 
+/// Reads messages, and finds those whose id their key has already.
+struct Reading {
+    messages: Messages,
+    /// The line of each message.
+    lines: Vec<u64>,
+    /// The indexes of the messages, found by their keys and ids.
+    seen: HashTable<usize>,
+    /// Seeded at random, because the writer of a file must not make ids collide.
+    hasher: RandomState,
+}
+
 /// The text of a message's fields, and its line.
 struct Fields<'a> {
     line: u64,
@@ -47,103 +62,66 @@ struct BadLine {
     reason: String,
 }
 
+impl BadLine {
+    /// Returns the error about a record that begins on `line`; `hint` says what to do.
+    fn too_long(line: u64, hint: &str) -> Self {
+        let reason = format!("the record is longer than 1 MiB: {hint}");
+        Self { line, reason }
+    }
+}
+
+/// Why a file was not read to its end.
+enum Stopped {
+    Bad(BadLine),
+    Unreadable(io::Error),
+}
+
+impl From<BadLine> for Stopped {
+    fn from(bad: BadLine) -> Self {
+        Self::Bad(bad)
+    }
+}
+
 impl Messages {
     /// Reads `path`, which may be `-` for standard input.
     pub(super) fn read(path: &Path, progress: &Progress) -> Result<Self, Failure> {
         let source = Source::new(path)?;
         progress.start_reading(source.bytes());
-        let mut text = Vec::new();
-        let read = source.reader(progress);
-        read.and_then(|mut reader| reader.read_to_end(&mut text))
-            .map_err(|error| unreadable(path, error))?;
         let name = if is_standard_input(path) {
             "standard input".to_owned()
         } else {
             path.display().to_string()
         };
-        // Some programs start a file with a UTF-8 byte order mark.
-        Self::parse(name, text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text))
+        let reader = source.reader(progress);
+        Self::parse(name, reader.map_err(|error| unreadable(path, error))?)
     }
 
-    pub(super) fn parse(name: String, text: &[u8]) -> Result<Self, Failure> {
-        let mut messages = Self {
-            name,
-            messages: Vec::new(),
-            keys: Keys::default(),
+    /// Reads the messages of a file called `name`.
+    pub(super) fn parse(name: String, text: impl Read) -> Result<Self, Failure> {
+        let mut reading = Reading {
+            messages: Self {
+                name,
+                messages: Vec::new(),
+                keys: Keys::default(),
+            },
+            lines: Vec::new(),
+            seen: HashTable::new(),
+            hasher: RandomState::default(),
         };
-        let mut lines = Vec::new();
-        let add = |fields: Fields<'_>| {
-            lines.push(fields.line);
-            messages.add(&fields)
-        };
-        // Every JSON object starts with a brace, and no heading does.
-        let read = if text.trim_ascii_start().first() == Some(&b'{') {
-            json::for_each(text, add)
-        } else {
-            csv::for_each(text, add)
-        };
-        let read = read.and_then(|()| messages.check_ids(&lines));
-        read.map_err(|bad| Failure::Line {
-            file: messages.name.clone(),
-            line: bad.line,
-            reason: bad.reason,
-        })?;
-        if messages.messages.is_empty() {
-            return Err(Failure::NoMessages {
+        let done = reading.read(text);
+        let messages = reading.messages;
+        match done {
+            Ok(()) if messages.messages.is_empty() => Err(Failure::NoMessages {
                 file: messages.name,
-            });
+            }),
+            Ok(()) => Ok(messages),
+            Err(Stopped::Bad(bad)) => Err(Failure::Line {
+                file: messages.name,
+                line: bad.line,
+                reason: bad.reason,
+            }),
+            Err(Stopped::Unreadable(error)) => Err(unreadable(Path::new(&messages.name), error)),
         }
-        Ok(messages)
-    }
-
-    fn add(&mut self, fields: &Fields<'_>) -> Result<(), BadLine> {
-        let bad = |reason: String| BadLine {
-            line: fields.line,
-            reason,
-        };
-        if fields.key.is_empty() {
-            return Err(bad(
-                "the field key is empty: give whom the message is for".to_owned()
-            ));
-        }
-        if !(1..=LONGEST_EVENT_ID).contains(&fields.id.len()) {
-            return Err(bad(format!(
-                "the field id has {} bytes: give 1 to {LONGEST_EVENT_ID}, a hash of a longer one \
-                 for example",
-                fields.id.len(),
-            )));
-        }
-        let wanted = time::read(fields.time).map_err(|reason| {
-            bad(format!(
-                "the field time, {:?}, {reason}",
-                shown(fields.time)
-            ))
-        })?;
-        let key = self.keys.intern(fields.key.as_bytes());
-        self.messages.push(Message {
-            key: key.map_err(|failure| bad(failure.to_string()))?,
-            id: fields.id.into(),
-            wanted,
-        });
-        Ok(())
-    }
-
-    /// Checks that no two messages of a key have the same id; `lines` holds their lines.
-    fn check_ids(&self, lines: &[u64]) -> Result<(), BadLine> {
-        let mut seen = HashMap::with_capacity(self.messages.len());
-        for (message, &line) in self.messages.iter().zip(lines) {
-            if let Some(first) = seen.insert((message.key.index(), &*message.id), line) {
-                let (id, key) = (shown(&message.id), shown(self.key(message.key)));
-                return Err(BadLine {
-                    line,
-                    reason: format!(
-                        "the id {id:?} of the key {key:?} is on line {first} already: give each \
-                         message of a key an id of its own, or remove one of the lines"
-                    ),
-                });
-            }
-        }
-        Ok(())
     }
 
     /// Returns the file's name.
@@ -205,6 +183,78 @@ impl Messages {
             .collect();
         instants.reverse();
         instants
+    }
+}
+
+impl Reading {
+    fn read(&mut self, text: impl Read) -> Result<(), Stopped> {
+        let mut text = Text::new(text).map_err(Stopped::Unreadable)?;
+        let first = text.first().map_err(Stopped::Unreadable)?;
+        let add = |fields: Fields<'_>| self.add(&fields);
+        // Every JSON object starts with a brace, and no heading does.
+        if first == Some(b'{') {
+            json::for_each(text, add)
+        } else {
+            csv::for_each(text, add)
+        }
+    }
+
+    fn add(&mut self, fields: &Fields<'_>) -> Result<(), BadLine> {
+        let bad = |reason: String| BadLine {
+            line: fields.line,
+            reason,
+        };
+        if fields.key.is_empty() {
+            return Err(bad(
+                "the field key is empty: give whom the message is for".to_owned()
+            ));
+        }
+        if !(1..=LONGEST_EVENT_ID).contains(&fields.id.len()) {
+            return Err(bad(format!(
+                "the field id has {} bytes: give 1 to {LONGEST_EVENT_ID}, a hash of a longer one \
+                 for example",
+                fields.id.len(),
+            )));
+        }
+        let wanted = time::read(fields.time).map_err(|reason| {
+            bad(format!(
+                "the field time, {:?}, {reason}",
+                shown(fields.time)
+            ))
+        })?;
+        let key = self.messages.keys.intern(fields.key.as_bytes());
+        let key = key.map_err(|failure| bad(failure.to_string()))?;
+        self.note(key, fields)?;
+        self.messages.messages.push(Message {
+            key,
+            id: fields.id.into(),
+            wanted,
+        });
+        Ok(())
+    }
+
+    /// Notes that the next message has this key and id, unless an earlier one has both.
+    fn note(&mut self, key: KeyId, fields: &Fields<'_>) -> Result<(), BadLine> {
+        let messages = &self.messages.messages;
+        let hash = |key: KeyId, id: &str| self.hasher.hash_one((key.index(), id));
+        let is_same =
+            |&index: &usize| messages[index].key == key && *messages[index].id == *fields.id;
+        let own = hash(key, fields.id);
+        if let Some(&first) = self.seen.find(own, is_same) {
+            let first = self.lines[first];
+            let (id, key) = (shown(fields.id), shown(fields.key));
+            return Err(BadLine {
+                line: fields.line,
+                reason: format!(
+                    "the id {id:?} of the key {key:?} is on line {first} already: give each \
+                     message of a key an id of its own, or remove one of the lines"
+                ),
+            });
+        }
+        let of = |&index: &usize| hash(messages[index].key, &messages[index].id);
+        self.seen.insert_unique(own, messages.len(), of);
+        self.lines.push(fields.line);
+        Ok(())
     }
 }
 

@@ -1,0 +1,258 @@
+//! What reaches the terminal: no secrets, no control characters, and numbers that agree with their
+//! nouns.
+
+use std::fs;
+
+use crate::desk::Desk;
+use crate::program::{SAMPLE, fails, file, replay, scratch, stderr, stdout, tollgate};
+
+/// An address with a password, and the same with a query that holds one.
+const ADDRESSES: [&str; 4] = [
+    "redis://user:sesame@127.0.0.1:1/0",
+    "redis-sentinel://127.0.0.1:1?sentinelPassword=sesame",
+    "user:sesame@127.0.0.1:1",
+    "redis:/user:sesame@127.0.0.1:1",
+];
+
+#[test]
+fn a_password_in_the_wrong_place_is_not_printed() {
+    let long = format!("redis://user:{}@127.0.0.1:1", "sesame".repeat(50));
+    let quoted = "redis://user:\"ses\\ame\"sesame@127.0.0.1:1";
+    for address in ADDRESSES.into_iter().chain([&*long, quoted]) {
+        let option = format!("--limit={address}");
+        for arguments in [
+            &[address][..],
+            &["check", address],
+            &[
+                "check",
+                "--key",
+                "a",
+                "--limit",
+                "a=gcra:1/1s",
+                "--store",
+                "redis://h",
+                address,
+            ],
+            &["doctor", "--store", "redis://127.0.0.1:1", address],
+            &["doctor", "--clock", address],
+            &[
+                "doctor",
+                "--store",
+                "redis://127.0.0.1:1",
+                "--prefix",
+                address,
+            ],
+            &["doctor", "--store", address, "--tls-ca", address],
+            &["peek", "--cost", address],
+            &[
+                "peek",
+                "--store",
+                "redis://127.0.0.1:1",
+                "--key",
+                "a",
+                &option,
+            ],
+            &[
+                "peek",
+                "--store",
+                "redis://127.0.0.1:1",
+                "--key",
+                "a",
+                "--limit",
+                address,
+            ],
+            &["replay", address, "--limit", "gcra:1/1s"],
+            &["replay", SAMPLE, "--limit", address],
+            &["replay", SAMPLE, "--limit", "gcra:1/1s", "--key", address],
+            &["replay", SAMPLE, "--limit", "gcra:1/1s", "--jobs", address],
+            &[
+                "replay",
+                SAMPLE,
+                "--limit",
+                "gcra:1/1s",
+                "--store",
+                "rediss://127.0.0.1:1",
+                "--tls-ca",
+                address,
+            ],
+            &[
+                "replay",
+                SAMPLE,
+                "--limit",
+                "gcra:1/1s",
+                "--report",
+                &format!("{address}/x"),
+            ],
+            &["advise", SAMPLE, "--window", address],
+            &["schedule", "plan", address, "--quota", "1/1m"],
+            &["schedule", "plan", SAMPLE, "--quota", address],
+            &[
+                "schedule",
+                "plan",
+                SAMPLE,
+                "--per-day",
+                "1",
+                "--time-zone",
+                address,
+            ],
+            &["schedule", address],
+        ] {
+            let output = tollgate().args(arguments).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+            let text = stderr(&output);
+            assert!(
+                !text.contains("sesame") && !text.contains("ses\\"),
+                "{arguments:?}: {text}"
+            );
+            // The rest of the address helps to find the place.
+            assert!(text.contains("..."), "{arguments:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn other_words_in_the_wrong_place_are_printed() {
+    for word in ["alice@example.com", "http://example.com/a:b", "a:b"] {
+        let output = tollgate().args(["doctor", word]).output().unwrap();
+        assert!(
+            stderr(&output).contains(&format!("'{word}'")),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    let evil = "a\u{1b}[31m\u{9b}2J\u{202e}b\rc";
+    let shown = "a\\u{1b}[31m\\u{9b}2J\\u{202e}b\\rc";
+    let missing = format!("{}-{evil}", &*scratch("missing"));
+    let noise = file(&format!("{evil}.csv"), "key,id,time\nalice,a,noon\n");
+    let folder = format!("{missing}/report.html");
+    let run = |arguments: &[&str]| tollgate().args(arguments).output().unwrap();
+    for arguments in [
+        &["replay", &missing, "--limit", "gcra:1/1s"][..],
+        &["replay", &file(evil, "nothing\n"), "--limit", "gcra:1/1s"],
+        &["schedule", "plan", &noise, "--quota", "1/1m"],
+        &["schedule", "plan", &missing, "--quota", "1/1m"],
+        &[
+            "doctor",
+            "--store",
+            "rediss://127.0.0.1:1",
+            "--tls-ca",
+            &missing,
+        ],
+        &["doctor", "--store", &format!("redis://127.0.0.1:1/{evil}")],
+        &["doctor", "--store", &format!("{evil}://127.0.0.1:1")],
+    ] {
+        fails(&run(arguments), &[shown]);
+    }
+    for arguments in [
+        &[
+            "replay",
+            SAMPLE,
+            "--limit",
+            "gcra:1/1s",
+            "--report",
+            &folder,
+        ][..],
+        &[evil],
+        &["doctor", evil],
+        &["peek", "--cost", evil],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let text = stderr(&output);
+        // The parser of arguments leaves out sequences that choose a colour.
+        assert!(text.contains("\\u{9b}2J\\u{202e}b\\rc"), "{text:?}");
+        assert!(
+            !text.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\r']),
+            "{text:?}"
+        );
+    }
+    // JSON escapes what would do harm, and means the same.
+    let desk = Desk::new("redis");
+    let limit = ["--limit", "login=gcra:5/1m", "--key", evil];
+    let output = desk.ask(&[&["check", "--json"][..], &limit].concat());
+    let text = stdout(&output);
+    assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{text:?}");
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["key"], evil);
+}
+
+#[test]
+fn numbers_agree_with_their_nouns() {
+    let line = fs::read_to_string(SAMPLE).unwrap();
+    let one = file("one.log", line.lines().next().unwrap());
+    let limit = ["--limit", "gcra:5/1m"];
+    let text = stdout(&replay(&[&[&*one], &limit[..]].concat()));
+    assert!(text.starts_with("1 request of 1 key (ip), "), "{text}");
+    let report = scratch("one.html");
+    let output = replay(&[&[&*one, "--report", &report], &limit[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let advised = scratch("advised.html");
+    let output = tollgate()
+        .args(["advise", &one, "--report", &advised])
+        .output();
+    assert!(output.unwrap().status.success());
+    let planned = scratch("planned.html");
+    let message = file("one.csv", "key,id,time\nalice,a,2026-03-01T08:00:00Z\n");
+    let output = tollgate()
+        .args([
+            "schedule", "plan", &message, "--quota", "1/1h", "--report", &planned,
+        ])
+        .output();
+    assert!(output.unwrap().status.success());
+    for (report, nouns) in [
+        (report, ["request", "key"]),
+        (advised, ["request", "key"]),
+        (planned, ["message", "key"]),
+    ] {
+        let page = fs::read_to_string(&*report).unwrap();
+        for noun in nouns {
+            assert!(
+                page.contains(&format!("<b>1</b> {noun}<small>")),
+                "{noun}: {page}"
+            );
+        }
+    }
+    let help = stdout(
+        &tollgate()
+            .args(["schedule", "move", "--help"])
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        help.contains("takes place") && !help.contains("subject at"),
+        "{help}"
+    );
+}
+
+#[test]
+fn a_limit_that_is_not_exact_says_what_is() {
+    let fitting = |limit: &str| {
+        let output = replay(&[SAMPLE, "--limit", limit]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    fails(
+        &replay(&[SAMPLE, "--limit", "gcra:999983/1d"]),
+        &[
+            "999983",
+            "at most 104249",
+            "a multiple of 10",
+            "such as 999980",
+        ],
+    );
+    fitting("gcra:999980/1d");
+    fitting("gcra:1000000/1d");
+    fails(
+        &replay(&[SAMPLE, "--limit", "gcra:999983/1d,burst=500000"]),
+        &[
+            "a burst of 500000",
+            "at most 104249",
+            "multiple of 5",
+            "such as 999980",
+        ],
+    );
+    fitting("gcra:999980/1d,burst=500000");
+}
