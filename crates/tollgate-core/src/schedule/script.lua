@@ -53,6 +53,8 @@ local moved, moved_time
 -- The events that this call adds, by time: of each its time, its weight, its place in the call, and
 -- its id with the length before it.
 local added_times, added_weights, added_orders, added_ids, added = {}, {}, {}, {}, 0
+-- Whether one of them had another weight than 1.
+local heavy_added = false
 
 local at = max(now, clock)
 local earliest, latest = max(at - tolerance, 0), min(at + horizon, NEVER - 1)
@@ -140,6 +142,34 @@ local function read(index, many)
   return found, heavy, names
 end
 
+-- Appends `many` events from `index` on to the first `n` of a search, and returns how many these are
+-- then: in the order of the search, and with their times multiplied by its sign. Weights are left out
+-- if there is no table for them.
+local function append(index, many, sign, to_times, to_weights, n)
+  local from, to = 1, many
+  if sign == -1 then from, to = many, 1 end
+  if is_set and (weighted == 0 or known_weights) then
+    local range = call('ZRANGE', key, index, index + many - 1, 'WITHSCORES')
+    for i = 2 * from, 2 * to, 2 * sign do
+      local name = range[i - 1]
+      if name ~= moved then
+        n = n + 1
+        to_times[n] = sign * range[i]
+        if to_weights then to_weights[n] = known_weights and known_weights[name] or 1 end
+      end
+    end
+    return n
+  end
+  local found, heavy = read(index, many)
+  if sign == 1 then to = #found else from = #found end
+  for i = from, to, sign do
+    n = n + 1
+    to_times[n] = sign * found[i]
+    if to_weights then to_weights[n] = heavy and heavy[i] or 1 end
+  end
+  return n
+end
+
 -- The instant that no period of a calendar holds.
 local uncovered
 local period_of, weight_within, free_in_calendar
@@ -201,10 +231,16 @@ end
 -- past if it is -1: all times of a search are multiplied by its sign.
 local function search(sign, weight, from, last)
   -- The events that have been read, in the order of the search, and how many more there are.
-  local event_times, event_weights, loaded, left, load
+  -- If there are other weights than 1, also how much all events up to each weigh together.
+  local event_times, event_sums, loaded, left, load
   if sign == 1 and not is_set and added == 0 and held > 0 and held <= 64 then
-    event_times, event_weights = read(0, held)
+    local heavy
+    event_times, heavy = read(0, held)
     loaded, left = held, 0
+    if heavy then
+      event_sums = { [0] = 0 }
+      for i = 1, held do event_sums[i] = event_sums[i - 1] + heavy[i] end
+    end
   else
     -- First those within reach of the first time.
     local index, unread, next_added = nil, nil, 1
@@ -215,33 +251,36 @@ local function search(sign, weight, from, last)
       index = first_after(from + reach - 1)
       unread, next_added = index - lowest, added
     end
-    event_times, event_weights, loaded, left = {}, {}, 0, unread + added
+    event_times, loaded, left = {}, 0, unread + added
+    if weighted == 1 or heavy_added then event_sums = { [0] = 0 } end
     -- Appends the added events up to `time`.
     local function merge(time)
       while left > unread and sign * added_times[next_added] <= time do
         loaded, left = loaded + 1, left - 1
         event_times[loaded] = sign * added_times[next_added]
-        event_weights[loaded] = added_weights[next_added]
+        if event_sums then
+          event_sums[loaded] = event_sums[loaded - 1] + added_weights[next_added]
+        end
         next_added = next_added + sign
       end
     end
     load = function()
       local many = min(unread, 64)
-      if many > 0 then
-        if sign == -1 then index = index - many end
-        local found, heavy = read(index, many)
-        if sign == 1 then index = index + many end
-        local n = #found
-        for i = 1, n do
-          local j = i
-          if sign == -1 then j = n + 1 - i end
-          if left > unread then merge(sign * found[j]) end
+      if sign == -1 then index = index - many end
+      local some_times, some_weights = {}, event_sums and {}
+      if left == unread and not event_sums then
+        loaded = append(index, many, sign, event_times, nil, loaded)
+      else
+        for i = 1, append(index, many, sign, some_times, some_weights, 0) do
+          if left > unread then merge(some_times[i]) end
           loaded = loaded + 1
-          event_times[loaded], event_weights[loaded] = sign * found[j], heavy and heavy[j] or 1
+          event_times[loaded] = some_times[i]
+          if event_sums then event_sums[loaded] = event_sums[loaded - 1] + some_weights[i] end
         end
-        unread, left = unread - many, left - many
       end
-      if unread == 0 then merge(NEVER) end
+      if sign == 1 then index = index + many end
+      unread, left = unread - many, left - many
+      if unread == 0 and left > 0 then merge(NEVER) end
     end
   end
 
@@ -250,7 +289,7 @@ local function search(sign, weight, from, last)
   local middle = 1
   while middle <= loaded and event_times[middle] <= from do middle = middle + 1 end
   local time, in_the_way, alone = from, nil, true
-  -- For each quota, how far it has come: the events from `first` until before `stop` weigh `sum`.
+  -- For each quota, how far it has come: to the runs of events that begin with `first`.
   local cursors = {}
   for q = 1, quotas do cursors[q] = {} end
   repeat
@@ -264,42 +303,42 @@ local function search(sign, weight, from, last)
         free = free_in_calendar(sign, q, free, last, spare, cursors)
       else
         local length = quota[3 * q - 1]
-        local first, stop, sum
+        local first, stop
         if alone then
           first = middle
           while first > 1 and event_times[first - 1] > from - length do first = first - 1 end
-          stop, sum = first, 0
+          stop = first
         else
-          first, stop, sum = cursors[q].first, cursors[q].stop, cursors[q].sum
+          first, stop = cursors[q].first, cursors[q].stop
         end
         while free <= last do
           while first > loaded and left > 0 do load() end
-          if first > loaded then break end
           local oldest = event_times[first]
-          if oldest - length >= free then break end
+          if not oldest or oldest - length >= free then break end
           local leaves = oldest + length
           if leaves > free then
-            -- The fewest events from `first` on, all within one window, that leave no room.
-            while sum <= spare do
-              while stop > loaded and left > 0 do load() end
-              if stop > loaded or event_times[stop] >= leaves then break end
-              sum = sum + (event_weights and event_weights[stop] or 1)
-              stop = stop + 1
+            -- The last of the fewest events from `first` on, all within one window, that leave no room.
+            if not event_sums then
+              stop = first + spare
+              while stop > loaded and left > 0 and event_times[loaded] < leaves do load() end
+            else
+              local most = event_sums[first - 1] + spare
+              repeat
+                while stop > loaded and left > 0 and event_times[loaded] < leaves do load() end
+                local is_last = stop > loaded or event_sums[stop] > most
+                if not is_last then stop = stop + 1 end
+              until is_last
             end
+            local newest = event_times[stop]
             -- They leave none at times within a window of all of them.
-            if sum > spare then
-              if event_times[stop - 1] - length >= free then break end
+            if newest and newest < leaves then
+              if newest - length >= free then break end
               free = leaves
             end
           end
-          if stop > first then
-            sum = sum - (event_weights and event_weights[first] or 1)
-          else
-            stop = stop + 1
-          end
           first = first + 1
         end
-        cursors[q].first, cursors[q].stop, cursors[q].sum = first, stop, sum
+        cursors[q].first, cursors[q].stop = first, stop
       end
       if not alone then
         -- Each quota may move the time to where another one has no room.
@@ -385,6 +424,7 @@ local function put(order, time, weight, id)
   end
   added_times[i + 1], added_weights[i + 1], added = time, weight, added + 1
   added_orders[i + 1], added_ids[i + 1] = order, id
+  heavy_added = heavy_added or weight ~= 1
 end
 
 -- Takes out the event of the call with this place in it, and those after it. Returns its time and
@@ -486,11 +526,13 @@ local function first_without_room()
       end
     end
     while index < after do
-      local found, heavy = read(index, min(64, after - index))
-      for i = 1, #found do
-        if next_added <= until_added and added_times[next_added] <= found[i] then merge(found[i]) end
+      local some_times, some_weights = {}, {}
+      local some = append(index, min(64, after - index), 1, some_times, some_weights, 0)
+      for i = 1, some do
+        local time = some_times[i]
+        if next_added <= until_added and added_times[next_added] <= time then merge(time) end
         n = n + 1
-        all_times[n], all_weights[n] = found[i], heavy and heavy[i] or 1
+        all_times[n], all_weights[n] = time, some_weights[i]
       end
       index = index + 64
     end

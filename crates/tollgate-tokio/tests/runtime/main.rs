@@ -4,6 +4,7 @@
 
 mod clock;
 mod guard;
+mod lease_lines;
 mod meter;
 mod outbound;
 mod shown;
