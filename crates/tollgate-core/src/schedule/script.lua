@@ -143,9 +143,9 @@ local function read(index, many)
 end
 
 -- Appends `many` events from `index` on to the first `n` of a search, and returns how many these are
--- then: in the order of the search, and with their times multiplied by its sign. Weights are left out
--- if there is no table for them.
-local function append(index, many, sign, to_times, to_weights, n)
+-- then: in the order of the search, with their times multiplied by its sign, and, if there is a table
+-- for that, with how much all up to each of them weigh together.
+local function append(index, many, sign, to_times, to_sums, n)
   local from, to = 1, many
   if sign == -1 then from, to = many, 1 end
   if is_set and (weighted == 0 or known_weights) then
@@ -155,7 +155,7 @@ local function append(index, many, sign, to_times, to_weights, n)
       if name ~= moved then
         n = n + 1
         to_times[n] = sign * range[i]
-        if to_weights then to_weights[n] = known_weights and known_weights[name] or 1 end
+        if to_sums then to_sums[n] = to_sums[n - 1] + (known_weights and known_weights[name] or 1) end
       end
     end
     return n
@@ -165,7 +165,7 @@ local function append(index, many, sign, to_times, to_weights, n)
   for i = from, to, sign do
     n = n + 1
     to_times[n] = sign * found[i]
-    if to_weights then to_weights[n] = heavy and heavy[i] or 1 end
+    if to_sums then to_sums[n] = to_sums[n - 1] + (heavy and heavy[i] or 1) end
   end
   return n
 end
@@ -265,21 +265,25 @@ local function search(sign, weight, from, last)
       end
     end
     load = function()
-      local many = min(unread, 64)
-      if sign == -1 then index = index - many end
-      local some_times, some_weights = {}, event_sums and {}
-      if left == unread and not event_sums then
-        loaded = append(index, many, sign, event_times, nil, loaded)
-      else
-        for i = 1, append(index, many, sign, some_times, some_weights, 0) do
-          if left > unread then merge(some_times[i]) end
-          loaded = loaded + 1
-          event_times[loaded] = some_times[i]
-          if event_sums then event_sums[loaded] = event_sums[loaded - 1] + some_weights[i] end
+      if unread > 0 then
+        local many = min(unread, 64)
+        if sign == -1 then index = index - many end
+        if left == unread then
+          loaded = append(index, many, sign, event_times, event_sums, loaded)
+        else
+          local some_times, some_sums = {}, event_sums and { [0] = 0 }
+          for i = 1, append(index, many, sign, some_times, some_sums, 0) do
+            merge(some_times[i])
+            loaded = loaded + 1
+            event_times[loaded] = some_times[i]
+            if event_sums then
+              event_sums[loaded] = event_sums[loaded - 1] + some_sums[i] - some_sums[i - 1]
+            end
+          end
         end
+        if sign == 1 then index = index + many end
+        unread, left = unread - many, left - many
       end
-      if sign == 1 then index = index + many end
-      unread, left = unread - many, left - many
       if unread == 0 and left > 0 then merge(NEVER) end
     end
   end
@@ -526,13 +530,13 @@ local function first_without_room()
       end
     end
     while index < after do
-      local some_times, some_weights = {}, {}
-      local some = append(index, min(64, after - index), 1, some_times, some_weights, 0)
+      local some_times, some_sums = {}, { [0] = 0 }
+      local some = append(index, min(64, after - index), 1, some_times, some_sums, 0)
       for i = 1, some do
         local time = some_times[i]
         if next_added <= until_added and added_times[next_added] <= time then merge(time) end
         n = n + 1
-        all_times[n], all_weights[n] = time, some_weights[i]
+        all_times[n], all_weights[n] = time, some_sums[i] - some_sums[i - 1]
       end
       index = index + 64
     end
