@@ -59,7 +59,7 @@ fn every(gap: Duration, count: u32) -> Result<Vec<Timestamp>, Problem> {
 }
 
 async fn batches(table: &mut Table) -> Result<(), Problem> {
-    for quotas in [1, 6] {
+    for quotas in [1, 4] {
         for (name, count, allowed) in [
             ("add 100 events", 900, true),
             ("add 100 events, the last refused", 901, false),
