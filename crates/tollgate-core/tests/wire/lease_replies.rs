@@ -127,7 +127,7 @@ fn replies_of_the_script_are_read() {
     let LeaseAnswer::Acquired(late) = answered(GIVEN[2].0, None, &late).unwrap() else {
         panic!("not acquired");
     };
-    let ttl = std::time::Duration::from_micros(TTL);
+    let ttl = Duration::from_micros(TTL);
     assert_eq!(late.permit().unwrap().valid_for(), ttl - ttl / 1_000);
     let renewed = Lease::new(*b"a", TOKEN, 3, stamp(NOW), stamp(NOW + TTL));
     assert_eq!(answer(7), LeaseAnswer::Renewed(Some(renewed)));

@@ -136,3 +136,39 @@ fn batches_are_decided_like_one_event_after_another() {
             .unwrap();
     }
 }
+
+/// A long list is read in parts, each up to the last event of one time.
+#[test]
+fn long_lists_are_read_in_parts_and_whole() {
+    let terms = ScheduleTerms::new("plans", ["1000/1h"]).unwrap();
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let (store, mut state) = (store_on(&server), ScheduleState::default());
+        // 450 that are seconds apart, 550 at once, and 700 seconds apart more than an hour later.
+        let time = |event: u64| match event {
+            0..450 => event,
+            450..1_000 => 450,
+            _ => 4_100 + event,
+        };
+        let events: Vec<_> = (0..1_700)
+            .map(|event| (format!("{event}"), START + time(event) * SECOND, 1))
+            .collect();
+        for batch in events.chunks(100) {
+            let answer = plan(&store, &mut state, &terms, START, batch);
+            assert_eq!(answer, ScheduleAnswer::Added(batch.len()), "{flavor}");
+        }
+        // The first part of all ends with the 550 events of one time.
+        for (from, until, parts) in [(0, 7_200, 3), (0, 450, 1), (450, 451, 1), (451, 7_200, 2)] {
+            let list = ScheduleOperation::List {
+                from: stamp(START + from * SECOND),
+                until: stamp(START + until * SECOND),
+            };
+            let request = ScheduleRequest::new(&terms, "k", list).at(stamp(START));
+            let before = calls(&server, "evalsha");
+            let answer = now(store.schedule(&request)).unwrap();
+            let expected = request.decide_on(&mut state, stamp(START));
+            assert_eq!(answer, expected, "{flavor}");
+            assert_eq!(calls(&server, "evalsha") - before, parts, "from {from}");
+        }
+    }
+}
