@@ -355,7 +355,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "events that are over do not count, however long their key lives";
             "elseif length <= width then" => "elseif true then"
                 because "a shortcut: an id that is longer than all others is not found";
-            "if i == floor(i) then" => "if i == ceil(i) then"
+            "if i == floor(i) then found = i end" => "if i == ceil(i) then found = i end"
                 because "only a whole number is what it is rounded to, up or down";
             "if weighted == 1 then" => "if true then" # 2
                 because "a shortcut: without weights, parts of nothing are put together";
