@@ -40,13 +40,17 @@ pub(crate) struct Arguments {
     /// with the cost of a call, and with the number of keys.
     #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches"])]
     growth: bool,
+    /// Measures how long the costliest calls of each kind hold a server instead; an argument selects
+    /// rows, such as `list`.
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "growth"])]
+    costliest: bool,
     /// Counts what other rate limiters in memory admit instead, next to the most that they should; with
     /// `--ratios`, or with criterion if an argument follows, measures them beside the algorithms.
-    #[arg(long, conflicts_with_all = ["test", "replay", "servers", "waiting", "outbound", "batches", "growth"])]
+    #[arg(long, conflicts_with_all = ["test", "replay", "servers", "waiting", "outbound", "batches", "growth", "costliest"])]
     peers: bool,
     /// Measures all that `docs/benchmarks.md` shows instead, and writes its tables and charts, and the
     /// numbers to `benches/results`; with `--quick`, within five minutes.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "growth", "peers"])]
+    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "growth", "costliest", "peers"])]
     report: bool,
     /// With `--report`: measures less, so that single numbers may be off by much.
     #[arg(long, requires = "report")]
@@ -84,6 +88,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         ("outbound", arguments.outbound),
         ("batches", arguments.batches),
         ("growth", arguments.growth),
+        ("costliest", arguments.costliest),
         ("peers", arguments.peers && rest.is_empty()),
     ];
     let features = if arguments.peers { "peers" } else { "" };
@@ -110,6 +115,7 @@ fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     measure(shell, "dev", "", "waiting", &["--quick"])?;
     measure(shell, "dev", "", "outbound", &["--quick"])?;
     measure(shell, "dev", "", "growth", &["--quick"])?;
+    measure(shell, "dev", "", "costliest", &["--rounds", "1", "lease"])?;
     measure(shell, "dev", "", "batches", &["--quick"])
 }
 

@@ -134,6 +134,17 @@ pub enum LimitError {
     /// An instant is before the Unix epoch, or more than 2^53 - 1 microseconds after it.
     #[error("an instant must lie between the Unix epoch and 2^53 - 1 microseconds after it")]
     TimeOutOfRange,
+    /// A schedule's quotas allow too many events of a key, even without a horizon.
+    #[error(
+        "these quotas allow {events} events of a key at a time, and at most {most} are possible: \
+         choose smaller amounts or fewer quotas, or divide the events among several keys"
+    )]
+    TooManyEvents {
+        /// The events that the quotas allow.
+        events: u64,
+        /// The most that are possible with so many quotas.
+        most: u64,
+    },
     /// A limiter has more limits than one request may have checks.
     #[error(
         "{count} limits in one limiter are too many: use at most {most}, which are decided together"

@@ -10,6 +10,7 @@ use crate::decision::{Decision, Receipt, Verdict, Verdicts};
 use crate::error::StoreError;
 use crate::evaluation;
 use crate::fingerprint::Fingerprint;
+use crate::lease::ConcurrencyLimiter;
 use crate::limit::Limit;
 pub use crate::limiter::Companion;
 use crate::limiter::RateLimiter;
@@ -37,6 +38,19 @@ pub fn decision(limits: &[Limit], verdicts: Verdicts) -> Result<Decision<'_>, St
 /// Returns what `make` returned the first time, for this limiter and all of its clones, or `None`
 /// if they hold a value of another type.
 pub fn companion<S, T>(limiter: &RateLimiter<S>, make: impl FnOnce() -> T) -> Option<&T>
+where
+    T: Companion,
+{
+    let companion: &dyn Any = &**limiter.companion().get_or_init(|| Box::new(make()));
+    companion.downcast_ref()
+}
+
+/// Returns what `make` returned the first time, for this limiter and all of its clones, or `None`
+/// if they hold a value of another type.
+pub fn companion_of_leases<S, T>(
+    limiter: &ConcurrencyLimiter<S>,
+    make: impl FnOnce() -> T,
+) -> Option<&T>
 where
     T: Companion,
 {

@@ -99,7 +99,8 @@ struct Shared<S> {
 
 /// What another crate keeps for a limiter and all of its clones.
 pub trait Companion: Any + Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// Something was given back to `key` through the limiter: by a refund, a settlement or a reset.
+    /// Something was given back to `key` through the limiter: by a refund, a settlement, a reset, or
+    /// the release of a lease.
     fn given_back(&self, key: Key<'_>);
 }
 

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use tollgate_core::{
-    Acquisition, ConcurrencyLimiter, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseState,
-    LeaseTerms, LimitError, NoLease, Occupancy, Timestamp, Wait,
+    Acquisition, ConcurrencyLimiter, Key, Lease, LeaseAnswer, LeaseOperation, LeaseRequest,
+    LeaseState, LeaseStore, LeaseTerms, LimitError, NoLease, Occupancy, StoreError, SyncLeaseStore,
+    Timestamp, Wait,
 };
 
 const NOW: u64 = 1_780_000_000_000_000;
@@ -40,6 +41,71 @@ fn a_lease_is_valid_for_a_thousandth_less_than_the_store_holds_it() {
     }
     let over = Lease::new(*b"a", 7, 1, at(NOW), at(NOW - 1));
     assert_eq!(over.valid_for(), Duration::ZERO);
+}
+
+/// After the store's clock has stepped back by an hour, leases end by it in an hour and a time to live.
+/// Their holders rely on a time to live: once the clock is corrected, that may be all that is left.
+#[test]
+fn no_lease_is_valid_for_longer_than_its_time_to_live() {
+    const HOUR: u64 = 3_600_000_000;
+    let valid = Duration::from_micros(999);
+    let mut state = LeaseState::default();
+    hold(&mut state, b"a", NOW + HOUR);
+    let lease = hold(&mut state, b"b", NOW);
+    assert_eq!((lease.valid_for(), lease.decided_at()), (valid, at(NOW)));
+    assert_eq!(lease.expires_at(), at(NOW + HOUR + 1_000));
+    // The same lease again, and renewed.
+    assert_eq!(hold(&mut state, b"b", NOW).valid_for(), valid);
+    let terms = LeaseTerms::new("places", 9, Duration::from_millis(1)).unwrap();
+    let renew = LeaseOperation::Renew {
+        id: b"b",
+        token: lease.token(),
+    };
+    let renewed = LeaseRequest::new(&terms, "k", renew).decide_on(&mut state, at(NOW));
+    let LeaseAnswer::Renewed(Some(renewed)) = renewed else {
+        panic!("{renewed:?}");
+    };
+    assert_eq!(renewed.valid_for(), valid);
+    // A time to live that is longer than what is left changes nothing.
+    let lease = Lease::new(*b"a", 7, 1, at(NOW), at(NOW + 1_000));
+    assert_eq!(lease.clone().with_ttl(Duration::from_secs(1)), lease);
+}
+
+/// A store that knows nothing of times to live.
+struct Careless;
+
+#[async_trait::async_trait]
+impl LeaseStore for Careless {
+    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+        self.lease_now(&request)
+    }
+
+    async fn reset_leases<'a>(&self, _: &'a LeaseTerms, _: Key<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl SyncLeaseStore for Careless {
+    fn lease_now(&self, _: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+        let lease = Lease::new(*b"a", 7, 1, at(NOW), at(NOW + 3_600_000_000));
+        let is_new = true;
+        Ok(LeaseAnswer::Acquired(Acquisition::Granted {
+            lease,
+            is_new,
+        }))
+    }
+
+    fn reset_leases_now(&self, _: &LeaseTerms, _: Key<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn limiter_bounds_the_leases_of_any_store_by_the_time_to_live() {
+    let ttl = Duration::from_secs(30);
+    let limiter = ConcurrencyLimiter::new(Careless, "places", 9, ttl).unwrap();
+    let lease = limiter.acquire("k", "a").run().unwrap().permit().unwrap();
+    assert_eq!(lease.valid_for(), ttl - ttl / 1_000);
 }
 
 #[test]

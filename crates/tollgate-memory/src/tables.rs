@@ -31,6 +31,16 @@ pub(crate) trait Kept: Default {
     /// Returns whether nothing is in the state.
     fn is_empty(&self) -> bool;
 
+    /// Returns a state for a key whose earlier state was dropped when it had this mark.
+    fn after(_mark: u64) -> Self {
+        Self::default()
+    }
+
+    /// Returns a number that later states of the key must go on from.
+    fn mark(&self) -> u64 {
+        0
+    }
+
     /// Returns the bytes that the state has allocated.
     fn heap_bytes(&self) -> usize;
 }
@@ -70,6 +80,15 @@ impl Kept for LeaseState {
         self.is_empty()
     }
 
+    /// Tokens grow even after a reset, and if the clock steps back.
+    fn after(mark: u64) -> Self {
+        Self::after(mark)
+    }
+
+    fn mark(&self) -> u64 {
+        self.last_token()
+    }
+
     fn heap_bytes(&self) -> usize {
         self.heap_bytes()
     }
@@ -87,6 +106,8 @@ struct Table<K: Kept> {
     entries: HashTable<Entry<K>>,
     /// The next bucket to check for a state that no longer matters.
     hand: usize,
+    /// The largest mark of a state that was dropped.
+    mark: u64,
 }
 
 struct Entry<K: Kept> {
@@ -127,6 +148,7 @@ impl<K: Kept> Default for Table<K> {
         Self {
             entries: HashTable::new(),
             hand: 0,
+            mark: 0,
         }
     }
 }
@@ -184,6 +206,8 @@ impl<K: Kept> Tables<K> {
         let clear = |shard: &Mutex<Table<K>>| {
             let mut shard = shard.lock();
             let dropped = shard.entries.len();
+            let marks = shard.entries.iter().map(|entry| entry.state.mark());
+            shard.mark = shard.mark.max(marks.max().unwrap_or(0));
             shard.entries.clear();
             dropped
         };
@@ -213,7 +237,8 @@ impl<K: Kept> Table<K> {
             if self.entries.get_bucket(self.hand).is_some_and(is_over)
                 && let Ok(entry) = self.entries.get_bucket_entry(self.hand)
             {
-                entry.remove();
+                let (entry, _) = entry.remove();
+                self.mark = self.mark.max(entry.state.mark());
                 dropped += 1;
             }
             self.hand += 1;
@@ -263,9 +288,10 @@ impl MemoryStore {
                 }
                 return Ok(answer);
             }
-            let mut state = K::default();
+            let mut state = K::after(table.mark);
             let answer = decide(&mut state, now);
-            if state.is_empty() {
+            // A state of leases is never empty again, but its mark grows with the first one.
+            if state.is_empty() || (table.mark > 0 && state.mark() == table.mark) {
                 return Ok(answer);
             }
             if self.reserve(1) {
@@ -301,7 +327,11 @@ impl MemoryStore {
             let found = table
                 .entries
                 .find_entry(place.hash, |entry| entry.is_at(&place));
-            self.release(usize::from(found.map(|entry| entry.remove()).is_ok()));
+            if let Ok(found) = found {
+                let (entry, _) = found.remove();
+                table.mark = table.mark.max(entry.state.mark());
+                self.release(1);
+            }
         }
     }
 }

@@ -157,6 +157,43 @@ fn a_clock_that_steps_back_makes_no_room_and_gives_no_token_twice() {
     assert_eq!(store.sweep(), 1);
 }
 
+/// Whatever drops the leases of a key, and whatever its clock does.
+#[test]
+fn tokens_grow_for_ever() {
+    let (store, clock) = store(1);
+    let start = clock.now();
+    let mut latest = 0;
+    let mut next = |what: &str| {
+        // Several at one instant, so that the last token is ahead of the clock.
+        for id in ["a", "b"] {
+            let token = hold(&store, "k", id).token();
+            assert!(token > latest, "{token} after {latest}: {what}");
+            latest = token;
+        }
+    };
+    next("at first");
+    places(&store).reset("k").run().unwrap();
+    next("after a reset");
+    store.clear();
+    next("after everything was cleared");
+    clock.set(start.saturating_add(11 * SECOND));
+    assert_eq!(store.sweep(), 1);
+    clock.set(start);
+    next("after a sweep and a clock that steps back");
+    places(&store).reset("k").run().unwrap();
+    // What is denied, or only looks, leaves nothing.
+    assert_eq!(places(&store).peek("k").run().unwrap().held(), 0);
+    assert!(
+        !places(&store)
+            .acquire("k", "c")
+            .weight(3)
+            .run()
+            .unwrap()
+            .is_granted()
+    );
+    assert!(store.is_empty());
+}
+
 #[test]
 fn leases_of_different_names_are_counted_apart() {
     let (store, _clock) = store(1_000);

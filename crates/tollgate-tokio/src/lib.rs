@@ -8,7 +8,7 @@ mod pace;
 mod random;
 mod wait;
 
-pub use guard::{Acquire, LeaseGuard, LeaseLost};
+pub use guard::{Acquire, AcquireError, AcquireWithin, LeaseGuard, LeaseLost};
 pub use meter::{Meter, Metered, NotSettled, Settled};
 pub use outbound::{Outbound, OutboundBuilder, OutboundCall, OutboundError, OutboundStats, Permit};
 pub use pace::{NotAdmitted, Pace, Paced};

@@ -241,7 +241,7 @@ fn keys_are_hashed_and_clocks_are_apart() {
 fn weights_count() {
     let desk = Desk::of_reminders("redis");
     let ask =
-        |status, command: &[&str]| desk.says(status, &[command, &["--quota", "3/1h"]].concat());
+        |status, command: &[&str]| desk.says(status, &[command, &["--quota", "3/2h"]].concat());
     let time = day("08:00:00");
     ask(0, &["add", "--id", "a", "--time", &time, "--weight", "2"]);
     ask(1, &["add", "--id", "b", "--time", &time, "--weight", "2"]);
@@ -251,7 +251,7 @@ fn weights_count() {
         0,
         &["reserve", "--id", "b", "--from", &time, "--weight", "2"],
     );
-    assert_eq!(reserved["time"], day("09:00:00"));
+    assert_eq!(reserved["time"], day("10:00:00"));
     assert_eq!(ask(0, &["list"])["events"][1]["weight"], 2);
 }
 

@@ -44,7 +44,7 @@ impl NaiveLeases {
         let (amount, ttl) = (request.terms().amount(), request.terms().ttl());
         let end = at + u64::try_from(ttl.as_micros()).unwrap();
         let show = |(id, token, weight, end): &Held| {
-            Lease::new(id.clone(), *token, *weight, now, stamp(*end))
+            Lease::new(id.clone(), *token, *weight, now, stamp(*end)).with_ttl(ttl)
         };
         match request.operation() {
             LeaseOperation::Peek => LeaseAnswer::Occupied(Occupancy::new(sum, amount)),

@@ -21,6 +21,8 @@ pub struct Lease {
     pub(crate) weight: u64,
     pub(crate) decided_at: Timestamp,
     pub(crate) expires_at: Timestamp,
+    /// How long it lasts for its holder: until its end, or for a time to live if that is shorter.
+    lasts: Duration,
 }
 
 impl Lease {
@@ -39,7 +41,31 @@ impl Lease {
             weight,
             decided_at,
             expires_at,
+            lasts: expires_at.saturating_duration_since(decided_at),
         }
+    }
+
+    /// Bounds [`valid_for`](Self::valid_for) by the time to live of the terms: for stores.
+    ///
+    /// After the store's clock has stepped back, a lease ends by that clock later than a time to
+    /// live from now; once the clock is corrected, it ends sooner.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::{Lease, Timestamp};
+    ///
+    /// let now = Timestamp::from_micros(1_800_000_000_000_000)?;
+    /// let ends = now.saturating_add(Duration::from_secs(3_630));
+    /// let lease = Lease::new(*b"worker-1", 7, 1, now, ends).with_ttl(Duration::from_secs(30));
+    /// assert_eq!(lease.valid_for(), Duration::from_millis(29_970));
+    /// # Ok::<(), tollgate_core::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.lasts = self.lasts.min(ttl);
+        self
     }
 
     /// Returns the id that the holder chose.
@@ -77,7 +103,8 @@ impl Lease {
     }
 
     /// Returns how long the holder may rely on the lease, counted by its own monotonic clock from
-    /// before it asked: the time that is left, less a thousandth, rounded down.
+    /// before it asked: the time that is left, or the time to live if that is shorter, less a
+    /// thousandth, rounded down.
     ///
     /// So the holder stops before the store gives the place to anyone else, as long as both clocks
     /// keep time to 500 ppm.
@@ -96,10 +123,8 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        let left = self
-            .expires_at
-            .as_micros()
-            .saturating_sub(self.decided_at.as_micros());
+        // Instants are at most 2^53.
+        let left = u64::try_from(self.lasts.as_micros()).unwrap_or(u64::MAX);
         Duration::from_micros(left - left.div_ceil(DRIFT))
     }
 }
@@ -251,4 +276,18 @@ pub enum LeaseAnswer {
     Released(bool),
     /// To `Peek`.
     Occupied(Occupancy),
+}
+
+impl LeaseAnswer {
+    /// Bounds a lease in this answer by the time to live, whatever the store made of it.
+    pub(crate) fn with_ttl(self, ttl: Duration) -> Self {
+        match self {
+            Self::Acquired(Acquisition::Granted { lease, is_new }) => {
+                let lease = lease.with_ttl(ttl);
+                Self::Acquired(Acquisition::Granted { lease, is_new })
+            }
+            Self::Renewed(Some(lease)) => Self::Renewed(Some(lease.with_ttl(ttl))),
+            answer => answer,
+        }
+    }
 }

@@ -74,9 +74,23 @@ impl<S: SyncLeaseStore, A: FromLeaseAnswer> LeaseCall<'_, '_, S, A> {
     ///
     /// Returns the store's errors.
     pub fn run(self) -> Result<A, StoreError> {
+        let key = self.request.key();
         let answer = self.limiter.store().lease_now(&self.request)?;
-        A::of(answer).ok_or_else(StoreError::another_answer)
+        answered(self.limiter, key, answer)
     }
+}
+
+/// Returns what a store's answer says to the caller.
+fn answered<S, A: FromLeaseAnswer>(
+    limiter: &ConcurrencyLimiter<S>,
+    key: Key<'_>,
+    answer: LeaseAnswer,
+) -> Result<A, StoreError> {
+    if matches!(answer, LeaseAnswer::Released(true)) {
+        limiter.given_back(key);
+    }
+    let answer = answer.with_ttl(limiter.terms().ttl());
+    A::of(answer).ok_or_else(StoreError::another_answer)
 }
 
 impl<'l: 'k, 'k, S: LeaseStore, A: FromLeaseAnswer + 'k> IntoFuture for LeaseCall<'l, 'k, S, A> {
@@ -84,8 +98,12 @@ impl<'l: 'k, 'k, S: LeaseStore, A: FromLeaseAnswer + 'k> IntoFuture for LeaseCal
     type IntoFuture = Boxed<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let answer = self.limiter.store().lease(self.request);
-        Box::pin(async move { A::of(answer.await?).ok_or_else(StoreError::another_answer) })
+        let Self {
+            limiter, request, ..
+        } = self;
+        let key = request.key();
+        let answer = limiter.store().lease(request);
+        Box::pin(async move { answered(limiter, key, answer.await?) })
     }
 }
 
@@ -123,7 +141,9 @@ impl<S: SyncLeaseStore> LeaseReset<'_, '_, S> {
     /// Returns the store's errors.
     pub fn run(self) -> Result<(), StoreError> {
         let terms = self.limiter.terms();
-        self.limiter.store().reset_leases_now(terms, self.key)
+        self.limiter.store().reset_leases_now(terms, self.key)?;
+        self.limiter.given_back(self.key);
+        Ok(())
     }
 }
 
@@ -132,8 +152,13 @@ impl<'l: 'k, 'k, S: LeaseStore> IntoFuture for LeaseReset<'l, 'k, S> {
     type IntoFuture = Boxed<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let terms = self.limiter.terms();
-        self.limiter.store().reset_leases(terms, self.key)
+        let Self { limiter, key } = self;
+        let reset = limiter.store().reset_leases(limiter.terms(), key);
+        Box::pin(async move {
+            reset.await?;
+            limiter.given_back(key);
+            Ok(())
+        })
     }
 }
 

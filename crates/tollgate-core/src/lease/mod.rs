@@ -8,11 +8,12 @@ mod store;
 mod terms;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::error::LimitError;
 use crate::key::Key;
+use crate::limiter::Companion;
 
 pub use answer::{Acquisition, Lease, LeaseAnswer, NoLease, Occupancy};
 pub use call::{FromLeaseAnswer, LeaseCall, LeaseReset};
@@ -62,6 +63,7 @@ pub struct ConcurrencyLimiter<S> {
 struct Shared<S> {
     terms: LeaseTerms,
     store: S,
+    companion: OnceLock<Box<dyn Companion>>,
 }
 
 impl<S> ConcurrencyLimiter<S> {
@@ -74,7 +76,11 @@ impl<S> ConcurrencyLimiter<S> {
     pub fn new(store: S, name: &str, amount: u64, ttl: Duration) -> Result<Self, LimitError> {
         let terms = LeaseTerms::new(name, amount, ttl)?;
         Ok(Self {
-            shared: Arc::new(Shared { terms, store }),
+            shared: Arc::new(Shared {
+                terms,
+                store,
+                companion: OnceLock::new(),
+            }),
         })
     }
 
@@ -88,6 +94,18 @@ impl<S> ConcurrencyLimiter<S> {
     #[must_use]
     pub fn store(&self) -> &S {
         &self.shared.store
+    }
+
+    /// Returns the place for what another crate keeps for this limiter and all of its clones.
+    pub(crate) fn companion(&self) -> &OnceLock<Box<dyn Companion>> {
+        &self.shared.companion
+    }
+
+    /// Tells the companion, if there is one, that a lease of `key` was released or reset.
+    fn given_back(&self, key: Key<'_>) {
+        if let Some(companion) = self.shared.companion.get() {
+            companion.given_back(key);
+        }
     }
 
     /// Acquires a lease of weight 1, or of [`LeaseCall::weight`], if there is room.

@@ -35,6 +35,22 @@ impl LeaseState {
             && self.held.iter().all(|held| held.expires <= now)
     }
 
+    /// Returns a state without leases whose tokens will be greater than `token`: that of the latest
+    /// lease of a state that was dropped.
+    #[must_use]
+    pub fn after(token: u64) -> Self {
+        Self {
+            last_token: token,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the token of the latest lease, or zero if none was ever acquired.
+    #[must_use]
+    pub fn last_token(&self) -> u64 {
+        self.last_token
+    }
+
     /// Returns whether no lease was ever acquired.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -79,7 +95,7 @@ impl LeaseRequest<'_> {
             LeaseOperation::Acquire { id, weight } => {
                 if let Some(index) = find(id, None) {
                     return LeaseAnswer::Acquired(Acquisition::Granted {
-                        lease: lease(&state.held[index], now),
+                        lease: self.lease(&state.held[index], now),
                         is_new: false,
                     });
                 }
@@ -101,7 +117,7 @@ impl LeaseRequest<'_> {
                     weight,
                     expires: self.end(at),
                 };
-                let lease = lease(&new, now);
+                let lease = self.lease(&new, now);
                 state.insert(new);
                 LeaseAnswer::Acquired(Acquisition::Granted {
                     lease,
@@ -115,7 +131,7 @@ impl LeaseRequest<'_> {
                 let mut held = state.held.remove(index);
                 held.expires = held.expires.max(self.end(at));
                 state.latest = at;
-                let lease = lease(&held, now);
+                let lease = self.lease(&held, now);
                 state.insert(held);
                 LeaseAnswer::Renewed(Some(lease))
             }
@@ -132,6 +148,12 @@ impl LeaseRequest<'_> {
     fn end(&self, at: u64) -> u64 {
         (at + self.terms().ttl_us()).min(MAX_EXACT)
     }
+
+    fn lease(&self, held: &Held, now: Timestamp) -> Lease {
+        let ends = Timestamp::saturating_from_micros(held.expires);
+        let lease = Lease::new(held.id.clone(), held.token, held.weight, now, ends);
+        lease.with_ttl(self.terms().ttl())
+    }
 }
 
 /// Returns how long until so many of `live` end that `weight` fits.
@@ -146,16 +168,6 @@ fn ends(live: &[Held], mut sum: u64, weight: u64, amount: u64, now: Timestamp) -
         }
     }
     Wait::ZERO
-}
-
-fn lease(held: &Held, now: Timestamp) -> Lease {
-    Lease {
-        id: held.id.clone(),
-        token: held.token,
-        weight: held.weight,
-        decided_at: now,
-        expires_at: Timestamp::saturating_from_micros(held.expires),
-    }
 }
 
 #[cfg(test)]

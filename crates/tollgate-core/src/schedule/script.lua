@@ -14,6 +14,8 @@ local operation, now, slack, tolerance, horizon, retention, wants_latest, small,
   unpack('<dddddddddd', argument)
 local ADD, RESCHEDULE, CANCEL, NEXT, LATEST, RESERVE, LIST = 1, 2, 3, 4, 5, 6, 7
 local NEVER = 9007199254740992
+-- A list ends with the first time after so many events.
+local PAGE = 500
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -46,9 +48,13 @@ local times, times_at = raw, 15
 local weights, weights_at = '', 15 + 8 * held
 if weighted == 1 then weights = raw end
 local ids, ids_at = raw, 15 + 8 * held * (1 + weighted)
--- In the set, what this call changes: the event that it moves, and those that it adds, by time.
+-- In the set, the event that this call moves.
 local moved, moved_time
-local added_times, added_weights, added = nil, nil, 0
+-- The events that this call adds, by time: of each its time, its weight, its place in the call, and
+-- its id with the length before it.
+local added_times, added_weights, added_orders, added_ids, added = {}, {}, {}, {}, 0
+-- Whether one of them had another weight than 1.
+local heavy_added = false
 
 local at = max(now, clock)
 local earliest, latest = max(at - tolerance, 0), min(at + horizon, NEVER - 1)
@@ -85,8 +91,33 @@ local function first_after(time)
   return low
 end
 
+-- In the set, the weights other than 1 by the event's member, once they are known, and how many events
+-- have been read without knowing them.
+local known_weights, unknown = nil, 0
+
+-- Returns the weights of the events with these `names`. Looking up each of many costs more than to read
+-- all weights of the set.
+local function weights_of(names, n)
+  unknown = unknown + n
+  local heavy = {}
+  if not known_weights and unknown <= lowest then
+    local of = {}
+    for i = 1, n do of[i] = 'w' .. sub(names[i], 2) end
+    heavy = call('ZMSCORE', key, table_unpack(of))
+    for i = 1, n do heavy[i] = heavy[i] and -heavy[i] or 1 end
+    return heavy
+  end
+  if not known_weights then
+    known_weights = {}
+    local all = call('ZRANGE', key, 0, lowest - 1, 'WITHSCORES')
+    for i = 1, #all, 2 do known_weights['e' .. sub(all[i], 2)] = -all[i + 1] end
+  end
+  for i = 1, n do heavy[i] = known_weights[names[i]] or 1 end
+  return heavy
+end
+
 -- Returns the times of up to 64 events from `index` on, and, if there are such, the weights other than
--- 1. It leaves out the event that is being moved.
+-- 1. In the set, it also returns their members, and leaves out the event that is being moved.
 local function read(index, many)
   local found, heavy
   if not is_set then
@@ -101,24 +132,64 @@ local function read(index, many)
   local names, n = {}, 0
   found = {}
   for i = 1, #range, 2 do
-    if range[i] ~= moved then
+    local name = range[i]
+    if name ~= moved then
       n = n + 1
-      found[n], names[n] = tonumber(range[i + 1]), 'w' .. sub(range[i], 2)
+      found[n], names[n] = range[i + 1] + 0, name
     end
   end
-  if weighted == 1 and n > 0 then
-    heavy = call('ZMSCORE', key, table_unpack(names))
-    for i = 1, n do heavy[i] = heavy[i] and -heavy[i] or 1 end
+  if weighted == 1 and n > 0 then heavy = weights_of(names, n) end
+  return found, heavy, names
+end
+
+-- Appends `many` events from `index` on to the first `n` of a search, and returns how many these are
+-- then: in the order of the search, with their times multiplied by its sign, and, if there is a table
+-- for that, with how much all up to each of them weigh together.
+local function append(index, many, sign, to_times, to_sums, n)
+  local from, to = 1, many
+  if sign == -1 then from, to = many, 1 end
+  if is_set and (weighted == 0 or known_weights) then
+    local range = call('ZRANGE', key, index, index + many - 1, 'WITHSCORES')
+    for i = 2 * from, 2 * to, 2 * sign do
+      local name = range[i - 1]
+      if name ~= moved then
+        n = n + 1
+        to_times[n] = sign * range[i]
+        if to_sums then to_sums[n] = to_sums[n - 1] + (known_weights and known_weights[name] or 1) end
+      end
+    end
+    return n
   end
-  return found, heavy
+  local found, heavy = read(index, many)
+  if sign == 1 then to = #found else from = #found end
+  for i = from, to, sign do
+    n = n + 1
+    to_times[n] = sign * found[i]
+    if to_sums then to_sums[n] = to_sums[n - 1] + (heavy and heavy[i] or 1) end
+  end
+  return n
 end
 
 -- The instant that no period of a calendar holds.
 local uncovered
-local free_in_calendar
+local period_of, weight_within, free_in_calendar
 if periods_at then
+  -- Returns the period of the calendar `q` that holds `time`, if the call brought it.
+  period_of = function(q, time)
+    -- The first period that ends after this time.
+    local low, high = 0, quota[3 * q]
+    while low < high do
+      local middle = floor((low + high) / 2)
+      local _, stop = unpack('<dd', argument, periods_at[q] + 16 * middle)
+      if stop <= time then low = middle + 1 else high = middle end
+    end
+    if low == quota[3 * q] then return nil end
+    local start, stop = unpack('<dd', argument, periods_at[q] + 16 * low)
+    if start <= time then return start, stop end
+  end
+
   -- Returns the weight of the events from `start` until before `stop`.
-  local function weight_within(start, stop)
+  weight_within = function(start, stop)
     local first, after = first_after(start - 1), first_after(stop - 1)
     local sum = after - first
     if weighted == 1 then
@@ -141,16 +212,8 @@ if periods_at then
   free_in_calendar = function(sign, q, time, last, spare, cursors)
     while time <= last do
       local real = sign * time + 0
-      -- The first period that ends after this time.
-      local low, high = 0, quota[3 * q]
-      while low < high do
-        local middle = floor((low + high) / 2)
-        local _, stop = unpack('<dd', argument, periods_at[q] + 16 * middle)
-        if stop <= real then low = middle + 1 else high = middle end
-      end
-      local start, stop
-      if low < quota[3 * q] then start, stop = unpack('<dd', argument, periods_at[q] + 16 * low) end
-      if not start or start > real then
+      local start, stop = period_of(q, real)
+      if not start then
         uncovered = uncovered or real
         return NEVER
       end
@@ -168,10 +231,16 @@ end
 -- past if it is -1: all times of a search are multiplied by its sign.
 local function search(sign, weight, from, last)
   -- The events that have been read, in the order of the search, and how many more there are.
-  local event_times, event_weights, loaded, left, load
-  if sign == 1 and not is_set and held > 0 and held <= 64 then
-    event_times, event_weights = read(0, held)
+  -- If there are other weights than 1, also how much all events up to each weigh together.
+  local event_times, event_sums, loaded, left, load
+  if sign == 1 and not is_set and added == 0 and held > 0 and held <= 64 then
+    local heavy
+    event_times, heavy = read(0, held)
     loaded, left = held, 0
+    if heavy then
+      event_sums = { [0] = 0 }
+      for i = 1, held do event_sums[i] = event_sums[i - 1] + heavy[i] end
+    end
   else
     -- First those within reach of the first time.
     local index, unread, next_added = nil, nil, 1
@@ -182,33 +251,40 @@ local function search(sign, weight, from, last)
       index = first_after(from + reach - 1)
       unread, next_added = index - lowest, added
     end
-    event_times, event_weights, loaded, left = {}, {}, 0, unread + added
+    event_times, loaded, left = {}, 0, unread + added
+    if weighted == 1 or heavy_added then event_sums = { [0] = 0 } end
     -- Appends the added events up to `time`.
     local function merge(time)
       while left > unread and sign * added_times[next_added] <= time do
         loaded, left = loaded + 1, left - 1
         event_times[loaded] = sign * added_times[next_added]
-        event_weights[loaded] = added_weights[next_added]
+        if event_sums then
+          event_sums[loaded] = event_sums[loaded - 1] + added_weights[next_added]
+        end
         next_added = next_added + sign
       end
     end
     load = function()
-      local many = min(unread, 64)
-      if many > 0 then
+      if unread > 0 then
+        local many = min(unread, 64)
         if sign == -1 then index = index - many end
-        local found, heavy = read(index, many)
-        if sign == 1 then index = index + many end
-        local n = #found
-        for i = 1, n do
-          local j = i
-          if sign == -1 then j = n + 1 - i end
-          merge(sign * found[j])
-          loaded = loaded + 1
-          event_times[loaded], event_weights[loaded] = sign * found[j], heavy and heavy[j] or 1
+        if left == unread then
+          loaded = append(index, many, sign, event_times, event_sums, loaded)
+        else
+          local some_times, some_sums = {}, event_sums and { [0] = 0 }
+          for i = 1, append(index, many, sign, some_times, some_sums, 0) do
+            merge(some_times[i])
+            loaded = loaded + 1
+            event_times[loaded] = some_times[i]
+            if event_sums then
+              event_sums[loaded] = event_sums[loaded - 1] + some_sums[i] - some_sums[i - 1]
+            end
+          end
         end
+        if sign == 1 then index = index + many end
         unread, left = unread - many, left - many
       end
-      if unread == 0 then merge(NEVER) end
+      if unread == 0 and left > 0 then merge(NEVER) end
     end
   end
 
@@ -217,7 +293,7 @@ local function search(sign, weight, from, last)
   local middle = 1
   while middle <= loaded and event_times[middle] <= from do middle = middle + 1 end
   local time, in_the_way, alone = from, nil, true
-  -- For each quota, how far it has come: the events from `first` until before `stop` weigh `sum`.
+  -- For each quota, how far it has come: to the runs of events that begin with `first`.
   local cursors = {}
   for q = 1, quotas do cursors[q] = {} end
   repeat
@@ -231,42 +307,42 @@ local function search(sign, weight, from, last)
         free = free_in_calendar(sign, q, free, last, spare, cursors)
       else
         local length = quota[3 * q - 1]
-        local first, stop, sum
+        local first, stop
         if alone then
           first = middle
           while first > 1 and event_times[first - 1] > from - length do first = first - 1 end
-          stop, sum = first, 0
+          stop = first
         else
-          first, stop, sum = cursors[q].first, cursors[q].stop, cursors[q].sum
+          first, stop = cursors[q].first, cursors[q].stop
         end
         while free <= last do
           while first > loaded and left > 0 do load() end
-          if first > loaded then break end
           local oldest = event_times[first]
-          if oldest - length >= free then break end
+          if not oldest or oldest - length >= free then break end
           local leaves = oldest + length
           if leaves > free then
-            -- The fewest events from `first` on, all within one window, that leave no room.
-            while sum <= spare do
-              while stop > loaded and left > 0 do load() end
-              if stop > loaded or event_times[stop] >= leaves then break end
-              sum = sum + (event_weights and event_weights[stop] or 1)
-              stop = stop + 1
+            -- The last of the fewest events from `first` on, all within one window, that leave no room.
+            if not event_sums then
+              stop = first + spare
+              while stop > loaded and left > 0 and event_times[loaded] < leaves do load() end
+            else
+              local most = event_sums[first - 1] + spare
+              repeat
+                while stop > loaded and left > 0 and event_times[loaded] < leaves do load() end
+                local is_last = stop > loaded or event_sums[stop] > most
+                if not is_last then stop = stop + 1 end
+              until is_last
             end
+            local newest = event_times[stop]
             -- They leave none at times within a window of all of them.
-            if sum > spare then
-              if event_times[stop - 1] - length >= free then break end
+            if newest and newest < leaves then
+              if newest - length >= free then break end
               free = leaves
             end
           end
-          if stop > first then
-            sum = sum - (event_weights and event_weights[first] or 1)
-          else
-            stop = stop + 1
-          end
           first = first + 1
         end
-        cursors[q].first, cursors[q].stop, cursors[q].sum = first, stop, sum
+        cursors[q].first, cursors[q].stop = first, stop
       end
       if not alone then
         -- Each quota may move the time to where another one has no room.
@@ -300,11 +376,17 @@ elseif operation == LIST then
   local low = max(unpack('<d', argument, place), gone + 1)
   local high = unpack('<d', argument, place + 17)
   local first, after = first_after(low - 1), first_after(high - 1)
-  local texts = { pack('<bddddd', DONE, now, max(after - first, 0), -1, -1, -1) }
+  -- The list ends early, after all events of one time, if it would be long.
+  local next = -1
+  if after - first > PAGE then
+    local last = read(first + PAGE - 1, 1)[1]
+    local page = first_after(last)
+    if page < after then after, next = page, last + 1 end
+  end
+  local texts = { pack('<bddddd', DONE, now, max(after - first, 0), -1, next, -1) }
   for index = first, after - 1, 64 do
     local many = min(64, after - index)
-    local found, heavy = read(index, many)
-    local names = is_set and call('ZRANGE', key, index, index + many - 1)
+    local found, heavy, names = read(index, many)
     for i = 1, many do
       local id
       if names then
@@ -328,20 +410,192 @@ end
 -- The answer.
 local status, index, bound, free, before = DONE, nil, nil, nil, nil
 local changed = 0
--- What the set receives: scores and members, and whether these are its first weights.
-local entries, is_first_weight
 
-if operation == ADD or operation == RESCHEDULE or operation == RESERVE then
-  if is_set then
-    entries, added_times, added_weights = { -1 - at, 'c' }, {}, {}
-  elseif held > 0 and unpack('<d', times, times_at) <= gone then
-    -- The events that no longer count are dropped with the first one that is planned.
-    local over = first_after(gone)
-    held, times_at, weights_at = held - over, times_at + 8 * over, weights_at + 8 * over
-    ids_at = ids_at + (1 + width) * over
+if operation ~= CANCEL and not is_set and held > 0 and unpack('<d', times, times_at) <= gone then
+  -- The events that no longer count are dropped with the first one that is planned.
+  local over = first_after(gone)
+  held, times_at, weights_at = held - over, times_at + 8 * over, weights_at + 8 * over
+  ids_at = ids_at + (1 + width) * over
+end
+
+-- Adds an event. Those of one time stay in the order of the call.
+local function put(order, time, weight, id)
+  local i = added
+  while i > 0 and added_times[i] > time do
+    added_times[i + 1], added_weights[i + 1] = added_times[i], added_weights[i]
+    added_orders[i + 1], added_ids[i + 1] = added_orders[i], added_ids[i]
+    i = i - 1
+  end
+  added_times[i + 1], added_weights[i + 1], added = time, weight, added + 1
+  added_orders[i + 1], added_ids[i + 1] = order, id
+  heavy_added = heavy_added or weight ~= 1
+end
+
+-- Takes out the event of the call with this place in it, and those after it. Returns its time and
+-- weight, and its id.
+local function take(order)
+  local time, weight, id
+  local kept = 0
+  for i = 1, added do
+    local of = added_orders[i]
+    if of == order then time, weight, id = added_times[i], added_weights[i], added_ids[i] end
+    if of < order then
+      kept = kept + 1
+      added_times[kept], added_weights[kept] = added_times[i], added_weights[i]
+      added_orders[kept], added_ids[kept] = of, added_ids[i]
+    end
+  end
+  added = kept
+  return time, weight, id
+end
+
+-- Searches a time for an event, or room at its own time, and sets the status.
+local function seek(order, time, weight)
+  local from = max(time, earliest)
+  if from > latest then
+    status, bound = BEYOND, latest
+  else
+    free, bound = search(1, weight, from, latest)
+    if operation == RESERVE then
+      if free then
+        bound = nil
+      else
+        status, bound = QUOTA, bound and bound - 1
+      end
+    elseif time < earliest then
+      status, bound = PAST, earliest
+    elseif bound then
+      status, bound = QUOTA, bound - 1
+    end
+  end
+  if status ~= DONE then
+    index = order - 1
+    if wants_latest == 1 and status ~= PAST and operation ~= RESERVE then
+      before = search(-1, weight, min(time, latest), earliest)
+    end
   end
 end
 
+-- Returns the place in the call of the first of the added events that has no room beside those before
+-- it, or nil. The order in which events are added makes no difference to whether all fit. So one look
+-- at the windows of all of them is enough, which reads each held event once.
+local function first_without_room()
+  -- Events from this place in the call on do not count.
+  local from_order = NEVER
+  for q = 1, quotas do
+    local i = 1
+    while quota[3 * q] > 0 and i <= added do
+      local start, stop = period_of(q, added_times[i])
+      if not start then
+        from_order, i = min(from_order, added_orders[i]), i + 1
+      else
+        local sum, first = weight_within(start, stop), i
+        while i <= added and added_times[i] < stop do i = i + 1 end
+        -- Without the events that are too many, from the last of the call.
+        local last = NEVER
+        while sum > quota[3 * q - 2] do
+          local order, heavy = 0, nil
+          for j = first, i - 1 do
+            local of = added_orders[j]
+            if of < last and of > order then order, heavy = of, added_weights[j] end
+          end
+          if not heavy then break end
+          sum, last = sum - heavy, order
+        end
+        from_order = min(from_order, last)
+      end
+    end
+  end
+
+  local done = 0
+  while reach > 0 and done < added do
+    -- Events that are so far apart that nothing between them counts for both are looked at alone.
+    local until_added = done + 1
+    while until_added < added and added_times[until_added + 1] - added_times[until_added] < 2 * reach do
+      until_added = until_added + 1
+    end
+    local index = first_after(added_times[done + 1] - reach)
+    local after = first_after(added_times[until_added] + reach - 1)
+    -- All these events by time, and the places of the added ones among them.
+    local all_times, all_weights, n = {}, {}, 0
+    local places, orders, many, next_added = {}, {}, 0, done + 1
+    local function merge(time)
+      while next_added <= until_added and added_times[next_added] <= time do
+        if added_orders[next_added] < from_order then
+          n, many = n + 1, many + 1
+          all_times[n], all_weights[n] = added_times[next_added], added_weights[next_added]
+          places[many], orders[many] = n, added_orders[next_added]
+        end
+        next_added = next_added + 1
+      end
+    end
+    while index < after do
+      local some_times, some_sums = {}, { [0] = 0 }
+      local some = append(index, min(64, after - index), 1, some_times, some_sums, 0)
+      for i = 1, some do
+        local time = some_times[i]
+        if next_added <= until_added and added_times[next_added] <= time then merge(time) end
+        n = n + 1
+        all_times[n], all_weights[n] = time, some_sums[i] - some_sums[i - 1]
+      end
+      index = index + 64
+    end
+    merge(NEVER)
+    all_times[n + 1] = 2 * NEVER
+    for q = 1, quotas do
+      local amount, length, periods = quota[3 * q - 2], quota[3 * q - 1], quota[3 * q]
+      local first, stop, sum, nearest = 1, 1, 0, 1
+      while periods == 0 and first <= n do
+        local ends = all_times[first] + length
+        while all_times[stop] < ends do
+          sum = sum + all_weights[stop]
+          stop = stop + 1
+        end
+        if sum > amount then
+          while nearest <= many and places[nearest] < first do nearest = nearest + 1 end
+          -- Without the events that are too many, from the last of the call.
+          while sum > amount and nearest <= many and places[nearest] < stop do
+            local last, i = 0, nearest
+            while i <= many and places[i] < stop do
+              last, i = max(last, orders[i]), i + 1
+            end
+            from_order = last
+            local kept = 0
+            for j = 1, many do
+              local place_of = places[j]
+              if orders[j] < last then
+                kept = kept + 1
+                places[kept], orders[kept] = place_of, orders[j]
+              else
+                if place_of >= first and place_of < stop then sum = sum - all_weights[place_of] end
+                all_weights[place_of] = 0
+              end
+            end
+            many, nearest = kept, 1
+            while nearest <= many and places[nearest] < first do nearest = nearest + 1 end
+          end
+        end
+        sum = sum - all_weights[first]
+        first = first + 1
+      end
+    end
+    done = until_added
+  end
+  if from_order < NEVER then return from_order end
+end
+
+-- In the string, the places of all ids, for the events of a call that adds many.
+local places_of_ids
+if count > 1 and not is_set then
+  places_of_ids = {}
+  for i = 0, held - 1 do
+    local id_at = ids_at + (1 + width) * i
+    places_of_ids[sub(ids, id_at, id_at + unpack('B', ids, id_at))] = i
+  end
+end
+
+-- The place of the first event that cannot take place at its own time, whatever is held.
+local outside
 for e = 1, count do
   local time, weight, length
   time, weight, length, place = unpack('<ddB', argument, place)
@@ -356,54 +610,58 @@ for e = 1, count do
     local scores = call('ZMSCORE', key, 'e' .. name, 'w' .. name)
     planned, planned_weight = tonumber(scores[1]), scores[2] and -scores[2] or 1
     found = planned and planned > gone
+  elseif places_of_ids then
+    found = places_of_ids[id]
   elseif length <= width then
     local from = ids_at
     repeat
       from = find(ids, id, from, true)
       if not from then break end
       local i = (from - ids_at) / (1 + width)
-      if i == floor(i) then
-        planned, planned_weight = unpack('<d', times, times_at + 8 * i), 1
-        if weighted == 1 then planned_weight = unpack('<d', weights, weights_at + 8 * i) end
-        if planned > gone then found = i end
-      end
+      if i == floor(i) then found = i end
       from = from + 1
-    until planned
+    until found
+  end
+  if found and not is_set then
+    planned, planned_weight = unpack('<d', times, times_at + 8 * found), 1
+    if weighted == 1 then planned_weight = unpack('<d', weights, weights_at + 8 * found) end
+    found = planned > gone and found
   end
 
-  local searches = not found
   if operation == CANCEL or operation == RESCHEDULE then
     if not found then
       if operation == RESCHEDULE then status = UNKNOWN end
-      break
     elseif operation == RESCHEDULE and planned == time then
       free = time
-      break
-    end
-    -- Takes the event out. Its old time does not stand in its own way.
-    if not is_set then
-      local after, size = found + 1, 1 + width
-      times = sub(times, times_at, times_at + 8 * found - 1)
-        .. sub(times, times_at + 8 * after, times_at + 8 * held - 1)
-      if weighted == 1 then
-        weights = sub(weights, weights_at, weights_at + 8 * found - 1)
-          .. sub(weights, weights_at + 8 * after, weights_at + 8 * held - 1)
-      end
-      ids = sub(ids, ids_at, ids_at + size * found - 1)
-        .. sub(ids, ids_at + size * after)
-      times_at, weights_at, ids_at, held = 1, 1, 1, held - 1
-    elseif operation == RESCHEDULE then
-      moved, moved_time = 'e' .. name, planned
     else
-      -- This read comes first, so that a user who may not run it changes nothing.
-      local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), -1
-      for i = 1, #last, 2 do
-        if last[i] ~= 'e' .. name then newest = max(newest, last[i + 1]) end
+      -- Takes the event out. Its old time does not stand in its own way.
+      changed = 1
+      if not is_set then
+        local after, size = found + 1, 1 + width
+        times = sub(times, times_at, times_at + 8 * found - 1)
+          .. sub(times, times_at + 8 * after, times_at + 8 * held - 1)
+        if weighted == 1 then
+          weights = sub(weights, weights_at, weights_at + 8 * found - 1)
+            .. sub(weights, weights_at + 8 * after, weights_at + 8 * held - 1)
+        end
+        ids = sub(ids, ids_at, ids_at + size * found - 1)
+          .. sub(ids, ids_at + size * after)
+        times_at, weights_at, ids_at, held = 1, 1, 1, held - 1
+      elseif operation == RESCHEDULE then
+        moved, moved_time = 'e' .. name, planned
+      else
+        -- This read comes first, so that a user who may not run it changes nothing.
+        local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), -1
+        for i = 1, #last, 2 do
+          if last[i] ~= 'e' .. name then newest = max(newest, last[i + 1]) end
+        end
+        call('ZREM', key, 'e' .. name, 'w' .. name)
+        call('PEXPIRE', key, newest < 0 and 0 or lifetime(newest))
       end
-      call('ZREM', key, 'e' .. name, 'w' .. name)
-      call('PEXPIRE', key, newest < 0 and 0 or lifetime(newest))
+      if operation == RESCHEDULE then
+        put(1, time, planned_weight, id)
+      end
     end
-    weight, changed, searches = planned_weight, 1, operation == RESCHEDULE
   elseif found then
     if planned_weight ~= weight or operation == ADD and planned ~= time then
       status, index, free = TAKEN, e - 1, planned
@@ -411,87 +669,33 @@ for e = 1, count do
     elseif operation == RESERVE then
       free = planned
     end
-  end
-
-  if searches then
-    -- Room for the event.
-    local from = max(time, earliest)
-    if from > latest then
-      status, bound = BEYOND, latest
-    else
-      free, bound = search(1, weight, from, latest)
-      if operation == RESERVE then
-        if free then
-          time, bound = free, nil
-        else
-          status, bound = QUOTA, bound and bound - 1
-        end
-      elseif time < earliest then
-        status, bound = PAST, earliest
-      elseif bound then
-        status, bound = QUOTA, bound - 1
-      end
-    end
-    if status ~= DONE then
-      index = e - 1
-      if wants_latest == 1 and status ~= PAST and operation ~= RESERVE then
-        before = search(-1, weight, min(time, latest), earliest)
-      end
-      break
-    elseif uncovered then
+  else
+    -- A weight that never fits is made small enough to be added to others exactly.
+    put(e, time, min(weight, 4294967296), id)
+    if time < earliest or time > latest then
+      outside = e
       break
     end
+  end
+end
 
-    -- Puts it in.
-    if is_set then
-      entries[#entries + 1], entries[#entries + 2] = time, 'e' .. name
-      -- The id may have the weight of an event that no longer counts.
-      if not moved and (weighted == 1 or weight ~= 1) then
-        is_first_weight = weighted == 0
-        entries[#entries + 1], entries[#entries + 2] = -weight, 'w' .. name
-      end
-      local j = added
-      while j > 0 and added_times[j] > time do
-        added_times[j + 1], added_weights[j + 1] = added_times[j], added_weights[j]
-        j = j - 1
-      end
-      added_times[j + 1], added_weights[j + 1], added = time, weight, added + 1
-    else
-      local size = #id
-      if size > 1 + width then
-        -- All ids get the length of the longest.
-        local wider, zeros = {}, rep('\0', size - 1 - width)
-        for i = 1, held do
-          local id_at = ids_at + (1 + width) * (i - 1)
-          wider[i] = sub(ids, id_at, id_at + width) .. zeros
-        end
-        ids, ids_at, width = concat(wider), 1, size - 1
-      end
-      if weight ~= 1 and weighted == 0 then
-        weights, weights_at, weighted = rep(pack('<d', 1), held), 1, 1
-      end
-      local i, size = held, 1 + width
-      if held > 0 and unpack('<d', times, times_at + 8 * (held - 1)) > time then i = first_after(time) end
-      if #id < size then id = id .. rep('\0', size - #id) end
-      times = sub(times, times_at, times_at + 8 * i - 1)
-        .. pack('<d', time)
-        .. sub(times, times_at + 8 * i, times_at + 8 * held - 1)
-      if weighted == 1 then
-        weights = sub(weights, weights_at, weights_at + 8 * i - 1)
-          .. pack('<d', weight)
-          .. sub(weights, weights_at + 8 * i, weights_at + 8 * held - 1)
-      end
-      ids = sub(ids, ids_at, ids_at + size * i - 1)
-        .. id
-        .. sub(ids, ids_at + size * i)
-      times_at, weights_at, ids_at, held = 1, 1, 1, held + 1
-    end
-    if operation == ADD then
-      changed, free = changed + 1, nil
-    else
-      changed, free = 1, time
+if added > 0 then
+  local order = added_orders[1]
+  if added > 1 then order = first_without_room() or outside end
+  if order then
+    -- What follows this event in the call matters only if there is room for it.
+    local later_status, later_index, later_free = status, index, free
+    status, index, free = DONE, nil, nil
+    local time, weight, id = take(order)
+    seek(order, time, weight)
+    if status == DONE and not uncovered then
+      if operation == RESERVE then time = free end
+      put(order, time, weight, id)
+      status, index, free = later_status, later_index, later_free
     end
   end
+  changed = added
+  if status == DONE and operation ~= ADD then free = added_times[1] end
 end
 
 if uncovered then
@@ -502,11 +706,49 @@ end
 
 if status ~= DONE or changed == 0 then
   -- Nothing is to be written.
-elseif not is_set and held == 0 then
+elseif not is_set and held + added == 0 then
   -- An expiry in the past deletes the key.
   call('GETEX', key, 'PXAT', 1)
 elseif not is_set then
   if operation ~= CANCEL then clock = at end
+  if added > 0 then
+    -- All ids get the length of the longest.
+    local longest, has_weights = width, weighted == 1
+    for i = 1, added do
+      longest = max(longest, #added_ids[i] - 1)
+      has_weights = has_weights or added_weights[i] ~= 1
+    end
+    if longest > width then
+      local wider, zeros = {}, rep('\0', longest - width)
+      for i = 1, held do
+        local id_at = ids_at + (1 + width) * (i - 1)
+        wider[i] = sub(ids, id_at, id_at + width) .. zeros
+      end
+      ids, ids_at, width = concat(wider), 1, longest
+    end
+    if has_weights and weighted == 0 then
+      weights, weights_at, weighted = rep(pack('<d', 1), held), 1, 1
+    end
+    local new_times, new_weights, new_ids, size = {}, {}, {}, 1 + width
+    local from = 0
+    for i = 1, added + 1 do
+      local before_it = held
+      if i <= added then before_it = first_after(added_times[i]) end
+      local n = #new_times
+      new_times[n + 1] = sub(times, times_at + 8 * from, times_at + 8 * before_it - 1)
+      new_weights[n + 1] = sub(weights, weights_at + 8 * from, weights_at + 8 * before_it - 1)
+      new_ids[n + 1] = sub(ids, ids_at + size * from, ids_at + size * before_it - 1)
+      if i <= added then
+        local id = added_ids[i]
+        new_times[n + 2], new_weights[n + 2] = pack('<d', added_times[i]), pack('<d', added_weights[i])
+        new_ids[n + 2] = id .. rep('\0', size - #id)
+      end
+      from = before_it
+    end
+    times, ids = concat(new_times), concat(new_ids)
+    if weighted == 1 then weights = concat(new_weights) end
+    times_at, weights_at, ids_at, held = 1, 1, 1, held + added
+  end
   local ttl = lifetime((unpack('<d', times, times_at + 8 * (held - 1))))
   local state = pack('<dI4BB', clock, held, width, weighted) .. times .. weights .. ids
   call('SET', key, state, 'PX', ttl)
@@ -515,7 +757,7 @@ elseif not is_set then
     and find(pcall('ZADD', key, 0, 'e').err or '', 'WRONGTYPE', 1, true)
     and pcall('PEXPIRE', key, 0) == 1
   then
-    entries = { -1 - clock, 'c' }
+    local entries = { -1 - clock, 'c' }
     if weighted == 1 then entries[3], entries[4] = -1, 'w' end
     for i = 0, held - 1 do
       local id_at = 1 + (1 + width) * i
@@ -526,16 +768,29 @@ elseif not is_set then
         entries[#entries + 1], entries[#entries + 2] = -weight, 'w' .. name
       end
     end
-    call('ZADD', key, table_unpack(entries))
+    for i = 1, #entries, 1000 do
+      call('ZADD', key, table_unpack(entries, i, min(i + 999, #entries)))
+    end
     call('PEXPIRE', key, ttl)
   end
 elseif operation ~= CANCEL then
+  -- What the set receives: scores and members.
+  local entries, has_weights = { -1 - at, 'c' }, false
+  for i = 1, added do
+    local name, weight = sub(added_ids[i], 2), added_weights[i]
+    entries[#entries + 1], entries[#entries + 2] = added_times[i], 'e' .. name
+    -- The id may have the weight of an event that no longer counts.
+    if not moved and (weighted == 1 or weight ~= 1) then
+      has_weights = true
+      entries[#entries + 1], entries[#entries + 2] = -weight, 'w' .. name
+    end
+  end
   -- This read comes first, so that a user who may not run it changes nothing.
   local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), added_times[added]
   for i = 1, #last, 2 do
     if last[i] ~= moved then newest = max(newest, last[i + 1]) end
   end
-  if is_first_weight then entries[#entries + 1], entries[#entries + 2] = -1, 'w' end
+  if has_weights and weighted == 0 then entries[#entries + 1], entries[#entries + 2] = -1, 'w' end
   call('ZADD', key, table_unpack(entries))
   if pcall('PEXPIRE', key, lifetime(newest)) ~= 1 then
     -- The server's user may not run PEXPIRE. The events would be forgotten too early, so they are
@@ -547,6 +802,14 @@ elseif operation ~= CANCEL then
   end
   -- Drops the events that no longer count.
   local over = call('ZRANGEBYSCORE', key, 0, gone)
-  for i = 1, #over do call('ZREM', key, over[i], 'w' .. sub(over[i], 2)) end
+  for i = 1, #over, 100 do
+    local last_of = min(i + 99, #over)
+    if weighted == 1 then
+      local of = {}
+      for j = i, last_of do of[j - i + 1] = 'w' .. sub(over[j], 2) end
+      call('ZREM', key, table_unpack(of))
+    end
+    call('ZREM', key, table_unpack(over, i, last_of))
+  end
 end
 return pack('<bddddd', status, now, index or -1, bound or -1, free or -1, before or -1)

@@ -8,10 +8,15 @@ use crate::limit::check_name;
 use crate::schedule::quota::ScheduleQuota;
 use crate::time::MAX_EXACT;
 
-/// The most events that a key of a schedule can hold.
+/// The most events that a key of a schedule can hold, with up to three quotas.
 ///
-/// The quotas and the horizon bound that; terms that would allow more are an error.
-pub const MAX_EVENTS: u64 = 10_000;
+/// The quotas and the horizon bound that; terms that would allow more are an error. With more than
+/// three quotas, the events times the quotas are at most 12,000: a search looks at every event for
+/// every quota, and a server does nothing else meanwhile.
+pub const MAX_EVENTS: u64 = 4_000;
+
+/// The most events times quotas.
+const MAX_LOOKS: u64 = 12_000;
 
 /// What an identity has in the place of a limit's algorithm.
 pub(crate) const SHAPE: &str = "schedule";
@@ -48,13 +53,15 @@ impl ScheduleTerms {
     /// [`Quota`](crate::Quota) or its text.
     ///
     /// The tolerance is one second. The horizon is 366 days, or less if a key could otherwise hold
-    /// more than [`MAX_EVENTS`] events: 6.9 days for one event a minute.
+    /// more than [`MAX_EVENTS`] events: 2.8 days for one event a minute.
     ///
     /// # Errors
     ///
     /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
     /// - [`LimitError::NoQuotas`] when `quotas` is empty, [`LimitError::TooManyQuotas`] when there
     ///   are more than 32.
+    /// - [`LimitError::TooManyEvents`] when even without a horizon, a key could hold more than
+    ///   [`MAX_EVENTS`] events, or 12,000 divided by the number of quotas.
     /// - The error of a quota that is not valid.
     pub fn new<Q>(name: &str, quotas: impl IntoIterator<Item = Q>) -> Result<Self, LimitError>
     where
@@ -87,6 +94,12 @@ impl ScheduleTerms {
         terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
         // Shorter only where even without a horizon, a key could hold too many events.
         terms.tolerance_us = terms.longest_tolerance(terms.tolerance_us);
+        if terms.has_too_many() {
+            return Err(LimitError::TooManyEvents {
+                events: terms.most_events(),
+                most: terms.allowed_events(),
+            });
+        }
         Ok(Self(Arc::new(terms)))
     }
 
@@ -103,7 +116,7 @@ impl ScheduleTerms {
             horizon,
             most: Duration::from_micros(LONGEST_US),
         })?;
-        if terms.most_events() > MAX_EVENTS {
+        if terms.has_too_many() {
             let most = terms.longest_horizon(terms.horizon_us);
             return Err(LimitError::BadHorizon {
                 horizon,
@@ -129,7 +142,7 @@ impl ScheduleTerms {
         if !terms.is_chosen {
             terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
         }
-        if terms.most_events() > MAX_EVENTS {
+        if terms.has_too_many() {
             let most = terms.longest_tolerance(terms.tolerance_us);
             return Err(LimitError::BadTolerance {
                 tolerance,
@@ -198,6 +211,15 @@ impl Inner {
         most.min().unwrap_or(0)
     }
 
+    /// Returns how many events a key may hold with so many quotas.
+    fn allowed_events(&self) -> u64 {
+        (MAX_LOOKS / self.quotas.len().max(1) as u64).min(MAX_EVENTS)
+    }
+
+    fn has_too_many(&self) -> bool {
+        self.most_events() > self.allowed_events()
+    }
+
     /// Returns the longest horizon up to `most_us` within which a key cannot hold too many events.
     fn longest_horizon(&self, most_us: u64) -> u64 {
         largest(most_us, |horizon_us| {
@@ -205,7 +227,7 @@ impl Inner {
                 horizon_us,
                 ..self.clone()
             };
-            terms.most_events() <= MAX_EVENTS
+            !terms.has_too_many()
         })
     }
 
@@ -216,7 +238,7 @@ impl Inner {
                 tolerance_us,
                 ..self.clone()
             };
-            terms.most_events() <= MAX_EVENTS
+            !terms.has_too_many()
         })
     }
 }
@@ -250,9 +272,9 @@ mod tests {
     const MICRO: Duration = Duration::from_micros(1);
 
     #[test]
-    fn horizon_is_as_long_as_ten_thousand_events_allow() {
-        // A tolerance of a second and a window of a minute beside 9,999 minutes.
-        let longest = 599_879 * SECOND;
+    fn horizon_is_as_long_as_four_thousand_events_allow() {
+        // A tolerance of a second and a window of a minute beside 3,999 minutes.
+        let longest = 239_879 * SECOND;
         let terms = ScheduleTerms::new("plans", ["1/1m"]).unwrap();
         assert_eq!((terms.horizon(), terms.tolerance()), (longest, SECOND));
         let terms = terms.with_horizon(longest).unwrap();
@@ -268,7 +290,7 @@ mod tests {
         let terms = terms.with_tolerance(10 * SECOND).unwrap();
         assert_eq!(terms.horizon(), longest - 9 * SECOND);
         // The tightest quota counts, and nothing is planned beyond a year unless that is chosen.
-        let terms = ScheduleTerms::new("plans", ["1000/1s", "1/1h"]).unwrap();
+        let terms = ScheduleTerms::new("plans", ["1000/1s", "1/3h"]).unwrap();
         assert_eq!(terms.horizon(), 366 * 86_400 * SECOND);
     }
 
@@ -276,23 +298,49 @@ mod tests {
     fn tolerance_is_shorter_where_even_that_holds_too_many_events() {
         let terms = ScheduleTerms::new("plans", ["1000/1us"]).unwrap();
         assert_eq!(terms.horizon(), Duration::ZERO);
-        assert_eq!(terms.tolerance(), 8 * MICRO);
+        assert_eq!(terms.tolerance(), 2 * MICRO);
     }
 
     #[cfg(feature = "calendar")]
     #[test]
     fn periods_cut_off_at_both_ends_count() {
         for (quota, hours) in [
-            // 368 days of 22 hours and the two at the ends hold 9,990 events; kept for 50 hours.
-            ("27/day@UTC", 368 * 22 - 50),
-            // 38 weeks of 142 hours and two hold 10,000; kept for 194 hours.
-            ("250/week@UTC", 38 * 142 - 194),
-            // 8 months of 646 hours and two hold 10,000; kept for 770 hours.
-            ("1000/month@UTC", 8 * 646 - 770),
+            // 146 days of 22 hours and the two at the ends hold 3,996 events; kept for 50 hours.
+            ("27/day@UTC", 146 * 22 - 50),
+            // 14 weeks of 142 hours and two hold 4,000; kept for 194 hours.
+            ("250/week@UTC", 14 * 142 - 194),
+            // 2 months of 646 hours and two hold 4,000; kept for 770 hours.
+            ("1000/month@UTC", 2 * 646 - 770),
         ] {
             let terms = ScheduleTerms::new("plans", [quota]).unwrap();
             assert_eq!(terms.horizon(), (hours * 3_600 - 1) * SECOND, "{quota}");
         }
+    }
+
+    /// Every event is looked at for every quota.
+    #[test]
+    fn more_quotas_allow_fewer_events() {
+        let quotas = |count: u64, amount: u64| {
+            let hours = (1..=count).map(move |quota| format!("{amount}/{}s", 3_600 + quota));
+            ScheduleTerms::new("plans", hours)
+        };
+        for (count, most) in [(1, 4_000), (3, 4_000), (4, 3_000), (32, 375)] {
+            let terms = quotas(count, 100).unwrap();
+            let found = terms.0.most_events();
+            assert!((most - 99..=most).contains(&found), "{found} with {count}");
+        }
+        let error = quotas(7, 1_000).unwrap_err();
+        let expected = LimitError::TooManyEvents {
+            events: 2_000,
+            most: 1_714,
+        };
+        assert_eq!(error, expected);
+        assert_eq!(
+            error.to_string(),
+            "these quotas allow 2000 events of a key at a time, and at most 1714 are possible: choose \
+             smaller amounts or fewer quotas, or divide the events among several keys"
+        );
+        assert!(quotas(6, 1_000).is_ok());
     }
 
     #[test]

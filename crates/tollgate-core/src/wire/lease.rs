@@ -176,7 +176,7 @@ fn read(
             && (1..=MAX_LEASES).contains(&held)
             && weight.is_none_or(|weight| weight == held)
             && is_lasting;
-        is_right.then(|| Lease::new(id, first, held, now, end))
+        is_right.then(|| Lease::new(id, first, held, now, end).with_ttl(terms.ttl()))
     };
     Some(match (request.operation(), status) {
         (LeaseOperation::Acquire { weight, .. }, 0) => {

@@ -42,6 +42,30 @@ impl<E: Engine> WireStore<E> {
         request: &ScheduleRequest<'_>,
     ) -> Result<ScheduleAnswer, StoreError> {
         request.validate()?;
+        let mut listed = Vec::new();
+        let mut rest = None;
+        loop {
+            let request = rest.as_ref().unwrap_or(request);
+            match self.ask(request).await? {
+                (answer, None) if listed.is_empty() => return Ok(answer),
+                (ScheduleAnswer::Events(events), next) => {
+                    listed.extend(events);
+                    let Some(from) = next else {
+                        return Ok(ScheduleAnswer::Events(listed));
+                    };
+                    rest = Some(request.clone().listing_from(from));
+                }
+                (_, _) => return Err(not_understood()),
+            }
+        }
+    }
+
+    /// Runs the script for `request` once. Returns its answer and, if that is only the beginning of
+    /// a long list, the time from which to go on.
+    async fn ask(
+        &self,
+        request: &ScheduleRequest<'_>,
+    ) -> Result<(ScheduleAnswer, Option<Timestamp>), StoreError> {
         let instant = self.instant(request.caller_time())?;
         let key = self.state_key(request.terms().identity(), request.key(), instant);
         let argument = argument(request, instant, self.options());
@@ -187,7 +211,8 @@ fn argument(
     text
 }
 
-/// Returns the answer in the script's `reply` to `request`.
+/// Returns the answer in the script's `reply` to `request` and, if that is only the beginning of a
+/// long list, the time from which to go on.
 ///
 /// # Errors
 ///
@@ -196,10 +221,15 @@ fn answer(
     request: &ScheduleRequest<'_>,
     instant: Option<Timestamp>,
     reply: &[u8],
-) -> Result<ScheduleAnswer, StoreError> {
+) -> Result<(ScheduleAnswer, Option<Timestamp>), StoreError> {
     Reply::read(reply)
         .filter(|reply| instant.is_none_or(|instant| instant == reply.now))
-        .and_then(|reply| reply.answer(request))
+        .and_then(|reply| match request.operation() {
+            ScheduleOperation::List { from, until } if reply.status == DONE => {
+                reply.list(*from, *until)
+            }
+            _ => reply.answer(request).map(|answer| (answer, None)),
+        })
         .ok_or_else(not_understood)
 }
 
@@ -254,14 +284,6 @@ impl<'r> Reply<'r> {
         ];
         let has = |index, quota, time, other| given == [index, quota, time, other];
         let operation = request.operation();
-        if self.status == DONE
-            && let ScheduleOperation::List { from, until } = operation
-        {
-            let events = events(self.events, *from..*until)?;
-            let is_complete = usize::try_from(self.index?) == Ok(events.len());
-            let is_right = is_complete && has(true, false, false, false);
-            return is_right.then_some(ScheduleAnswer::Events(events));
-        }
         if !self.events.is_empty() {
             return None;
         }
@@ -310,6 +332,23 @@ impl<'r> Reply<'r> {
             }
             ScheduleOperation::List { .. } => None,
         }
+    }
+
+    /// Returns the events from `from` until before `until`, or the first of them, and the time of the
+    /// first that may be missing.
+    fn list(
+        self,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Option<(ScheduleAnswer, Option<Timestamp>)> {
+        let events = events(self.events, from..until)?;
+        let is_whole = usize::try_from(self.index?) == Ok(events.len());
+        let goes_on = self.time.is_none_or(|next| {
+            let is_later = events.last().is_some_and(|last| last.time() < next);
+            is_later && next <= until
+        });
+        let is_right = is_whole && goes_on && (self.quota, self.other) == (None, None);
+        is_right.then_some((ScheduleAnswer::Events(events), self.time))
     }
 
     fn refusal(self, request: &ScheduleRequest<'_>) -> Option<ScheduleAnswer> {

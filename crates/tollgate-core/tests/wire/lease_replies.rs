@@ -121,6 +121,14 @@ fn replies_of_the_script_are_read() {
     assert_eq!(answer(2), granted(NOW, 2, NOW + TTL, true));
     assert_eq!(answer(4), granted(TOKEN, 1_000, NOW + 1, false));
     assert_eq!(answer(6), LeaseAnswer::Renewed(None));
+    // After the server's clock has stepped back by an hour.
+    let (_, status, [token, weight, _]) = GIVEN[2];
+    let late = reply(status, [at(0), token, weight, at(3_630_000_000)]);
+    let LeaseAnswer::Acquired(late) = answered(GIVEN[2].0, None, &late).unwrap() else {
+        panic!("not acquired");
+    };
+    let ttl = Duration::from_micros(TTL);
+    assert_eq!(late.permit().unwrap().valid_for(), ttl - ttl / 1_000);
     let renewed = Lease::new(*b"a", TOKEN, 3, stamp(NOW), stamp(NOW + TTL));
     assert_eq!(answer(7), LeaseAnswer::Renewed(Some(renewed)));
     assert_eq!(answer(8), LeaseAnswer::Released(false));

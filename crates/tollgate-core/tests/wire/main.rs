@@ -32,6 +32,7 @@ mod refunds;
 mod refusals;
 mod replies;
 mod round_trips;
+mod schedule_batches;
 mod schedule_replies;
 mod schedule_servers;
 mod schedule_twins;

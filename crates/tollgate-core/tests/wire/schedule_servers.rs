@@ -792,7 +792,9 @@ impl Nodes for Raw {
 #[test]
 fn operators_find_and_clear_events() {
     for flavor in Flavor::chosen() {
-        let store = store(flavor);
+        // A server of this test's own: the doctor looks at a sample of all keys on it.
+        let server = Server::start(flavor);
+        let store = store_on(&server);
         let real = Timestamp::try_from(SystemTime::now()).unwrap();
         let plan = |name: &str, key: &str, ahead: u64| {
             let terms = ScheduleTerms::new(name, ["2/10s"]).unwrap();

@@ -11,36 +11,42 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, advance, sleep, timeout};
 use tollgate_core::{
     ConcurrencyLimiter, ErrorKind, Key, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore,
-    LeaseTerms, StoreError, SyncLeaseStore,
+    LeaseTerms, StoreError, SyncLeaseStore, Timestamp,
 };
-use tollgate_memory::MemoryStore;
+use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_tokio::LeaseGuard;
 
 use crate::arrives;
 use crate::clock::TokioClock;
 
-const TTL: Duration = Duration::from_secs(30);
+pub(crate) const TTL: Duration = Duration::from_secs(30);
 const US: Duration = Duration::from_micros(1);
 
 /// A store whose calls fail, hang, wait or lose their replies while a test says so.
-struct Troubled {
-    store: MemoryStore,
+pub(crate) struct Troubled {
+    pub(crate) store: MemoryStore,
     fails: AtomicBool,
     hangs: AtomicBool,
     loses: AtomicUsize,
-    /// Whether answers wait for `arrive`.
-    delays: AtomicBool,
-    arrive: Notify,
-    calls: AtomicUsize,
+    /// How many calls fail before they reach the store, although the caller cannot know.
+    drops: AtomicUsize,
+    /// Whether the next call waits for `arrive`.
+    pub(crate) delays: AtomicBool,
+    /// Whether the answer to the next call waits for `arrive`.
+    pub(crate) answers_late: AtomicBool,
+    pub(crate) arrive: Notify,
+    pub(crate) calls: AtomicUsize,
 }
 
 impl Troubled {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             store: MemoryStore::builder().clock(TokioClock::new()).build(),
             fails: AtomicBool::new(false),
             hangs: AtomicBool::new(false),
             loses: AtomicUsize::new(0),
+            drops: AtomicUsize::new(0),
+            answers_late: AtomicBool::new(false),
             delays: AtomicBool::new(false),
             arrive: Notify::new(),
             calls: AtomicUsize::new(0),
@@ -61,7 +67,13 @@ impl LeaseStore for Troubled {
         if self.delays.swap(false, Ordering::SeqCst) {
             self.arrive.notified().await;
         }
+        if self.drops.load(Ordering::SeqCst) > 0 {
+            return arrives(Ok(LeaseAnswer::Released(false)), &self.drops);
+        }
         let answer = self.store.lease_now(&request);
+        if self.answers_late.swap(false, Ordering::SeqCst) {
+            self.arrive.notified().await;
+        }
         arrives(answer, &self.loses)
     }
 
@@ -74,7 +86,7 @@ impl LeaseStore for Troubled {
     }
 }
 
-fn limiter(store: &Arc<Troubled>, amount: u64) -> ConcurrencyLimiter<Arc<Troubled>> {
+pub(crate) fn limiter(store: &Arc<Troubled>, amount: u64) -> ConcurrencyLimiter<Arc<Troubled>> {
     ConcurrencyLimiter::new(Arc::clone(store), "uploads", amount, TTL).unwrap()
 }
 
@@ -412,6 +424,96 @@ async fn a_lease_that_was_lost_is_never_held_again() {
         let held = limiter.peek("alice").await.unwrap().held();
         assert_eq!(held, u64::from(early > Duration::ZERO));
     }
+}
+
+/// The store executes a renewal in time, and answers it too late.
+#[tokio::test(start_paused = true)]
+async fn renewal_that_is_answered_too_late_is_given_back() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+    let guard = guard.unwrap();
+    let deadline = guard.deadline().unwrap();
+    store.answers_late.store(true, Ordering::SeqCst);
+    advance(TTL / 2).await;
+    tokio::task::yield_now().await;
+    advance(deadline - Instant::now()).await;
+    timeout(US, guard.lost()).await.expect("the time is over");
+    // By the store's clock, the lease lasts for another half of its time to live.
+    sleep(TTL / 1_000).await;
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 1);
+    store.arrive.notify_one();
+    sleep(US).await;
+    assert!(!guard.is_held());
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 0);
+}
+
+/// The same if nobody ever learns what the store did.
+#[tokio::test(start_paused = true)]
+async fn renewal_whose_reply_was_lost_is_given_back() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+    let guard = guard.unwrap();
+    store.loses.store(1_000, Ordering::SeqCst);
+    timeout(TTL, guard.lost()).await.expect("the time is over");
+    store.loses.store(0, Ordering::SeqCst);
+    // The last renewal was up to a twentieth of the time ago.
+    sleep(TTL / 100).await;
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 0);
+}
+
+/// The guard counts from the question: the store may have decided at once, and answered late.
+#[tokio::test(start_paused = true)]
+async fn lease_is_counted_from_the_question() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let asked = Instant::now();
+    store.answers_late.store(true, Ordering::SeqCst);
+    let acquiring = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { LeaseGuard::acquire(&limiter, "alice").await }
+    });
+    sleep(TTL / 4).await;
+    store.arrive.notify_one();
+    let guard = acquiring.await.unwrap().unwrap().unwrap();
+    assert_eq!(Instant::now(), asked + TTL / 4);
+    assert_eq!(guard.deadline(), Some(asked + TTL - TTL / 1_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_acquisition_asks_for_the_same_weight() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 3);
+    store.drops.store(1, Ordering::SeqCst);
+    let guard = LeaseGuard::acquire(&limiter, "alice").weight(2).await;
+    let guard = guard.unwrap().unwrap();
+    assert_eq!(store.calls.load(Ordering::SeqCst), 2);
+    assert_eq!(guard.lease().weight(), 2);
+    assert_eq!(limiter.peek("alice").await.unwrap().held(), 2);
+}
+
+/// After the store's clock has stepped back, the guard relies on a time to live, and renews as often
+/// as ever.
+#[tokio::test(start_paused = true)]
+async fn clock_that_stepped_back_makes_no_lease_longer() {
+    let clock = ManualClock::new();
+    let store = Arc::new(MemoryStore::builder().clock(clock.clone()).build());
+    let limiter = ConcurrencyLimiter::new(store, "uploads", 1, TTL).unwrap();
+    let before = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+    before.unwrap().release().await.unwrap();
+    let hour = Duration::from_secs(3_600);
+    clock.set(Timestamp::from_micros(clock.now().as_micros() - 3_600_000_000).unwrap());
+    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+    let guard = guard.unwrap();
+    let lasts = TTL - TTL / 1_000;
+    assert_eq!(guard.deadline(), Some(Instant::now() + lasts));
+    assert!(guard.lease().expires_at() > clock.now().saturating_add(hour));
+    // It is renewed after a third, and learns that it was reset.
+    limiter.reset("alice").await.unwrap();
+    timeout(TTL / 2, guard.lost())
+        .await
+        .expect("it was renewed");
 }
 
 #[tokio::test(start_paused = true)]

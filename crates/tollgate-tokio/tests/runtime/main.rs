@@ -6,6 +6,7 @@ mod clock;
 mod giving_up;
 mod guard;
 mod hearing;
+mod lease_lines;
 mod meter;
 mod outbound;
 mod shown;

@@ -1,0 +1,87 @@
+//! The costliest calls to concurrency limiters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_benches::Problem;
+use tollgate_core::{ConcurrencyLimiter, Timestamp};
+
+use crate::{RedisStore, Table};
+
+const KEY: &str = "alice";
+const NOW: u64 = 1_800_000_000_000_000;
+const TTL: Duration = Duration::from_secs(30);
+
+fn at(micros: u64) -> Result<Timestamp, Problem> {
+    Ok(Timestamp::from_micros(NOW + micros)?)
+}
+
+pub(crate) async fn measure(table: &mut Table) -> Result<(), Problem> {
+    for weight in [1, 2] {
+        let leases = 1_000 / weight;
+        let limiter =
+            |store: &RedisStore| ConcurrencyLimiter::new(Arc::clone(store), "uploads", 1_000, TTL);
+        let fill = async |store: &RedisStore| {
+            let limiter = limiter(store)?;
+            for lease in 0..leases {
+                let id = format!("id-{lease}");
+                let _ = limiter
+                    .acquire(KEY, &id)
+                    .weight(weight)
+                    .at(at(lease)?)
+                    .await?;
+            }
+            Ok(())
+        };
+        let label = format!("{leases} leases of weight {weight}");
+        table
+            .row(
+                &format!("{label}: deny all of the amount"),
+                fill,
+                async |store: &RedisStore| {
+                    let denied = limiter(store)?
+                        .acquire(KEY, "new")
+                        .weight(1_000)
+                        .at(at(1_000)?)
+                        .await?;
+                    assert!(!denied.is_granted());
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("{label}: acquire once all are over"),
+                fill,
+                async |store: &RedisStore| {
+                    let granted = limiter(store)?
+                        .acquire(KEY, "new")
+                        .weight(1_000)
+                        .at(at(60_000_000)?)
+                        .await?;
+                    assert!(granted.is_granted());
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("{label}: renew the first"),
+                fill,
+                async |store: &RedisStore| {
+                    let limiter = limiter(store)?;
+                    let lease = limiter
+                        .acquire(KEY, "id-0")
+                        .weight(weight)
+                        .at(at(1_000)?)
+                        .await?
+                        .permit()?;
+                    let renewed = limiter.renew(KEY, &lease).at(at(1_000)?).await?;
+                    assert!(renewed.is_some());
+                    Ok(())
+                },
+            )
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! The costliest calls to schedules.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_benches::Problem;
+use tollgate_core::{Event, Placement, Schedule, ScheduleTerms, Timestamp};
+
+use crate::{RedisStore, Table};
+
+const KEY: &str = "alice";
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+/// Every call is decided at this instant.
+const NOW: u64 = 1_800_000_000_000_000;
+
+pub(crate) async fn measure(table: &mut Table) -> Result<(), Problem> {
+    many_quotas(table).await?;
+    batches(table).await?;
+    searches(table).await
+}
+
+/// Returns so many quotas, each of which has room for 1,000 in an hour.
+fn alike(count: u64) -> Vec<String> {
+    let hours = (0..count).map(|quota| 3_600 + quota);
+    hours.map(|seconds| format!("1000/{seconds}s")).collect()
+}
+
+fn now() -> Result<Timestamp, Problem> {
+    Ok(Timestamp::from_micros(NOW)?)
+}
+
+/// Plans events at these times, each of this weight, a hundred with each call.
+async fn plan(
+    store: &RedisStore,
+    terms: &ScheduleTerms,
+    times: &[Timestamp],
+    weight: u64,
+) -> Result<(), Problem> {
+    let schedule = Schedule::with_terms(store, terms.clone());
+    for (batch, times) in times.chunks(100).enumerate() {
+        let ids: Vec<_> = (0..times.len())
+            .map(|event| format!("msg-{batch}-{event}"))
+            .collect();
+        let events = ids.iter().zip(times);
+        let events = events.map(|(id, time)| Event::new(id, *time).with_weight(weight));
+        let added = schedule.add_all(KEY, events).at(now()?).await?;
+        added.permit()?;
+    }
+    Ok(())
+}
+
+/// Returns so many times, each this long after the one before.
+fn every(gap: Duration, count: u32) -> Result<Vec<Timestamp>, Problem> {
+    let now = now()?;
+    Ok((1..=count)
+        .map(|event| now.saturating_add(gap * event))
+        .collect())
+}
+
+async fn batches(table: &mut Table) -> Result<(), Problem> {
+    for quotas in [1, 4] {
+        for (name, count, allowed) in [
+            ("add 100 events", 900, true),
+            ("add 100 events, the last refused", 901, false),
+        ] {
+            let Ok(terms) = ScheduleTerms::new("plans", alike(quotas)) else {
+                continue;
+            };
+            let times = every(HOUR / 1_000, 1_000)?;
+            let (held, added) = times.split_at(900);
+            let mut held = held.to_vec();
+            held.extend(times.last().into_iter().filter(|_| count > 900));
+            let added: Vec<_> = added
+                .iter()
+                .map(|time| time.saturating_add(MINUTE / 1_000))
+                .collect();
+            let name = format!(
+                "schedule: {name}, to {count} within an hour, {quotas} quotas of `1000/1h`"
+            );
+            table
+                .row(
+                    &name,
+                    async |store| plan(store, &terms, &held, 1).await,
+                    async |store| {
+                        let schedule = Schedule::with_terms(store, terms.clone());
+                        let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
+                        let events = ids.iter().zip(&added);
+                        let events = events.map(|(id, time)| Event::new(id, *time));
+                        let placement = schedule
+                            .add_all(KEY, events)
+                            .at(now()?)
+                            .with_latest()
+                            .await?;
+                        assert_eq!(placement.is_planned(), allowed);
+                        Ok(())
+                    },
+                )
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// The most events that a key can hold under so many quotas, all of them in the way.
+async fn searches(table: &mut Table) -> Result<(), Problem> {
+    for (label, quotas, weight) in [
+        ("1 quota", &["1/1m"][..], 1),
+        ("1 quota, weights of 2", &["2/1m"], 2),
+        ("3 quotas", &["1/1m", "5/5m", "60/1h"], 1),
+        ("32 quotas", &[], 1),
+    ] {
+        let quotas: Vec<String> = if quotas.is_empty() {
+            (1..=32)
+                .map(|minutes| format!("{minutes}/{minutes}m"))
+                .collect()
+        } else {
+            quotas.iter().map(|&quota| quota.to_owned()).collect()
+        };
+        let terms = ScheduleTerms::new("plans", quotas)?;
+        let minutes = terms.horizon().as_secs() / 60;
+        let times = every(MINUTE, u32::try_from(minutes)?)?;
+        let count = times.len();
+        let events = format!("{count} events a minute apart, {label}");
+        let fill = async |store: &RedisStore| plan(store, &terms, &times, weight).await;
+        let (first, last) = (times[0], times[count - 1]);
+        let middle = times[count / 2];
+        let at = now()?;
+        let schedule = |store: &RedisStore| Schedule::with_terms(Arc::clone(store), terms.clone());
+        table
+            .row(
+                &format!("schedule: find the next free time behind {events}"),
+                fill,
+                async |store: &RedisStore| {
+                    schedule(store)
+                        .next_free(KEY, first)
+                        .weight(weight)
+                        .at(at)
+                        .await?;
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("schedule: find the latest free time before {events}"),
+                fill,
+                async |store: &RedisStore| {
+                    schedule(store)
+                        .latest_free(KEY, last)
+                        .weight(weight)
+                        .at(at)
+                        .await?;
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("schedule: refuse one among {events}"),
+                fill,
+                async |store: &RedisStore| {
+                    let refused = schedule(store)
+                        .add(KEY, "new", middle)
+                        .weight(weight)
+                        .at(at)
+                        .with_latest()
+                        .await?;
+                    assert!(!refused.is_planned());
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("schedule: reserve behind {events}"),
+                fill,
+                async |store: &RedisStore| {
+                    let _ = schedule(store)
+                        .reserve_next(KEY, first, "new")
+                        .weight(weight)
+                        .at(at)
+                        .await?;
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("schedule: list {events}"),
+                fill,
+                async |store: &RedisStore| {
+                    let listed = schedule(store)
+                        .list(KEY, first, last.saturating_add(MINUTE))
+                        .at(at)
+                        .await?;
+                    assert_eq!(listed.len(), count);
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("schedule: plan one once {events} are over"),
+                fill,
+                async |store: &RedisStore| {
+                    let later = last.saturating_add(terms.horizon());
+                    let planned = schedule(store)
+                        .add(KEY, "new", later)
+                        .weight(weight)
+                        .at(later)
+                        .await?;
+                    assert!(matches!(planned, Placement::Planned { .. }));
+                    Ok(())
+                },
+            )
+            .await?;
+        // One in each neighborhood.
+        let gaps: Vec<_> = times
+            .iter()
+            .step_by(count / 100)
+            .take(100)
+            .copied()
+            .collect();
+        let without: Vec<_> = times
+            .iter()
+            .filter(|time| !gaps.contains(time))
+            .copied()
+            .collect();
+        table
+            .row(
+                &format!("schedule: add 100 events scattered among {events}"),
+                async |store: &RedisStore| plan(store, &terms, &without, weight).await,
+                async |store: &RedisStore| {
+                    let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
+                    let events = ids.iter().zip(&gaps);
+                    let events = events.map(|(id, time)| Event::new(id, *time).with_weight(weight));
+                    let placement = schedule(store).add_all(KEY, events).at(at).await?;
+                    assert!(placement.is_planned());
+                    Ok(())
+                },
+            )
+            .await?;
+    }
+    Ok(())
+}
+
+/// Days of many zones, all full for as long as a key can hold.
+async fn many_quotas(table: &mut Table) -> Result<(), Problem> {
+    let quotas: Vec<String> = (1..=32)
+        .map(|amount| format!("{amount}/day@Europe/Berlin"))
+        .collect();
+    let terms = ScheduleTerms::new("plans", quotas)?;
+    let days = terms.horizon().as_secs() / 86_400;
+    let times = every(24 * HOUR, u32::try_from(days)?)?;
+    let name = format!("schedule: find the next free time behind {days} full days, 32 quotas");
+    table
+        .row(
+            &name,
+            async |store| plan(store, &terms, &times, 1).await,
+            async |store| {
+                let schedule = Schedule::with_terms(store, terms.clone());
+                schedule.next_free(KEY, now()?).at(now()?).await?;
+                Ok(())
+            },
+        )
+        .await
+}
