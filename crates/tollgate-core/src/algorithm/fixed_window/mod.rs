@@ -172,8 +172,9 @@ impl Machine for FixedWindow {
         }
     }
 
+    // Under a quota of zero, a denied call makes no difference: the next one is denied, too.
     fn counts_denied(&self) -> bool {
-        self.count_denied
+        self.count_denied && self.quota.amount() > 0
     }
 }
 

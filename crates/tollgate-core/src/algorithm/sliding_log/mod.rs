@@ -228,8 +228,9 @@ impl Machine for SlidingLog {
         }
     }
 
+    // Under a quota of zero, a denied call would add nothing.
     fn counts_denied(&self) -> bool {
-        self.count_denied
+        self.count_denied && self.quota.amount() > 0
     }
 }
 
