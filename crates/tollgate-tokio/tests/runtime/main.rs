@@ -6,6 +6,7 @@ mod clock;
 mod guard;
 mod meter;
 mod outbound;
+mod settle_guard;
 mod shown;
 mod within;
 
