@@ -11,7 +11,7 @@ use tollgate_core::{BlockSpan, Check, Key, Operation, Receipt, Request, Timestam
 pub(super) struct ReceivedCall<'r> {
     pub(super) verb: Verb,
     pub(super) checks: &'r [Check<'r>],
-    pub(super) at: Option<Timestamp>,
+    at: Option<Timestamp>,
     receipt: Option<&'r Receipt>,
     /// The longest delay that a reservation accepts.
     pub(super) within: Option<Duration>,
@@ -72,6 +72,11 @@ impl<'r> ReceivedCall<'r> {
             within: None,
             span: BlockSpan::Usual,
         }
+    }
+
+    /// Returns the instant of the decision: the caller's, or else the first of all.
+    pub(super) fn now(&self) -> Timestamp {
+        self.at.unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
     /// Returns the cost for the limit at `index`; for a refund, what the receipt gives back to that

@@ -69,7 +69,7 @@ impl FixedWindow {
     }
 
     /// Makes denied calls count too: after a call that exceeds the quota, every call is denied
-    /// until the window ends.
+    /// until the window ends. A quota of zero denies every call anyway, and counts none.
     #[must_use]
     pub const fn count_denied(mut self) -> Self {
         self.count_denied = true;
