@@ -255,8 +255,12 @@ fn an_allowed_call_has_the_verdict_that_stores_make() {
         |store| store.expect_check("log", "k").allow_with_remaining(1),
         Operation::Consume,
     );
-    let verdict = |remaining| Verdict::allow(5, remaining).with_consumed(2, NOW);
-    assert_eq!(allowed.as_slice(), [verdict(1), verdict(3)]);
+    let verdict = |remaining, seconds: u64| {
+        let verdict = Verdict::allow(5, remaining).with_consumed(2, NOW);
+        verdict.with_reset_after(Wait::from_micros(seconds * 1_000_000))
+    };
+    // The window of a minute that holds `NOW` ends after 40 seconds.
+    assert_eq!(allowed.as_slice(), [verdict(1, 60), verdict(3, 40)]);
 }
 
 #[test]

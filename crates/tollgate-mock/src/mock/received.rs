@@ -11,7 +11,7 @@ use tollgate_core::{BlockSpan, Check, Key, Operation, Receipt, Request, Timestam
 pub(super) struct ReceivedCall<'r> {
     pub(super) verb: Verb,
     pub(super) checks: &'r [Check<'r>],
-    at: Option<Timestamp>,
+    pub(super) at: Option<Timestamp>,
     receipt: Option<&'r Receipt>,
     /// The longest delay that a reservation accepts.
     pub(super) within: Option<Duration>,

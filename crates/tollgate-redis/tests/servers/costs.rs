@@ -1,17 +1,20 @@
 //! Calls with a cost of its own for each limit: receipts, ids and batches keep the costs apart.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_redis::{Decision, ErrorKind, Options, RateLimiter, RedisStore, Timestamp, Verdict};
+use tollgate_redis::{
+    Decision, ErrorKind, Options, RateLimiter, RedisStore, Store, Timestamp, Verdict,
+};
 use tollgate_testkit::{Flavor, Server};
 
 const LIMITS: [&str; 2] = ["requests=sliding-log:100/1h", "tokens=gcra:1000/1h"];
 const NOW: Timestamp = Timestamp::saturating_from_micros(1_780_000_000_000_000);
 
-async fn limiter(server: &Server, batches: bool, limits: [&str; 2]) -> RateLimiter<RedisStore> {
+async fn limiter(server: &Server, batches: bool, limits: [&str; 2]) -> RateLimiter<Arc<dyn Store>> {
     let builder = RedisStore::builder().options(Options::new().with_batches(batches));
-    let store = builder.connect(server.url()).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(builder.connect(server.url()).await.unwrap());
     RateLimiter::new(store, limits).unwrap()
 }
 
