@@ -30,9 +30,9 @@ fn each(decision: &Decision<'_>) -> Vec<(u64, u64)> {
 #[tokio::test]
 async fn receipts_and_ids_know_the_cost_of_each_limit() {
     let server = Server::start(Flavor::System);
-    for batches in [false, true] {
+    for (key, batches) in [("alone", false), ("batched", true)] {
         let limiter = limiter(&server, batches, LIMITS).await;
-        let check = |tokens| limiter.check("k").cost_of("tokens", tokens).at(NOW);
+        let check = |tokens| limiter.check(key).cost_of("tokens", tokens).at(NOW);
         let with_id = || check(800).cost_of("requests", 3).id("one");
         let first = with_id().await.unwrap();
         assert_eq!(each(&first), [(3, 97), (800, 200)]);
@@ -43,21 +43,20 @@ async fn receipts_and_ids_know_the_cost_of_each_limit() {
         let denied = check(201).await.unwrap();
         assert_eq!(each(&denied), [(0, 97), (0, 200)]);
         assert_eq!(denied.binding().0.name(), "tokens");
-        let peek = |tokens| limiter.peek("k").cost_of("tokens", tokens).at(NOW);
+        let peek = |tokens| limiter.peek(key).cost_of("tokens", tokens).at(NOW);
         assert!(peek(200).await.unwrap().is_allowed());
         assert!(peek(201).await.unwrap().is_denied());
 
-        let settle = limiter.settle("k", first.into_receipt().unwrap(), 3);
+        let settle = limiter.settle(key, first.into_receipt().unwrap(), 3);
         let left = settle.cost_of("tokens", 335).at(NOW).await.unwrap();
         assert_eq!(each(&left), [(0, 97), (0, 665)]);
         // The same is taken from every limit.
-        let take = limiter.take_up_to("k", 90).cost_of("requests", 50);
+        let take = limiter.take_up_to(key, 90).cost_of("requests", 50);
         let taken = take.at(NOW).await.unwrap();
         assert_eq!(each(&taken), [(50, 47), (50, 615)]);
         let second = check(15).await.unwrap().into_receipt().unwrap();
-        let left = limiter.refund("k", second).at(NOW).await.unwrap();
+        let left = limiter.refund(key, second).at(NOW).await.unwrap();
         assert_eq!(each(&left), [(0, 47), (0, 615)]);
-        limiter.reset("k").await.unwrap();
     }
 }
 
