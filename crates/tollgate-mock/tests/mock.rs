@@ -644,11 +644,11 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
         .time(NOON)
         .found(Some(LATER));
     store.expect_latest_free("reminders", "k").found(None);
-    let [first, second] =
-        [("a", LATER), ("b", NOON)].map(|(id, time)| PlannedEvent::new(id.as_bytes(), time, 2));
+    let [first, second, third] = [("a", LATER), ("c", NOON), ("b", NOON)]
+        .map(|(id, time)| PlannedEvent::new(id.as_bytes(), time, 2));
     store
         .expect_list("reminders", "k")
-        .events([first.clone(), second.clone()]);
+        .events([first.clone(), second.clone(), third.clone()]);
     store
         .expect_reset_schedule("reminders", "k")
         .times(1)
@@ -670,9 +670,9 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
     assert!(!schedule.cancel("k", "b").await.unwrap());
     assert_eq!(schedule.next_free("k", NOON).await.unwrap(), Some(LATER));
     assert_eq!(schedule.latest_free("k", NOON).await.unwrap(), None);
-    // As every store lists them: by time.
+    // As every store lists them: by time, and then by id.
     let all = schedule.list("k", Timestamp::UNIX_EPOCH, Timestamp::MAX);
-    assert_eq!(all.await.unwrap(), [second, first]);
+    assert_eq!(all.await.unwrap(), [third, second, first]);
     schedule.reset("k").await.unwrap();
     let error = schedule.reset("k").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
