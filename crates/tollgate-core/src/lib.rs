@@ -26,7 +26,7 @@ mod time;
 pub mod wire;
 
 pub use call::{
-    Adjust, BlockCall, Call, CallId, Deciding, Left, Reserve, Reset, Settle, SettleError,
+    Adjust, BlockCall, Call, CallId, Costs, Deciding, Left, Reserve, Reset, Settle, SettleError,
 };
 pub use decision::{Consumed, Decision, Denied, Receipt, Verdict, Verdicts};
 pub use error::{ErrorKind, LimitError, StoreError};

@@ -335,8 +335,7 @@ impl<S> RateLimiter<S> {
     /// | [`SlidingLog`](crate::algorithm::SlidingLog) | the newest units, as many as the quota's amount |
     ///
     /// So the costs of all calls, as settled, exceed a limit's bound by at most what was counted
-    /// beyond the estimates. For a cost of its own under each limit, build a
-    /// [`Request`](crate::Request). A call that is never settled counts at its estimate. Settle a
+    /// beyond the estimates. For a cost of its own under a limit, use [`Settle::cost_of`]. A call that is never settled counts at its estimate. Settle a
     /// [reservation](Self::reserve) after its start; before that, nothing is given back.
     ///
     /// # Examples

@@ -13,7 +13,7 @@ pub use crate::algorithm::{
     Algorithm, Block, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
 };
 pub use crate::call::{
-    Adjust, BlockCall, Call, CallId, Deciding, Left, Reserve, Reset, Settle, SettleError,
+    Adjust, BlockCall, Call, CallId, Costs, Deciding, Left, Reserve, Reset, Settle, SettleError,
 };
 pub use crate::decision::{Consumed, Decision, Denied, Receipt, Verdict, Verdicts};
 pub use crate::error::{ErrorKind, LimitError, StoreError};

@@ -181,8 +181,13 @@ impl<'a> Checks<'a> {
     /// Returns a check at `cost` for `key` of each of `limits`.
     #[inline(always)]
     pub(crate) fn of_key(limits: &'a [Limit], key: Key<'a>, cost: u64) -> Self {
-        let check = |index: usize| Check::new(&limits[index], key, cost);
-        Self(Held::Owned(OneOrMany::from_fn(limits.len(), check)))
+        Self::from_fn(limits.len(), |index| Check::new(&limits[index], key, cost))
+    }
+
+    /// Returns the list of `length` checks that `check` returns for the indices in order.
+    #[inline(always)]
+    pub(crate) fn from_fn(length: usize, check: impl FnMut(usize) -> Check<'a>) -> Self {
+        Self(Held::Owned(OneOrMany::from_fn(length, check)))
     }
 
     /// Returns `checks` without copying them.

@@ -4,6 +4,7 @@
 
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
@@ -71,6 +72,60 @@ fn each_fault_consumes_as_documented() {
     // The schedule has ended.
     assert!(limiter.check("k").run().unwrap().is_allowed());
     assert_eq!(remaining(&limiter), 6);
+}
+
+/// A store that notes when it decides.
+struct Stamping(MemoryStore, Mutex<Option<Instant>>);
+
+#[async_trait::async_trait]
+impl Store for Stamping {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.decide_now(&request)
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.reset_now(&checks)
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.0.supports(request)
+    }
+}
+
+impl SyncStore for Stamping {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        *self.1.lock().unwrap() = Some(Instant::now());
+        self.0.decide_now(request)
+    }
+
+    fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        *self.1.lock().unwrap() = Some(Instant::now());
+        self.0.reset_now(checks)
+    }
+}
+
+/// A caller must find the call counted while its reply is on its way.
+#[test]
+fn synchronous_call_is_decided_before_its_delay() {
+    let delay = Duration::from_millis(50);
+    let stamping = Stamping(MemoryStore::new(), Mutex::default());
+    let store = FaultyStore::new(stamping, [Fault::Delay(delay), Fault::Delay(delay)]);
+    let limiter = RateLimiter::new(store, ["daily=fixed-window:10/1d"]).unwrap();
+    let since_decided = || {
+        limiter
+            .store()
+            .inner()
+            .1
+            .lock()
+            .unwrap()
+            .take()
+            .unwrap()
+            .elapsed()
+    };
+    limiter.check("k").run().unwrap().permit().unwrap();
+    assert!(since_decided() >= delay);
+    limiter.reset("k").run().unwrap();
+    assert!(since_decided() >= delay);
 }
 
 #[tokio::test]

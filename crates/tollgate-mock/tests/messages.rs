@@ -794,7 +794,8 @@ fn answers_that_no_store_gives_to_a_call_of_leases_fail_the_test() {
     let heavy: Call = |uploads| drop(uploads.acquire("k", "a").weight(4).run());
     let renew: Call = |uploads| drop(uploads.renew("k", &lease("a", 7, 1)).run());
     let later: Call = |uploads| drop(uploads.acquire("k", "a").at(LATER).run());
-    let table: [(&str, Expect, Call); 10] = [
+    let earlier: Call = |uploads| drop(uploads.acquire("k", "a").at(NOON).run());
+    let table: [(&str, Expect, Call); 11] = [
         (
             "`granted(\"b\" with token 7)` to this acquire",
             |store| {
@@ -823,6 +824,11 @@ fn answers_that_no_store_gives_to_a_call_of_leases_fail_the_test() {
             "at the caller's instant",
             |store| store.expect_acquire("uploads", "k").granted_at(NOON, 7),
             later,
+        ),
+        (
+            "at the caller's instant",
+            |store| store.expect_acquire("uploads", "k").granted_at(LATER, 7),
+            earlier,
         ),
         (
             "a weight above the amount is always denied",

@@ -145,7 +145,8 @@ fn longest_denial_binds() {
     assert_eq!(denied_by_both.binding(), 1);
     assert_eq!(denied_by_both.retry_after(), Wait::NEVER);
     assert_eq!(said(&denied_by_both), [(false, 0, 0), (false, 0, 0)]);
-    assert_eq!(denied_by_both.reset_after().duration(), Some(SECOND));
+    // The window of a minute that holds `NOW` ends after 40 seconds.
+    assert_eq!(denied_by_both.reset_after().duration(), Some(40 * SECOND));
 }
 
 #[test]
@@ -254,8 +255,12 @@ fn an_allowed_call_has_the_verdict_that_stores_make() {
         |store| store.expect_check("log", "k").allow_with_remaining(1),
         Operation::Consume,
     );
-    let verdict = |remaining| Verdict::allow(5, remaining).with_consumed(2, NOW);
-    assert_eq!(allowed.as_slice(), [verdict(1), verdict(3)]);
+    let verdict = |remaining, seconds: u64| {
+        let verdict = Verdict::allow(5, remaining).with_consumed(2, NOW);
+        verdict.with_reset_after(Wait::from_micros(seconds * 1_000_000))
+    };
+    // The window of a minute that holds `NOW` ends after 40 seconds.
+    assert_eq!(allowed.as_slice(), [verdict(1, 60), verdict(3, 40)]);
 }
 
 #[test]
@@ -639,11 +644,11 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
         .time(NOON)
         .found(Some(LATER));
     store.expect_latest_free("reminders", "k").found(None);
-    let [first, second] =
-        [("a", LATER), ("b", NOON)].map(|(id, time)| PlannedEvent::new(id.as_bytes(), time, 2));
+    let [first, second, third] = [("a", LATER), ("c", NOON), ("b", NOON)]
+        .map(|(id, time)| PlannedEvent::new(id.as_bytes(), time, 2));
     store
         .expect_list("reminders", "k")
-        .events([first.clone(), second.clone()]);
+        .events([first.clone(), second.clone(), third.clone()]);
     store
         .expect_reset_schedule("reminders", "k")
         .times(1)
@@ -665,9 +670,9 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
     assert!(!schedule.cancel("k", "b").await.unwrap());
     assert_eq!(schedule.next_free("k", NOON).await.unwrap(), Some(LATER));
     assert_eq!(schedule.latest_free("k", NOON).await.unwrap(), None);
-    // As every store lists them: by time.
+    // As every store lists them: by time, and then by id.
     let all = schedule.list("k", Timestamp::UNIX_EPOCH, Timestamp::MAX);
-    assert_eq!(all.await.unwrap(), [second, first]);
+    assert_eq!(all.await.unwrap(), [third, second, first]);
     schedule.reset("k").await.unwrap();
     let error = schedule.reset("k").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);

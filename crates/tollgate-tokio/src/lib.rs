@@ -9,7 +9,7 @@ mod random;
 mod wait;
 
 pub use guard::{Acquire, AcquireError, AcquireWithin, LeaseGuard, LeaseLost};
-pub use meter::{Meter, Metered, NotSettled, Settled};
+pub use meter::{Meter, Metered, NotSettled, OnDrop, SettleGuard, Settled};
 pub use outbound::{Outbound, OutboundBuilder, OutboundCall, OutboundError, OutboundStats, Permit};
 pub use pace::{NotAdmitted, Pace, Paced};
 pub use wait::{Admitted, TooLong, WaitError, Waiting, Within};

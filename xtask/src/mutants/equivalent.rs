@@ -378,7 +378,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/call/mod.rs" {
-        "decide_in_place" {
+        "u64::decide_in_place" {
             "Asked { operation: Operation::Consume, key, cost, at: None, id: None, } =>" => "left out"
                 because "a shortcut: the general case decides the same";
         }
@@ -769,6 +769,10 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         "opinion" {
             "capacity.saturating_sub(consumes)" => "capacity.wrapping_sub(consumes)"
                 because "what remains is read only if the cost fits the capacity";
+        }
+        "reset_after" {
+            "verdict.capacity().saturating_sub(verdict.remaining())" => "verdict.capacity().wrapping_sub(verdict.remaining())"
+                because "no more remains than the capacity";
         }
     }
     "crates/tollgate-mock/src/mock/mod.rs" {
@@ -1296,12 +1300,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-core/src/algorithm/sliding_counter/text.rs" {
         "SlidingCounter::write" {
-            "fn write" => "return Ok(Default::default())"
-                because "that is what it does";
-        }
-    }
-    "crates/tollgate-core/src/algorithm/sliding_log/text.rs" {
-        "SlidingLog::write" {
             "fn write" => "return Ok(Default::default())"
                 because "that is what it does";
         }

@@ -64,7 +64,7 @@ pub async fn a_changed_limit_applies_at_once(harness: &Stores, plan: &Plan) {
     );
 }
 
-/// A limit of zero denies every call with a cost above zero, forever.
+/// A limit of zero denies every call with a cost above zero, forever, and is always reset.
 ///
 /// # Panics
 ///
@@ -84,8 +84,9 @@ pub async fn zero_denies_everything(harness: &Stores, plan: &Plan) {
                 scene.session.ensure(
                     !denied.is_allowed()
                         && denied.retry_after().is_never()
+                        && denied.reset_after().is_zero()
                         && (denied.capacity(), denied.remaining(), denied.consumed()) == (0, 0, 0),
-                    || format!("a limit of zero must deny {cost} forever"),
+                    || format!("a limit of zero must deny {cost} forever, and reset at once"),
                 )?;
             }
             let nothing = scene.consume(ALICE, 0).await?;

@@ -166,9 +166,5 @@ impl fmt::Display for Algorithm {
 fn write_machine<M: Written>(machine: &M, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{}:", M::NAME)?;
     machine.write_quota(f)?;
-    machine.write(f)?;
-    if machine.counts_denied() {
-        f.write_str(",count-denied")?;
-    }
-    Ok(())
+    machine.write(f)
 }

@@ -2,6 +2,7 @@
 //! the others in modules of their own.
 
 mod change;
+mod costs;
 mod id;
 mod settle;
 
@@ -11,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use change::{Adjust, BlockCall, Reset};
+pub use costs::Costs;
 pub use id::CallId;
 pub use settle::{Left, Settle, SettleError};
 
@@ -35,10 +37,12 @@ use crate::time::Timestamp;
 /// # Cancel safety
 ///
 /// If the future is dropped before it completes, the call may or may not have been counted.
+///
+/// `C` is the cost: a number for all limits, or [`Costs`] after [`cost_of`](Self::cost_of).
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
-pub struct Call<'l, 'k, S> {
+pub struct Call<'l, 'k, S, C = u64> {
     limiter: &'l RateLimiter<S>,
-    asked: Asked<'k>,
+    asked: Asked<'k, C>,
 }
 
 impl<'l, 'k, S> Call<'l, 'k, S> {
@@ -72,6 +76,38 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
         self
     }
 
+    /// Returns the parts of this call.
+    pub(crate) fn into_parts(self) -> CallParts<'l, 'k, S> {
+        let Asked {
+            operation,
+            key,
+            cost,
+            at,
+            id,
+        } = self.asked;
+        CallParts {
+            limiter: self.limiter,
+            operation,
+            key,
+            cost,
+            at,
+            id,
+        }
+    }
+
+    /// Converts this call into a request, so that checks of other keys can be added.
+    #[inline]
+    #[must_use]
+    pub fn into_request(self) -> Request<'k>
+    where
+        'l: 'k,
+    {
+        let checks = Checks::of_key(self.limiter.limits(), self.asked.key, self.asked.cost);
+        self.asked.request(checks)
+    }
+}
+
+impl<'k, S, C> Call<'_, 'k, S, C> {
     /// Sets the instant to decide at, instead of the store's own clock. See [`Request::at`] for its
     /// restrictions.
     ///
@@ -121,36 +157,6 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
         self.asked.id = Some(id.into());
         self
     }
-
-    /// Returns the parts of this call.
-    pub(crate) fn into_parts(self) -> CallParts<'l, 'k, S> {
-        let Asked {
-            operation,
-            key,
-            cost,
-            at,
-            id,
-        } = self.asked;
-        CallParts {
-            limiter: self.limiter,
-            operation,
-            key,
-            cost,
-            at,
-            id,
-        }
-    }
-
-    /// Converts this call into a request, so that checks of other keys can be added.
-    #[inline]
-    #[must_use]
-    pub fn into_request(self) -> Request<'k>
-    where
-        'l: 'k,
-    {
-        let checks = Checks::of_key(self.limiter.limits(), self.asked.key, self.asked.cost);
-        self.asked.request(checks)
-    }
 }
 
 impl<'l, S: SyncStore> Call<'l, '_, S> {
@@ -169,15 +175,57 @@ impl<'l, S: SyncStore> Call<'l, '_, S> {
 
 /// What a call asks of a limiter.
 #[derive(Clone, Copy)]
-struct Asked<'k> {
+struct Asked<'k, C = u64> {
     operation: Operation<'k>,
     key: Key<'k>,
-    cost: u64,
+    cost: C,
     at: Option<Timestamp>,
     id: Option<CallId<'k>>,
 }
 
-impl<'k> Asked<'k> {
+/// What a call costs: one number for all limits, or [`Costs`].
+trait Charge: Sized {
+    /// Returns the check of each of `limits`.
+    fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError>;
+
+    /// Decides an awaited call on a store that need not wait.
+    fn decide_in_place<'l>(
+        limits: &'l [Limit],
+        store: &dyn SyncStore,
+        asked: &Asked<'_, Self>,
+    ) -> Result<Decision<'l>, StoreError>;
+}
+
+impl Charge for u64 {
+    #[inline(always)]
+    fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError> {
+        Ok(Checks::of_key(limits, key, *self))
+    }
+
+    // The store is known only at run time: it writes its result where it is wanted, because
+    // returning it through memory takes longer than deciding.
+    #[inline(always)]
+    fn decide_in_place<'l>(
+        limits: &'l [Limit],
+        store: &dyn SyncStore,
+        asked: &Asked<'_>,
+    ) -> Result<Decision<'l>, StoreError> {
+        match asked {
+            Asked {
+                operation: Operation::Consume,
+                key,
+                cost,
+                at: None,
+                id: None,
+            } => Decision::written(limits, |verdicts| {
+                store.consume_all_now(limits, *key, *cost, verdicts)
+            }),
+            _ => decide_request(limits, store, *asked),
+        }
+    }
+}
+
+impl<'k, C> Asked<'k, C> {
     /// Returns the request for `checks`, one of each limit.
     fn request<'c>(&self, checks: Checks<'c>) -> Request<'c>
     where
@@ -210,29 +258,6 @@ fn decide_now<'l>(
     }
 }
 
-/// Decides an awaited call on a store that need not wait.
-// The store is known only at run time: it writes its result where it is wanted, because returning it
-// through memory takes longer than deciding.
-#[inline(always)]
-fn decide_in_place<'l>(
-    limits: &'l [Limit],
-    store: &dyn SyncStore,
-    asked: &Asked<'_>,
-) -> Result<Decision<'l>, StoreError> {
-    match asked {
-        Asked {
-            operation: Operation::Consume,
-            key,
-            cost,
-            at: None,
-            id: None,
-        } => Decision::written(limits, |verdicts| {
-            store.consume_all_now(limits, *key, *cost, verdicts)
-        }),
-        _ => decide_request(limits, store, *asked),
-    }
-}
-
 /// Decides any call, as a request.
 #[inline(never)]
 fn decide_request<'l>(
@@ -240,7 +265,16 @@ fn decide_request<'l>(
     store: &(impl SyncStore + ?Sized),
     asked: Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
-    let checks = Checks::of_key(limits, asked.key, asked.cost);
+    decide_checks(limits, store, &asked)
+}
+
+#[inline(always)]
+fn decide_checks<'l, C: Charge>(
+    limits: &'l [Limit],
+    store: &(impl SyncStore + ?Sized),
+    asked: &Asked<'_, C>,
+) -> Result<Decision<'l>, StoreError> {
+    let checks = asked.cost.checks(limits, asked.key)?;
     let request = asked.request(Checks::borrowed(&checks));
     Decision::new(limits, store.decide_now(&request)?)
 }
@@ -269,12 +303,15 @@ fn consume_all<'l>(
     })
 }
 
-impl<'l: 'k, 'k, S: Store> IntoFuture for Call<'l, 'k, S> {
+impl<'l: 'k, 'k, S: Store, C> IntoFuture for Call<'l, 'k, S, C>
+where
+    Deciding<'l, 'k, C>: Future<Output = Result<Decision<'l>, StoreError>>,
+{
     type Output = Result<Decision<'l>, StoreError>;
-    type IntoFuture = Deciding<'l, 'k>;
+    type IntoFuture = Deciding<'l, 'k, C>;
 
     #[inline]
-    fn into_future(self) -> Deciding<'l, 'k> {
+    fn into_future(self) -> Deciding<'l, 'k, C> {
         Deciding {
             limits: self.limiter.limits(),
             store: self.limiter.store(),
@@ -304,7 +341,7 @@ pub struct CallParts<'l, 'k, S> {
     pub id: Option<CallId<'k>>,
 }
 
-impl<S> fmt::Debug for Call<'_, '_, S> {
+impl<S, C: fmt::Debug> fmt::Debug for Call<'_, '_, S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("operation", &self.asked.operation)
@@ -367,25 +404,54 @@ impl<S> fmt::Debug for Reserve<'_, '_, S> {
 ///
 /// On a store that [need not wait](Store::as_sync), the call is decided when this is polled first.
 #[must_use = "a future does nothing until it is awaited"]
-pub struct Deciding<'l, 'k> {
+pub struct Deciding<'l, 'k, C = u64> {
     limits: &'l [Limit],
     store: &'l dyn Store,
-    stage: Stage<'k>,
+    stage: Stage<'k, C>,
 }
 
 /// How far a call is.
-enum Stage<'k> {
-    Asked(Asked<'k>),
+enum Stage<'k, C> {
+    Asked(Asked<'k, C>),
     Sent(Boxed<'k, Result<Verdicts, StoreError>>),
     Over,
 }
 
-impl<'l: 'k, 'k> Deciding<'l, 'k> {
+impl<'l: 'k, 'k, C> Deciding<'l, 'k, C> {
     /// Hands the call to a store that may have to wait.
-    fn send(&mut self) {
+    fn send(&mut self) -> Result<(), StoreError>
+    where
+        C: Charge,
+    {
         if let Stage::Asked(asked) = &self.stage {
-            let checks = Checks::of_key(self.limits, asked.key, asked.cost);
+            let checks = asked.cost.checks(self.limits, asked.key)?;
             self.stage = Stage::Sent(self.store.decide(asked.request(checks)));
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn poll_stage(&mut self, context: &mut Context<'_>) -> Poll<Result<Decision<'l>, StoreError>>
+    where
+        C: Charge,
+    {
+        let limits = self.limits;
+        if let Stage::Asked(asked) = &self.stage {
+            if let Some(store) = self.store.as_sync() {
+                let decision = C::decide_in_place(limits, store, asked);
+                self.stage = Stage::Over;
+                return Poll::Ready(decision);
+            }
+            if let Err(error) = self.send() {
+                self.stage = Stage::Over;
+                return Poll::Ready(Err(error));
+            }
+        }
+        match &mut self.stage {
+            Stage::Sent(verdicts) => Decision::of_polled(limits, verdicts.as_mut().poll(context)),
+            Stage::Asked(_) | Stage::Over => {
+                panic!("the future of a call was polled after it had completed")
+            }
         }
     }
 }
@@ -397,26 +463,23 @@ impl<'l: 'k, 'k> Future for Deciding<'l, 'k> {
     ///
     /// If it is polled again after it has completed.
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let limits = self.limits;
-        if let Stage::Asked(asked) = &self.stage {
-            if let Some(store) = self.store.as_sync() {
-                let decision = decide_in_place(limits, store, asked);
-                self.stage = Stage::Over;
-                return Poll::Ready(decision);
-            }
-            self.send();
-        }
-        match &mut self.stage {
-            Stage::Sent(verdicts) => Decision::of_polled(limits, verdicts.as_mut().poll(context)),
-            Stage::Asked(_) | Stage::Over => {
-                panic!("the future of a call was polled after it had completed")
-            }
-        }
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_stage(context)
     }
 }
 
-impl fmt::Debug for Deciding<'_, '_> {
+impl<'l: 'k, 'k> Future for Deciding<'l, 'k, Costs> {
+    type Output = Result<Decision<'l>, StoreError>;
+
+    /// # Panics
+    ///
+    /// If it is polled again after it has completed.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_stage(context)
+    }
+}
+
+impl<C> fmt::Debug for Deciding<'_, '_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deciding")
             .field("limits", &self.limits)

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
 
+use super::{Charge, Costs};
 use crate::decision::{Decision, Receipt, Verdicts};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
@@ -32,6 +33,8 @@ pub struct Settle<'l, 'k, S> {
     receipt: Receipt,
     /// What the call turned out to cost, or `None` for a refund.
     cost: Option<u64>,
+    /// Set if a limit has a cost of its own.
+    costs: Option<Costs>,
     at: Option<Timestamp>,
 }
 
@@ -48,6 +51,7 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
             key,
             receipt,
             cost,
+            costs: None,
             at: None,
         }
     }
@@ -58,13 +62,58 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
         self
     }
 
-    fn request(&self) -> Request<'_> {
-        let (operation, cost) = match self.cost {
-            Some(cost) => (Operation::Settle(&self.receipt), cost),
-            None => (Operation::Refund(&self.receipt), 0),
+    /// Settles at another cost for the limit called `name`. All other limits are settled at the
+    /// cost that was passed to [`settle`](RateLimiter::settle).
+    ///
+    /// # Errors
+    ///
+    /// If no limit of the limiter has this name, the settlement fails with
+    /// [`ErrorKind::Malformed`], and the error lists the names and holds the receipt. A refund that
+    /// sets a cost fails likewise, because it gives back everything.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use tollgate_core::{RateLimiter, SyncStore};
+    ///
+    /// // With the limits "requests=sliding-log:60/1m" and "tokens=sliding-log:1000/1m".
+    /// fn complete(limiter: &RateLimiter<impl SyncStore>) -> Result<(), Box<dyn Error>> {
+    ///     let decision = limiter.check("alice").cost_of("tokens", 800).run()?;
+    ///     let receipt = decision.into_receipt().ok_or("denied")?;
+    ///     // It was one request, and took 335 tokens.
+    ///     let left = limiter.settle("alice", receipt, 1).cost_of("tokens", 335).run()?;
+    ///     let remaining = |name| left.verdict(name).map(|verdict| verdict.remaining());
+    ///     assert_eq!(remaining("requests"), Some(59));
+    ///     assert_eq!(remaining("tokens"), Some(665));
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
+        let (limits, same) = (self.limiter.limits(), self.cost.unwrap_or_default());
+        let costs = self.costs.get_or_insert_with(|| Costs::same(limits, same));
+        costs.set(limits, name, cost);
+        self
+    }
+
+    fn request(&self) -> Result<Request<'_>, StoreError> {
+        let limits = self.limiter.limits();
+        let (operation, checks) = match (self.cost, &self.costs) {
+            (None, None) => (
+                Operation::Refund(&self.receipt),
+                Checks::of_key(limits, self.key, 0),
+            ),
+            (None, Some(_)) => return Err(cost_of_refund()),
+            (Some(cost), None) => (
+                Operation::Settle(&self.receipt),
+                Checks::of_key(limits, self.key, cost),
+            ),
+            (Some(_), Some(costs)) => (
+                Operation::Settle(&self.receipt),
+                costs.checks(limits, self.key)?,
+            ),
         };
-        let checks = Checks::of_key(self.limiter.limits(), self.key, cost);
-        Request::of_parts(operation, checks, self.at)
+        Ok(Request::of_parts(operation, checks, self.at))
     }
 
     fn finish(self, verdicts: Result<Verdicts, StoreError>) -> Result<Left<'l>, SettleError> {
@@ -84,7 +133,8 @@ impl<'l, S: SyncStore> Settle<'l, '_, S> {
     ///
     /// Returns the store's error, with the receipt if nothing was changed.
     pub fn run(self) -> Result<Left<'l>, SettleError> {
-        let verdicts = self.limiter.store().decide_now(&self.request());
+        let request = self.request();
+        let verdicts = request.and_then(|request| self.limiter.store().decide_now(&request));
         self.finish(verdicts)
     }
 }
@@ -95,7 +145,10 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Settle<'l, 'k, S> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let verdicts = self.limiter.store().decide(self.request()).await;
+            let verdicts = match self.request() {
+                Ok(request) => self.limiter.store().decide(request).await,
+                Err(error) => Err(error),
+            };
             self.finish(verdicts)
         })
     }
@@ -108,9 +161,18 @@ impl<S> fmt::Debug for Settle<'_, '_, S> {
             .field("key", &self.key)
             .field("receipt", &self.receipt)
             .field("cost", &self.cost)
+            .field("costs", &self.costs)
             .field("at", &self.at)
             .finish()
     }
+}
+
+#[cold]
+fn cost_of_refund() -> StoreError {
+    StoreError::new(
+        ErrorKind::Malformed,
+        "a refund gives back everything: leave out `cost_of`, or use `settle`",
+    )
 }
 
 /// What remains after a refund, a settlement or [`lower`](RateLimiter::lower), as the decision of a

@@ -128,6 +128,8 @@ fn an_amount_of_zero_denies_every_cost_forever() {
             assert!(!verdict.is_allowed(), "{algorithm}");
             assert_eq!(retry_us(&verdict), None, "{algorithm}");
             assert_eq!(verdict.remaining(), 0, "{algorithm}");
+            // Nothing is all that it ever has.
+            assert_eq!(reset_us(&verdict), 0, "{algorithm}");
         }
         assert!(subject.consume(0).is_allowed(), "{algorithm}");
     }

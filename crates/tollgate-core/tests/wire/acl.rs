@@ -221,7 +221,6 @@ fn user_without_pexpire_leaves_no_key_without_a_ttl() {
             (vec!["sliding-log:3/1h"], Operation::TakeUpTo, 2),
             // Counted, though it is denied.
             (vec!["sliding-log:3/1h,count-denied"], Operation::Consume, 4),
-            (vec!["sliding-log:0/1h,count-denied"], Operation::Consume, 1),
             (vec!["gcra:3/1h", "sliding-log:3/1h"], Operation::Consume, 1),
             (many.clone(), Operation::Consume, 1),
         ] {

@@ -1,7 +1,7 @@
 //! Combines the answers for each limit of a call into the verdicts of the store.
 
 use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Request, StoreError, Timestamp, Verdict, Wait};
+use tollgate_core::{Check, Request, StoreError, Verdict, Wait};
 
 use super::expected::Answer;
 use super::received::{ReceivedCall, Verb};
@@ -57,12 +57,12 @@ pub(super) fn verdicts(
                 } else {
                     verdict
                 }
-            } else if opinion.wait.is_never() {
-                Verdict::deny(capacity, opinion.left, opinion.wait)
             } else {
-                Verdict::deny(capacity, opinion.left, opinion.wait).with_reset_after(opinion.wait)
+                Verdict::deny(capacity, opinion.left, opinion.wait)
             };
-            verdict.with_consumed(consumed, received.at.unwrap_or(Timestamp::UNIX_EPOCH))
+            verdict
+                .with_reset_after(reset_after(received, check, &verdict))
+                .with_consumed(consumed, received.now())
         });
     Ok(verdicts.collect())
 }
@@ -161,11 +161,43 @@ fn opinion(
     Ok(Opinion { left, wait, delay })
 }
 
+/// Returns how long until a limit with this `verdict` has its full capacity again, if everything
+/// that was consumed from it was consumed at once.
+fn reset_after(received: &ReceivedCall<'_>, check: &Check<'_>, verdict: &Verdict) -> Wait {
+    let of_cost = |cost| Check::new(check.limit(), check.key(), cost);
+    let now = received.now();
+    let mut state = State::default();
+    let used = of_cost(verdict.capacity().saturating_sub(verdict.remaining()));
+    let used = Request::consume(used).decide_on(&mut state, now);
+    if verdict.is_allowed() || verdict.retry_after().is_never() {
+        return sum(used.reset_after(), verdict.delay());
+    }
+    // The call fits, or is delayed by no more than it accepts, when it is to be repeated. What is
+    // missing then comes back after that.
+    let cost = match received.verb {
+        Verb::TakeUpTo => 1,
+        _ => check.cost(),
+    };
+    let denied = Request::peek(of_cost(cost)).decide_on(&mut state, now);
+    let missing = denied.reset_after().duration().unwrap_or_default();
+    let missing = missing.saturating_sub(denied.retry_after().duration().unwrap_or_default());
+    let later = missing.saturating_add(received.within.unwrap_or_default());
+    let later = u64::try_from(later.as_micros()).map_or(Wait::NEVER, Wait::from_micros);
+    sum(verdict.retry_after(), later)
+}
+
+fn sum(first: Wait, second: Wait) -> Wait {
+    match (first.as_micros(), second.as_micros()) {
+        (Some(first), Some(second)) => Wait::from_micros(first.saturating_add(second)),
+        _ => Wait::NEVER,
+    }
+}
+
 /// Returns how long a block lasts in a limit that blocked nothing before.
 fn blocked(received: &ReceivedCall<'_>, check: &Check<'_>) -> Wait {
-    let now = received.at.unwrap_or(Timestamp::UNIX_EPOCH);
     let request = Request::block(received.span, *check);
-    request.decide_on(&mut State::default(), now).retry_after()
+    let blocked = request.decide_on(&mut State::default(), received.now());
+    blocked.retry_after()
 }
 
 /// How long a call is denied if it is granted nothing.

@@ -52,6 +52,12 @@ pub use schedule::ScheduleExpectation;
 ///   fails, the request fails.
 /// - A request counts as one call for each expectation that answers any of its limits.
 ///
+/// # When a limit is full again
+///
+/// A verdict's [`reset_after`](tollgate_core::Verdict::reset_after) is what a store would say if all
+/// that is used of the limit had been used at the instant of the call: zero if nothing is. A denial
+/// is reset no earlier than the call can be repeated.
+///
 /// # Schedules
 ///
 /// A call to a [`Schedule`](tollgate_core::Schedule) has expectations of its own, by the name of the

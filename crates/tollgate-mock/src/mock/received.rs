@@ -74,6 +74,11 @@ impl<'r> ReceivedCall<'r> {
         }
     }
 
+    /// Returns the instant of the decision: the caller's, or else the first of all.
+    pub(super) fn now(&self) -> Timestamp {
+        self.at.unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
     /// Returns the cost for the limit at `index`; for a refund, what the receipt gives back to that
     /// limit; for a settlement, the cost it is settled at; for `lower`, what may remain.
     ///

@@ -5,6 +5,7 @@
 mod batches;
 mod clear;
 mod cluster;
+mod costs;
 mod diagnose;
 mod extremes;
 mod faults;

@@ -9,6 +9,7 @@ mod hearing;
 mod lease_lines;
 mod meter;
 mod outbound;
+mod settle_guard;
 mod shown;
 mod within;
 

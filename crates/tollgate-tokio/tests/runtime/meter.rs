@@ -23,11 +23,11 @@ use tollgate_tokio::{Meter, Metered, Within};
 use crate::arrives;
 use crate::clock::TokioClock;
 
-const SECOND: Duration = Duration::from_secs(1);
-const ESTIMATE: u64 = 100;
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const ESTIMATE: u64 = 100;
 
 /// A store that takes a second to settle, records at which costs it settled, and fails.
-struct Ledger {
+pub(crate) struct Ledger {
     store: MemoryStore,
     settled: Mutex<Vec<u64>>,
     /// How many settlements are refused before anything is changed.
@@ -64,30 +64,34 @@ impl Store for Ledger {
     }
 }
 
-type Limiter = RateLimiter<Arc<Ledger>>;
+pub(crate) type Limiter = RateLimiter<Arc<Ledger>>;
 
 fn limiter() -> Limiter {
+    limiter_of(&["bytes=sliding-log:1000/1h"])
+}
+
+pub(crate) fn limiter_of(limits: &[&str]) -> Limiter {
     let store = Ledger {
         store: MemoryStore::builder().clock(TokioClock::new()).build(),
         settled: Mutex::default(),
         refuses: AtomicUsize::new(0),
         loses: AtomicUsize::new(0),
     };
-    RateLimiter::new(Arc::new(store), ["bytes=sliding-log:1000/1h"]).unwrap()
+    RateLimiter::new(Arc::new(store), limits.iter().copied()).unwrap()
 }
 
-async fn estimated(limiter: &Limiter) -> Receipt {
+pub(crate) async fn estimated(limiter: &Limiter) -> Receipt {
     let decision = limiter.check("alice").cost(ESTIMATE).await.unwrap();
     decision.into_receipt().unwrap()
 }
 
 /// Returns the costs that were settled, once all settlements in the background had time to end.
-async fn settled(limiter: &Limiter) -> Vec<u64> {
+pub(crate) async fn settled(limiter: &Limiter) -> Vec<u64> {
     sleep(5 * SECOND).await;
     limiter.store().settled.lock().unwrap().clone()
 }
 
-async fn remaining(limiter: &Limiter) -> u64 {
+pub(crate) async fn remaining(limiter: &Limiter) -> u64 {
     limiter.peek("alice").await.unwrap().remaining()
 }
 
@@ -138,7 +142,7 @@ async fn a_stream_that_would_go_on_after_its_end_is_not_polled_again() {
         polls += 1;
         Poll::Ready((polls != 2).then_some(7))
     });
-    let mut body = endless.metered_by(&limiter, "alice", receipt, |&size| size);
+    let mut body = endless.metered_by(&limiter, "alice", receipt, |&size, used| used.add(size));
     assert_eq!(body.next().await, Some(7));
     assert_eq!(body.size_hint(), (0, None));
     for _ in 0..2 {
@@ -156,7 +160,9 @@ async fn a_stream_is_gone_before_its_settlement_is_done() {
     let connection = Arc::new(());
     let held = Arc::clone(&connection);
     let body = stream::iter([7]).map(move |size| (Arc::clone(&held), size));
-    let body = body.metered_by(&limiter, "alice", receipt, |&(_, size)| size);
+    let body = body.metered_by(&limiter, "alice", receipt, |&(_, size), used| {
+        used.add(size)
+    });
     assert_eq!(Arc::strong_count(&connection), 2);
     let mut finishing = Box::pin(body.finish());
     assert!(timeout(SECOND / 2, &mut finishing).await.is_err());
@@ -252,14 +258,14 @@ async fn any_measure_can_be_settled() {
     let limiter = limiter();
     let receipt = estimated(&limiter).await;
     let tokens = stream::iter([3_u64, 4, 5]);
-    let mut tokens = tokens.metered_by(&limiter, "alice", receipt, |&count| count);
+    let mut tokens = tokens.metered_by(&limiter, "alice", receipt, |&count, used| used.add(count));
     while tokens.next().await.is_some() {}
     assert_eq!(tokens.finish().await.unwrap().cost(), 12);
 
     // The largest counts are not added modulo 2^64.
     let receipt = estimated(&limiter).await;
     let tokens = stream::iter([u64::MAX, 2]);
-    let mut tokens = tokens.metered_by(&limiter, "alice", receipt, |&count| count);
+    let mut tokens = tokens.metered_by(&limiter, "alice", receipt, |&count, used| used.add(count));
     while tokens.next().await.is_some() {}
     assert_eq!(tokens.cost(), u64::MAX);
     let settled = tokens.finish().await.unwrap();

@@ -6,7 +6,7 @@ use std::future::ready;
 use futures_util::stream;
 use tollgate_core::{ConcurrencyLimiter, RateLimiter};
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::{LeaseGuard, Meter, Outbound, Pace, Within};
+use tollgate_tokio::{LeaseGuard, Outbound, Pace, SettleGuard, Within};
 
 use crate::within::{MINUTE, Remote, SECOND};
 
@@ -30,7 +30,12 @@ async fn waiting_calls_and_streams_show_their_limits_and_no_key() {
     );
     let receipt = limiter.check(KEY).cost(5).await.unwrap().into_receipt();
     let metered = stream::iter([1_u64, 2]);
-    let metered = metered.metered_by(&limiter, KEY, receipt.unwrap(), |&size| size);
+    let guard = SettleGuard::new(&limiter, KEY, receipt.unwrap());
+    shows(
+        &guard,
+        "SettleGuard { limiter: RateLimiter { limits: [Limit(l=gcra:9/1s)], .. }, cost: 0, .. }",
+    );
+    let metered = guard.meter_by(metered, |&size, used| used.add(size));
     shows(
         &metered,
         "Metered { stream: Iter { iter: IntoIter([1, 2]) }, \

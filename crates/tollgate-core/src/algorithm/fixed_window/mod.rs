@@ -69,7 +69,7 @@ impl FixedWindow {
     }
 
     /// Makes denied calls count too: after a call that exceeds the quota, every call is denied
-    /// until the window ends.
+    /// until the window ends. A quota of zero denies every call anyway, and counts none.
     #[must_use]
     pub const fn count_denied(mut self) -> Self {
         self.count_denied = true;
@@ -172,8 +172,9 @@ impl Machine for FixedWindow {
         }
     }
 
+    // Under a quota of zero, a denied call makes no difference: the next one is denied, too.
     fn counts_denied(&self) -> bool {
-        self.count_denied
+        self.count_denied && self.quota.amount() > 0
     }
 }
 

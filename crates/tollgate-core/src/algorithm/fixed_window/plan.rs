@@ -40,7 +40,7 @@ impl FixedWindow {
                 "an aligned window must be 10 ms or longer, or it ends before the command arrives",
             );
         }
-        let step = if self.counts_denied() {
+        let step = if self.count_denied {
             1
         } else {
             let Some(step) = MOST.checked_div(amount) else {
@@ -58,7 +58,7 @@ impl FixedWindow {
             amount,
             window_us,
             anchored: self.is_anchored(),
-            counts_denied: self.counts_denied(),
+            counts_denied: self.count_denied,
             step,
         })
     }
@@ -137,9 +137,9 @@ impl CounterPlan {
     }
 
     /// Returns whether to send a call of `cost` to be counted: not if it costs nothing, or if it
-    /// can never fit and denied calls do not count.
+    /// can never fit and denied calls do not count, as under a quota of zero.
     pub(crate) const fn may_count(&self, cost: u64, amount: u64) -> bool {
-        cost > 0 && (self.counts_denied || cost <= amount)
+        cost > 0 && amount > 0 && (self.counts_denied || cost <= amount)
     }
 
     /// Returns the state before the call, and the instant of the decision.
@@ -267,15 +267,16 @@ mod tests {
 
     #[test]
     fn only_calls_that_may_count_are_sent_to_be_counted() {
-        for (written, cost, may_count) in [
-            ("fixed-window:5/1m", 0, false),
-            ("fixed-window:5/1m", 1, true),
-            ("fixed-window:5/1m", 5, true),
-            ("fixed-window:5/1m", 6, false),
-            ("fixed-window:5/1m,count-denied", 0, false),
-            ("fixed-window:5/1m,count-denied", 6, true),
+        for (written, amount, cost, may_count) in [
+            ("fixed-window:5/1m", 5, 0, false),
+            ("fixed-window:5/1m", 5, 1, true),
+            ("fixed-window:5/1m", 5, 5, true),
+            ("fixed-window:5/1m", 5, 6, false),
+            ("fixed-window:5/1m,count-denied", 5, 0, false),
+            ("fixed-window:5/1m,count-denied", 5, 6, true),
+            ("fixed-window:0/1m,count-denied", 0, 1, false),
         ] {
-            let sent = plan(written).may_count(cost, 5);
+            let sent = plan(written).may_count(cost, amount);
             assert_eq!(sent, may_count, "{written} {cost}");
         }
     }

@@ -26,6 +26,11 @@ impl Written for FixedWindow {
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_anchored() { ",anchored" } else { "" })
+        f.write_str(if self.anchored { ",anchored" } else { "" })?;
+        f.write_str(if self.count_denied {
+            ",count-denied"
+        } else {
+            ""
+        })
     }
 }

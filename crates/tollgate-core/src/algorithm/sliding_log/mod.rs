@@ -85,7 +85,8 @@ impl SlidingLog {
     }
 
     /// Makes denied calls count too: a caller must stay away for a whole window to be admitted in
-    /// full again. Only the newest `N` units are remembered, however many attempts there are.
+    /// full again. Only the newest `N` units are remembered, however many attempts there are: under a
+    /// quota of zero, none.
     #[must_use]
     pub const fn count_denied(mut self) -> Self {
         self.count_denied = true;
@@ -228,8 +229,9 @@ impl Machine for SlidingLog {
         }
     }
 
+    // Under a quota of zero, a denied call would add nothing.
     fn counts_denied(&self) -> bool {
-        self.count_denied
+        self.count_denied && self.quota.amount() > 0
     }
 }
 

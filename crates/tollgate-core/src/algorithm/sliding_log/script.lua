@@ -102,8 +102,8 @@ local excess = used + units - amount_per_window
 -- deleted at once.
 local ends = format('%d', ceil(((at - now) + window) / 1000) + 1 + slack)
 if units == 0 then
-  -- A quota of zero counts no units, but later calls must not be decided before this one: the
-  -- element just written becomes the header, which keeps its instant.
+  -- A settlement under a quota of zero counts no units, but later calls must not be decided before
+  -- it: the element just written becomes the header, which keeps its instant.
   gone, ends = -1, format('%d', 1 + slack)
 elseif excess > 0 then
   -- Only the newest units affect decisions, so older ones are removed: denied calls cannot make the

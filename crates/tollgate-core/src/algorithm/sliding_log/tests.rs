@@ -105,8 +105,8 @@ fn room_for_entries_doubles_up_to_n() {
     assert_eq!(room(log(50), 60), [4, 8, 16, 32, 50]);
     assert_eq!(room(log(3), 9), [3]);
     assert_eq!(room(log(5), 9), [4, 5]);
-    // A quota of zero counts no units, but records when the last attempt was.
-    assert_eq!(room(log(0).count_denied(), 9), [1]);
+    // A settlement under a quota of zero counts no units, but records when it was.
+    assert_eq!(room(log(0), 9), [1]);
 }
 
 #[test]

@@ -20,7 +20,11 @@ impl Written for SlidingLog {
         })
     }
 
-    fn write(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.count_denied {
+            ",count-denied"
+        } else {
+            ""
+        })
     }
 }
