@@ -1378,12 +1378,6 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "each call in a line costs one unit at least, so no two of them fit into one";
         }
     }
-    "crates/tollgate-tokio/src/wait/place.rs" {
-        "Lines::enter" {
-            "1" => "2"
-                because "numbers only have to grow";
-        }
-    }
     "crates/tollgate-tokio/src/wait/turns/mod.rs" {
         "Turns::default" {
             "2" => "3"
