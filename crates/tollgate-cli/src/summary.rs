@@ -4,6 +4,7 @@ use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Timestamp, Verdicts};
 
+use crate::input::ReadAs;
 use crate::text::{Grouped, Share, Table, utc_second};
 use crate::trace::{Event, Part, Trace};
 
@@ -51,6 +52,7 @@ impl Tally {
 pub(crate) struct Summary {
     pub(crate) requests: u64,
     pub(crate) skipped_lines: u64,
+    pub(crate) read_as: ReadAs,
     pub(crate) keys: u64,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
@@ -84,7 +86,7 @@ impl Summary {
     pub(crate) fn new(
         tallies: Vec<Tally>,
         (trace, algorithms): (&Trace, &[Algorithm]),
-        skipped_lines: u64,
+        (skipped_lines, read_as): (u64, ReadAs),
         top: usize,
         name: impl Fn(usize) -> String,
     ) -> Self {
@@ -115,6 +117,7 @@ impl Summary {
         Self {
             requests,
             skipped_lines,
+            read_as,
             keys: u64::try_from(trace.keys()).unwrap_or(u64::MAX),
             allowed: requests - all_denied,
             denied: all_denied,
@@ -136,11 +139,12 @@ impl Summary {
     pub(crate) fn to_text(&self, key: &str) -> String {
         let keys = if self.keys == 1 { "key" } else { "keys" };
         let mut text = format!(
-            "{} requests of {} {keys} ({key}), {} to {} UTC\n\n",
+            "{} requests of {} {keys} ({key}), {} to {} UTC\n{}\n",
             Grouped(self.requests),
             Grouped(self.keys),
             utc_second(self.span.0),
             utc_second(self.span.1),
+            self.read_as,
         );
         let share = |part| {
             [

@@ -131,7 +131,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     shown
 }
 
-/// How many characters of an argument a message shows.
+/// How many characters of an argument a message shows, and of a key a row.
 const LONGEST_SHOWN: usize = 100;
 
 /// An argument of the command line, at most a hundred characters of it.
@@ -145,6 +145,14 @@ impl fmt::Display for Short<'_> {
             None => f.write_str(&printable(self.0.as_bytes())),
         }
     }
+}
+
+/// Returns at most `most` characters of `text`; the last one is an ellipsis if there are more.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 /// Returns whether a character controls a terminal, or the direction in which text is shown.
@@ -169,8 +177,14 @@ impl Table {
         }
     }
 
+    /// Adds a row. Cells before the remarks are cut to a hundred characters: users choose the keys,
+    /// and a long one would widen every row.
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
-        self.rows.push(cells.into());
+        let mut cells = cells.into();
+        for cell in cells.iter_mut().take(self.remarks) {
+            *cell = shortened(cell, LONGEST_SHOWN);
+        }
+        self.rows.push(cells);
     }
 }
 
@@ -186,10 +200,12 @@ impl fmt::Display for Table {
         for row in &self.rows {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                // Not by a width of the format, which is at most 65,535.
+                let gap = " ".repeat(width - length(cell));
                 if column == 0 || column >= self.remarks {
-                    line.push_str(&format!("{cell:<width$}  "));
+                    line.extend([cell, &gap, "  "]);
                 } else {
-                    line.push_str(&format!("{cell:>width$}  "));
+                    line.extend([&gap, cell, "  "]);
                 }
             }
             writeln!(f, "{}", line.trim_end())?;
@@ -225,6 +241,21 @@ mod tests {
         let mut table = Table::new(&["A", "N", "WHY"], 2);
         table.row(["long".to_owned(), "10".to_owned(), "because".to_owned()]);
         assert_eq!(table.to_string(), "A      N  WHY\nlong  10  because\n");
+    }
+
+    #[test]
+    fn long_cells_are_cut_and_long_remarks_are_not() {
+        let mut table = Table::new(&["A", "N", "WHY"], 2);
+        let long = "ä".repeat(70_000);
+        table.row([long.clone(), "1".to_owned(), long.clone()]);
+        table.row(["b".to_owned(), "2".to_owned(), "c".to_owned()]);
+        let text = table.to_string();
+        let start = format!("{}…  1  ä", "ä".repeat(99));
+        assert!(
+            text.lines()
+                .any(|line| line.starts_with(&start) && line.ends_with(&long))
+        );
+        assert!(text.ends_with(&format!("b{}  2  c\n", " ".repeat(99))));
     }
 
     #[test]

@@ -17,4 +17,5 @@ mod replay;
 mod report;
 mod schedule;
 mod servers;
+mod shapes;
 mod tls;
