@@ -17,8 +17,9 @@ pub(crate) enum Prefix {
 }
 
 impl Prefix {
-    /// All prefixes, the likely ones first.
-    pub(super) const ALL: [Self; 4] = [Self::None, Self::Syslog, Self::Container, Self::Wrapped];
+    /// All prefixes. An object with a request in a field may also look like a request itself, so it
+    /// comes first.
+    pub(super) const ALL: [Self; 4] = [Self::Wrapped, Self::None, Self::Syslog, Self::Container];
 
     /// Returns the line without the prefix; `None` if it does not have it.
     #[inline]
@@ -30,6 +31,11 @@ impl Prefix {
             Self::Wrapped => unwrapped(line).map(Cow::Owned),
         }
     }
+}
+
+/// Returns whether `line` starts as in the files of Docker, in which every line is wrapped.
+pub(super) fn is_from_docker(line: &[u8]) -> bool {
+    line.starts_with(b"{\"log\":\"")
 }
 
 /// Splits `text` after its first word and the spaces after it.

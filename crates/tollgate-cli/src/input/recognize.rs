@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::lines::Line;
-use super::prefix::Prefix;
+use super::prefix::{Prefix, is_from_docker};
 use super::record::{Record, Skip};
 use super::shape::{Columns, Parser, Shape};
 
@@ -28,6 +28,7 @@ impl Layout {
         candidates: &'static [Shape],
         parser: &mut Parser<'_>,
     ) -> (Self, bool) {
+        let likely = candidates.first().copied().unwrap_or(Shape::Combined);
         let mut candidates: Vec<Candidate> = candidates
             .iter()
             .flat_map(|&shape| Prefix::ALL.map(|prefix| Candidate::new(prefix, shape)))
@@ -49,7 +50,8 @@ impl Layout {
         }
         // The first of the best, since likelier ones come first.
         let best = candidates.into_iter().rev().max_by_key(Candidate::score);
-        let best = best.unwrap_or_else(|| Candidate::new(Prefix::None, Shape::Combined));
+        let best = best.filter(|best| best.score() > (0, 0));
+        let best = best.unwrap_or_else(|| Candidate::new(Prefix::None, likely));
         let layout = Self {
             prefix: best.prefix,
             shape: best.shape,
@@ -119,6 +121,9 @@ impl Candidate {
 
     /// Counts `line`, and returns whether it is a request.
     fn try_on(&mut self, line: &[u8], parser: &mut Parser<'_>) -> bool {
+        if self.prefix == Prefix::None && is_from_docker(line) {
+            return false;
+        }
         parser.continue_with(self.columns.take());
         let parsed = parse(self.prefix, self.shape, line, parser);
         let parsed = parsed.and_then(|record| parser.has_key(&record));
@@ -274,7 +279,8 @@ mod tests {
 
     #[test]
     fn the_layout_of_most_lines_is_chosen() {
-        let key: KeyParts = "ip".parse().unwrap();
+        // A JSON object without a user would be a request.
+        let key: KeyParts = "user".parse().unwrap();
         let options = options();
         let mut parser = Parser::new(&options, None, &key);
         let mut of = |lines: &[&str]| {
@@ -301,6 +307,14 @@ mod tests {
         );
         assert_eq!(of(&LINES[12..]), Some((Prefix::None, Shape::Haproxy)));
         assert_eq!(of(&LINES[7..8]), Some((Prefix::Wrapped, Shape::Combined)));
+        // Docker's own fields are no request, even if most lines within are none either.
+        let docker = LINES[7];
+        let noise = r#"{"log":"started\n","time":"1431857103"}"#;
+        assert_eq!(
+            of(&[noise, noise, docker]),
+            Some((Prefix::Wrapped, Shape::Combined))
+        );
+        assert_eq!(of(&[noise]), None);
         assert_eq!(of(&["x", ""]), None);
     }
 }

@@ -102,7 +102,7 @@ fn long_keys_neither_end_a_replay_nor_widen_its_rows() {
     let output = replay(&arguments);
     assert!(output.status.success(), "{}", stderr(&output));
     let rows = stdout(&output);
-    assert!(rows.contains("/b/b…"), "{rows}");
+    assert!(rows.contains("/b/b/…"), "{rows}");
     assert!(rows.lines().all(|row| row.chars().count() < 200), "{rows}");
     let reason = ":3: a part of the key is longer than 8 KiB";
     assert!(stderr(&output).contains(reason), "{}", stderr(&output));
