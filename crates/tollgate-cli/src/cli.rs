@@ -226,8 +226,9 @@ pub(crate) struct LogOptions {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Whom to count for: ip, user, path, or several joined, such as ip+path
+    /// Whom to count for: ip, client, user, path, or several joined, such as ip+path
     ///
+    /// An ip is an address, without its port; a client may also have the name of a host instead.
     /// Paths are counted without their query strings. Requests without a user are counted together,
     /// under `-`.
     #[arg(long, default_value = "ip", value_name = "KEY")]
@@ -236,6 +237,14 @@ pub(crate) struct LogOptions {
     /// The format of the log lines
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     pub(crate) format: Format,
+
+    /// What the lines look like, with {ip}, {time}, {user} and {path} in them, and {} for anything
+    /// else, such as '{ip} {} [{time}] "{path}"'
+    ///
+    /// A field ends where the text after it begins for the first time. A space is one or more spaces
+    /// or tabs. {date} is for a date apart from its time, {{ and }} are braces.
+    #[arg(long, value_name = "PATTERN", conflicts_with = "format")]
+    pub(crate) pattern: Option<String>,
 
     /// The number of threads; as many as there are processors if it is not given
     ///
@@ -312,16 +321,20 @@ pub(crate) struct ReplayOptions {
     pub(crate) answer: AnswerOptions,
 }
 
-/// The names of the fields in JSON lines; `a.b` is the field `b` of the object `a`.
+/// The name of the field with the time, unless the user gives another.
+pub(crate) const TIME_FIELD: &str = "time";
+
+/// The names of the fields in JSON lines: `a.b` is the field `b` of the object `a`, and `a.0` the
+/// first element of the list `a`.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "JSON lines")]
+#[command(next_help_heading = "Fields of JSON lines, columns of W3C logs")]
 pub(crate) struct FieldNames {
     /// The field with the time: RFC 3339, Unix seconds (also with decimals or an exponent),
     /// milliseconds, microseconds or nanoseconds
-    #[arg(long, default_value = "time", value_name = "NAME")]
+    #[arg(long, default_value = TIME_FIELD, value_name = "NAME")]
     pub(crate) time_field: String,
 
-    /// The field with the client's address
+    /// The field with the client's address; a.0 is the first element of the list a
     #[arg(long, default_value = "ip", value_name = "NAME")]
     pub(crate) ip_field: String,
 
@@ -337,13 +350,21 @@ pub(crate) struct FieldNames {
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Format {
-    /// JSON for lines that start with `{`, otherwise common or combined
+    /// Recognized from the first lines; besides, lines that start with `{` are JSON
     Auto,
-    /// Apache and nginx, common or combined format; both start alike, and the rest is not needed
-    #[value(name = "combined", alias = "common")]
+    /// Apache and nginx: common, combined or vhost_combined, which start alike; the rest is not needed
+    #[value(name = "combined", aliases = ["common", "vhost_combined"])]
     AccessLog,
+    /// HAProxy's HTTP log
+    Haproxy,
     /// One JSON object per line
     Json,
+    /// AWS load balancers, application (ALB) or classic (ELB)
+    #[value(name = "elb", alias = "alb")]
+    LoadBalancer,
+    /// The W3C extended format of IIS and CloudFront
+    #[value(aliases = ["iis", "cloudfront"])]
+    W3c,
 }
 
 const ADVICE: &str = "\

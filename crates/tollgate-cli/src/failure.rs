@@ -6,6 +6,7 @@ use std::{fmt, io};
 
 use tollgate_core::{ErrorKind, LONGEST_EVENT_ID, LimitError, StoreError};
 
+use crate::input::NotText;
 use crate::signals::Signal;
 use crate::text::{Short, plural, printable};
 
@@ -27,8 +28,10 @@ pub(crate) enum Failure {
         is_tls: bool,
         source: StoreError,
     },
+    #[error("cannot read {}: {content}", path.display())]
+    Content { path: PathBuf, content: NotText },
     #[error(
-        "no request found in {files}{skipped}: give an access log in common, combined or JSON lines format, see --format"
+        "no request found in {files}{skipped}: give an access log in one of the formats of --format, or describe its lines with --pattern"
     )]
     Empty { files: String, skipped: String },
     #[error(
@@ -51,7 +54,7 @@ pub(crate) enum Failure {
     )]
     HalfForgotten { forgotten: u64, failure: Box<Self> },
     #[error(
-        "--key {}: {reason}; join ip, user and path with +, such as ip+path",
+        "--key {}: {reason}; join ip, client, user and path with +, such as ip+path",
         Short(key)
     )]
     Key { key: String, reason: String },
@@ -82,6 +85,11 @@ pub(crate) enum Failure {
         Short(limit)
     )]
     LimitUnnamed { limit: String },
+    #[error(
+        "--pattern {}: {reason}; give {{time}}, {{date}} before it, {{ip}}, {{user}}, {{path}} and {{}} for the rest, such as '{{ip}} {{}} [{{time}}] \"{{path}}\"'",
+        Short(pattern)
+    )]
+    Pattern { pattern: String, reason: String },
     #[error("--prefix {}: {source}", Short(prefix))]
     Prefix { prefix: String, source: StoreError },
     #[error("--quota {}: {source}", Short(quota))]

@@ -1,15 +1,19 @@
 //! `KeyParts`: the parts of a request that form its key.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::failure::Failure;
-use crate::input::Record;
+use crate::input::{Record, Skip};
 use crate::text::{Short, printable};
 
 /// One part of a request that can be part of its key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Part {
+    /// An address, or otherwise the name that the log gives the client.
+    Client,
+    /// An address, and nothing else.
     Ip,
     Path,
     User,
@@ -25,22 +29,38 @@ impl KeyParts {
         self.0.contains(&part)
     }
 
-    /// Returns the key of `record`; a composite key is built in `buffer`.
+    /// Returns whether the client is one of the parts, by address or by name.
+    pub(crate) fn has_client(&self) -> bool {
+        self.contains(Part::Client) || self.contains(Part::Ip)
+    }
+
+    /// Returns the key of `record`, or why it has none; a key that is not a piece of the line is
+    /// built in `buffer`.
     ///
     /// Parts of a composite key are prefixed by their lengths, so that two keys are equal only if
     /// all their parts are: clients cannot forge a separator.
     #[inline]
-    pub(crate) fn of<'a>(&self, record: &'a Record<'_>, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    pub(crate) fn of<'a>(
+        &self,
+        record: &'a Record<'_>,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], Skip> {
         if let [part] = self.0[..] {
-            return record.part(part);
+            return Ok(match record.part(part)? {
+                Cow::Borrowed(text) => text,
+                Cow::Owned(text) => {
+                    *buffer = text;
+                    buffer
+                }
+            });
         }
         buffer.clear();
         for &part in &self.0 {
-            let text = record.part(part);
-            buffer.extend_from_slice(&length_prefix(text));
-            buffer.extend_from_slice(text);
+            let text = record.part(part)?;
+            buffer.extend_from_slice(&length_prefix(&text));
+            buffer.extend_from_slice(&text);
         }
-        buffer
+        Ok(buffer)
     }
 
     /// Returns `key` for display: its parts separated by spaces.
@@ -71,6 +91,7 @@ impl FromStr for KeyParts {
         let mut parts = Vec::new();
         for name in key.split('+') {
             let part = match name {
+                "client" => Part::Client,
                 "ip" => Part::Ip,
                 "path" => Part::Path,
                 "user" => Part::User,
@@ -96,6 +117,7 @@ impl fmt::Display for KeyParts {
         for (index, part) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { "+" };
             let name = match part {
+                Part::Client => "client",
                 Part::Ip => "ip",
                 Part::Path => "path",
                 Part::User => "user",
@@ -116,24 +138,63 @@ fn length_prefix(text: &[u8]) -> [u8; PREFIX] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::Shape;
     use tollgate_core::Timestamp;
 
-    fn record<'a>(ip: &'a str, path: &'a str) -> Record<'a> {
+    fn record<'a>(client: &'a str, path: &'a str) -> Record<'a> {
         Record {
             at: Timestamp::UNIX_EPOCH,
-            ip: ip.as_bytes().into(),
+            client: client.as_bytes().into(),
             user: b"-".into(),
             path: path.as_bytes().into(),
+            shape: Shape::Combined,
         }
+    }
+
+    fn key(parts: &str, client: &str, path: &str) -> Result<Vec<u8>, Skip> {
+        let parts: KeyParts = parts.parse().unwrap();
+        let record = record(client, path);
+        parts.of(&record, &mut Vec::new()).map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn an_ip_is_an_address_and_a_client_may_have_a_name() {
+        let address = Ok(b"203.0.113.7".to_vec());
+        assert_eq!(key("ip", "203.0.113.7:443", "/"), address);
+        assert_eq!(key("client", "203.0.113.7:443", "/"), address);
+        assert_eq!(
+            key("client", "crawler.example", "/"),
+            Ok(b"crawler.example".to_vec())
+        );
+        for name in ["crawler.example", "", "-"] {
+            assert_eq!(key("ip", name, "/"), Err(Skip::NotAnAddress));
+            assert_eq!(key("path+ip", name, "/"), Err(Skip::NotAnAddress));
+            assert_eq!(key("path", name, "/"), Ok(b"/".to_vec()));
+        }
+        assert_eq!(key("client", "-", "/"), Err(Skip::NoClient));
+        assert_eq!(key("client", "", "/"), Err(Skip::NoClient));
+    }
+
+    #[test]
+    fn the_longest_part_is_a_key() {
+        let longest = "x".repeat(8 * 1024);
+        assert_eq!(
+            key("path", "10.0.0.1", &longest).map(|key| key.len()),
+            Ok(8 * 1024)
+        );
+        let long = longest + "x";
+        assert_eq!(key("path", "10.0.0.1", &long), Err(Skip::LongKey));
+        assert_eq!(key("ip", "10.0.0.1", &long), Ok(b"10.0.0.1".to_vec()));
     }
 
     #[test]
     fn composite_keys_differ_when_parts_do() {
-        let parts: KeyParts = "ip+path".parse().unwrap();
+        let parts: KeyParts = "client+path".parse().unwrap();
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let a = record("1 /a", "b");
         let b = record("1", "/a b");
-        let (a, b) = (parts.of(&a, &mut first), parts.of(&b, &mut second));
+        let [a, b] = [(&a, &mut first), (&b, &mut second)]
+            .map(|(record, buffer)| parts.of(record, buffer).unwrap());
         assert_ne!(a, b);
         assert_eq!(parts.readable(a), parts.readable(b));
     }

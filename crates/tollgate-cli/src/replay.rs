@@ -85,7 +85,7 @@ pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let summary = Summary::new(
         counts.into_iter().map(|counts| counts.tally).collect(),
         (trace, &algorithms),
-        input.skipped.count,
+        (input.skipped.count, input.read_as.clone()),
         answer.top,
         |index| key.readable(trace.key(index)),
     );

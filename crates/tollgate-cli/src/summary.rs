@@ -4,7 +4,8 @@ use serde::Serialize;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::{Timestamp, Verdicts};
 
-use crate::text::{Grouped, Share, Table, json, plural, utc_second};
+use crate::input::ReadAs;
+use crate::text::{Grouped, LONGEST_SHOWN, Share, Table, json, plural, shortened, utc_second};
 use crate::trace::{Event, Part, Trace};
 
 /// Counts decisions during a replay.
@@ -51,6 +52,7 @@ impl Tally {
 pub(crate) struct Summary {
     pub(crate) requests: u64,
     pub(crate) skipped_lines: u64,
+    pub(crate) read_as: ReadAs,
     pub(crate) keys: u64,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
@@ -84,7 +86,7 @@ impl Summary {
     pub(crate) fn new(
         tallies: Vec<Tally>,
         (trace, algorithms): (&Trace, &[Algorithm]),
-        skipped_lines: u64,
+        (skipped_lines, read_as): (u64, ReadAs),
         top: usize,
         name: impl Fn(usize) -> String,
     ) -> Self {
@@ -115,6 +117,7 @@ impl Summary {
         Self {
             requests,
             skipped_lines,
+            read_as,
             keys: u64::try_from(trace.keys()).unwrap_or(u64::MAX),
             allowed: requests - all_denied,
             denied: all_denied,
@@ -133,11 +136,12 @@ impl Summary {
     /// Returns the tables.
     pub(crate) fn to_text(&self, key: &str) -> String {
         let mut text = format!(
-            "{} of {} ({key}), {} to {} UTC\n\n",
+            "{} of {} ({key}), {} to {} UTC\n{}\n",
             plural(self.requests, "request", "requests"),
             plural(self.keys, "key", "keys"),
             utc_second(self.span.0),
             utc_second(self.span.1),
+            self.read_as,
         );
         let share = |part| {
             [
@@ -165,7 +169,7 @@ impl Summary {
             let mut table = Table::new(&["MOST DENIED", "DENIED", "OF", "SHARE"], 4);
             for key in &self.top_denied {
                 table.row([
-                    key.key.clone(),
+                    shortened(&key.key, LONGEST_SHOWN),
                     Grouped(key.denied).to_string(),
                     Grouped(key.requests).to_string(),
                     Share(key.denied, key.requests).to_string(),

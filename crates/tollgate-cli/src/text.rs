@@ -154,8 +154,8 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     shown
 }
 
-/// How many characters of an argument a message shows.
-const LONGEST_SHOWN: usize = 100;
+/// How many characters of an argument a message shows, and of a key a row.
+pub(crate) const LONGEST_SHOWN: usize = 100;
 
 /// An argument of the command line, at most a hundred characters of it.
 pub(crate) struct Short<'a>(pub(crate) &'a str);
@@ -168,6 +168,14 @@ impl fmt::Display for Short<'_> {
             None => f.write_str(&printable(self.0.as_bytes())),
         }
     }
+}
+
+/// Returns at most `most` characters of `text`; the last one is an ellipsis if there are more.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 /// Returns whether a character controls a terminal, or the direction in which text is shown.

@@ -4,7 +4,8 @@ use serde::Serialize;
 use tollgate_core::Timestamp;
 
 use super::advice::{Advice, Refused};
-use crate::text::{Grouped, Share, Table, json, plural, utc_second};
+use crate::input::ReadAs;
+use crate::text::{Grouped, LONGEST_SHOWN, Share, Table, json, plural, shortened, utc_second};
 
 /// The advice for all windows, and what it is about.
 pub(crate) struct Answer<N> {
@@ -12,6 +13,7 @@ pub(crate) struct Answer<N> {
     pub(crate) counted_by: String,
     pub(crate) span: (Timestamp, Timestamp),
     pub(crate) skipped_lines: u64,
+    pub(crate) read_as: ReadAs,
     /// For at least one window.
     pub(crate) advice: Vec<Advice>,
     /// Formats the key with an index.
@@ -22,6 +24,7 @@ pub(crate) struct Answer<N> {
 struct Whole<'a> {
     requests: u64,
     skipped_lines: u64,
+    read_as: &'a ReadAs,
     keys: u64,
     windows: Vec<Window<'a>>,
 }
@@ -81,6 +84,7 @@ impl<N: Fn(usize) -> String> Answer<N> {
         let whole = Whole {
             requests: self.requests(),
             skipped_lines: self.skipped_lines,
+            read_as: &self.read_as,
             keys: self.keys(),
             windows: windows.collect(),
         };
@@ -114,12 +118,13 @@ impl<N: Fn(usize) -> String> Answer<N> {
     /// Returns the tables.
     pub(super) fn to_text(&self) -> String {
         let mut text = format!(
-            "{} of {} ({}), {} to {} UTC\n",
+            "{} of {} ({}), {} to {} UTC\n{}",
             plural(self.requests(), "request", "requests"),
             plural(self.keys(), "key", "keys"),
             self.counted_by,
             utc_second(self.span.0),
             utc_second(self.span.1),
+            self.read_as,
         );
         for advice in &self.advice {
             self.push_window(&mut text, advice);
@@ -161,7 +166,7 @@ impl<N: Fn(usize) -> String> Answer<N> {
         let mut table = Table::new(&heading, heading.len());
         for key in &advice.most_refused {
             table.row([
-                (self.name)(key.key),
+                shortened(&(self.name)(key.key), LONGEST_SHOWN),
                 Grouped(key.refused).to_string(),
                 Grouped(key.requests).to_string(),
                 Share(key.refused, key.requests).to_string(),

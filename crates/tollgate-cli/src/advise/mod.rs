@@ -48,6 +48,7 @@ pub(crate) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
         counted_by: key.to_string(),
         span: input.trace.span(),
         skipped_lines: input.skipped.count,
+        read_as: input.read_as.clone(),
         advice: advice.collect(),
         name: |index| key.readable(input.trace.key(index)),
     };

@@ -9,6 +9,7 @@ use self::traffic::ABUSER;
 use crate::cli::DemoOptions;
 use crate::compare::{Comparison, Outcome};
 use crate::failure::Failure;
+use crate::input::ReadAs;
 use crate::output::Output;
 use crate::replay::replay_in_memory;
 use crate::report::{Report, Timeline};
@@ -148,7 +149,13 @@ fn write_report(
         tallies.push(tally);
     }
     let name = |index: usize| String::from_utf8_lossy(trace.key(index)).into_owned();
-    let summary = Summary::new(tallies, (trace, &[algorithm]), 0, TOP, name);
+    let summary = Summary::new(
+        tallies,
+        (trace, &[algorithm]),
+        (0, ReadAs::default()),
+        TOP,
+        name,
+    );
     let report = Report {
         title: "A day with an abusive client".to_owned(),
         source: "synthetic traffic".to_owned(),

@@ -89,13 +89,19 @@ fn start_of(minute: &[u8; MINUTE], zone: &[u8; ZONE]) -> Option<i64> {
         b'-' => -60 * (60 * zone_hour + zone_minute),
         _ => return None,
     };
+    let month = i64::try_from(month).ok()?;
+    Some(midnight(year, month, day)? + 60 * (60 * hour + minute) - east)
+}
+
+/// Returns the start of a day in UTC, in seconds since the Unix epoch.
+fn midnight(year: i64, month: i64, day: i64) -> Option<i64> {
     let date = jiff::civil::Date::new(
         i16::try_from(year).ok()?,
         i8::try_from(month).ok()?,
         i8::try_from(day).ok()?,
     );
     let midnight = date.ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-    Some(midnight.timestamp().as_second() + 60 * (60 * hour + minute) - east)
+    Some(midnight.timestamp().as_second())
 }
 
 const MONTHS: [&[u8; 3]; 12] = [
@@ -112,10 +118,10 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// Parses a time in any of the formats of JSON logs.
+/// Parses a time in any of the formats of logs.
 ///
 /// A number is in seconds since the Unix epoch. If that would be after the year 5000, it is in
-/// milliseconds, microseconds or nanoseconds.
+/// milliseconds, microseconds or nanoseconds. A time without a zone is in UTC.
 pub(crate) fn read_any(text: &str) -> Result<Timestamp, Skip> {
     let text = text.trim();
     if let Some(unix) = read_unix(text) {
@@ -126,11 +132,71 @@ pub(crate) fn read_any(text: &str) -> Result<Timestamp, Skip> {
     {
         return Ok(at);
     }
-    let instant: jiff::Timestamp = text.parse().map_err(|_| Skip::UnknownTime)?;
-    u64::try_from(instant.as_microsecond())
+    if let Ok(instant) = text.parse::<jiff::Timestamp>() {
+        return u64::try_from(instant.as_microsecond())
+            .ok()
+            .and_then(|micros| Timestamp::from_micros(micros).ok())
+            .ok_or(Skip::NoSuchInstant);
+    }
+    match text.as_bytes().split_at_checked(DATE) {
+        Some((date, [b'T' | b' ', time @ ..])) => read_utc(date, time),
+        _ => read_log_utc(text.as_bytes()),
+    }
+}
+
+/// The length of `2015-05-17`.
+const DATE: usize = 10;
+
+/// Parses a date and a time in UTC, such as `2015-05-17` and `10:05:03.25`.
+pub(crate) fn read_utc(date: &[u8], time: &[u8]) -> Result<Timestamp, Skip> {
+    let whole = || {
+        let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *date else {
+            return None;
+        };
+        let [h1, h2, b':', i1, i2, b':', s1, s2, ref fraction @ ..] = *time else {
+            return None;
+        };
+        let hour = number(&[h1, h2]).filter(|&hour| hour < 24)?;
+        let minute = number(&[i1, i2]).filter(|&minute| minute < 60)?;
+        let second = number(&[s1, s2]).filter(|&second| second <= 60)?;
+        let [year, month] = [number(&[y1, y2, y3, y4])?, number(&[m1, m2])?];
+        let midnight = midnight(year, month, number(&[d1, d2])?)?;
+        let seconds = midnight + 60 * (60 * hour + minute) + second;
+        Some((seconds, fraction_us(fraction)?))
+    };
+    let (seconds, micros) = whole().ok_or(Skip::UnknownTime)?;
+    u64::try_from(seconds)
         .ok()
-        .and_then(|micros| Timestamp::from_micros(micros).ok())
+        .and_then(|seconds| seconds.checked_mul(SECOND_US)?.checked_add(micros))
+        .and_then(at)
         .ok_or(Skip::NoSuchInstant)
+}
+
+/// Parses a time in UTC such as `17/May/2015:10:05:03.250`.
+pub(crate) fn read_log_utc(text: &[u8]) -> Result<Timestamp, Skip> {
+    let (whole, fraction) = text
+        .split_first_chunk::<{ MINUTE + 3 }>()
+        .ok_or(Skip::UnknownTime)?;
+    let mut stamp = *b"17/May/2015:10:05:03 +0000";
+    stamp[..whole.len()].copy_from_slice(whole);
+    let start = LogClock::new().read(&stamp).map_err(|skip| match skip {
+        Skip::NoTime => Skip::UnknownTime,
+        other => other,
+    })?;
+    let micros = fraction_us(fraction).ok_or(Skip::UnknownTime)?;
+    at(start.as_micros() + micros).ok_or(Skip::NoSuchInstant)
+}
+
+/// Parses decimals such as `.25`, which may be missing, and rounds down to microseconds.
+fn fraction_us(text: &[u8]) -> Option<u64> {
+    let digits = match text {
+        [] => return Some(0),
+        [b'.' | b',', digits @ ..] if !digits.is_empty() => digits,
+        _ => return None,
+    };
+    digits.iter().all(u8::is_ascii_digit).then_some(())?;
+    let digit = |place| digits.get(place).map_or(0, |digit| u64::from(digit - b'0'));
+    Some((0..6).fold(0, |micros, place| 10 * micros + digit(place)))
 }
 
 /// Returns `None` if `text` is not a number, and `Some(None)` if the number is not a valid instant.
@@ -336,5 +402,40 @@ mod tests {
         assert_eq!(any("17/May/2015:10:05:03 +0000"), Ok(MAY));
         assert_eq!(any("1969-12-31T23:59:59Z"), Err(Skip::NoSuchInstant));
         assert_eq!(any("yesterday"), Err(Skip::UnknownTime));
+    }
+
+    #[test]
+    fn times_without_a_zone_are_in_utc() {
+        for text in [
+            "2015-05-17 10:05:03",
+            "2015-05-17T10:05:03",
+            "17/May/2015:10:05:03",
+        ] {
+            assert_eq!(any(text), Ok(MAY), "{text}");
+            assert_eq!(any(&format!("{text}.25")), Ok(MAY + 250_000), "{text}");
+            assert_eq!(any(&format!("{text},1234567")), Ok(MAY + 123_456), "{text}");
+            for end in [".", ".x", "x", " +2", "[Europe/Berlin]", ".25.", "+99:00"] {
+                assert_eq!(
+                    any(&format!("{text}{end}")),
+                    Err(Skip::UnknownTime),
+                    "{text}{end}"
+                );
+            }
+        }
+        for text in [
+            "2015-02-29 10:05:03",
+            "2015-13-01 10:05:03",
+            "2015-05-17 24:05:03",
+            "2015-05-17 10:60:03",
+            "2015-05-17 10:05:61",
+            "2015-05-17 10:05",
+            "2015-05-17",
+            "32/May/2015:10:05:03",
+            "17/May/2015",
+        ] {
+            assert_eq!(any(text), Err(Skip::UnknownTime), "{text}");
+        }
+        assert_eq!(any("1969-12-31 23:59:59"), Err(Skip::NoSuchInstant));
+        assert_eq!(any("31/Dec/1969:23:59:59.5"), Err(Skip::NoSuchInstant));
     }
 }

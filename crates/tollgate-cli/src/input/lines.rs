@@ -32,9 +32,14 @@ impl Block {
         }
     }
 
+    /// Returns the lines as one text.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.buffer[..self.filled]
+    }
+
     /// Returns the lines; the last one of a stream may have no end.
     pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
-        let mut rest = &self.buffer[..self.filled];
+        let mut rest = self.text();
         std::iter::from_fn(move || {
             if rest.is_empty() {
                 return None;

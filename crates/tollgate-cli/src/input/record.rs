@@ -4,27 +4,61 @@ use std::borrow::Cow;
 
 use tollgate_core::Timestamp;
 
+use super::address::address;
+use super::shape::Shape;
 use crate::key::Part;
 
 /// A request from a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Record<'a> {
     pub(crate) at: Timestamp,
-    pub(crate) ip: Cow<'a, [u8]>,
+    /// The client as the log writes it: an address, perhaps with a port, or the name of a host.
+    pub(crate) client: Cow<'a, [u8]>,
     /// `-` without a user.
     pub(crate) user: Cow<'a, [u8]>,
     /// Without the query string.
     pub(crate) path: Cow<'a, [u8]>,
+    /// The format of the line.
+    pub(crate) shape: Shape,
 }
+
+/// The most bytes of a part of a key. Servers refuse longer requests, and log them nevertheless.
+const LONGEST_PART: usize = 8 * 1024;
 
 impl Record<'_> {
     /// Returns the text of `part`.
     #[inline]
-    pub(crate) fn part(&self, part: Part) -> &[u8] {
-        match part {
-            Part::Ip => &self.ip,
-            Part::Path => &self.path,
-            Part::User => &self.user,
+    pub(crate) fn part(&self, part: Part) -> Result<Cow<'_, [u8]>, Skip> {
+        let text = match part {
+            Part::Client => self.client()?,
+            Part::Ip => address(&self.client).ok_or(Skip::NotAnAddress)?,
+            Part::Path => Cow::Borrowed(&*self.path),
+            Part::User => Cow::Borrowed(&*self.user),
+        };
+        if text.len() > LONGEST_PART {
+            return Err(Skip::LongKey);
+        }
+        Ok(text)
+    }
+
+    /// Returns the client's address, or otherwise the name that the log gives it.
+    fn client(&self) -> Result<Cow<'_, [u8]>, Skip> {
+        match address(&self.client) {
+            Some(address) => Ok(address),
+            None if matches!(*self.client, [] | [b'-']) => Err(Skip::NoClient),
+            None => Ok(Cow::Borrowed(&*self.client)),
+        }
+    }
+
+    /// Returns a record that borrows nothing.
+    pub(crate) fn into_owned<'a>(self) -> Record<'a> {
+        let owned = |text: Cow<'_, [u8]>| Cow::Owned(text.into_owned());
+        Record {
+            at: self.at,
+            client: owned(self.client),
+            user: owned(self.user),
+            path: owned(self.path),
+            shape: self.shape,
         }
     }
 }
@@ -34,28 +68,74 @@ impl Record<'_> {
 pub(crate) enum Skip {
     #[error("the line is empty")]
     Blank,
+    /// Not counted as skipped.
+    #[error("a line of the log about itself")]
+    Directive,
     #[error("the time is before 1970 or after 2255")]
     NoSuchInstant,
-    #[error("no address at the start")]
+    #[error("a part of the key is longer than 8 KiB")]
+    LongKey,
+    #[error("no address at the start; describe other lines with --pattern")]
     NoAddress,
-    #[error("the JSON object has no address field; name it with --ip-field")]
+    #[error("no #Fields line before it, which names its columns")]
+    NoColumns,
+    #[error("no client; `-` or nothing is in its place")]
+    NoClient,
+    #[error(
+        "the #Fields line before it has no date, no time or no column for the key, such as c-ip; name another with --ip-field"
+    )]
+    MissingColumn,
+    #[error(
+        "the JSON object has no address field; name it with --ip-field, an element of a list as in headers.X-Forwarded-For.0"
+    )]
     NoIpField,
     #[error("the JSON object has no path field; name it with --path-field")]
     NoPathField,
-    #[error("no \"request\" in quotes after the time")]
+    #[error("nothing that says who wrote the line before it, as in the other lines")]
+    NoPrefix,
+    #[error("no \"request\" in quotes where its format has one")]
     NoRequest,
     #[error("no status and size after the request")]
     NoStatus,
-    #[error("no [time] such as [17/May/2015:10:05:03 +0000]")]
+    #[error("the client is not an address; --key client counts names of hosts, too")]
+    NotAnAddress,
+    #[error("no [time] such as [17/May/2015:10:05:03 +0000]; describe other lines with --pattern")]
     NoTime,
     #[error("the JSON object has no time field; name it with --time-field")]
     NoTimeField,
     #[error("not a JSON object")]
     NotJson,
+    #[error("not as --pattern describes it")]
+    NotAsPattern,
+    #[error("not a line of a load balancer")]
+    NotBalancer,
+    #[error("not an HTTP line of HAProxy")]
+    NotHaproxy,
+    #[error("other columns than the #Fields line names")]
+    OtherColumns,
     #[error("the line is longer than 1 MiB")]
     TooLong,
-    #[error("the time is neither RFC 3339 nor unix seconds or milliseconds")]
+    #[error(
+        "the time is neither RFC 3339, with or without a zone, nor as in access logs, nor unix seconds or milliseconds"
+    )]
     UnknownTime,
+}
+
+impl Skip {
+    /// Returns whether the line had the format it was read as, and only a value was not usable.
+    pub(crate) fn is_about_value(self) -> bool {
+        matches!(
+            self,
+            Self::LongKey
+                | Self::NoClient
+                | Self::MissingColumn
+                | Self::NoIpField
+                | Self::NoPathField
+                | Self::NoSuchInstant
+                | Self::NotAnAddress
+                | Self::NoTimeField
+        )
+    }
 }
 
 /// Returns the path of a request line such as `GET /path?query HTTP/1.1`, without the query.
@@ -84,8 +164,17 @@ pub(crate) fn path_of_field(text: &[u8]) -> &[u8] {
     }
 }
 
+/// Returns the path of a URL such as `https://shop.example:443/path`; other text stays as it is.
+pub(crate) fn path_of_url(url: &[u8]) -> &[u8] {
+    let Some(scheme) = memchr::memmem::find(url, b"://") else {
+        return url;
+    };
+    let host = &url[scheme + 3..];
+    memchr::memchr(b'/', host).map_or(b"/", |slash| &host[slash..])
+}
+
 #[inline]
-fn without_query(path: &[u8]) -> &[u8] {
+pub(crate) fn without_query(path: &[u8]) -> &[u8] {
     memchr::memchr(b'?', path).map_or(path, |query| &path[..query])
 }
 
@@ -102,6 +191,9 @@ mod tests {
         assert_eq!(path("GET /a"), "/a");
         assert_eq!(path("-"), "-");
         assert_eq!(path(""), "");
+        assert_eq!(path_of_url(b"https://shop.example:443/a/b"), b"/a/b");
+        assert_eq!(path_of_url(b"http://shop.example"), b"/");
+        assert_eq!(path_of_url(b"/a/b"), b"/a/b");
         assert_eq!(path_of_field(b"/a b?c"), b"/a b");
         assert_eq!(path_of_field(b"GET /a?b HTTP/2.0"), b"/a");
     }

@@ -1,16 +1,13 @@
 //! `Source`: an input file, plain or gzip, or standard input.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
-
+use super::content::{GZIP, NotText, START, not_text};
+use super::gzip::Members;
 use crate::failure::Failure;
 use crate::progress::Progress;
-
-/// The first bytes of every gzip stream.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// An input file before it is opened for reading.
 pub(crate) struct Source<'p> {
@@ -51,12 +48,7 @@ fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
 }
 
 /// The decompressed text of a source.
-pub(crate) enum Reader<'g> {
-    Gzip(Box<MultiGzDecoder<BufReader<Raw<'g>>>>),
-    Plain(Raw<'g>),
-}
-
-type Raw<'g> = Chain<Cursor<Vec<u8>>, Metered<'g>>;
+pub(crate) type Reader<'g> = Box<dyn Read + Send + 'g>;
 
 impl<'p> Source<'p> {
     /// Checks that `path` can be read, before any file is read; `-` is standard input.
@@ -71,7 +63,7 @@ impl<'p> Source<'p> {
             if metadata.is_file() {
                 // Only opening it shows whether it is readable. A pipe can be opened only once, so
                 // it is not tried.
-                File::open(path)?;
+                start_of(&mut File::open(path)?)?;
             }
             Ok(metadata.len())
         };
@@ -93,6 +85,8 @@ impl<'p> Source<'p> {
     }
 
     /// Opens the file and returns its text, decompressed if it starts like gzip, whatever its name.
+    ///
+    /// Fails with a [`NotText`] inside if the content is neither text nor gzip.
     pub(crate) fn reader(self, progress: &Progress) -> io::Result<Reader<'_>> {
         let file: Box<dyn Read + Send> = if is_standard_input(self.path) {
             Box::new(io::stdin())
@@ -100,25 +94,29 @@ impl<'p> Source<'p> {
             Box::new(File::open(self.path)?)
         };
         let mut file = Metered { file, progress };
-        let mut start = Vec::with_capacity(GZIP.len());
-        (&mut file).take(2).read_to_end(&mut start)?;
-        let is_gzip = start == GZIP;
+        let start = start_of(&mut file)?;
+        let is_gzip = start.starts_with(GZIP);
         let raw = Cursor::new(start).chain(file);
-        Ok(if is_gzip {
-            let packed = BufReader::with_capacity(64 * 1024, raw);
-            Reader::Gzip(Box::new(MultiGzDecoder::new(packed)))
-        } else {
-            Reader::Plain(raw)
-        })
+        if !is_gzip {
+            return Ok(Box::new(raw));
+        }
+        let mut text = Members::new(BufReader::with_capacity(64 * 1024, raw));
+        let start = start_of(&mut text)?;
+        if start.starts_with(GZIP) {
+            return Err(io::Error::new(ErrorKind::InvalidData, NotText::GzipTwice));
+        }
+        Ok(Box::new(Cursor::new(start).chain(text)))
     }
 }
 
-impl Read for Reader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Gzip(reader) => reader.read(buffer),
-            Self::Plain(reader) => reader.read(buffer),
-        }
+/// Reads the first bytes of a file, and fails if they say that it is neither text nor gzip.
+fn start_of(file: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut start = Vec::with_capacity(START);
+    let most = u64::try_from(START).unwrap_or(u64::MAX);
+    file.take(most).read_to_end(&mut start)?;
+    match not_text(&start) {
+        Some(found) => Err(io::Error::new(ErrorKind::InvalidData, found)),
+        None => Ok(start),
     }
 }
 

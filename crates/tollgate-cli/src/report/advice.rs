@@ -3,12 +3,11 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use super::keys::shortened;
 use super::svg::{self, Escaped, Length, UNIT};
 use super::{start, tile, write_page};
 use crate::advise::{Advice, Answer, Refused, percent};
 use crate::failure::Failure;
-use crate::text::{Grouped, Share, noun, utc_second};
+use crate::text::{Grouped, Share, noun, shortened, utc_second};
 
 const WIDTH: u64 = 1_000;
 const HEIGHT: u64 = 360;

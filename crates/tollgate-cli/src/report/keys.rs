@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use super::legend;
 use super::svg::{self, Escaped, Length, Scale, UNIT};
 use crate::summary::Summary;
-use crate::text::{Grouped, Share};
+use crate::text::{Grouped, Share, shortened};
 
 /// The most keys in the chart; more would be unreadable.
 const MOST: usize = 30;
@@ -84,12 +84,4 @@ pub(super) fn chart(f: &mut impl Write, summary: &Summary) -> fmt::Result {
         LEFT + (WIDTH - LEFT - RIGHT) / 2,
         rows + BOTTOM - 4,
     )
-}
-
-/// Returns at most `most` characters of `key`.
-pub(super) fn shortened(key: &str, most: usize) -> String {
-    if key.chars().count() <= most {
-        return key.to_owned();
-    }
-    key.chars().take(most - 1).chain(['…']).collect()
 }

@@ -7,12 +7,11 @@ use std::path::Path;
 use tollgate_core::Timestamp;
 
 use super::axis::{TimeAxis, seconds};
-use super::keys::shortened;
 use super::svg::{self, Escaped, Length, UNIT};
 use super::{start, tile, write_page};
 use crate::failure::Failure;
 use crate::schedule::{Outcome, Plan};
-use crate::text::{Grouped, Share, Span, noun, printable, rfc3339};
+use crate::text::{Grouped, Share, Span, noun, printable, rfc3339, shortened};
 
 /// The most keys in the picture; more would be unreadable.
 const MOST_KEYS: usize = 40;

@@ -163,6 +163,7 @@ fn one_request_is_enough() {
     let text = stdout(&advise(&[&log]));
     let expected = "\
 1 request of 1 key (ip), 1 Mar 2026 08:00:00 to 1 Mar 2026 08:00:00 UTC
+Read as json.
 
 QUOTA  KEYS NEVER REFUSED  KEYS REFUSED  SHARE  REQUESTS REFUSED  SHARE
 1/1m       at least 100 %             0  0.0 %                 0  0.0 %
@@ -180,7 +181,7 @@ fn a_report_shows_the_curve_and_the_keys() {
     let log = file("script.jsonl", log(&requests));
     let report = scratch("advice.html");
     let done = advise(&[
-        &log, "--window", "1m", "--window", "2m", "--report", &report,
+        &log, "--key", "client", "--window", "1m", "--window", "2m", "--report", &report,
     ]);
     assert!(done.status.success(), "{}", stderr(&done));
     let page = fs::read_to_string(&*report).unwrap();

@@ -41,7 +41,7 @@ fn standard_input_cannot_be_given_twice() {
 fn a_log_without_requests_is_an_error() {
     for (name, content) in [
         ("empty.log", &b""[..]),
-        ("noise.log", b"\xff\xfe\n\0\n\n{}\n"),
+        ("noise.log", b"\xff\xff\n\0\n\n{}\n"),
     ] {
         let path = file(name, content);
         let output = replay(&[&path, "--json", "--limit", "gcra:5/1m"]);

@@ -12,13 +12,13 @@ const JOBS: [&str; 5] = ["1", "2", "3", "7", "64"];
 /// far apart that are skipped, and with keys that appear early, late, and in one log only.
 fn logs() -> [Scratch; 3] {
     let text = fs::read_to_string(SAMPLE).unwrap();
-    let log = |name: &str, bad: &[usize]| {
+    let log = |name: &str, bad: &[(usize, &str)]| {
         let mut log = String::new();
         for round in 0..6 {
             for (number, line) in text.lines().enumerate() {
                 let number = round * 1_000 + number;
-                if bad.contains(&number) {
-                    log += "this is no request\n";
+                for (_, text) in bad.iter().filter(|(at, _)| *at == number) {
+                    log += &format!("{text}\n");
                 }
                 let (_, rest) = line.split_once(' ').unwrap();
                 // Some keys have many requests, and others one.
@@ -33,11 +33,17 @@ fn logs() -> [Scratch; 3] {
         assert!(log.len() > 4 * 256 * 1024);
         log
     };
-    let mut reverse: Vec<_> = log("c", &[5]).lines().map(str::to_owned).collect();
+    let mut reverse: Vec<_> = log("c", &[(5, "10.0.0.1 - - x")])
+        .lines()
+        .map(str::to_owned)
+        .collect();
     reverse.reverse();
     [
-        file("plain.log", log("a", &[4_000, 4_001])),
-        file("packed.log", packed(log("a", &[5_999]).as_bytes())),
+        file(
+            "plain.log",
+            log("a", &[(4_000, "this is no request"), (4_001, "{")]),
+        ),
+        file("packed.log", packed(log("a", &[(5_999, " ")]).as_bytes())),
         file("reverse.log", reverse.join("\n")),
     ]
 }
@@ -55,10 +61,13 @@ fn replays_and_advice_are_the_same_with_any_number_of_threads() {
     let report = scratch("report.html");
     let replay = ["--limit", "gcra:2/1m", "--limit", "sliding-log:5/1h"];
     let commands: [(&str, &[&str]); 4] = [
-        ("replay", &["--report", &report]),
-        ("replay", &["--key", "ip+path", "--json", "--top", "100000"]),
-        ("advise", &["--window", "1h", "--report", &report]),
-        ("advise", &["--window", "10s", "--json", "--top", "1000"]),
+        ("replay", &["--key", "client", "--report", &report]),
+        (
+            "replay",
+            &["--key", "client+path", "--json", "--top", "100000"],
+        ),
+        ("advise", &["--key", "client", "--report", &report]),
+        ("advise", &["--key", "client", "--json", "--top", "1000"]),
     ];
     for (command, options) in commands {
         let limits = if command == "replay" {
@@ -94,7 +103,7 @@ fn replays_and_advice_are_the_same_with_any_number_of_threads() {
 
 #[test]
 fn one_request_is_enough_for_many_threads() {
-    let line = "a - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1";
+    let line = "10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1";
     let log = file("one.log", line);
     let empty = file("empty.log", "");
     let answer = |jobs| {

@@ -20,5 +20,6 @@ mod replay;
 mod report;
 mod schedule;
 mod servers;
+mod shapes;
 mod signals;
 mod tls;

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::{env, fs, panic};
 
+use serde_json::json;
+
 use crate::naive::{self, Kind, Limit};
 use crate::program::{FULL, SAMPLE, file, replay, replay_json, stdout};
 
@@ -154,11 +156,10 @@ fn agrees(log: &str, key: &str, limits: &[Limit]) -> u64 {
         arguments.extend(["--limit", limit.text]);
     }
     let found = replay_json(&arguments);
-    assert_eq!(
-        found,
-        naive::expected(hits, skipped, key, limits),
-        "{arguments:?}"
-    );
+    let read_as = json!([{"format": "combined", "prefix": "none", "requests": hits.len()}]);
+    let mut expected = naive::expected(hits, skipped, key, limits);
+    expected["read_as"] = read_as;
+    assert_eq!(found, expected, "{arguments:?}");
     found["denied"].as_u64().unwrap()
 }
 
@@ -226,7 +227,7 @@ fn several_files_are_one_log() {
 #[cfg(unix)]
 #[test]
 fn log_files_are_closed_after_reading() {
-    let line = "a - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let line = "10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n";
     let logs: Vec<_> = (0..64).map(|_| file("one.log", line)).collect();
     // The limit on open files leaves room for three streams and one log.
     let script = "ulimit -n 4 && exec \"$0\" replay --json --limit gcra:5/1m \"$@\"";
@@ -247,10 +248,10 @@ fn composite_keys_do_not_collide() {
     };
     // Users whose names contain possible separators are separate keys.
     let log: String = [
-        line("a", "b c"),
-        line("a", "b c"),
-        line("a", "b+c"),
-        line("a", "b\0c"),
+        line("10.0.0.1", "b c"),
+        line("10.0.0.1", "b c"),
+        line("10.0.0.1", "b+c"),
+        line("10.0.0.1", "b\0c"),
     ]
     .concat();
     let found = replay_json(&[
@@ -262,7 +263,7 @@ fn composite_keys_do_not_collide() {
     ]);
     assert_eq!(found["keys"], 3);
     assert_eq!(found["denied"], 1);
-    assert_eq!(found["top_denied"][0]["key"], "a b c");
+    assert_eq!(found["top_denied"][0]["key"], "10.0.0.1 b c");
 }
 
 #[test]
@@ -274,8 +275,9 @@ fn requests_without_a_user_are_counted_together() {
 
 #[test]
 fn a_path_is_counted_without_its_query() {
-    let line =
-        |path: &str| format!("a - - [17/May/2015:10:05:03 +0000] \"GET {path} HTTP/1.1\" 200 1\n");
+    let line = |path: &str| {
+        format!("10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"GET {path} HTTP/1.1\" 200 1\n")
+    };
     let log = [line("/a?x=1"), line("/a"), line("/a?"), line("/b")].concat();
     let found = replay_json(&[
         &file("paths.log", log),

@@ -76,9 +76,9 @@ fn a_report_shows_time_keys_and_every_algorithm() {
 
 #[test]
 fn log_contents_are_escaped_in_a_report() {
-    let line = "<b>&'\"</b> - - [17/May/2015:10:05:03 +0000] \"GET /<script>alert(1)</script> HTTP/1.1\" 200 1\n";
+    let line = "10.0.0.1 - <b>&'\"</b> [17/May/2015:10:05:03 +0000] \"GET /<script>alert(1)</script> HTTP/1.1\" 200 1\n";
     let log = file("<i>evil.log", line.repeat(3));
-    let html = report(&[&log, "--key", "ip+path", "--limit", "gcra:1/1m"]);
+    let html = report(&[&log, "--key", "user+path", "--limit", "gcra:1/1m"]);
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
     assert!(html.contains("&lt;b&gt;&amp;&#39;&quot;&lt;/b&gt;"));
     for markup in ["<script", "<b>&", "<i>evil"] {
@@ -97,8 +97,9 @@ fn exact_limits_are_shown_to_keep_to_the_quota() {
 
 #[test]
 fn requests_a_window_apart_are_never_counted_together() {
-    let line =
-        |time: &str| format!("a - - [17/May/2015:10:{time} +0000] \"GET / HTTP/1.1\" 200 1\n");
+    let line = |time: &str| {
+        format!("10.0.0.1 - - [17/May/2015:10:{time} +0000] \"GET / HTTP/1.1\" 200 1\n")
+    };
     // The first and the last are a minute apart, the middle two a second.
     let log = [line("05:00"), line("05:30"), line("05:31"), line("06:00")].concat();
     let html = report(&[&file("apart.log", log), "--limit", "sliding-log:9/1m"]);

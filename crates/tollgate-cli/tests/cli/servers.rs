@@ -101,7 +101,7 @@ fn requests_are_decided_in_order_of_time_and_then_of_lines() {
     for n in 0..1_200_u32 {
         let (key, second, millis) = (n * 7 % 5, n * 13 % 60, n * 11 % 4 * 250);
         let time = format!("2015-05-17T10:05:{second:02}.{millis:03}Z");
-        writeln!(log, r#"{{"time":"{time}","ip":"{key}"}}"#).unwrap();
+        writeln!(log, r#"{{"time":"{time}","ip":"10.0.0.{key}"}}"#).unwrap();
     }
     let log = file("shuffled.json", log);
     let server = shared::standalone(Flavor::System);
@@ -162,8 +162,9 @@ fn concurrent_replays_and_live_limits_share_no_keys() {
 fn long_log(keys: usize) -> Scratch {
     let mut log = String::new();
     for n in 0..100_000 {
-        let key = n % keys;
-        writeln!(log, r#"{{"time":{},"ip":"{key}"}}"#, 1_431_857_103 + n).unwrap();
+        let (time, key) = (1_431_857_103 + n, n % keys);
+        let key = format!("10.{}.{}.{}", key >> 16, key >> 8 & 255, key & 255);
+        writeln!(log, r#"{{"time":{time},"ip":"{key}"}}"#).unwrap();
     }
     file("long.json", log)
 }

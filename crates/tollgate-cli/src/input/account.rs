@@ -1,0 +1,126 @@
+//! `Skipped` and `ReadAs`: what was read of the logs, and what was not.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::prefix::Prefix;
+use super::record::Skip;
+use super::shape::Shape;
+use crate::text::{Grouped, plural};
+
+/// The lines that are not requests, by reason.
+#[derive(Default)]
+pub(crate) struct Skipped {
+    pub(crate) count: u64,
+    /// In order of first appearance.
+    reasons: Vec<Reason>,
+}
+
+struct Reason {
+    skip: Skip,
+    count: u64,
+    /// The first line with this reason, as `FILE:LINE`.
+    first: String,
+}
+
+impl Skipped {
+    /// Adds `count` lines, which are skipped for the same reason; `first` names the first of them.
+    pub(super) fn add(&mut self, skip: Skip, count: u64, first: impl FnOnce() -> String) {
+        self.count += count;
+        match self.reasons.iter_mut().find(|reason| reason.skip == skip) {
+            Some(reason) => reason.count += count,
+            None => self.reasons.push(Reason {
+                skip,
+                count,
+                first: first(),
+            }),
+        }
+    }
+
+    /// Returns the most frequent reason in brackets; empty without skipped lines.
+    pub(super) fn hint(&self) -> String {
+        let lines = plural(self.count, "line", "lines");
+        // The first of the most frequent ones.
+        let most = self.reasons.iter().rev().max_by_key(|reason| reason.count);
+        let hint =
+            |most: &Reason| format!(" ({lines} skipped, such as {}: {})", most.first, most.skip);
+        most.map(hint).unwrap_or_default()
+    }
+
+    /// Returns the message about skipped lines; empty without any.
+    pub(crate) fn remark(&self) -> String {
+        if self.count == 0 {
+            return String::new();
+        }
+        let lines = if self.count == 1 { "line" } else { "lines" };
+        let mut text = format!("tollgate: {} {lines} skipped\n", self.count);
+        for reason in &self.reasons {
+            let Reason { skip, count, first } = reason;
+            text.push_str(&format!("  {first}: {skip}"));
+            if *count > 1 {
+                text.push_str(&format!(" (and {} more)", Grouped(count - 1)));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// The formats that requests were read from, the most frequent one first.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub(crate) struct ReadAs(Vec<Read>);
+
+/// How many requests were read from lines of a format.
+#[derive(Clone, Debug, Serialize)]
+struct Read {
+    format: Shape,
+    prefix: Prefix,
+    requests: u64,
+}
+
+impl ReadAs {
+    /// Adds `requests` that were read from lines of the format `shape` after `prefix`.
+    pub(super) fn add(&mut self, prefix: Prefix, shape: Shape, requests: u64) {
+        let Self(reads) = self;
+        let same = |read: &&mut Read| (read.format, read.prefix) == (shape, prefix);
+        match reads.iter_mut().find(same) {
+            Some(read) => read.requests += requests,
+            None => reads.push(Read {
+                format: shape,
+                prefix,
+                requests,
+            }),
+        }
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.0.sort_by(|a, b| b.requests.cmp(&a.requests));
+    }
+}
+
+/// Formats a line such as `Read as combined after syslog.`; empty if nothing was read.
+impl fmt::Display for ReadAs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(reads) = self;
+        for (index, read) in reads.iter().enumerate() {
+            f.write_str(if index == 0 { "Read as " } else { ", " })?;
+            write!(f, "{}", read.format)?;
+            match read.prefix {
+                Prefix::None => {}
+                Prefix::Wrapped => f.write_str(" within json")?,
+                Prefix::Container => f.write_str(" after container")?,
+                Prefix::Syslog => f.write_str(" after syslog")?,
+            }
+            if reads.len() > 1 {
+                write!(f, " ({})", plural(read.requests, "request", "requests"))?;
+            }
+        }
+        if reads.is_empty() {
+            Ok(())
+        } else {
+            f.write_str(".\n")
+        }
+    }
+}
