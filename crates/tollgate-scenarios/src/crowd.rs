@@ -13,7 +13,8 @@ const CALLS: u64 = 5 * PLACES;
 /// Makes many calls at once while `server` hangs, and checks that those which found no place among
 /// the calls in flight are known not to have been sent, and say so.
 ///
-/// The store must send each call by itself, with a deadline of at least a second.
+/// The store must send each call by itself. Its deadline must be so long that all calls are made
+/// within half of it: those that are later get the places of those that time out.
 pub async fn finds_places_or_is_not_sent(store: Arc<dyn Store>, server: &Server) {
     let limiter =
         Arc::new(RateLimiter::new(store, ["all=fixed-window:1000000/1h,anchored"]).unwrap());

@@ -24,9 +24,10 @@ impl Client for Fred {
     }
 
     async fn sentinels(addresses: &[String], name: &str, options: Options) -> Arc<dyn Store> {
-        let nodes = addresses.join("&node=");
-        let nodes = nodes.replacen("&", &format!("/0?sentinelServiceName={name}&"), 1);
-        connect(&format!("redis-sentinel://{nodes}"), options).await
+        let (first, others) = addresses.split_first().expect("a Sentinel");
+        let others: String = others.iter().map(|node| format!("&node={node}")).collect();
+        let url = format!("redis-sentinel://{first}/0?sentinelServiceName={name}{others}");
+        connect(&url, options).await
     }
 }
 

@@ -83,7 +83,7 @@ async fn a_manager_fails_at_once_and_connects_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_beyond_those_in_flight_are_known_not_to_be_sent() {
     let server = Server::start(Flavor::System);
-    let options = Options::default().with_deadline(Duration::from_secs(2));
+    let options = Options::default().with_deadline(Duration::from_secs(10));
     let options = options.with_batches(false);
     let builder = RedisStore::builder().options(options);
     let store = Arc::new(builder.connect(server.url()).await.unwrap());
@@ -300,11 +300,13 @@ fn errors_on_later_runtimes<S: Store>(connect: impl AsyncFnOnce() -> S) -> Vec<S
     for next in [several_threads, one_thread, several_threads] {
         let runtime = next();
         let begun = Instant::now();
-        while let Err(error) = runtime.block_on(check(&limiter)) {
-            errors.push(error);
-            assert!(begun.elapsed() < Duration::from_secs(10), "{errors:?}");
-            thread::sleep(Duration::from_millis(5));
-        }
+        runtime.block_on(async {
+            while let Err(error) = check(&limiter).await {
+                errors.push(error);
+                assert!(begun.elapsed() < Duration::from_secs(10), "{errors:?}");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
     }
     errors
 }
