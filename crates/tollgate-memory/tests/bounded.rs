@@ -578,6 +578,17 @@ fn callers_states_stay_while_there_is_room() {
     assert!(!at("early", 59_999_999));
 }
 
+/// A check of cost zero consumes nothing, and is not kept.
+#[test]
+fn composite_takes_room_only_for_what_it_consumes_from() {
+    let (store, _clock) = store(1);
+    let [one, other] = ["one", "other"].map(|name| limit(name, *once_a_minute().algorithm()));
+    let checks = [Check::new(&one, "k", 1), Check::new(&other, "k", 0)];
+    let request = Request::new(Operation::Consume, checks);
+    assert!(store.decide_now(&request).unwrap().is_allowed());
+    assert_eq!((store.len(), store.clear(), store.len()), (1, 1, 0));
+}
+
 #[test]
 fn a_refund_of_a_missing_state_creates_none() {
     let (store, _clock) = store(1);
