@@ -398,11 +398,14 @@ fn each_limit_of_a_delayed_reservation_allows_it() {
     let both = [(0, 1), (1, 1)];
     let mut world = World::new(&limits);
     let max_delay = Duration::from_micros(10);
-    for delays in [[0, 0], [10, 0]] {
+    // The delays, and what is left with the call counted from its start: units, and microseconds.
+    for expected in [[(0, 0, 10), (0, 4, 2)], [(10, 0, 20), (0, 0, 12)]] {
         let verdicts = world.decide(Operation::Reserve { max_delay }, &both);
-        for (verdict, delay) in verdicts.as_slice().iter().zip(delays) {
+        for (verdict, (delay, remaining, reset_after)) in verdicts.as_slice().iter().zip(expected) {
             assert!(verdict.is_allowed());
             assert_eq!(verdict.delay().as_micros(), Some(delay));
+            assert_eq!(verdict.remaining(), remaining);
+            assert_eq!(verdict.reset_after().as_micros(), Some(reset_after));
         }
     }
 }

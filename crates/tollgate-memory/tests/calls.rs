@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::error::Error;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -325,6 +327,38 @@ async fn what_is_beside_a_limiter_hears_of_all_that_is_given_back() {
     // Nothing is given back to another key.
     limiter.refund("other", call()).run().unwrap_err();
     assert_eq!(told(), 4);
+}
+
+/// Looks at what remains whenever something is given back.
+struct Looking(AssertUnwindSafe<Arc<MemoryStore>>, Mutex<Vec<u64>>);
+
+impl tollgate_core::inside::Companion for Looking {
+    fn given_back(&self, key: tollgate_memory::Key<'_>) {
+        let limiter = RateLimiter::new(Arc::clone(&self.0), ["a=gcra:9/1h"]).unwrap();
+        let left = limiter.peek(key).run().unwrap().remaining();
+        self.1.lock().unwrap().push(left);
+    }
+}
+
+/// If a waiting call were woken earlier, it would find nothing, and sleep on.
+#[tokio::test]
+async fn listener_hears_of_units_once_they_have_been_given_back() {
+    let store = Arc::new(MemoryStore::new());
+    let limiter = RateLimiter::new(Arc::clone(&store), ["a=gcra:9/1h"]).unwrap();
+    let looking = || Looking(AssertUnwindSafe(store.clone()), Mutex::default());
+    let looking = tollgate_core::inside::companion(&limiter, looking).unwrap();
+    let call = || {
+        let decision = limiter.check("k").cost(9).run().unwrap();
+        decision.into_receipt().unwrap()
+    };
+    let _ = limiter.refund("k", call()).run().unwrap();
+    let _ = limiter.refund("k", call()).await.unwrap();
+    let _ = limiter.settle("k", call(), 0).await.unwrap();
+    let _ = call();
+    limiter.reset("k").run().unwrap();
+    let _ = call();
+    limiter.reset("k").await.unwrap();
+    assert_eq!(*looking.1.lock().unwrap(), [9; 5]);
 }
 
 /// A store that cannot be reached.
