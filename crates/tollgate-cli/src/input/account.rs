@@ -1,5 +1,6 @@
 //! `Skipped` and `ReadAs`: what was read of the logs, and what was not.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use serde::Serialize;
@@ -96,7 +97,7 @@ impl ReadAs {
     }
 
     pub(super) fn sort(&mut self) {
-        self.0.sort_by(|a, b| b.requests.cmp(&a.requests));
+        self.0.sort_by_key(|read| Reverse(read.requests));
     }
 }
 

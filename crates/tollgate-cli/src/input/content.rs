@@ -60,10 +60,10 @@ pub(crate) fn not_text(start: &[u8]) -> Option<NotText> {
 fn is_utf16(start: &[u8]) -> bool {
     match *start {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
-        [a, b, c, d, ..] => match [a == 0, b == 0, c == 0, d == 0] {
-            [false, true, false, true] | [true, false, true, false] => true,
-            _ => false,
-        },
+        [a, b, c, d, ..] => matches!(
+            [a == 0, b == 0, c == 0, d == 0],
+            [false, true, false, true] | [true, false, true, false]
+        ),
         _ => false,
     }
 }
@@ -100,7 +100,7 @@ mod tests {
     fn other_content_is_named() {
         for text in [
             &b"\xff\xfe1\0"[..],
-            b"\xfe\xff\0001",
+            b"\xfe\xff\x001",
             b"1\x002\0",
             b"\x001\x002",
         ] {

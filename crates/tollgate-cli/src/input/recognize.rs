@@ -94,7 +94,7 @@ struct Candidate {
     shape: Shape,
     columns: Option<Arc<Columns>>,
     requests: u64,
-    /// Lines of this layout, of which a value cannot be used.
+    /// Lines of this layout with a value that cannot be used.
     others: u64,
 }
 

@@ -485,7 +485,7 @@ fn an_unknown_prefix_makes_no_keys() {
 #[test]
 fn names_of_hosts_are_clients_and_not_addresses() {
     let line = known()[0].combined_of("crawler.example");
-    let path = file("names.log", line.repeat(1));
+    let path = file("names.log", line);
     let output = replay(&[&path, "--limit", "gcra:1/1m"]);
     fails(&output, &["not an address", "--key client"]);
     let found = replay_json(&[&path, "--key", "client", "--limit", "gcra:0/1m"]);

@@ -31,7 +31,12 @@ impl AccessLog {
     /// quotes that never close.
     #[inline]
     pub(super) fn parse<'a>(&mut self, line: &'a [u8]) -> Result<Record<'a>, Skip> {
-        let (client, ident, rest, shape) = client_and_ident(line)?;
+        let Start {
+            client,
+            ident,
+            rest,
+            shape,
+        } = start_of(line)?;
         let (user, at, rest) = self.user_and_time(rest)?;
         // A program's name or a date before the client would otherwise be an ident and a user.
         if ident != b"-" && user.contains(&b' ') {
@@ -86,13 +91,21 @@ impl AccessLog {
     }
 }
 
+/// How a line starts.
+struct Start<'a> {
+    client: &'a [u8],
+    ident: &'a [u8],
+    rest: &'a [u8],
+    shape: Shape,
+}
+
 /// Returns the client, the ident, and what follows them.
 ///
 /// The client is the first word, or the second one if the first is a site. An ident is never an
 /// address, so a second word that is one is the client. A name in the client's place is the name of a
 /// host only if the ident is missing, as it always is today: any other text would have words there.
 #[inline]
-fn client_and_ident(line: &[u8]) -> Result<(&[u8], &[u8], &[u8], Shape), Skip> {
+fn start_of(line: &[u8]) -> Result<Start<'_>, Skip> {
     let (first, rest) = client_word(line).ok_or_else(|| {
         if line.trim_ascii().is_empty() {
             Skip::Blank
@@ -101,25 +114,36 @@ fn client_and_ident(line: &[u8]) -> Result<(&[u8], &[u8], &[u8], Shape), Skip> {
         }
     })?;
     let (second, after) = word(rest).ok_or(Skip::NoAddress)?;
+    let without_site = Start {
+        client: first,
+        ident: second,
+        rest: after,
+        shape: Shape::Combined,
+    };
     if second == b"-" && !is_name_with_port(first) {
         let is_client = is_address(first) || is_name(first) || first.starts_with(b"unix:");
-        let found = (first, second, after, Shape::Combined);
         return if is_client {
-            Ok(found)
+            Ok(without_site)
         } else {
             Err(Skip::NoAddress)
         };
     }
     let (client, rest) = client_word(rest).ok_or(Skip::NoAddress)?;
-    let (ident, rest_after) = word(rest).ok_or(Skip::NoAddress)?;
-    let is_site = match is_address(client) {
-        true => is_name(first) || is_address(first) || is_name_with_port(first),
-        false => is_name_with_port(first) && is_name(client),
+    let (ident, rest) = word(rest).ok_or(Skip::NoAddress)?;
+    let is_site = if is_address(client) {
+        is_name(first) || is_address(first) || is_name_with_port(first)
+    } else {
+        is_name_with_port(first) && is_name(client)
     };
     if is_site && ident == b"-" {
-        Ok((client, ident, rest_after, Shape::Vhost))
+        Ok(Start {
+            client,
+            ident,
+            rest,
+            shape: Shape::Vhost,
+        })
     } else if is_address(first) && !is_site {
-        Ok((first, second, after, Shape::Combined))
+        Ok(without_site)
     } else {
         Err(Skip::NoAddress)
     }

@@ -1,4 +1,4 @@
-//! Words and quoted texts, of which most formats consist.
+//! Reads single words and quoted texts from the start of a line.
 
 use memchr::{memchr, memchr2};
 
