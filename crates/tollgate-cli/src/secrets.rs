@@ -142,7 +142,6 @@ mod tests {
             ("alice@example.com", "'alice@example.com' found"),
             ("http://example.com/a:b", "http://example.com/a:b"),
             ("redis://h:1", "redis://h:1"),
-            ("redis://:@h:1", "--store redis://:@h:1"),
             ("--key=a", "--key=a"),
             ("--within", "--within"),
         ] {
