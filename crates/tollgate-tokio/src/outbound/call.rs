@@ -29,7 +29,7 @@ const MOST_STALE: u32 = 8;
 /// # Errors
 ///
 /// - [`WaitError::TooLong`] if the wait would exceed the time given.
-/// - [`WaitError::TooMany`] if too many calls wait for the key already: see
+/// - [`WaitError::TooManyWaiting`] if too many calls wait for the key already: see
 ///   [`most_waiting`](Self::most_waiting).
 /// - [`WaitError::Store`] for the store's errors, and with [`ErrorKind::Unavailable`] if the store
 ///   has answered too slowly several times in a row: see

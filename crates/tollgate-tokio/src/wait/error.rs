@@ -13,8 +13,7 @@ pub enum WaitError {
     /// The wait would be longer than the time given. Nothing was consumed.
     TooLong(TooLong),
     /// As many calls as allowed wait for the key already. Nothing was consumed.
-    #[non_exhaustive]
-    TooMany {
+    TooManyWaiting {
         /// How many may wait.
         most: usize,
     },
@@ -26,10 +25,10 @@ impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong(refused) => refused.fmt(f),
-            Self::TooMany { most } => write!(
+            Self::TooManyWaiting { most } => write!(
                 f,
-                "{most} calls wait for this key already, and no more may: try again later, or \
-                 allow more"
+                "{most} calls wait for this key already: try again later, or let more of them \
+                 wait with `most_waiting`"
             ),
             Self::Store(error) => error.fmt(f),
         }
@@ -39,7 +38,7 @@ impl fmt::Display for WaitError {
 impl Error for WaitError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::TooLong(_) | Self::TooMany { .. } => None,
+            Self::TooLong(_) | Self::TooManyWaiting { .. } => None,
             Self::Store(error) => error.source(),
         }
     }

@@ -55,7 +55,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// [`WaitError::TooLong`] and [`WaitError::TooMany`] if it would have to wait longer, or behind
+    /// [`WaitError::TooLong`] and [`WaitError::TooManyWaiting`] if it would have to wait longer, or behind
     /// more others, than it may.
     pub(super) fn enter<S: Store + 'static>(
         &self,

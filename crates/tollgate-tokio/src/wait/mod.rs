@@ -114,7 +114,7 @@ impl<'l, 'k, S> Within for Call<'l, 'k, S> {
 /// # Errors
 ///
 /// - [`WaitError::TooLong`] if the wait would exceed the time given.
-/// - [`WaitError::TooMany`] if [too many](Self::most_waiting) wait for the key already.
+/// - [`WaitError::TooManyWaiting`] if [too many](Self::most_waiting) wait for the key already.
 /// - The store's errors.
 ///
 /// # Cancel safety
@@ -149,7 +149,7 @@ impl<S> Waiting<'_, '_, S> {
     /// let waiting = tokio::time::timeout(Duration::from_millis(10), call());
     /// let beside = async { call().await };
     /// let (_, refused) = tokio::join!(waiting, beside);
-    /// assert!(matches!(refused, Err(WaitError::TooMany { most: 1, .. })));
+    /// assert!(matches!(refused, Err(WaitError::TooManyWaiting { most: 1 })));
     /// # Ok(())
     /// # }
     /// ```

@@ -229,9 +229,10 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
             .most_waiting(3)
             .await;
         match &refused {
-            Err(error @ WaitError::TooMany { most: 3, .. }) => assert_eq!(
+            Err(error @ WaitError::TooManyWaiting { most: 3 }) => assert_eq!(
                 error.to_string(),
-                "3 calls wait for this key already, and no more may: try again later, or allow more"
+                "3 calls wait for this key already: try again later, or let more of them wait with \
+                 `most_waiting`"
             ),
             other => panic!("{other:?}"),
         }
@@ -272,7 +273,10 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
         outbound.call("k").most_waiting(1).await
     };
     let (_, refused) = tokio::join!(tokio::time::timeout(10 * TICK, first), beside);
-    assert!(matches!(refused, Err(WaitError::TooMany { most: 1, .. })));
+    assert!(matches!(
+        refused,
+        Err(WaitError::TooManyWaiting { most: 1 })
+    ));
 }
 
 #[tokio::test(start_paused = true)]

@@ -153,7 +153,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// [`WaitError::TooLong`] and [`WaitError::TooMany`] if it would have to wait longer, or behind
+    /// [`WaitError::TooLong`] and [`WaitError::TooManyWaiting`] if it would have to wait longer, or behind
     /// more others, than it may.
     pub(super) fn enter(
         &mut self,
@@ -168,7 +168,7 @@ impl Line {
             return Err(TooLong::new(limit, None, longest).into());
         }
         if self.calls.len() >= most {
-            return Err(WaitError::TooMany { most });
+            return Err(WaitError::TooManyWaiting { most });
         }
         if let Some((wait, limit)) = self.foresee(asker, now, cost) {
             let wait = wait.saturating_add(now.duration_since(patience.since));
