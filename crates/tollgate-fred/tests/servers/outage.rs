@@ -51,7 +51,7 @@ async fn call_until_it_works<S: Store>(limiter: &RateLimiter<S>) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_beyond_those_in_flight_are_known_not_to_be_sent() {
     let server = Server::start(Flavor::System);
-    let options = options(Duration::from_secs(10)).with_batches(false);
+    let options = options(Duration::from_secs(4)).with_batches(false);
     let builder = FredStore::builder().options(options);
     let store = Arc::new(builder.connect(&server.url()).await.unwrap());
     crowd::finds_places_or_is_not_sent(store, &server).await;

@@ -83,7 +83,8 @@ async fn a_manager_fails_at_once_and_connects_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_beyond_those_in_flight_are_known_not_to_be_sent() {
     let server = Server::start(Flavor::System);
-    let options = Options::default().with_deadline(Duration::from_secs(10));
+    // Less than the time after which the connection is lost.
+    let options = Options::default().with_deadline(Duration::from_secs(4));
     let options = options.with_batches(false);
     let builder = RedisStore::builder().options(options);
     let store = Arc::new(builder.connect(server.url()).await.unwrap());
