@@ -10,8 +10,8 @@ use crate::engine::{LIMITS, Raw, info, limit, now, store_on};
 
 /// Beyond [`LIMITS`]: a quota of zero that counts denied calls, which has a way of its own to write.
 const ZERO: [&str; 2] = [
-    "fixed-window:0/10s,count-denied",
-    "sliding-log:0/10s,count-denied",
+    "fixed-window:1/10s,count-denied",
+    "sliding-log:1/10s,count-denied",
 ];
 
 /// Single limits, and pairs with a log in both orders. Five or more limits run another script.
