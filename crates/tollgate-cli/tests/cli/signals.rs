@@ -42,7 +42,7 @@ const LIMIT: [&str; 4] = ["--limit", "mail=gcra:1/1s", "--key", "alice"];
 
 /// Starts a check that has to wait, on a key that is used up, and interrupts it once its start is
 /// reserved. Returns what it printed, or `None` if it was admitted before.
-fn interrupted(server: &Server, signal: &str, options: &[&str], key: &str) -> Option<Output> {
+fn interrupted(desk: &Desk, signal: &str, options: &[&str], key: &str) -> Option<Output> {
     let check = || {
         let mut command = tollgate();
         command.arg("check").args(LIMIT).args(options);
@@ -50,9 +50,9 @@ fn interrupted(server: &Server, signal: &str, options: &[&str], key: &str) -> Op
         command
     };
     let _ = check().output().unwrap();
-    let before = server.command(&["GET", key]);
+    let before = desk.server.command(&["GET", key]);
     let mut child = check().args(["--within", "1h"]).spawn().unwrap();
-    while server.command(&["GET", key]) == before {
+    while desk.server.command(&["GET", key]) == before {
         if child.try_wait().unwrap().is_some() {
             return None;
         }
@@ -71,8 +71,7 @@ fn an_interrupted_wait_is_given_back() {
         let options = ["--store", &store, "--prefix", &desk.prefix];
         for (signal, status) in SIGNALS {
             // On a busy machine, it may be admitted before it is interrupted.
-            let mut attempts =
-                (0..20).filter_map(|_| interrupted(&desk.server, signal, &options, &key));
+            let mut attempts = (0..20).filter_map(|_| interrupted(&desk, signal, &options, &key));
             let output = attempts.next().expect("it was always admitted at once");
             assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
             assert_eq!(stderr(&output), "tollgate: interrupted\n");
