@@ -66,7 +66,7 @@ impl Table {
     /// Prints the time of the fastest of several rounds: each forgets everything, runs `prepare`,
     /// and measures the longest script that `call` runs.
     async fn row(
-        &mut self,
+        &self,
         name: &str,
         prepare: impl AsyncFn(&RedisStore) -> Result<(), Problem>,
         call: impl AsyncFn(&RedisStore) -> Result<(), Problem>,

@@ -28,6 +28,18 @@ struct Lines {
     on_their_way: AssertUnwindSafe<Semaphore>,
 }
 
+impl Lines {
+    /// Removes the line of this key if it is still this one, and nothing is left in it: another call
+    /// may have entered since, or another line may have begun.
+    fn remove(&self, key: &OwnedKey, line: &Arc<Mutex<Line>>) {
+        let mut lines = lock(&self.lines);
+        let is_this = |other: &Arc<Mutex<Line>>| Arc::ptr_eq(other, line);
+        if lines.get(key).is_some_and(is_this) && lock(line).is_idle(Instant::now()) {
+            lines.remove(key);
+        }
+    }
+}
+
 /// The lines that a limiter and its clones share.
 pub(super) struct Shared(Arc<Lines>);
 
@@ -112,7 +124,7 @@ impl<S: Store + 'static> InLine<S> {
         let mut line = lock(&self.line);
         let result = change(&mut line);
         let wants_keeper = line.wants_keeper();
-        let is_idle = line.is_idle();
+        let is_idle = line.is_idle(Instant::now());
         drop(line);
         if wants_keeper {
             let keeper = Keeper {
@@ -122,19 +134,9 @@ impl<S: Store + 'static> InLine<S> {
             self.caller.runtime().spawn(keeper.run());
         }
         if is_idle {
-            self.remove();
+            self.lines.remove(self.caller.owned_key(), &self.line);
         }
         result
-    }
-
-    fn remove(&self) {
-        let key = self.caller.owned_key();
-        let mut lines = lock(&self.lines.lines);
-        // Another call may have entered since, or another line may have begun.
-        let is_this = |line: &Arc<Mutex<Line>>| Arc::ptr_eq(line, &self.line);
-        if lines.get(key).is_some_and(is_this) && lock(&self.line).is_idle() {
-            lines.remove(key);
-        }
     }
 }
 
@@ -278,11 +280,24 @@ impl<S: Store + 'static> Keeper<S> {
 /// The runtime may end before the task does.
 impl<S: Store + 'static> Drop for Keeper<S> {
     fn drop(&mut self) {
-        let is_done = self.is_done;
-        self.line.change(|line| {
-            if !is_done {
-                line.lost_keeper();
-            }
+        if !self.is_done {
+            self.line.change(Line::lost_keeper);
+            return;
+        }
+        let InLine {
+            lines,
+            line,
+            caller,
+        } = self.line.clone();
+        let until = lock(&line).remembered();
+        if until <= Instant::now() {
+            return lines.remove(caller.owned_key(), &line);
+        }
+        // This task no longer holds the store.
+        let key = caller.owned_key().clone();
+        caller.runtime().spawn(async move {
+            sleep_until(until).await;
+            lines.remove(&key, &line);
         });
     }
 }

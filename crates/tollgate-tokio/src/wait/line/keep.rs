@@ -66,11 +66,13 @@ impl Line {
         if let Some(at) = self.starts.first_spare() {
             return Kept::Sleep(at);
         }
-        if self.calls.is_empty() && now < self.remembered {
-            return Kept::Sleep(self.remembered);
-        }
         self.is_kept = false;
         Kept::Done
+    }
+
+    /// Returns until when the line is to be kept although nobody is in it.
+    pub(in crate::wait) fn remembered(&self) -> Instant {
+        self.remembered
     }
 
     /// What nobody used was given back.

@@ -145,8 +145,9 @@ impl Line {
     }
 
     /// Returns whether nothing would be lost with the line.
-    pub(super) fn is_idle(&self) -> bool {
-        self.calls.is_empty() && self.starts.count() == 0 && !self.is_kept
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        let is_unused = self.calls.is_empty() && self.starts.count() == 0;
+        is_unused && !self.is_kept && now >= self.remembered
     }
 
     /// Puts a call at the end.

@@ -245,7 +245,7 @@ fn a_cost_above_the_capacity_is_refused_before_anything_is_known() {
         let limit = if cost == 3 { "b" } else { "a" };
         assert_eq!(refused.limit().name(), limit);
     }
-    assert!(scene.line.is_idle());
+    assert!(scene.line.is_idle(scene.now));
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn whoever_leaves_is_no_longer_waited_for() {
     assert_eq!(scene.wait_of(2), 2 * SECOND);
     scene.leave(&second);
     assert_eq!(scene.wait_of(2), SECOND);
-    assert!(scene.line.is_idle());
+    assert!(scene.line.is_idle(scene.now));
     // Leaving twice changes nothing.
     scene.leave(&second);
 }
