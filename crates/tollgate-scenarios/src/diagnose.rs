@@ -358,7 +358,7 @@ pub async fn finds_states_ahead<C: Client>() {
     let limiter = RateLimiter::new(store, [limit]).unwrap();
     let _ = limiter.check("alice").await.unwrap();
     let diagnosis = limiter.store().diagnose().await;
-    is(&diagnosis, "states ahead", Fine, &["none of 1 states"]);
+    is(&diagnosis, "states ahead", Fine, &["none of 1 state"]);
     let now = Timestamp::try_from(SystemTime::now()).unwrap();
     let wrong = now.saturating_add(Duration::from_secs(10 * 365 * 86_400 + 3_600));
     let _ = limiter.check("bob").at(wrong).await.unwrap();
