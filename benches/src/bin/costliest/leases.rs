@@ -16,7 +16,7 @@ fn at(micros: u64) -> Result<Timestamp, Problem> {
     Ok(Timestamp::from_micros(NOW + micros)?)
 }
 
-pub(crate) async fn measure(table: &mut Table) -> Result<(), Problem> {
+pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
     for weight in [1, 2] {
         let leases = 1_000 / weight;
         let limiter =

@@ -35,7 +35,7 @@ async fn fill(store: &RedisStore, limits: &[Limit], calls: u64, cost: u64) -> Re
     Ok(())
 }
 
-pub(crate) async fn measure(table: &mut Table) -> Result<(), Problem> {
+pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
     let over = 7_200_000_000;
     for (label, text, count, calls, cost) in [
         (

@@ -38,15 +38,15 @@ fn main() -> Result<(), Problem> {
 async fn all(arguments: Arguments) -> Result<(), Problem> {
     let server = Server::start(Flavor::System);
     let store = Arc::new(AnyRedisStore::connect(server.url()).await?);
-    let mut table = Table {
+    let table = Table {
         arguments,
         server,
         store,
     };
     writeln!(io::stdout(), "| call | server's time in ms |\n|---|---:|")?;
-    schedules::measure(&mut table).await?;
-    limits::measure(&mut table).await?;
-    leases::measure(&mut table).await
+    schedules::measure(&table).await?;
+    limits::measure(&table).await?;
+    leases::measure(&table).await
 }
 
 /// What measures calls, and prints a row for each.

@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Every call is decided at this instant.
 const NOW: u64 = 1_800_000_000_000_000;
 
-pub(crate) async fn measure(table: &mut Table) -> Result<(), Problem> {
+pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
     many_quotas(table).await?;
     batches(table).await?;
     searches(table).await
@@ -58,7 +58,7 @@ fn every(gap: Duration, count: u32) -> Result<Vec<Timestamp>, Problem> {
         .collect())
 }
 
-async fn batches(table: &mut Table) -> Result<(), Problem> {
+async fn batches(table: &Table) -> Result<(), Problem> {
     for quotas in [1, 4] {
         for (name, count, allowed) in [
             ("add 100 events", 900, true),
@@ -103,7 +103,7 @@ async fn batches(table: &mut Table) -> Result<(), Problem> {
 }
 
 /// The most events that a key can hold under so many quotas, all of them in the way.
-async fn searches(table: &mut Table) -> Result<(), Problem> {
+async fn searches(table: &Table) -> Result<(), Problem> {
     for (label, quotas, weight) in [
         ("1 quota", &["1/1m"][..], 1),
         ("1 quota, weights of 2", &["2/1m"], 2),
@@ -246,7 +246,7 @@ async fn searches(table: &mut Table) -> Result<(), Problem> {
 }
 
 /// Days of many zones, all full for as long as a key can hold.
-async fn many_quotas(table: &mut Table) -> Result<(), Problem> {
+async fn many_quotas(table: &Table) -> Result<(), Problem> {
     let quotas: Vec<String> = (1..=32)
         .map(|amount| format!("{amount}/day@Europe/Berlin"))
         .collect();

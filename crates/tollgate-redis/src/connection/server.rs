@@ -19,7 +19,7 @@ use crate::store::RedisStore;
 
 impl RedisStore<ServerConnection> {
     /// Connects to the server at `url` and returns a store on it, with the default
-    /// [`Options`](crate::Options) and [settings](crate::settings::connection) for a rate limiter.
+    /// [`Options`] and [settings](crate::settings::connection) for a rate limiter.
     ///
     /// If the connection is lost, the next call connects again. While the server rejects the client,
     /// such as during a password change, calls keep trying to connect. If the address leads to
