@@ -255,7 +255,7 @@ fn the_project_is_rust_with_all_mutants_built_in() {
     assert!(is_known("tollgate-core/src/algorithm/gcra/mod.rs"));
     assert!(is_known("tollgate-http/src/outbound/service.rs"));
     // A program has no `lib.rs`.
-    assert!(is_known("tollgate-cli/src/input/json.rs"));
+    assert!(is_known("tollgate-cli/src/input/shape/json.rs"));
     assert!(!is_known("tests.rs"));
 }
 

@@ -265,7 +265,9 @@ fn decide_request<'l>(
     store: &(impl SyncStore + ?Sized),
     asked: Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
-    decide_checks(limits, store, &asked)
+    let checks = Checks::of_key(limits, asked.key, asked.cost);
+    let request = asked.request(Checks::borrowed(&checks));
+    Decision::new(limits, store.decide_now(&request)?)
 }
 
 #[inline(always)]
