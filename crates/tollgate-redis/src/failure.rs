@@ -1,7 +1,7 @@
 //! Turns errors of redis-rs into failures that say whether the server may have run the call.
 
-use redis::{ErrorKind, RedisError, ServerError, Value};
-use tollgate_core::wire::{self, Failure};
+use redis::{ErrorKind, RedisError, ServerError};
+use tollgate_core::wire::Failure;
 
 /// Returns the failure for an `error` of a call on a connection to one server.
 ///
@@ -49,9 +49,9 @@ pub(crate) fn of_answer(error: RedisError) -> Failure {
 
 /// Returns the error in a reply.
 #[cfg(feature = "connection-manager")]
-pub(crate) fn within(reply: &Value) -> Option<RedisError> {
+pub(crate) fn within(reply: &redis::Value) -> Option<RedisError> {
     match reply {
-        Value::ServerError(error) => Some(error.clone().into()),
+        redis::Value::ServerError(error) => Some(error.clone().into()),
         _ => None,
     }
 }
@@ -68,13 +68,13 @@ pub(crate) fn line(error: &ServerError) -> String {
 /// `EXECABORT`.
 #[cfg(any(feature = "connection-manager", feature = "sentinel"))]
 pub(crate) fn is_out_of_service(error: &RedisError) -> bool {
-    is_any(error, wire::is_out_of_service)
+    is_any(error, tollgate_core::wire::is_out_of_service)
 }
 
 /// Returns whether the server says that it is a replica.
 #[cfg(feature = "sentinel")]
 pub(crate) fn is_of_replica(error: &RedisError) -> bool {
-    is_any(error, wire::is_of_replica)
+    is_any(error, tollgate_core::wire::is_of_replica)
 }
 
 #[cfg(any(feature = "connection-manager", feature = "sentinel"))]
