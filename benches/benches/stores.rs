@@ -10,11 +10,11 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tollgate_benches::server_url;
-use tollgate_core::wire::Options;
 use tollgate_core::{RateLimiter, Store};
 use tollgate_fred::FredStore;
 use tollgate_memory::MemoryStore;
 use tollgate_redis::RedisStore;
+use tollgate_wire::Options;
 
 type Limiter = RateLimiter<Arc<dyn Store>>;
 

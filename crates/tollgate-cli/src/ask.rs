@@ -9,11 +9,11 @@ use serde::Serialize;
 use tokio::select;
 use tokio::time::{sleep, timeout};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::wire::{Clock, Options, OtherState};
 use tollgate_core::{
     ErrorKind, Key, Limit, LimitError, Operation, RateLimiter, StoreError, Verdicts,
 };
 use tollgate_tokio::{TooLong, WaitError, Within};
+use tollgate_wire::{Clock, Options, OtherState};
 
 use crate::cli::{self, BlockOptions, CallOptions, CheckOptions, SubjectOptions};
 use crate::failure::{Failure, WithCauses};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::wire::{Clear, Cleared};
 use tollgate_core::{Limit, Quota};
+use tollgate_wire::{Clear, Cleared};
 
 use crate::ask::say;
 use crate::cli::{Clock, ResetOptions, SubjectOptions};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tollgate_core::wire::{Diagnosis, Finding, Severity};
+use tollgate_wire::{Diagnosis, Finding, Severity};
 
 use crate::ask::say;
 use crate::cli::DoctorOptions;

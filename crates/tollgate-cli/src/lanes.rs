@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::{select, time};
-use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
+use tollgate_wire::Options;
 
 use crate::failure::{Failure, WithCauses};
 use crate::output::Output;

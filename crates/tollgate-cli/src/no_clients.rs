@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
+use tollgate_wire::Options;
 
 use crate::failure::Failure;
 use crate::store::{Client, Remote};

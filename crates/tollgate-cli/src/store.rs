@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tollgate_core::wire::{Clock, Operate, Options};
 use tollgate_core::{ErrorKind, ScheduleStore, StoreError};
+use tollgate_wire::{Clock, Operate, Options};
 
 use crate::cli;
 use crate::clients::{self, Authorities};

@@ -22,8 +22,6 @@ mod serde;
 mod store;
 mod text;
 mod time;
-#[cfg(feature = "wire")]
-pub mod wire;
 
 pub use call::{
     Adjust, BlockCall, Call, CallId, Costs, Deciding, Left, Reserve, Reset, Settle, SettleError,

@@ -124,11 +124,16 @@ pub enum BlockSpan {
 
 /// How a refund or a settlement changes what one limit counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Change {
+pub enum Change {
     /// Counts this much more now; zero changes nothing.
     Count(u64),
     /// Gives back this much of what was counted at the instant `at`.
-    GiveBack { amount: u64, at: Timestamp },
+    GiveBack {
+        /// How much.
+        amount: u64,
+        /// When it was counted.
+        at: Timestamp,
+    },
 }
 
 /// One or more checks that are decided together, all-or-nothing.

@@ -12,7 +12,7 @@ use crate::error::LimitError;
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// Returns `time` in microseconds, rounded up.
-pub(crate) fn micros_ceil(time: Duration) -> u64 {
+pub fn micros_ceil(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 

@@ -5,10 +5,10 @@ use fred::interfaces::Resp3Frame;
 use fred::types::config::Server;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::join_all;
-use tollgate_core::wire::{
+use tollgate_core::{Key, Limit, StoreError};
+use tollgate_wire::{
     Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Operate, OtherState, Reply,
 };
-use tollgate_core::{Key, Limit, StoreError};
 
 use crate::clients::Clients;
 use crate::engine::{FredEngine, bytes, send_once};

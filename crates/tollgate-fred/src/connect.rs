@@ -14,7 +14,7 @@ use tokio::time;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
-use tollgate_core::wire::{Clock, NoConnection, Options};
+use tollgate_wire::{Clock, NoConnection, Options};
 
 use crate::clients::Clients;
 use crate::settings;

@@ -11,7 +11,7 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use tokio::runtime::Handle;
 use tokio::time::{self, Instant};
-use tollgate_core::wire::{Call, Engine, Failure, Pauses, Runtime};
+use tollgate_wire::{Call, Engine, Failure, Pauses, Runtime};
 
 use crate::clients::Clients;
 use crate::connect::Connection;

@@ -6,8 +6,8 @@ use fred::types::Builder;
 use fred::types::config::{
     ClusterDiscoveryPolicy, Config, ConnectionConfig, ReconnectPolicy, ServerConfig,
 };
-use tollgate_core::wire::{NoConnection, Options};
 use tollgate_core::{ErrorKind, StoreError};
+use tollgate_wire::{NoConnection, Options};
 
 /// The most calls of a store in flight; the next call waits until one of them ends.
 ///

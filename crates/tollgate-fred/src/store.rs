@@ -5,12 +5,12 @@ use std::pin::Pin;
 use async_trait::async_trait;
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
-use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
     Checks, ErrorKind, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request,
     ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, SyncStore,
     Verdicts,
 };
+use tollgate_wire::{Options, WireStore};
 
 use crate::clients::Clients;
 use crate::connect::Connection;

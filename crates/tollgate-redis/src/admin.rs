@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{Pipeline, Value};
-use tollgate_core::wire::{
+use tollgate_core::{Key, Limit, StoreError};
+use tollgate_wire::{
     Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Operate, OtherState, Reply,
 };
-use tollgate_core::{Key, Limit, StoreError};
 
 use crate::engine::RedisEngine;
 use crate::failure;

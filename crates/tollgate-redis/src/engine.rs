@@ -6,7 +6,7 @@ use redis::Cmd;
 use redis::aio::ConnectionLike;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tollgate_core::wire::{Call, Engine, Failure, Runtime};
+use tollgate_wire::{Call, Engine, Failure, Runtime};
 
 use crate::cluster::{Cluster, Importers};
 use crate::failure;

@@ -1,7 +1,7 @@
 //! Turns errors of redis-rs into failures that say whether the server may have run the call.
 
 use redis::{ErrorKind, RedisError, ServerError};
-use tollgate_core::wire::Failure;
+use tollgate_wire::Failure;
 
 /// Returns the failure for an `error` of a call on a connection to one server.
 ///
@@ -68,13 +68,13 @@ pub(crate) fn line(error: &ServerError) -> String {
 /// `EXECABORT`.
 #[cfg(any(feature = "connection-manager", feature = "sentinel"))]
 pub(crate) fn is_out_of_service(error: &RedisError) -> bool {
-    is_any(error, tollgate_core::wire::is_out_of_service)
+    is_any(error, tollgate_wire::is_out_of_service)
 }
 
 /// Returns whether the server says that it is a replica.
 #[cfg(feature = "sentinel")]
 pub(crate) fn is_of_replica(error: &RedisError) -> bool {
-    is_any(error, tollgate_core::wire::is_of_replica)
+    is_any(error, tollgate_wire::is_of_replica)
 }
 
 #[cfg(any(feature = "connection-manager", feature = "sentinel"))]

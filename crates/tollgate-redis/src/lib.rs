@@ -18,7 +18,7 @@ pub mod settings;
 mod store;
 
 pub use redis;
-pub use tollgate_core::wire::{
+pub use tollgate_wire::{
     Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, OtherState, Severity,
 };
 

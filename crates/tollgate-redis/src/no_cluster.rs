@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use redis::{Pipeline, Value};
-use tollgate_core::wire::{Call, Failure, Node};
+use tollgate_wire::{Call, Failure, Node};
 
 pub(crate) enum Importers {}
 

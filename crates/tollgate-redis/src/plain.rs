@@ -7,8 +7,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
-use tollgate_core::wire::{self, Command, Engine, Failure, Options, Transact};
 use tollgate_core::{Checks, ErrorKind, Limit, Request, Store, StoreError, SyncStore, Verdicts};
+use tollgate_wire::{Command, Engine, Failure, Options, Transact};
 
 use crate::engine::RedisEngine;
 use crate::failure;
@@ -20,7 +20,7 @@ use crate::failure;
 /// long as the server's clock does not step. An anchored window starts with the millisecond after
 /// its first call, and cannot be refunded. It needs Redis 7.0 or later, or Valkey, and a single
 /// server, not a cluster.
-pub struct PlainStore<C>(wire::PlainStore<RedisEngine<C>>);
+pub struct PlainStore<C>(tollgate_wire::PlainStore<RedisEngine<C>>);
 
 impl<C> PlainStore<C>
 where
@@ -57,7 +57,7 @@ where
                 "the scriptless store supports no cluster: use the store with scripts",
             ));
         }
-        wire::PlainStore::new(engine, options, limits).map(Self)
+        tollgate_wire::PlainStore::new(engine, options, limits).map(Self)
     }
 
     /// Returns the connection of this store.

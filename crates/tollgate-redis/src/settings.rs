@@ -11,7 +11,7 @@ use redis::io::tcp::TcpSettings;
 #[cfg(feature = "cluster")]
 use redis::{ProtocolVersion, cluster::ClusterClientBuilder};
 #[cfg(feature = "cluster")]
-use tollgate_core::wire::Options;
+use tollgate_wire::Options;
 
 /// The most calls in flight on one connection; the next call waits until one of them ends.
 ///

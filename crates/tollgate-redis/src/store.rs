@@ -5,11 +5,11 @@ use std::pin::Pin;
 
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
-use tollgate_core::wire::{Options, WireStore};
 use tollgate_core::{
     Checks, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request, ScheduleAnswer,
     ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, SyncStore, Verdicts,
 };
+use tollgate_wire::{Options, WireStore};
 
 use crate::engine::RedisEngine;
 

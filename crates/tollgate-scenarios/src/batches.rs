@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tollgate_core::wire::Options;
 use tollgate_core::{RateLimiter, Store};
 use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_wire::Options;
 
 use crate::faults::executed;
 

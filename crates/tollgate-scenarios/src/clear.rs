@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::wire::{Clear, Cleared, Operate, Options};
 use tollgate_core::{Limit, RateLimiter, Timestamp};
 use tollgate_testkit::{Cluster, Server};
+use tollgate_wire::{Clear, Cleared, Operate, Options};
 
 /// One limit of each algorithm and of each kind of window.
 const LIMITS: [(&str, &str); 7] = [

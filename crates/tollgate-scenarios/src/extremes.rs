@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::wire::{Clock, Options};
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_wire::{Clock, Options};
 
 /// Deadlines that are never reached; some exceed what timers and socket options can hold.
 const LONG: [Duration; 5] = [

@@ -5,10 +5,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_core::wire::Options;
 use tollgate_core::{ConcurrencyLimiter, LeaseStore};
 use tollgate_testkit::{Flavor, SentinelGroup, Server};
 use tollgate_tokio::LeaseGuard;
+use tollgate_wire::Options;
 
 const TTL: Duration = Duration::from_secs(2);
 

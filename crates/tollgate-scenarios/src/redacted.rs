@@ -4,11 +4,11 @@ use std::error::Error;
 use std::fmt::Debug;
 
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::wire::Options;
 use tollgate_core::{
     Check, ErrorKind, Key, Limit, Operation, Quota, Receipt, Request, Store, StoreError,
 };
 use tollgate_testkit::{Reply, Server};
+use tollgate_wire::Options;
 
 /// The two parts of a key, each with a word that occurs nowhere else.
 const PARTITION: &str = "carol4711";

@@ -4,9 +4,9 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_testkit::{SentinelGroup, Server};
+use tollgate_wire::Options;
 
 /// How long it may take to find out that no connection is possible. Stores take up to 2.6 s, and more
 /// on a busy machine.

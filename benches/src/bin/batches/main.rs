@@ -15,11 +15,11 @@ use tokio::task::JoinSet;
 use tollgate_benches::cores::Cores;
 use tollgate_benches::saved::Saved;
 use tollgate_benches::{Problem, ended, processor, stamp};
-use tollgate_core::wire::Options;
 use tollgate_core::{RateLimiter, Store};
 use tollgate_fred::FredStore;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::Options;
 
 /// The limits: all calls admitted, all denied, and a log.
 ///

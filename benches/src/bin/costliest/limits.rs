@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate_benches::Problem;
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::wire::{Clear, Operate};
 use tollgate_core::{Limit, RateLimiter, Timestamp};
+use tollgate_wire::{Clear, Operate};
 
 use crate::{RedisStore, Table};
 

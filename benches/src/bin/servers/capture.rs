@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::wire::{Call, Engine, Failure, Options, WireStore};
 use tollgate_core::{Answer, Limit, RateLimiter, Schedule, ScheduleCall, ScheduleTerms};
+use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
 
 use crate::Problem;
 

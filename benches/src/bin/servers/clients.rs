@@ -9,11 +9,11 @@ use fred::interfaces::{ClientLike, Resp3Frame};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use redis::aio::MultiplexedConnection;
 use redis::{IntoConnectionInfo, ProtocolVersion};
-use tollgate_core::wire::Options;
 use tollgate_core::{Limit, ScheduleStore, Store, StoreError};
 use tollgate_fred::FredStore;
 use tollgate_redis::{PlainStore, RedisStore};
 use tollgate_testkit::Server;
+use tollgate_wire::Options;
 
 use crate::Problem;
 use crate::capture::Sent;

@@ -4,11 +4,11 @@ mod tls;
 
 use std::error::Error;
 
-use tollgate_core::wire::Options;
 use tollgate_core::{ErrorKind, StoreError};
 use tollgate_fred::fred::types::config::TlsConnector;
 use tollgate_fred::{FredStore, settings};
 use tollgate_redis::RedisStore;
+use tollgate_wire::Options;
 
 use crate::store::{Client, Remote};
 pub(crate) use tls::{Authorities, choose};

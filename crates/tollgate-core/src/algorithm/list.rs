@@ -65,7 +65,7 @@ macro_rules! algorithms {
                     }
                 }
 
-                #[cfg(feature = "wire")]
+                #[cfg(feature = "__twins")]
                 fn keep(kept: $folder::State) -> State {
                     State(Kind::$machine(kept.into()))
                 }
@@ -76,11 +76,11 @@ macro_rules! algorithms {
         const SPELLINGS: &[Spelling] = &[$(Spelling::of::<$machine>()),*];
 
         /// The script of each algorithm, in the order of the list.
-        #[cfg(feature = "wire")]
-        pub(crate) const TWINS: [Twin; [$(stringify!($machine)),*].len()] =
+        #[cfg(feature = "__twins")]
+        pub const TWINS: [Twin; [$(stringify!($machine)),*].len()] =
             [$(Twin::of::<$machine>()),*];
 
-        #[cfg(feature = "wire")]
+        #[cfg(feature = "__twins")]
         impl Algorithm {
             /// Returns the index of this algorithm in [`TWINS`].
             pub(crate) const fn code(&self) -> usize {

@@ -27,7 +27,7 @@ pub(crate) trait Listed: Sized {
     fn open(state: &mut State) -> &mut Self::State;
 
     /// Wraps `kept` in a [`State`].
-    #[cfg(feature = "wire")]
+    #[cfg(feature = "__twins")]
     fn keep(kept: Self::State) -> State;
 }
 

@@ -19,20 +19,20 @@ mod sliding_counter;
 mod sliding_log;
 mod state;
 mod text;
-#[cfg(feature = "wire")]
+#[cfg(feature = "__twins")]
 mod twin;
 
-#[cfg(feature = "wire")]
-pub(crate) use fixed_window::{CounterPlan, CounterReply};
+#[cfg(feature = "__twins")]
+pub use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
 pub(crate) use machine::Reserved;
 use machine::{Listed, Machine, Outcome, Remembered, Status};
 pub use state::{State, States};
 use text::{Options, Spelling, Written};
-#[cfg(feature = "wire")]
+#[cfg(feature = "__twins")]
 use twin::Paired;
-#[cfg(feature = "wire")]
-pub(crate) use twin::{CallContext, MOST_PARAMETERS, Twin, Words, double, integer, words};
+#[cfg(feature = "__twins")]
+pub use twin::{CallContext, MOST_PARAMETERS, Twin, Words, double, integer, words};
 
 use crate::decision::Verdict;
 use crate::quota::Quota;
@@ -194,20 +194,20 @@ impl Algorithm {
     }
 
     /// Returns the parameters of the script.
-    #[cfg(feature = "wire")]
+    #[cfg(feature = "__twins")]
     pub(crate) fn parameters(&self) -> Words {
         with_machine!(self, machine => machine.parameters())
     }
 
     /// Returns the numbers that the script needs to cancel a reservation.
-    #[cfg(feature = "wire")]
+    #[cfg(feature = "__twins")]
     pub(crate) fn reserved(&self, reserved: &Reserved) -> [u64; 3] {
         with_machine!(self, machine => machine.reserved(reserved))
     }
 
     /// Decodes the state in a script's reply, or returns `None` if no script replies with such a
     /// state.
-    #[cfg(feature = "wire")]
+    #[cfg(feature = "__twins")]
     pub(crate) fn decode(&self, reply: &[u64], call: CallContext) -> Option<State> {
         with_machine!(self, machine => machine.decode(reply, call))
     }

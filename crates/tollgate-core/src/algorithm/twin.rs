@@ -22,7 +22,7 @@
 //!
 //! An algorithm without `delay` has no reservations, and one without `block` blocks no key.
 //!
-//! All other local names are free, except those of the frame of a batch (a test of `wire/script.rs`
+//! All other local names are free, except those of the frame of a batch (a test of `tollgate-wire`
 //! lists them): if a request has several limits, each has a scope of its own.
 
 use smallvec::SmallVec;
@@ -31,22 +31,22 @@ use super::{Machine, Reserved, State};
 use crate::time::MAX_EXACT;
 
 /// Numbers sent to or by a script: few, except for a ring of many buckets.
-pub(crate) type Words = SmallVec<[u64; 8]>;
+pub type Words = SmallVec<[u64; 8]>;
 
 /// The most parameters that a script may have: the argument of `unit.lua` has this many per limit.
-pub(crate) const MOST_PARAMETERS: usize = 4;
+pub const MOST_PARAMETERS: usize = 4;
 
 /// The instant and cost of a call, which a machine needs to decode the reply.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CallContext {
+pub struct CallContext {
     /// The instant of the decision.
-    pub(crate) now: u64,
+    pub now: u64,
     /// The cost of the call.
-    pub(crate) cost: u64,
+    pub cost: u64,
 }
 
 /// A machine that has a script.
-pub(crate) trait Paired: Machine {
+pub(super) trait Paired: Machine {
     /// The sections of the script.
     const SCRIPT: &'static str;
     /// The names of the parameters, in the order of [`parameters`](Self::parameters).
@@ -85,15 +85,15 @@ pub(crate) trait Paired: Machine {
 
 /// A script, and the functions that read the states it writes.
 #[derive(Debug)]
-pub(crate) struct Twin {
+pub struct Twin {
     /// The algorithm's name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The names of the parameters, in the order in which they are sent.
-    pub(crate) parameters: &'static [&'static str],
+    pub parameters: &'static [&'static str],
     /// See [`Paired::IS_LIST`].
-    pub(crate) is_list: bool,
+    pub is_list: bool,
     /// See [`Paired::latest`].
-    pub(crate) latest: fn(&[u64], &[Vec<u8>]) -> Option<u64>,
+    pub latest: fn(&[u64], &[Vec<u8>]) -> Option<u64>,
     numbers: fn(&str) -> Option<Words>,
     script: &'static str,
 }
@@ -113,18 +113,18 @@ impl Twin {
     }
 
     /// Returns the name of the algorithm's Lua function.
-    pub(crate) fn function(&self) -> String {
+    pub fn function(&self) -> String {
         self.name.replace('-', "_")
     }
 
     /// Returns the numbers in a [shape](Machine::shape), or `None` if it is another algorithm's.
-    pub(crate) fn numbers(&self, shape: &str) -> Option<Words> {
+    pub fn numbers(&self, shape: &str) -> Option<Words> {
         (self.numbers)(shape.strip_prefix(self.name)?)
     }
 
     /// Returns the code under `--@ name`, with each `@search` replaced by the code under
     /// `--@ search`.
-    pub(crate) fn section(&self, name: &str) -> String {
+    pub fn section(&self, name: &str) -> String {
         let is_code = |line: &&str| !line.trim_start().starts_with("--");
         let lines = |name: &str| {
             let lines = self.lines(name).lines().filter(is_code);
@@ -143,7 +143,7 @@ impl Twin {
 }
 
 /// Decodes `raw` as integers in doubles, or returns `None` if it is anything else.
-pub(crate) fn words(raw: &[u8]) -> Option<Words> {
+pub fn words(raw: &[u8]) -> Option<Words> {
     let (words, rest) = raw.as_chunks();
     if !rest.is_empty() {
         return None;
@@ -152,7 +152,7 @@ pub(crate) fn words(raw: &[u8]) -> Option<Words> {
 }
 
 /// Decodes a double as an integer, or returns `None` if it is not one from zero to 2^53 - 1.
-pub(crate) fn integer(word: [u8; 8]) -> Option<u64> {
+pub fn integer(word: [u8; 8]) -> Option<u64> {
     let number = f64::from_le_bytes(word);
     #[allow(
         clippy::cast_possible_truncation,
@@ -164,7 +164,7 @@ pub(crate) fn integer(word: [u8; 8]) -> Option<u64> {
 }
 
 /// Encodes an integer as a double, capped at 2^53.
-pub(crate) fn double(number: u64) -> [u8; 8] {
+pub fn double(number: u64) -> [u8; 8] {
     #[allow(
         clippy::cast_precision_loss,
         reason = "a double holds every integer up to 2^53"

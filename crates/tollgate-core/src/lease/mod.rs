@@ -20,8 +20,7 @@ pub use call::{FromLeaseAnswer, LeaseCall, LeaseReset};
 pub use request::{LONGEST_LEASE_ID, LeaseOperation, LeaseRequest};
 pub use state::LeaseState;
 pub use store::{LeaseStore, SyncLeaseStore};
-#[cfg(feature = "wire")]
-pub(crate) use terms::SHAPE;
+pub use terms::SHAPE;
 pub use terms::{LeaseTerms, MAX_LEASES};
 
 /// Limits how much may be held at once for a key, by leases: concurrent uploads of a user, or

@@ -11,7 +11,7 @@ use crate::time::MAX_EXACT;
 pub const MAX_LEASES: u64 = 1_000;
 
 /// What an identity has in the place of a limit's algorithm.
-pub(crate) const SHAPE: &str = "leases";
+pub const SHAPE: &str = "leases";
 
 /// The shortest time to live.
 const SHORTEST_US: u64 = 1_000;

@@ -30,8 +30,7 @@ pub use request::{
     Event, LONGEST_EVENT_ID, MAX_EVENTS_PER_CALL, Period, ScheduleOperation, ScheduleRequest,
 };
 pub use store::{ScheduleStore, SyncScheduleStore};
-#[cfg(feature = "wire")]
-pub(crate) use terms::SHAPE;
+pub use terms::SHAPE;
 pub use terms::{MAX_EVENTS, ScheduleTerms};
 
 /// Plans events for later, so that no window ever holds more of them than its quota.

@@ -233,15 +233,6 @@ impl<'a> ScheduleRequest<'a> {
         self
     }
 
-    /// Makes a list begin at `from`.
-    #[cfg(feature = "wire")]
-    pub(crate) fn listing_from(mut self, time: Timestamp) -> Self {
-        if let ScheduleOperation::List { from, .. } = &mut self.operation {
-            *from = time;
-        }
-        self
-    }
-
     /// Brings the periods that most answers need.
     fn cover(&mut self) {
         if self.terms.has_calendar()

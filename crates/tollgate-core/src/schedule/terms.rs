@@ -19,7 +19,7 @@ pub const MAX_EVENTS: u64 = 4_000;
 const MAX_LOOKS: u64 = 12_000;
 
 /// What an identity has in the place of a limit's algorithm.
-pub(crate) const SHAPE: &str = "schedule";
+pub const SHAPE: &str = "schedule";
 
 const MAX_QUOTAS: usize = 32;
 const DAY_US: u64 = 86_400_000_000;

@@ -10,7 +10,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind};
 use tokio::time::{Instant, sleep};
-use tollgate_core::wire::{self, Call, Failure, Pauses};
+use tollgate_wire::{Call, Failure, Pauses};
 
 use crate::engine::{evalsha, script_load, unlink};
 use crate::failure;
@@ -174,15 +174,15 @@ impl<'a> Cluster<'a> {
     pub(crate) async fn send_all(
         &self,
         commands: Pipeline,
-        to: &wire::Node,
+        to: &tollgate_wire::Node,
     ) -> Result<Result<Vec<Value>, String>, Failure> {
         let node = match to {
-            wire::Node::Any => SingleNodeRoutingInfo::Random,
-            wire::Node::At { host, port } => SingleNodeRoutingInfo::ByAddress {
+            tollgate_wire::Node::Any => SingleNodeRoutingInfo::Random,
+            tollgate_wire::Node::At { host, port } => SingleNodeRoutingInfo::ByAddress {
                 host: host.clone(),
                 port: *port,
             },
-            wire::Node::Serving(slot) => {
+            tollgate_wire::Node::Serving(slot) => {
                 SingleNodeRoutingInfo::SpecificNode(Route::new(*slot, SlotAddr::Master))
             }
         };
@@ -299,8 +299,8 @@ mod tests {
     use redis::ErrorKind::Server;
     use redis::cluster::ClusterClientBuilder;
     use redis::parse_redis_value;
-    use tollgate_core::wire::Options;
     use tollgate_testkit::{Answer, FakeServer};
+    use tollgate_wire::Options;
 
     use crate::settings;
 
@@ -420,7 +420,10 @@ mod tests {
 
     /// Sends two commands to a node that answers the second with `reply`, or to a node that the
     /// cluster does not have.
-    async fn sent(reply: Answer, to: &wire::Node) -> Result<Result<Vec<Value>, String>, Failure> {
+    async fn sent(
+        reply: Answer,
+        to: &tollgate_wire::Node,
+    ) -> Result<Result<Vec<Value>, String>, Failure> {
         let node = FakeServer::start_node(&[], move |words| match &*words[0] {
             "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
             "SECOND" => reply.clone(),
@@ -437,19 +440,25 @@ mod tests {
 
     #[tokio::test]
     async fn an_operators_commands_are_answered_together() {
-        let replies = sent(":7\r\n".into(), &wire::Node::Any).await.unwrap();
+        let replies = sent(":7\r\n".into(), &tollgate_wire::Node::Any)
+            .await
+            .unwrap();
         assert_eq!(replies, Ok(vec![Value::Okay, Value::Int(7)]));
-        let replies = sent("-OOM no\r\n".into(), &wire::Node::Serving(1)).await;
+        let replies = sent("-OOM no\r\n".into(), &tollgate_wire::Node::Serving(1)).await;
         let Ok(Ok(replies)) = &replies else {
             panic!("{replies:?}");
         };
         assert!(matches!(replies[..], [Value::Okay, Value::ServerError(_)]));
         let line = "MOVED 1 127.0.0.1:1";
-        let replies = sent(format!("-{line}\r\n").into(), &wire::Node::Any).await;
+        let replies = sent(format!("-{line}\r\n").into(), &tollgate_wire::Node::Any).await;
         assert_eq!(replies.unwrap(), Err(line.to_owned()));
-        let lost = sent(Answer::ReplyAndClose(String::new()), &wire::Node::Any).await;
+        let lost = sent(
+            Answer::ReplyAndClose(String::new()),
+            &tollgate_wire::Node::Any,
+        )
+        .await;
         assert!(matches!(lost, Err(Failure::Lost(_))), "{lost:?}");
-        let nowhere = wire::Node::At {
+        let nowhere = tollgate_wire::Node::At {
             host: "127.0.0.1".to_owned(),
             port: 1,
         };

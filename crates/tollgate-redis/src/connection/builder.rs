@@ -8,8 +8,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
 use tollgate_core::StoreError;
 #[cfg(feature = "tls-rustls")]
-use tollgate_core::wire::NoConnection;
-use tollgate_core::wire::{Clock, Options};
+use tollgate_wire::NoConnection;
+use tollgate_wire::{Clock, Options};
 
 use super::refused::{invalid_address, refused, refuses_hello};
 use crate::settings;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, PushInfo, PushKind, RedisError, RedisResult};
 use tokio::sync::watch;
-use tollgate_core::wire::Failure;
+use tollgate_wire::Failure;
 
 use crate::failure;
 use crate::settings;

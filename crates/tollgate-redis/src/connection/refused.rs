@@ -2,7 +2,7 @@
 
 use redis::{ErrorKind, RedisError};
 use tollgate_core::StoreError;
-use tollgate_core::wire::NoConnection;
+use tollgate_wire::NoConnection;
 
 /// Phrases in errors of redis-rs, and what each means.
 ///

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
-use tollgate_core::wire::Pauses;
+use tollgate_wire::Pauses;
 
 use super::builder::{RedisStoreBuilder, greet};
 use super::lock::lock;

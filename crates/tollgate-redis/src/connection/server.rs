@@ -9,7 +9,7 @@ use redis::{
     Client, Cmd, IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, Value,
 };
 use tollgate_core::StoreError;
-use tollgate_core::wire::Options;
+use tollgate_wire::Options;
 
 use super::builder::{RedisStoreBuilder, greet, speaking};
 use super::link::Link;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Store;
-use tollgate_core::wire::Options;
+use tollgate_wire::Options;
 
 pub use address::{
     primary_is_demoted_behind_one_address, sentinels_name_another_primary,

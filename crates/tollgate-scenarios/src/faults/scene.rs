@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
 use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::wire::Options;
 use tollgate_core::{Limit, Quota, RateLimiter, Store};
 use tollgate_testkit::Server;
+use tollgate_wire::Options;
 
 use super::load::{CALLERS, Limiter, Load, PATIENCE};
 use super::{Client, DEADLINE};

@@ -178,5 +178,5 @@ impl Machine for Block {
 #[cfg(test)]
 mod tests;
 mod text;
-#[cfg(feature = "wire")]
+#[cfg(feature = "__twins")]
 mod twin;

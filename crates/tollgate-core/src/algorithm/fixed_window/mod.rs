@@ -1,7 +1,7 @@
 //! `FixedWindow`: counts calls in consecutive windows.
 
-#[cfg(feature = "wire")]
-pub(crate) use plan::{CounterPlan, CounterReply};
+#[cfg(feature = "__twins")]
+pub use plan::{CounterPlan, CounterReply};
 
 use super::{Machine, Remembered, Status};
 use crate::quota::Quota;
@@ -178,10 +178,10 @@ impl Machine for FixedWindow {
     }
 }
 
-#[cfg(feature = "wire")]
+#[cfg(feature = "__twins")]
 mod plan;
 #[cfg(test)]
 mod tests;
 mod text;
-#[cfg(feature = "wire")]
+#[cfg(feature = "__twins")]
 mod twin;

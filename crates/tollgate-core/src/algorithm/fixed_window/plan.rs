@@ -15,7 +15,7 @@ const MOST: u64 = i64::MAX as u64;
 
 /// How plain commands count a fixed window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct CounterPlan {
+pub struct CounterPlan {
     amount: u64,
     window_us: u64,
     anchored: bool,
@@ -30,7 +30,7 @@ impl FixedWindow {
     /// # Errors
     ///
     /// The reason why they cannot.
-    pub(crate) fn plan(&self) -> Result<CounterPlan, &'static str> {
+    pub fn plan(&self) -> Result<CounterPlan, &'static str> {
         let (amount, window_us) = (self.quota().amount(), self.quota().window_us());
         if self.is_anchored() && window_us % 1_000 != 0 {
             return Err("an anchored window must be whole milliseconds, because TTLs are");
@@ -66,25 +66,25 @@ impl FixedWindow {
 
 /// The server's replies about a counter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CounterReply {
+pub struct CounterReply {
     /// The server's time in microseconds.
-    pub(crate) now: u64,
+    pub now: u64,
     /// The counter before the call.
-    pub(crate) before: u64,
+    pub before: u64,
     /// Whether the counter was changed, or `None` if it was only read.
-    pub(crate) counted: Option<bool>,
+    pub counted: Option<bool>,
     /// The Unix time in milliseconds after which the counter expires, or negative if it does not.
-    pub(crate) expires: i64,
+    pub expires: i64,
 }
 
 impl CounterPlan {
     /// Returns whether windows begin with their first calls, and so have no numbers.
-    pub(crate) const fn is_anchored(&self) -> bool {
+    pub const fn is_anchored(&self) -> bool {
         self.anchored
     }
 
     /// Returns the number of the window that holds `now`, or `None` for anchored windows.
-    pub(crate) const fn window(&self, now: u64) -> Option<u64> {
+    pub const fn window(&self, now: u64) -> Option<u64> {
         if self.anchored {
             return None;
         }
@@ -93,7 +93,7 @@ impl CounterPlan {
 
     /// Returns the part of the key that tells the counters of a limit apart: the amount, which
     /// determines the step, unless denied calls count; and the number of an aligned window.
-    pub(crate) fn variant(&self, window: Option<u64>) -> String {
+    pub fn variant(&self, window: Option<u64>) -> String {
         let mut variant = String::new();
         let amount = (!self.counts_denied).then_some(self.amount);
         for part in [amount, window].into_iter().flatten() {
@@ -104,14 +104,14 @@ impl CounterPlan {
     }
 
     /// Returns the arguments with which `BITFIELD` adds `cost` to the counter.
-    pub(crate) fn add(&self, cost: u64) -> [Vec<u8>; 6] {
+    pub fn add(&self, cost: u64) -> [Vec<u8>; 6] {
         let overflow = if self.counts_denied { "SAT" } else { "FAIL" };
         let added = self.step.saturating_mul(cost).min(MOST);
         increment(overflow, &added.to_string())
     }
 
     /// Returns the arguments with which `BITFIELD` gives back `amount`.
-    pub(crate) fn give_back(&self, amount: u64) -> [Vec<u8>; 6] {
+    pub fn give_back(&self, amount: u64) -> [Vec<u8>; 6] {
         let returned = self.step.saturating_mul(amount).min(MOST);
         increment("SAT", &format!("-{returned}"))
     }
@@ -120,7 +120,7 @@ impl CounterPlan {
     ///
     /// It lives a millisecond longer than the window: a server deletes a key at once if its expiry is
     /// the current millisecond, or becomes that while the command runs.
-    pub(crate) fn expire(&self, key: &[u8], window: Option<u64>) -> Vec<Vec<u8>> {
+    pub fn expire(&self, key: &[u8], window: Option<u64>) -> Vec<Vec<u8>> {
         let (name, when) = match window {
             Some(window) => {
                 let end = (window + 1).saturating_mul(self.window_us);
@@ -138,7 +138,7 @@ impl CounterPlan {
 
     /// Returns whether to send a call of `cost` to be counted: not if it costs nothing, or if it
     /// can never fit and denied calls do not count, as under a quota of zero.
-    pub(crate) const fn may_count(&self, cost: u64, amount: u64) -> bool {
+    pub const fn may_count(&self, cost: u64, amount: u64) -> bool {
         cost > 0 && amount > 0 && (self.counts_denied || cost <= amount)
     }
 
@@ -148,7 +148,7 @@ impl CounterPlan {
     /// keys by the millisecond; calls before that are decided at its start. An aligned window may
     /// begin after `reply.now`, if the server's clock has stepped back: the machine then decides at
     /// the start of the window and adds the step to each wait.
-    pub(crate) fn state(
+    pub fn state(
         &self,
         window: Option<u64>,
         reply: CounterReply,

@@ -254,5 +254,5 @@ impl Machine for SlidingBuckets {
 #[cfg(test)]
 mod tests;
 mod text;
-#[cfg(feature = "wire")]
+#[cfg(feature = "__twins")]
 mod twin;

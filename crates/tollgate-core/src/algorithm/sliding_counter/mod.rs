@@ -241,5 +241,5 @@ impl Machine for SlidingCounter {
 #[cfg(test)]
 mod tests;
 mod text;
-#[cfg(feature = "wire")]
+#[cfg(feature = "__twins")]
 mod twin;

@@ -238,5 +238,5 @@ impl Machine for SlidingLog {
 #[cfg(test)]
 mod tests;
 mod text;
-#[cfg(feature = "wire")]
+#[cfg(feature = "__twins")]
 mod twin;

@@ -1,0 +1,145 @@
+//! What the stores of this workspace, and their tests, need beside the public API. Not part of it:
+//! this may change in any version.
+
+use std::any::Any;
+
+use crate::algorithm::{State, States};
+use crate::call::Call;
+pub use crate::call::CallParts;
+use crate::decision::{Decision, Receipt, Verdict, Verdicts};
+use crate::error::StoreError;
+use crate::evaluation;
+use crate::fingerprint::Fingerprint;
+use crate::lease::ConcurrencyLimiter;
+use crate::limit::Limit;
+pub use crate::limiter::Companion;
+use crate::limiter::RateLimiter;
+use crate::request::{Check, Request};
+use crate::time::Timestamp;
+
+/// A fresh state, to borrow for a key that has none.
+pub const FRESH: &State = State::FRESH;
+
+/// Returns the parts of `call`.
+#[must_use]
+pub fn parts<'l, 'k, S>(call: Call<'l, 'k, S>) -> CallParts<'l, 'k, S> {
+    call.into_parts()
+}
+
+/// Returns the decision for a store's `verdicts` on `limits`.
+///
+/// # Errors
+///
+/// [`Protocol`](crate::ErrorKind::Protocol) unless there is one verdict for each limit.
+pub fn decision(limits: &[Limit], verdicts: Verdicts) -> Result<Decision<'_>, StoreError> {
+    Decision::new(limits, verdicts)
+}
+
+/// Returns what `make` returned the first time, for this limiter and all of its clones, or `None`
+/// if they hold a value of another type.
+pub fn companion<S, T>(limiter: &RateLimiter<S>, make: impl FnOnce() -> T) -> Option<&T>
+where
+    T: Companion,
+{
+    let companion: &dyn Any = &**limiter.companion().get_or_init(|| Box::new(make()));
+    companion.downcast_ref()
+}
+
+/// Returns what `make` returned the first time, for this limiter and all of its clones, or `None`
+/// if they hold a value of another type.
+pub fn companion_of_leases<S, T>(
+    limiter: &ConcurrencyLimiter<S>,
+    make: impl FnOnce() -> T,
+) -> Option<&T>
+where
+    T: Companion,
+{
+    let companion: &dyn Any = &**limiter.companion().get_or_init(|| Box::new(make()));
+    companion.downcast_ref()
+}
+
+/// Consumes the cost of `check`, which must not be zero, from `state` if it fits.
+///
+/// The most common call, for stores that hold a lock while they decide.
+#[inline(always)]
+#[must_use]
+pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict {
+    check.consume_from(state, now)
+}
+
+/// Consumes the costs of `checks`, none of which may share a state, if all limits admit them, and
+/// otherwise nothing. There is one of `states` for each check; `verdicts` may be any, and are
+/// overwritten.
+///
+/// Returns false, and changes no state, if a limit may have to count the denied call: [`decide`] it.
+#[inline]
+pub fn consume_all(
+    checks: &[Check<'_>],
+    fingerprint: Fingerprint,
+    states: &mut (impl States + ?Sized),
+    now: Timestamp,
+    verdicts: &mut Verdicts,
+) -> bool {
+    verdicts.resize(checks.len());
+    evaluation::consume_all(checks, fingerprint, states, now, verdicts)
+}
+
+/// Decides `request` at `now` on `states`, one for each check, and returns the decision with this
+/// `fingerprint`.
+///
+/// For stores that hold all of these states; others call [`Request::evaluate`].
+#[inline]
+pub fn decide(
+    request: &Request<'_>,
+    fingerprint: Fingerprint,
+    states: &mut (impl States + ?Sized),
+    now: Timestamp,
+) -> Verdicts {
+    request.decide(fingerprint, states, now)
+}
+
+/// Returns the bytes that `state` has allocated on the heap.
+#[must_use]
+pub fn heap_bytes(state: &State) -> usize {
+    state.heap_bytes()
+}
+
+/// Returns a hash of the identity of `limit`, for in-memory tables.
+///
+/// Every process hashes with its own random secret, so nobody can choose names whose hashes
+/// collide, or keys that cancel out the difference between two limits' hashes. Do not store or send
+/// it.
+#[inline]
+#[must_use]
+pub fn identity_hash(limit: &Limit) -> u64 {
+    limit.identity_hash()
+}
+
+/// Returns whether both are clones of one limit.
+#[inline]
+#[must_use]
+pub fn is_same(limit: &Limit, other: &Limit) -> bool {
+    limit.is_same(other)
+}
+
+/// Returns the bytes that `verdicts` allocate.
+#[must_use]
+pub fn bytes_beside(verdicts: &Verdicts) -> usize {
+    verdicts.heap_bytes()
+}
+
+/// Returns the receipt of `verdicts` and leaves them, for tests that compare them afterwards.
+#[must_use]
+pub fn receipt(verdicts: &Verdicts) -> Option<Receipt> {
+    verdicts.receipt()
+}
+
+/// Returns the verdicts on a request with one check.
+#[inline(always)]
+pub fn verdicts(fingerprint: Fingerprint, verdict: Verdict) -> Verdicts {
+    Verdicts::of_one(fingerprint, verdict)
+}
+
+/// What stores need that run the algorithms as scripts on a server.
+#[cfg(feature = "__twins")]
+pub mod twins;

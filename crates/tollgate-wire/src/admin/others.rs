@@ -1,0 +1,221 @@
+//! `OtherState`: states of a key that the limits in question do not read.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use tollgate_core::inside::twins::{LEASES, SCHEDULE};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, StoreError};
+
+use super::probe::slot_of;
+use super::{Node, Nodes, Sender, accepted, command};
+use crate::fault::Effect;
+use crate::keyspace::Keyspace;
+use crate::options::Clock;
+use crate::store::WireStore;
+
+/// How many keys are asked for in one round trip.
+const ASKED: usize = 1_000;
+
+/// Limits whose keys do not depend on the window, and what stands for their numbers.
+const WITHOUT_WINDOW: [(&str, &str); 3] = [
+    ("gcra:1/1s", "gcra:N/WINDOW"),
+    ("sliding-log:1/1s", "sliding-log:N/WINDOW"),
+    ("block:1s", "block:LENGTH"),
+];
+
+/// The algorithms whose keys depend on the window, and their options.
+const WITH_WINDOW: [(&str, &str); 10] = [
+    ("fixed-window", ""),
+    ("fixed-window", ",anchored"),
+    ("sliding-counter", ""),
+    ("sliding-buckets", ",buckets=4"),
+    ("sliding-buckets", ",buckets=6"),
+    ("sliding-buckets", ",buckets=10"),
+    ("sliding-buckets", ",buckets=12"),
+    ("sliding-buckets", ",buckets=24"),
+    ("sliding-buckets", ",buckets=30"),
+    ("sliding-buckets", ",buckets=60"),
+];
+
+/// The windows, in seconds, that are looked for beside those of the limits in question.
+const WINDOWS: [u64; 22] = [
+    1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 10_800, 21_600,
+    43_200, 86_400, 604_800, 2_592_000,
+];
+
+/// A state that a server holds for a key and the name of a limit, but that this limit does not read.
+///
+/// [`Operate::other_states`](super::Operate::other_states) finds it. The name of the limit is part
+/// of a key's text, and so are the algorithm, the window of some algorithms, and the clock; a limit
+/// that is given with another algorithm than the service's reads a state that does not exist.
+///
+/// `Display` writes the limit with letters in place of the numbers that a key does not show, such as
+/// `login=fixed-window:N/1h,anchored` or `login=gcra:N/WINDOW`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct OtherState {
+    /// The name of the limit; for another [`kind`](Self::kind), that of the schedule or the leases.
+    pub name: String,
+    /// What holds the state: a limit, such as `fixed-window:N/1h,anchored`; or `schedule`, or
+    /// `leases`.
+    pub kind: String,
+    /// The clock at whose instants it was written.
+    pub clock: Clock,
+}
+
+impl fmt::Display for OtherState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind.as_str() {
+            SCHEDULE | LEASES => write!(f, "the {} called {}", self.kind, self.name),
+            kind => write!(f, "{}={kind}", self.name),
+        }
+    }
+}
+
+impl<E: Nodes> WireStore<E> {
+    /// Returns the states that the server holds for `key` under the names of `limits`, but that
+    /// these limits do not read.
+    ///
+    /// Looked for are every algorithm, schedules and leases, for both clocks. Where a key names a
+    /// window, these are the windows of `limits` and common ones, from a second to 30 days; likewise
+    /// common numbers of buckets. A few hundred keys are asked for with `EXISTS`, in one round trip
+    /// for each name; nothing is scanned.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    pub async fn other_states(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+    ) -> Result<Vec<OtherState>, StoreError> {
+        let sender = Sender {
+            engine: self.engine(),
+            deadline: self.options().deadline(),
+        };
+        let keyspace = Keyspace::new(self.options());
+        let is_caller = self.options().clock() == Clock::Caller;
+        let own: BTreeSet<_> = limits
+            .iter()
+            .map(|limit| keyspace.one(limit.identity(), key, is_caller))
+            .collect();
+        let mut candidates = Vec::new();
+        for limit in limits {
+            for (identity, kind) in kinds(limit.name(), limits) {
+                for (key, clock) in keyspace.both(&identity, key).into_iter().zip(CLOCKS) {
+                    if !own.contains(&key) {
+                        let name = limit.name().to_owned();
+                        let kind = kind.clone();
+                        candidates.push((key, OtherState { name, kind, clock }));
+                    }
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for candidates in candidates.chunks(ASKED) {
+            let node = match candidates.first() {
+                // All keys have the same hash tag.
+                Some((key, _)) if self.engine().is_clustered() => Node::Serving(slot_of(key)),
+                _ => Node::Any,
+            };
+            let exists = |(key, _): &(Vec<u8>, _)| command([b"EXISTS", key]);
+            let commands: Vec<_> = candidates.iter().map(exists).collect();
+            let replies = sender.send(&node, &commands, Effect::Nothing).await?;
+            for (reply, (_, state)) in replies.into_iter().zip(candidates) {
+                match accepted(reply)?.number() {
+                    Some(0) => {}
+                    Some(_) => found.push(state.clone()),
+                    None => {
+                        let said = "the server's reply to EXISTS is not understood";
+                        return Err(StoreError::new(ErrorKind::Protocol, said));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The clocks, in the order of [`Keyspace::both`].
+const CLOCKS: [Clock; 2] = [Clock::Server, Clock::Caller];
+
+/// Returns the identity and the [kind](OtherState::kind) of everything that could be called `name`.
+fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
+    let mut kinds = Vec::new();
+    let mut add = |algorithm: &str, kind: String| {
+        // A combination that is not possible, such as a window of 1 us in 12 buckets, has no states.
+        if let Ok(limit) = format!("{name}={algorithm}").parse::<Limit>() {
+            let identity = limit.identity().to_owned();
+            if kinds.iter().all(|(other, _)| *other != identity) {
+                kinds.push((identity, kind));
+            }
+        }
+    };
+    for (algorithm, kind) in WITHOUT_WINDOW {
+        add(algorithm, kind.to_owned());
+    }
+    let given = limits
+        .iter()
+        .map(|limit| limit.algorithm().quota().window());
+    let windows = given.chain(WINDOWS.map(Duration::from_secs));
+    for window in windows.filter_map(|window| Quota::new(1, window).ok()) {
+        let text = window.to_string();
+        let window = text.trim_start_matches("1/");
+        for (algorithm, options) in WITH_WINDOW {
+            add(
+                &format!("{algorithm}:1/{window}{options}"),
+                format!("{algorithm}:N/{window}{options}"),
+            );
+        }
+    }
+    for limit in limits {
+        // Its own number of buckets, for the case that only the clock is another one.
+        let text = limit.algorithm().to_string();
+        add(&text, text.clone());
+    }
+    for shape in [SCHEDULE, LEASES] {
+        kinds.push((format!("{name}:{shape}"), shape.to_owned()));
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_looked_for_once() {
+        let limits: Vec<Limit> = ["login=sliding-buckets:5/7s,buckets=9", "b=gcra:5/1h"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        let kinds = kinds("login", &limits);
+        let identities: BTreeSet<_> = kinds.iter().map(|(identity, _)| identity).collect();
+        assert_eq!(identities.len(), kinds.len());
+        for (identity, kind) in [
+            ("login:gcra", "gcra:N/WINDOW"),
+            ("login:block", "block:LENGTH"),
+            ("login:fixed-window-aligned-7000000", "fixed-window:N/7s"),
+            (
+                "login:fixed-window-anchored-3600000000",
+                "fixed-window:N/1h,anchored",
+            ),
+            (
+                "login:sliding-buckets-7000000-12",
+                "sliding-buckets:N/7s,buckets=12",
+            ),
+            (
+                "login:sliding-buckets-7000000-9",
+                "sliding-buckets:5/7s,buckets=9",
+            ),
+            ("login:schedule", "schedule"),
+            ("login:leases", "leases"),
+        ] {
+            let pair = (identity.to_owned(), kind.to_owned());
+            assert!(kinds.contains(&pair), "{identity} in {kinds:#?}");
+        }
+        // Few enough for one round trip, for both clocks.
+        assert!(2 * kinds.len() <= ASKED, "{}", kinds.len());
+    }
+}

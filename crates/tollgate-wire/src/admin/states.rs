@@ -1,0 +1,168 @@
+//! Finds states on a server in small steps, and compares them with its clock.
+
+use std::time::Duration;
+
+use tollgate_core::{ErrorKind, StoreError};
+
+use super::names::{Held, name};
+use super::{Command, Node};
+use super::{Nodes, Reply, Sender, accepted, command, refusal};
+use crate::fault::Effect;
+use crate::{lease, schedule};
+
+/// The `COUNT` of a `SCAN`, which takes a server a fraction of a millisecond.
+pub(super) const SCANNED: u64 = 100;
+/// How many keys are read in one round trip.
+const READ: usize = 50;
+
+/// What one `SCAN` found.
+pub(super) struct Scan {
+    pub(super) keys: Vec<Vec<u8>>,
+    /// The cursor to continue from, or `None` at the end.
+    pub(super) next: Option<Vec<u8>>,
+}
+
+/// How the state at a key compares with the server's clock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ahead {
+    /// How far the latest instant of the state lies ahead of the server's clock, or zero.
+    By(Duration),
+    /// The key is gone.
+    Gone,
+    /// The key holds no state of this release, or could not be read.
+    Unknown,
+}
+
+impl<E: Nodes> Sender<'_, E> {
+    /// Looks for keys that match `pattern`, from `cursor` on.
+    pub(super) async fn scan(
+        &self,
+        node: &Node,
+        cursor: &[u8],
+        pattern: &[u8],
+    ) -> Result<Scan, StoreError> {
+        let count = SCANNED.to_string();
+        let words = command([
+            b"SCAN",
+            cursor,
+            b"MATCH",
+            pattern,
+            b"COUNT",
+            count.as_bytes(),
+        ]);
+        let reply = accepted(self.read(node, words).await?)?;
+        let [Reply::Bytes(next), keys] = reply.items() else {
+            return Err(StoreError::new(
+                ErrorKind::Protocol,
+                "the server's reply to SCAN is not understood",
+            ));
+        };
+        let key = |reply: &Reply| match reply {
+            Reply::Bytes(key) => Some(key.clone()),
+            _ => None,
+        };
+        Ok(Scan {
+            keys: keys.items().iter().filter_map(key).collect(),
+            next: (next != b"0").then(|| next.clone()),
+        })
+    }
+
+    /// Returns how far each of `keys` is ahead of the server's clock.
+    pub(super) async fn ahead(
+        &self,
+        node: &Node,
+        prefix: &str,
+        keys: &[Vec<u8>],
+    ) -> Result<Vec<Ahead>, StoreError> {
+        let mut ahead = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(READ) {
+            let reads: Vec<Vec<Command>> = keys.iter().map(|key| reads(prefix, key)).collect();
+            let mut commands: Vec<Command> = reads.iter().flatten().cloned().collect();
+            // Read the clock last, so that a state written just before does not seem to be ahead.
+            commands.push(command([b"TIME"]));
+            let replies = self.send(node, &commands, Effect::Nothing).await?;
+            let (time, mut replies) = match replies.split_last() {
+                Some((time, replies)) => (accepted(time.clone())?, replies),
+                None => (Reply::Nil, &[][..]),
+            };
+            let now = time.instant().ok_or_else(|| {
+                StoreError::new(
+                    ErrorKind::Protocol,
+                    "the server's reply to TIME is not understood",
+                )
+            })?;
+            for (key, reads) in keys.iter().zip(&reads) {
+                let (own, others) = replies.split_at_checked(reads.len()).unwrap_or_default();
+                replies = others;
+                // After `WRONGTYPE`, the key is another program's. After any other error, it may be
+                // one that we look for.
+                let mut errors = own.iter().filter_map(Reply::error);
+                if let Some(line) = errors.find(|line| !line.starts_with("WRONGTYPE")) {
+                    return Err(refusal(line));
+                }
+                ahead.push(compared(prefix, key, own, now));
+            }
+        }
+        Ok(ahead)
+    }
+}
+
+/// Returns the commands that read the latest instant of the state at `key`.
+fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
+    match name(prefix, key).map(|name| name.held) {
+        Some(Held::ByScript(shape)) => shape.reads(key),
+        Some(Held::CounterFor(_)) => vec![command([b"PTTL", key])],
+        Some(Held::Leases) => vec![command([b"GET", key])],
+        // A string or a sorted set.
+        Some(Held::Schedule) => vec![
+            command([b"GET", key]),
+            command([b"ZSCORE", key, schedule::CLOCK]),
+        ],
+        Some(Held::Answer | Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
+    }
+}
+
+/// Returns how far the state at `key` lies ahead of `now`.
+fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
+    let latest = match name(prefix, key).map(|name| name.held) {
+        Some(Held::ByScript(shape)) => {
+            if replies.contains(&Reply::Nil) {
+                return Ahead::Gone;
+            }
+            let value = |reply: &Reply| match reply {
+                Reply::Bytes(value) => Some(value.clone()),
+                _ => None,
+            };
+            let values: Option<Vec<_>> = replies.iter().map(value).collect();
+            values.and_then(|values| shape.latest(&values))
+        }
+        // An answer keeps nobody waiting.
+        Some(Held::Answer) => Some(0),
+        Some(Held::CounterOf(start)) => Some(start),
+        Some(Held::Leases) => match replies {
+            [Reply::Nil] => return Ahead::Gone,
+            [Reply::Bytes(state)] => lease::latest(state),
+            _ => None,
+        },
+        Some(Held::Schedule) => match replies {
+            [Reply::Nil, _] => return Ahead::Gone,
+            [Reply::Bytes(state), _] => schedule::latest_of(state),
+            [_, score] => score.text().and_then(|score| schedule::latest(&score)),
+            _ => None,
+        },
+        Some(Held::CounterFor(window_us)) => match replies {
+            // The window started `window_us` before the key expires. `PTTL` is in whole
+            // milliseconds.
+            [Reply::Integer(left)] if *left >= 0 => {
+                let left = left.unsigned_abs().saturating_sub(1).saturating_mul(1_000);
+                Some(now.saturating_add(left).saturating_sub(window_us))
+            }
+            [Reply::Integer(-2)] => return Ahead::Gone,
+            _ => None,
+        },
+        Some(Held::Otherwise) | None => None,
+    };
+    latest.map_or(Ahead::Unknown, |latest| {
+        Ahead::By(Duration::from_micros(latest.saturating_sub(now)))
+    })
+}

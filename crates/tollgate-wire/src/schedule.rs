@@ -1,0 +1,461 @@
+//! Schedules on a server: encodes a request as the argument of `schedule.lua`, sends it, and
+//! decodes the reply.
+
+use std::ops::Range;
+use std::slice;
+use std::sync::OnceLock;
+
+use async_trait::async_trait;
+use tollgate_core::inside::twins::{has_calendar, integer, micros_ceil, quotas, retention_us};
+use tollgate_core::{
+    Event, Key, LONGEST_EVENT_ID, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation,
+    ScheduleRequest, ScheduleStore, ScheduleTerms, StoreError, Timestamp,
+};
+
+use super::codec::{not_understood, push, push_instant, slack};
+use super::engine::{Call, Engine};
+use super::fault::{Effect, unknown_operation};
+use super::options::Options;
+use super::script::Script;
+use super::store::WireStore;
+
+/// The script of all schedules.
+const SCRIPT: &str = include_str!("schedule.lua");
+
+/// Returns the request for a list, beginning at `from`.
+fn beginning_at<'r>(from: Timestamp, request: &ScheduleRequest<'r>) -> ScheduleRequest<'r> {
+    let mut operation = request.operation().clone();
+    if let ScheduleOperation::List { from: begin, .. } = &mut operation {
+        *begin = from;
+    }
+    let rest = ScheduleRequest::new(request.terms(), request.key(), operation);
+    match request.caller_time() {
+        Some(now) => rest.at(now),
+        None => rest,
+    }
+}
+
+/// Returns the script of all schedules.
+fn script() -> &'static Script {
+    static PREPARED: OnceLock<Script> = OnceLock::new();
+    PREPARED.get_or_init(|| Script::of_text(SCRIPT))
+}
+
+impl<E: Engine> WireStore<E> {
+    /// Decides `request`, like [`ScheduleStore::schedule`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`ScheduleStore::schedule`].
+    pub async fn schedule(
+        &self,
+        request: &ScheduleRequest<'_>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        request.validate()?;
+        let mut listed = Vec::new();
+        let mut rest = None;
+        loop {
+            let request = rest.as_ref().unwrap_or(request);
+            match self.ask(request).await? {
+                (answer, None) if listed.is_empty() => return Ok(answer),
+                (ScheduleAnswer::Events(events), next) => {
+                    listed.extend(events);
+                    let Some(from) = next else {
+                        return Ok(ScheduleAnswer::Events(listed));
+                    };
+                    rest = Some(beginning_at(from, request));
+                }
+                (_, _) => return Err(not_understood()),
+            }
+        }
+    }
+
+    /// Runs the script for `request` once. Returns its answer and, if that is only the beginning of
+    /// a long list, the time from which to go on.
+    async fn ask(
+        &self,
+        request: &ScheduleRequest<'_>,
+    ) -> Result<(ScheduleAnswer, Option<Timestamp>), StoreError> {
+        let instant = self.instant(request.caller_time())?;
+        let key = self.state_key(request.terms().identity(), request.key(), instant);
+        let argument = argument(request, instant, self.options())?;
+        let call = Call {
+            script: script(),
+            keys: &[key],
+            argument: &argument,
+            ids: &ids(request),
+        };
+        let reply = self.once(&call, effect(request)).await?;
+        answer(request, instant, &reply)
+    }
+
+    /// Deletes the events of `key`, like [`ScheduleStore::reset_schedule`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`ScheduleStore::reset_schedule`].
+    pub async fn reset_schedule(
+        &self,
+        terms: &ScheduleTerms,
+        key: Key<'_>,
+    ) -> Result<(), StoreError> {
+        self.forget_states(terms.identity(), key).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<E: Engine> ScheduleStore for WireStore<E> {
+    async fn schedule<'a>(
+        &self,
+        request: &ScheduleRequest<'a>,
+    ) -> Result<ScheduleAnswer, StoreError> {
+        self.schedule(request).await
+    }
+
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a ScheduleTerms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.reset_schedule(terms, key).await
+    }
+}
+
+/// The member of a sorted set whose score tells the latest instant at which an event was planned.
+pub(super) const CLOCK: &[u8] = b"c";
+
+/// Returns the instant that the score of [`CLOCK`] tells: it is -1 less the instant.
+pub(super) fn latest(score: &str) -> Option<u64> {
+    let score: f64 = score.parse().ok()?;
+    integer((-1. - score).to_le_bytes())
+}
+
+/// Returns the latest instant in a string of events, with which it begins.
+pub(super) fn latest_of(state: &[u8]) -> Option<u64> {
+    integer(*state.first_chunk()?)
+}
+
+/// Returns what the script does for `request`.
+fn effect(request: &ScheduleRequest<'_>) -> Effect {
+    match request.operation() {
+        ScheduleOperation::NextFree { .. }
+        | ScheduleOperation::LatestFree { .. }
+        | ScheduleOperation::List { .. } => Effect::Nothing,
+        _ => Effect::Plans,
+    }
+}
+
+/// Returns the ids of the events in `request`.
+fn ids<'a>(request: &ScheduleRequest<'a>) -> Vec<&'a [u8]> {
+    match request.operation() {
+        ScheduleOperation::Add(events) => events.iter().map(Event::id).collect(),
+        ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
+            vec![event.id()]
+        }
+        ScheduleOperation::Cancel(id) => vec![id],
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the argument of the script for `request`; without an `instant`, the server's clock
+/// decides.
+fn argument(
+    request: &ScheduleRequest<'_>,
+    instant: Option<Timestamp>,
+    options: &Options,
+) -> Result<Vec<u8>, StoreError> {
+    let terms = request.terms();
+    let point = |time| Event::new(b"", time);
+    let (code, events) = match request.operation() {
+        ScheduleOperation::Add(events) => (1, events.clone()),
+        ScheduleOperation::Reschedule(event) => (2, vec![*event]),
+        ScheduleOperation::Cancel(id) => (3, vec![Event::new(*id, Timestamp::UNIX_EPOCH)]),
+        ScheduleOperation::NextFree { from, weight } => {
+            (4, vec![point(*from).with_weight(*weight)])
+        }
+        ScheduleOperation::LatestFree { until, weight } => {
+            (5, vec![point(*until).with_weight(*weight)])
+        }
+        ScheduleOperation::ReserveNext(event) => (6, vec![*event]),
+        ScheduleOperation::List { from, until } => (7, vec![point(*from), point(*until)]),
+        _ => return Err(unknown_operation()),
+    };
+    let mut text = Vec::with_capacity(256);
+    push(&mut text, code);
+    push_instant(&mut text, instant);
+    for number in [
+        instant.map_or(0, |_| slack(options.caller_slack)),
+        micros_ceil(terms.tolerance()),
+        micros_ceil(terms.horizon()),
+        retention_us(terms),
+        u64::from(request.wants_latest()),
+        u64::from(options.small_schedule),
+        terms.quotas().len() as u64,
+        events.len() as u64,
+    ] {
+        push(&mut text, number);
+    }
+    for (amount, window_us, periods) in quotas(request) {
+        push(&mut text, amount);
+        push(&mut text, window_us);
+        push(&mut text, periods.len() as u64);
+    }
+    for (_, _, periods) in quotas(request) {
+        for period in periods {
+            push(&mut text, period.start().as_micros());
+            push(&mut text, period.end().as_micros());
+        }
+    }
+    for event in events {
+        push(&mut text, event.time().as_micros());
+        push(&mut text, event.weight());
+        // The request is valid, so an id has at most 200 bytes.
+        text.push(u8::try_from(event.id().len()).unwrap_or(u8::MAX));
+        text.extend_from_slice(event.id());
+    }
+    Ok(text)
+}
+
+/// Returns the answer in the script's `reply` to `request` and, if that is only the beginning of a
+/// long list, the time from which to go on.
+///
+/// # Errors
+///
+/// [`ErrorKind::Protocol`](tollgate_core::ErrorKind::Protocol) if the script gives no such reply to `request`.
+fn answer(
+    request: &ScheduleRequest<'_>,
+    instant: Option<Timestamp>,
+    reply: &[u8],
+) -> Result<(ScheduleAnswer, Option<Timestamp>), StoreError> {
+    Reply::read(reply)
+        .filter(|reply| instant.is_none_or(|instant| instant == reply.now))
+        .and_then(|reply| match request.operation() {
+            ScheduleOperation::List { from, until } if reply.status == DONE => {
+                reply.list(*from, *until)
+            }
+            _ => reply.answer(request).map(|answer| (answer, None)),
+        })
+        .ok_or_else(not_understood)
+}
+
+/// What a reply begins with: done, or why not.
+const DONE: u8 = 0;
+const QUOTA: u8 = 1;
+const PAST: u8 = 2;
+const BEYOND: u8 = 3;
+const TAKEN: u8 = 4;
+const UNKNOWN: u8 = 5;
+const UNCOVERED: u8 = 6;
+
+/// A reply of the script.
+struct Reply<'r> {
+    status: u8,
+    now: Timestamp,
+    /// The index of an event, or a number of events.
+    index: Option<u64>,
+    /// The index of a quota, or the bound that was missed.
+    quota: Option<u64>,
+    time: Option<Timestamp>,
+    other: Option<Timestamp>,
+    events: &'r [u8],
+}
+
+impl<'r> Reply<'r> {
+    fn read(reply: &'r [u8]) -> Option<Self> {
+        let (&[status], rest) = reply.split_first_chunk()?;
+        let (now, rest) = rest.split_first_chunk()?;
+        let (index, rest) = rest.split_first_chunk()?;
+        let (quota, rest) = rest.split_first_chunk()?;
+        let (time, rest) = rest.split_first_chunk()?;
+        let (other, events) = rest.split_first_chunk()?;
+        Some(Self {
+            status,
+            now: Timestamp::from_micros(integer(*now)?).ok()?,
+            index: optional(*index)?,
+            quota: optional(*quota)?,
+            time: instant(*time)?,
+            other: instant(*other)?,
+            events,
+        })
+    }
+
+    /// Returns what this reply answers to `request`, or `None` if the script gives no such reply.
+    fn answer(self, request: &ScheduleRequest<'_>) -> Option<ScheduleAnswer> {
+        let given = [
+            self.index.is_some(),
+            self.quota.is_some(),
+            self.time.is_some(),
+            self.other.is_some(),
+        ];
+        let has = |index, quota, time, other| given == [index, quota, time, other];
+        let operation = request.operation();
+        if !self.events.is_empty() {
+            return None;
+        }
+        if self.status == UNCOVERED {
+            let searches = !matches!(
+                operation,
+                ScheduleOperation::Cancel(_) | ScheduleOperation::List { .. }
+            );
+            let is_right =
+                searches && has_calendar(request.terms()) && has(false, false, true, false);
+            return is_right
+                .then_some(self.time?)
+                .map(ScheduleAnswer::Uncovered);
+        }
+        if self.status != DONE {
+            return self.refusal(request);
+        }
+        match operation {
+            ScheduleOperation::Add(given) => {
+                let added = usize::try_from(self.index?).ok()?;
+                let is_right = added <= given.len() && has(true, false, false, false);
+                is_right.then_some(ScheduleAnswer::Added(added))
+            }
+            ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
+                let (time, is_new) = (self.time?, flag(self.index?)?);
+                let is_possible = match operation {
+                    ScheduleOperation::Reschedule(_) => time == event.time(),
+                    _ => time >= event.time() || !is_new,
+                };
+                let is_right = is_possible && has(true, false, true, false);
+                is_right.then_some(ScheduleAnswer::Planned { time, is_new })
+            }
+            ScheduleOperation::Cancel(_) => {
+                let was_planned = flag(self.index?)?;
+                let is_right = has(true, false, false, false);
+                is_right.then_some(ScheduleAnswer::Cancelled(was_planned))
+            }
+            ScheduleOperation::NextFree { from: bound, .. }
+            | ScheduleOperation::LatestFree { until: bound, .. } => {
+                let is_possible = self.time.is_none_or(|time| match operation {
+                    ScheduleOperation::NextFree { .. } => time >= *bound,
+                    _ => time <= *bound,
+                });
+                let is_right = is_possible && has(false, false, self.time.is_some(), false);
+                is_right.then_some(ScheduleAnswer::Found(self.time))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the events from `from` until before `until`, or the first of them, and the time of the
+    /// first that may be missing.
+    fn list(
+        self,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Option<(ScheduleAnswer, Option<Timestamp>)> {
+        let events = events(self.events, from..until)?;
+        let is_whole = usize::try_from(self.index?) == Ok(events.len());
+        let goes_on = self.time.is_none_or(|next| {
+            let is_later = events.last().is_some_and(|last| last.time() < next);
+            is_later && next <= until
+        });
+        let is_right = is_whole && goes_on && (self.quota, self.other) == (None, None);
+        is_right.then_some((ScheduleAnswer::Events(events), self.time))
+    }
+
+    fn refusal(self, request: &ScheduleRequest<'_>) -> Option<ScheduleAnswer> {
+        let (events, reserves) = match request.operation() {
+            ScheduleOperation::Add(events) => (&events[..], false),
+            ScheduleOperation::Reschedule(event) => (slice::from_ref(event), false),
+            ScheduleOperation::ReserveNext(event) => (slice::from_ref(event), true),
+            _ => return None,
+        };
+        let moves = matches!(request.operation(), ScheduleOperation::Reschedule(_));
+        if self.status == UNKNOWN {
+            let is_bare =
+                self.index.is_none() && (self.quota, self.time, self.other) == (None, None, None);
+            let refusal = Refusal::new(Reason::UnknownId);
+            return (moves && is_bare).then_some(ScheduleAnswer::Refused { index: 0, refusal });
+        }
+        let index = usize::try_from(self.index?).ok()?;
+        let time = events.get(index)?.time();
+        let bound = || Timestamp::from_micros(self.quota?).ok();
+        let (next, latest) = (self.time, self.other);
+        // A search that reserves what it finds names no time when it fails.
+        let names_latest = latest.is_none() || (request.wants_latest() && !reserves);
+        let (reason, is_right) = match self.status {
+            QUOTA => {
+                let quota = usize::try_from(self.quota?).ok()?;
+                let quota = request.terms().quotas().get(quota)?.clone();
+                let is_later = next.is_none_or(|next| next > time && !reserves);
+                let is_earlier = latest.is_none_or(|latest| latest < time);
+                let is_right = is_later && is_earlier && names_latest;
+                (Reason::Quota(quota), is_right)
+            }
+            PAST => {
+                let bound = bound()?;
+                let is_right = bound > time
+                    && next.is_none_or(|next| next >= bound)
+                    && latest.is_none()
+                    && !reserves;
+                (Reason::Past(bound), is_right)
+            }
+            BEYOND => {
+                let bound = bound()?;
+                let is_earlier = latest.is_none_or(|latest| latest <= bound);
+                let is_right = bound < time && next.is_none() && is_earlier && names_latest;
+                (Reason::BeyondHorizon(bound), is_right)
+            }
+            TAKEN => {
+                let refusal = Refusal::new(Reason::IdTaken(next?));
+                let is_right = self.quota.is_none() && latest.is_none() && !moves;
+                return is_right.then_some(ScheduleAnswer::Refused { index, refusal });
+            }
+            _ => return None,
+        };
+        let refusal = Refusal::new(reason)
+            .with_next_free(next)
+            .with_latest_free(latest);
+        is_right.then_some(ScheduleAnswer::Refused { index, refusal })
+    }
+}
+
+/// Decodes a list, whose events are sorted by time, and sorts them by id, too.
+fn events(mut text: &[u8], range: Range<Timestamp>) -> Option<Vec<PlannedEvent>> {
+    let mut events: Vec<PlannedEvent> = Vec::new();
+    while !text.is_empty() {
+        let (time, rest) = text.split_first_chunk()?;
+        let (weight, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let length = usize::try_from(integer(*length)?).ok()?;
+        let (id, rest) = rest.split_at_checked(length)?;
+        let time = Timestamp::from_micros(integer(*time)?).ok()?;
+        let event = PlannedEvent::new(id, time, integer(*weight)?);
+        let is_sorted = events.last().is_none_or(|last| last.time() <= time);
+        let is_valid = (1..=LONGEST_EVENT_ID).contains(&length) && event.weight() > 0;
+        if !is_sorted || !is_valid || !range.contains(&time) {
+            return None;
+        }
+        events.push(event);
+        text = rest;
+    }
+    let order = |a: &PlannedEvent, b: &PlannedEvent| (a.time(), a.id()).cmp(&(b.time(), b.id()));
+    events.sort_by(order);
+    // No event is listed twice.
+    events
+        .is_sorted_by(|a, b| order(a, b).is_lt())
+        .then_some(events)
+}
+
+fn flag(number: u64) -> Option<bool> {
+    (number <= 1).then_some(number == 1)
+}
+
+/// Decodes an integer, or -1 as none; the outer `None` is neither.
+fn optional(word: [u8; 8]) -> Option<Option<u64>> {
+    if word == (-1_f64).to_le_bytes() {
+        return Some(None);
+    }
+    integer(word).map(Some)
+}
+
+fn instant(word: [u8; 8]) -> Option<Option<Timestamp>> {
+    match optional(word)? {
+        Some(micros) => Timestamp::from_micros(micros).ok().map(Some),
+        None => Some(None),
+    }
+}

@@ -1,0 +1,407 @@
+//! `Script`: a Lua script for one kind of request, and its SHA-1.
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use tollgate_core::inside::twins::{TWINS, Twin, code};
+use tollgate_core::{Operation, Request};
+
+/// The script for up to [`MOST_OF_FEW`] limits: no loop, and all numbers in local variables.
+const FEW: &str = include_str!("few.lua");
+/// The part of [`FEW`] for each limit after the first.
+const SCOPE: &str = include_str!("scope.lua");
+/// The part of [`FEW`] that records a call for one limit.
+const RECORD: &str = include_str!("record.lua");
+/// The same as [`FEW`], for [`Operation::Reserve`].
+const RESERVE: &str = include_str!("reserve.lua");
+/// The part of [`RESERVE`] for each limit after the first.
+const RESERVE_SCOPE: &str = include_str!("reserve_scope.lua");
+/// The part of [`RESERVE`] that records a call for one limit.
+const RESERVE_RECORD: &str = include_str!("reserve_record.lua");
+/// The function that decides any request.
+const UNIT: &str = include_str!("unit.lua");
+/// The script for more limits, and for refunds and [`Operation::TakeUpTo`].
+const MANY: &str = include_str!("many.lua");
+/// The script for several requests.
+const BATCH: &str = include_str!("batch.lua");
+/// The function in [`BATCH`] that consumes from a limit with one algorithm.
+const MACHINE_ALONE: &str = include_str!("machine_alone.lua");
+/// The function of one algorithm in [`UNIT`].
+const MACHINE: &str = include_str!("machine.lua");
+/// The part of [`MACHINE`] for [`Operation::Reserve`], if the algorithm has reservations.
+const MACHINE_RESERVE: &str = include_str!("machine_reserve.lua");
+/// The part of [`MACHINE`] for [`Operation::Block`], if the algorithm can block.
+const MACHINE_BLOCK: &str = include_str!("machine_block.lua");
+
+/// The part of a script before it decides a call that has an id.
+const RECALL: &str = include_str!("recall.lua");
+/// The part of a script after it decided a call that has an id.
+const REMEMBER: &str = include_str!("remember.lua");
+
+/// The most limits that [`FEW`] decides.
+const MOST_OF_FEW: u32 = 4;
+
+/// The functions of Lua and Redis that scripts call, with their local names.
+const NAMES: [(&str, &str); 15] = [
+    ("call", "redis.call"),
+    ("ceil", "math.ceil"),
+    ("concat", "table.concat"),
+    ("find", "string.find"),
+    ("floor", "math.floor"),
+    ("format", "string.format"),
+    ("max", "math.max"),
+    ("min", "math.min"),
+    ("pack", "struct.pack"),
+    ("pcall", "redis.pcall"),
+    ("protected", "pcall"),
+    ("rep", "string.rep"),
+    ("sub", "string.sub"),
+    ("table_unpack", "unpack"),
+    ("unpack", "struct.unpack"),
+];
+
+/// A Lua script and its SHA-1.
+#[derive(Debug)]
+pub struct Script {
+    text: String,
+    sha1: String,
+}
+
+impl Script {
+    fn new(text: String) -> Self {
+        let sha1 = sha1_smol::Sha1::from(&text).digest().to_string();
+        Self { text, sha1 }
+    }
+
+    /// Returns the script with this text, which calls functions by their local names.
+    pub(super) fn of_text(text: &str) -> Self {
+        Self::new(with_names(text))
+    }
+
+    /// Returns the text, for `SCRIPT LOAD`.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the SHA-1 of the text in lower-case hexadecimal, for `EVALSHA`.
+    #[must_use]
+    pub fn sha1(&self) -> &str {
+        &self.sha1
+    }
+
+    /// Returns the script that decides `request`.
+    ///
+    /// Limits with the same algorithms share a script, whatever their parameters. There is one
+    /// script for each sequence of up to four algorithms, to consume, one to peek, one to reserve,
+    /// and one for each set of algorithms, for all other requests. If the call `has_id`, the script
+    /// also keeps the answer.
+    pub(super) fn of(request: &Request<'_>, has_id: bool) -> &'static Self {
+        const SEQUENCES: usize = (TWINS.len() + 1).pow(MOST_OF_FEW);
+        static FEW: [[OnceLock<Box<Script>>; SEQUENCES]; 6] =
+            [const { [const { OnceLock::new() }; SEQUENCES] }; 6];
+        static MANY: [[OnceLock<Box<Script>>; SETS]; 2] =
+            [const { [const { OnceLock::new() }; SETS] }; 2];
+        let codes = request
+            .checks()
+            .iter()
+            .map(|check| code(check.limit().algorithm()));
+        match Form::of(request) {
+            Form::Few(act) => {
+                // Digits from 1 to how many algorithms there are: no two sequences have one number.
+                let sequence = codes
+                    .clone()
+                    .fold(0, |sequence, code| sequence * TWINS.len() + code + 1);
+                let act_and_id = 2 * act as usize + usize::from(has_id);
+                FEW[act_and_id][sequence].get_or_init(|| {
+                    let twins: Vec<_> = codes.map(|code| &TWINS[code]).collect();
+                    Box::new(Self::new(few(&twins, act, has_id)))
+                })
+            }
+            Form::Many => {
+                let set = set_of(request);
+                MANY[usize::from(has_id)][set]
+                    .get_or_init(|| Box::new(Self::new(many(set, has_id))))
+            }
+        }
+    }
+
+    /// Returns the script that decides several requests with the algorithms in `set`.
+    pub(super) fn of_batch(set: usize) -> &'static Self {
+        static BATCHES: [OnceLock<Box<Script>>; SETS] = [const { OnceLock::new() }; SETS];
+        BATCHES[set].get_or_init(|| Box::new(Self::new(batch(set))))
+    }
+}
+
+/// How many sets of algorithms there are.
+const SETS: usize = 1 << TWINS.len();
+
+/// Returns the set of the algorithms of `request`, one bit for each.
+pub(super) fn set_of(request: &Request<'_>) -> usize {
+    let codes = request.checks().iter();
+    let codes = codes.map(|check| code(check.limit().algorithm()));
+    codes.fold(0, |set, code| set | 1 << code)
+}
+
+/// The form of a request's script, which also determines the layout of the argument.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// No loop: reads up to [`MOST_OF_FEW`] limits, and records the call, unless it is a peek.
+    Few(Act),
+    /// A loop over any number of limits, for any operation.
+    Many,
+}
+
+/// What the script of [`Form::Few`] does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Act {
+    Consume,
+    Peek,
+    Reserve,
+}
+
+impl Act {
+    /// Returns how many doubles precede the limits in the argument.
+    const fn head(self) -> usize {
+        match self {
+            Self::Consume | Self::Peek => 2,
+            Self::Reserve => 3,
+        }
+    }
+}
+
+impl Form {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        let few = u32::try_from(request.checks().len()).is_ok_and(|checks| checks <= MOST_OF_FEW);
+        match request.operation() {
+            Operation::Consume if few => Self::Few(Act::Consume),
+            Operation::Peek if few => Self::Few(Act::Peek),
+            Operation::Reserve { .. } if few => Self::Few(Act::Reserve),
+            _ => Self::Many,
+        }
+    }
+}
+
+/// Returns the script without a loop, for one limit of each of `twins`, in this order.
+fn few(twins: &[&Twin], act: Act, has_id: bool) -> String {
+    let [first, scope, record] = match act {
+        Act::Consume => [FEW, SCOPE, RECORD],
+        Act::Peek => [FEW, SCOPE, ""],
+        Act::Reserve => [RESERVE, RESERVE_SCOPE, RESERVE_RECORD],
+    };
+    // Each scope contains the next, so build them from last to first.
+    let mut scopes = String::new();
+    for (index, twin) in twins.iter().enumerate().rev() {
+        let frame = match index {
+            0 => fill(first, twin),
+            _ => fill(scope, twin),
+        };
+        let before: usize = twins[..index].iter().map(|twin| doubles(twin)).sum();
+        let record = fill(record, twin);
+        scopes = frame
+            .replace("@index", &(index + 1).to_string())
+            .replace("@formats", &"d".repeat(doubles(twin)))
+            .replace("@place", &(8 * (act.head() + before) + 1).to_string())
+            .replace("@record", record.trim_end())
+            .replace("@inner", scopes.trim_end());
+    }
+    with_names(&answering(&scopes, has_id))
+}
+
+/// Fills in whether the script keeps its answer.
+fn answering(text: &str, has_id: bool) -> String {
+    let [returns, recall, remember, count] = if has_id {
+        ["local reply =", RECALL, REMEMBER, "#KEYS - 1"]
+    } else {
+        ["return", "", "", "#KEYS"]
+    };
+    text.replace("@return", returns)
+        .replace("@recall\n", recall)
+        .replace("@remember\n", remember)
+        .replace("@answer_key", "KEYS[#KEYS]")
+        .replace("@argument", "ARGV[1]")
+        .replace("@count", count)
+}
+
+/// Returns how many doubles a limit takes in the argument of [`few`]: its cost, whether denied
+/// calls count, and its parameters.
+fn doubles(twin: &Twin) -> usize {
+    2 + twin.parameters.len()
+}
+
+/// Returns the script for any number of limits with the algorithms in `set`.
+fn many(set: usize, has_id: bool) -> String {
+    with_names(&answering(
+        &MANY.replace("@unit", unit(set).trim_end()),
+        has_id,
+    ))
+}
+
+/// Returns the script for several requests with the algorithms in `set`.
+fn batch(set: usize) -> String {
+    let alone: String = used(set)
+        .map(|(_, twin)| fill(MACHINE_ALONE, twin))
+        .collect();
+    // The states of all requests are read together, and those that several share are written once.
+    let together = |text: &str| {
+        text.replace("call('GET', ", "get(")
+            .replace("call('SET', ", "set(")
+            .replace("'PX', format('%d', ", "(")
+            .replace("format('%d', ", "text_of(")
+    };
+    let alone = alone
+        .replace("call('GET', key)", "(values[base + 1] or get(key))")
+        .replace("call('SET', ", "set_alone(");
+    let has_strings = used(set).any(|(_, twin)| !twin.is_list);
+    let text = BATCH
+        .replace("@has_strings", &has_strings.to_string())
+        .replace("@unit", &together(unit(set).trim_end()))
+        .replace("@alone", &together(alone.trim_end()))
+        .replace("@names_alone", &names(set, "_alone"))
+        .replace("@recall\n", &together(RECALL))
+        .replace("@remember\n", &together(REMEMBER))
+        .replace("@answer_key", "answer_key")
+        .replace("@argument", "argument");
+    with_names(&text)
+}
+
+/// Returns the algorithms in `set`, with their codes.
+fn used(set: usize) -> impl Iterator<Item = (usize, &'static Twin)> {
+    let all = TWINS.iter().enumerate();
+    all.filter(move |(code, _)| set & 1 << code != 0)
+}
+
+/// Returns the functions of the algorithms in `set` by their codes, as the fields of a table.
+fn names(set: usize, suffix: &str) -> String {
+    let fields = used(set).map(|(code, twin)| format!("[{code}] = {}{suffix}", twin.function()));
+    fields.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the function that decides a request with the algorithms in `set`.
+fn unit(set: usize) -> String {
+    let machine = |twin: &Twin| {
+        let only = |section: &str, part: &'static str| {
+            if twin.section(section).is_empty() {
+                ""
+            } else {
+                part.trim()
+            }
+        };
+        let whole = MACHINE
+            .replace("@later", only("delay", MACHINE_RESERVE))
+            .replace("@blocking", only("block", MACHINE_BLOCK));
+        fill(&whole, twin)
+    };
+    let machines: String = used(set).map(|(_, twin)| machine(twin)).collect();
+    UNIT.replace("@machines", machines.trim_end())
+        .replace("@names", &names(set, ""))
+}
+
+fn is_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Fills the sections of an algorithm's script into `frame`.
+fn fill(frame: &str, twin: &Twin) -> String {
+    let mut text = frame.replace("@name", &twin.function());
+    text = text.replace("@parameters", &twin.parameters.join(", "));
+    for section in [
+        "read",
+        "fits",
+        "answer",
+        "block",
+        "delay",
+        "reserve",
+        "commit",
+        "locate",
+        "refund",
+        "remaining",
+    ] {
+        text = text.replace(&format!("@{section}"), &twin.section(section));
+    }
+    text
+}
+
+/// Declares the functions that `text` calls as locals before it.
+fn with_names(text: &str) -> String {
+    let used = || NAMES.iter().filter(|(name, _)| calls(text, name));
+    let mut whole = String::new();
+    let (names, meanings): (Vec<_>, Vec<_>) = used().copied().unzip();
+    let _ = writeln!(
+        whole,
+        "local {} = {}",
+        names.join(", "),
+        meanings.join(", ")
+    );
+    whole.push_str(text);
+    whole
+}
+
+/// Returns whether `text` calls the function `name`.
+fn calls(text: &str, name: &str) -> bool {
+    text.match_indices(&format!("{name}(")).any(|(at, _)| {
+        let before = text[..at].bytes().next_back();
+        !before.is_some_and(|byte| is_in_name(char::from(byte)) || byte == b'.')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assembled_scripts_have_no_gaps() {
+        let twins: Vec<_> = TWINS.iter().collect();
+        let later: Vec<_> = TWINS
+            .iter()
+            .filter(|t| !t.section("delay").is_empty())
+            .collect();
+        let texts = [
+            few(&twins, Act::Consume, false),
+            few(&twins, Act::Consume, true),
+            few(&twins, Act::Peek, false),
+            few(&later, Act::Reserve, true),
+        ];
+        let sets = (1..SETS).flat_map(|set| [many(set, false), many(set, true), batch(set)]);
+        for text in texts.into_iter().chain(sets) {
+            assert!(!text.contains('@'), "{text}");
+        }
+    }
+
+    /// A section that declared one of these would hide it from the frame of a batch.
+    #[test]
+    fn sections_hide_no_names_of_the_batch() {
+        let of_frame = [
+            "admits", "admitted", "answers", "base", "calls", "denies", "each", "left", "replied",
+            "values",
+        ];
+        for name in of_frame {
+            assert!(
+                MACHINE_ALONE.contains(name) || BATCH.contains(name),
+                "{name}"
+            );
+            for twin in &TWINS {
+                for section in ["read", "remaining", "fits", "answer", "commit"] {
+                    let text = twin.section(section);
+                    let mut declared = text.lines().filter_map(|line| {
+                        let names = line.trim().strip_prefix("local ")?;
+                        Some(names.split('=').next().unwrap_or(names))
+                    });
+                    let hides = |names: &str| names.split(',').any(|of| of.trim() == name);
+                    assert!(
+                        !declared.any(hides),
+                        "{name} in {} of {}",
+                        section,
+                        twin.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scripts_define_only_the_functions_they_call() {
+        let text = with_names("local x = floor(1) + my_ceil(2) + a.max(3) + admin(4) + x2rep(5)\n");
+        assert!(text.starts_with("local floor = math.floor\n"), "{text}");
+    }
+}

@@ -1,0 +1,236 @@
+//! An engine whose server answers when the test says so.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
+
+use super::tasks::{Spawning, pass, time};
+
+/// A gap that does not pass in a test, unless the test says so.
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+/// How many calls leave by themselves, one right after the other.
+pub(crate) const ALONE: usize = 16;
+
+/// What was sent: a script with keys and an argument.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) is_batch: bool,
+    pub(crate) keys: Vec<String>,
+    pub(crate) argument: Vec<u8>,
+}
+
+impl Sent {
+    /// Returns whether the requests of a batch may have keys in common.
+    pub(crate) fn shares(&self) -> bool {
+        self.argument[0] == 1
+    }
+
+    /// Returns of how many kinds the requests of a batch are.
+    pub(crate) fn kinds(&self) -> u16 {
+        u16::from_le_bytes(self.argument[1..3].try_into().unwrap())
+    }
+
+    /// Returns for how many equal calls each request of a batch stands.
+    pub(crate) fn calls(&self) -> Vec<u32> {
+        let mut rest = &self.argument[3..];
+        for _ in 0..self.kinds() {
+            let length = u32::from_le_bytes(rest[..4].try_into().unwrap());
+            rest = &rest[7 + usize::try_from(length).unwrap()..];
+        }
+        let runs = rest.chunks(8).flat_map(|run| {
+            let calls = u32::from_le_bytes(run[2..6].try_into().unwrap());
+            let requests = u16::from_le_bytes(run[6..].try_into().unwrap());
+            vec![calls; requests.into()]
+        });
+        runs.collect()
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sent: Vec<Sent>,
+    loaded: usize,
+    replies: VecDeque<Result<Vec<u8>, &'static str>>,
+    timeouts: usize,
+    /// What happens when the next time is over, before anyone finds out.
+    meanwhile: Option<fn()>,
+    /// How long the last time was that is over.
+    waited: Duration,
+    holds_loads: bool,
+    /// The time by the engine's clock, if it stands still.
+    now: Option<SystemTime>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    clustered: bool,
+}
+
+pub(crate) type Gated = WireStore<Spawning<Gate>>;
+
+/// Returns a store whose server answers nothing yet.
+pub(crate) fn gated(options: Options) -> Gated {
+    WireStore::new(Spawning(Gate::default()), options)
+}
+
+/// The same, on a cluster.
+pub(crate) fn gated_cluster(gap: Duration) -> Gated {
+    let engine = Gate {
+        clustered: true,
+        ..Gate::default()
+    };
+    WireStore::new(Spawning(engine), Options::new().with_batch_gap(gap))
+}
+
+impl Gate {
+    /// Returns what was sent since this was last asked.
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        std::mem::take(&mut self.state.lock().unwrap().sent)
+    }
+
+    pub(crate) fn loaded(&self) -> usize {
+        self.state.lock().unwrap().loaded
+    }
+
+    /// From now on, the server does not answer when it is to load a script.
+    pub(crate) fn hold_loads(&self) {
+        self.state.lock().unwrap().holds_loads = true;
+    }
+
+    /// From now on, the engine's clock stands still at this time.
+    pub(crate) fn stop_clock(&self, now: SystemTime) {
+        self.state.lock().unwrap().now = Some(now);
+    }
+
+    /// The server answers the script that is polled next.
+    pub(crate) fn reply(&self, reply: Vec<u8>) {
+        self.state.lock().unwrap().replies.push_back(Ok(reply));
+    }
+
+    /// The script that is polled next fails: `lost`, `not sent`, or with an error of the server.
+    pub(crate) fn fail(&self, why: &'static str) {
+        self.state.lock().unwrap().replies.push_back(Err(why));
+    }
+
+    /// The time of what is polled next passes, unless it has an answer.
+    pub(crate) fn time_out(&self) {
+        self.state.lock().unwrap().timeouts += 1;
+    }
+
+    /// The same, and `meanwhile` happens before whoever waits finds out.
+    pub(crate) fn time_out_while(&self, meanwhile: fn()) {
+        self.state.lock().unwrap().meanwhile = Some(meanwhile);
+        self.time_out();
+    }
+
+    /// Returns how long the last time was that is over.
+    pub(crate) fn waited(&self) -> Duration {
+        self.state.lock().unwrap().waited
+    }
+}
+
+impl Engine for Gate {
+    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        let keys = call
+            .keys()
+            .iter()
+            .map(|key| String::from_utf8_lossy(key).into_owned());
+        let sent = Sent {
+            is_batch: call.script().text().contains("protected("),
+            keys: keys.collect(),
+            argument: call.argument().to_vec(),
+        };
+        self.state.lock().unwrap().sent.push(sent);
+        poll_fn(|_| match self.state.lock().unwrap().replies.pop_front() {
+            Some(Ok(reply)) => Poll::Ready(Ok(reply)),
+            Some(Err("lost")) => Poll::Ready(Err(Failure::lost("the connection was lost"))),
+            Some(Err("not sent")) => Poll::Ready(Err(Failure::not_sent("no connection"))),
+            Some(Err(line)) => Poll::Ready(Err(Failure::refused(line, line))),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
+        self.state.lock().unwrap().loaded += 1;
+        poll_fn(|_| match self.state.lock().unwrap().holds_loads {
+            true => Poll::Pending,
+            false => Poll::Ready(Ok(())),
+        })
+        .await
+    }
+
+    async fn forget(&self, _: &[Vec<u8>]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn within<F>(&self, limit: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        let mut work = pin!(work);
+        let end = time().checked_add(limit);
+        poll_fn(|context| {
+            if let Poll::Ready(outcome) = work.as_mut().poll(context) {
+                return Poll::Ready(Some(outcome));
+            }
+            let mut state = self.state.lock().unwrap();
+            if state.timeouts == 0 {
+                return Poll::Pending;
+            }
+            state.timeouts -= 1;
+            state.waited = limit;
+            let left = end.unwrap().saturating_duration_since(time());
+            pass(left);
+            let meanwhile = state.meanwhile.take();
+            drop(state);
+            if let Some(meanwhile) = meanwhile {
+                meanwhile();
+            }
+            Poll::Ready(None)
+        })
+        .await
+    }
+
+    fn now(&self) -> SystemTime {
+        let stopped = self.state.lock().unwrap().now;
+        stopped.unwrap_or_else(SystemTime::now)
+    }
+
+    fn is_clustered(&self) -> bool {
+        self.clustered
+    }
+}
+
+/// A script's reply about one limit without a state: it allows the call at an instant of its own.
+pub(crate) fn fresh_state() -> Vec<u8> {
+    let mut reply = vec![1];
+    reply.extend_from_slice(&1_780_000_000_000_000_f64.to_le_bytes());
+    reply.extend_from_slice(&0_u16.to_le_bytes());
+    reply
+}
+
+/// A request's part of a reply to a batch.
+pub(crate) fn answer(admitted: u32, reply: &[u8]) -> Vec<u8> {
+    part(1, admitted, reply)
+}
+
+/// The part of a request that the server refused.
+pub(crate) fn refusal(line: &str) -> Vec<u8> {
+    part(0, 1, line.as_bytes())
+}
+
+fn part(is_done: u8, admitted: u32, text: &[u8]) -> Vec<u8> {
+    let mut part = vec![is_done];
+    part.extend_from_slice(&admitted.to_le_bytes());
+    part.extend_from_slice(&u32::try_from(text.len()).unwrap().to_le_bytes());
+    part.extend_from_slice(text);
+    part
+}

@@ -1,0 +1,198 @@
+//! Wakers that panic, or that use the store: wakers are foreign code.
+
+use std::cell::RefCell;
+use std::slice;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use tollgate_core::{Check, ErrorKind, Limit, Request};
+use tollgate_wire::Options;
+
+use super::gate::{ALONE, Gated, HOUR, answer, fresh_state, gated};
+use super::tasks::{
+    Deciding, Woken, begin, begin_with, drop_tasks, pass, poll, poll_tasks, run_tasks, watch,
+};
+use crate::engine::limit;
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics");
+    }
+}
+
+/// Otherwise the others would wait for ever.
+#[test]
+fn a_waker_that_panics_keeps_nobody_from_going_on() {
+    for ends in ["answered", "late to leave", "late"] {
+        let store = gated(Options::new().with_batches_only());
+        let limit = limit("gcra:100/1s");
+        let request = Request::consume(Check::new(&limit, "alice", 1));
+        let woken = [(); 3].map(|()| Woken::new());
+        let [first, second, third] = woken.each_ref().map(|woken| Waker::from(Arc::clone(woken)));
+        let [one, other] = [(); 2].map(|()| Waker::from(Arc::new(Panics)));
+        let mut calls = Vec::new();
+        for waker in [one, first, second, other, third] {
+            calls.push(begin_with(&store, &request, &waker));
+        }
+        // The deadline of one more call is later.
+        pass(Duration::from_millis(1));
+        calls.push(begin(&store, &request));
+        let reply = |calls| store.engine().0.reply(answer(calls, &fresh_state()));
+        match ends {
+            "answered" => reply(6),
+            "late to leave" => {
+                pass(Duration::from_micros(499_500));
+                reply(1);
+            }
+            _ => {
+                run_tasks();
+                store.engine().0.time_out();
+                reply(6);
+            }
+        }
+        run_tasks();
+        assert!(woken.iter().all(|woken| woken.is_woken()), "{ends}");
+        for call in &mut calls {
+            assert!(poll(call).is_some(), "{ends}: it waits for ever");
+        }
+        // The task goes on, and sends what is called next.
+        let mut next = begin(&store, &request);
+        reply(1);
+        run_tasks();
+        assert!(poll(&mut next).unwrap().unwrap().is_allowed(), "{ends}");
+    }
+}
+
+/// Otherwise the calls of the second batch would wait for ever.
+#[test]
+fn a_waker_that_panics_when_the_runtime_ends_leaves_no_batch_waiting() {
+    let store = gated(Options::new().with_batches_only().with_batch_limits(1));
+    let limit = limit("gcra:100/1s");
+    let [first, second] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
+    let mut calls = [
+        begin_with(&store, &first, &Waker::from(Arc::new(Panics))),
+        begin(&store, &second),
+    ];
+    let woken = watch(&mut calls[1..]);
+    drop_tasks();
+    assert!(woken.is_woken());
+    for call in &mut calls {
+        let error = poll(call).expect("it has ended").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+    }
+}
+
+thread_local! {
+    /// Calls that a waker drops, or has begun.
+    static CALLS: RefCell<Vec<Deciding<'static>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns a store and a request that wakers can use.
+fn leaked(options: Options) -> (&'static Gated, &'static Request<'static>) {
+    let limit: &'static Limit = Box::leak(Box::new(limit("gcra:1000/1s")));
+    let request = Request::consume(Check::new(limit, "alice", 1));
+    (
+        Box::leak(Box::new(gated(options))),
+        Box::leak(Box::new(request)),
+    )
+}
+
+/// Drops calls when it is woken, or dropped.
+struct Drops;
+
+impl Wake for Drops {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Drops {
+    fn drop(&mut self) {
+        drop(CALLS.take());
+    }
+}
+
+#[test]
+fn a_waker_that_is_replaced_may_drop_a_call_of_the_same_batch() {
+    let (store, request) = leaked(Options::new().with_batches_only());
+    let waker = Waker::from(Arc::new(Drops));
+    let mut call = begin_with(store, request, &waker);
+    drop(waker);
+    CALLS.set(vec![begin(store, request)]);
+    let woken = watch(slice::from_mut(&mut call));
+    assert!(CALLS.take().is_empty(), "the waker was not dropped");
+    run_tasks();
+    assert_eq!(store.engine().0.sent()[0].calls(), [1]);
+    store.engine().0.reply(answer(1, &fresh_state()));
+    run_tasks();
+    assert!(woken.is_woken());
+}
+
+#[test]
+fn a_waker_may_drop_a_call_of_the_same_queue_when_the_runtime_ends() {
+    let (store, request) = leaked(Options::new().with_batch_gap(HOUR));
+    CALLS.set((0..ALONE).map(|_| begin(store, request)).collect());
+    let waker = Waker::from(Arc::new(Drops));
+    let mut call = begin_with(store, request, &waker);
+    drop(waker);
+    drop_tasks();
+    assert!(CALLS.take().is_empty(), "the waker was not woken");
+    assert_eq!(
+        poll(&mut call).unwrap().unwrap_err().kind(),
+        ErrorKind::Unavailable
+    );
+}
+
+/// Makes another call when it is woken.
+struct Calls {
+    store: &'static Gated,
+    request: &'static Request<'static>,
+}
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        let call = begin(self.store, self.request);
+        CALLS.with_borrow_mut(|calls| calls.push(call));
+    }
+}
+
+/// Its task ends halfway, because another one takes its place.
+#[test]
+fn what_is_called_while_half_of_the_callers_are_woken_is_sent() {
+    let (store, request) = leaked(Options::new().with_batches_only());
+    let mut calls: Vec<_> = (0..33).map(|_| begin(store, request)).collect();
+    run_tasks();
+    store.engine().0.sent();
+    let waker = Waker::from(Arc::new(Calls { store, request }));
+    let polled = calls[0].as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    store.engine().0.reply(answer(33, &fresh_state()));
+    poll_tasks();
+    let mut next = CALLS.take().pop().expect("it was woken");
+    assert!(poll(&mut next).is_none());
+    run_tasks();
+    assert_eq!(store.engine().0.sent()[0].calls(), [1]);
+    store.engine().0.reply(answer(1, &fresh_state()));
+    run_tasks();
+    assert!(poll(&mut next).unwrap().unwrap().is_allowed());
+}
+
+/// On a runtime of several threads, callers may call again before the task of their batch goes on.
+#[test]
+fn what_few_callers_call_when_they_are_woken_goes_by_itself() {
+    let (store, request) = leaked(Options::new().with_batch_gap(HOUR));
+    let mut alone: Vec<_> = (0..ALONE).map(|_| begin(store, request)).collect();
+    let waker = Waker::from(Arc::new(Calls { store, request }));
+    let _call = begin_with(store, request, &waker);
+    run_tasks();
+    for call in &mut alone {
+        store.engine().0.reply(fresh_state());
+        assert!(poll(call).is_some());
+    }
+    store.engine().0.sent();
+    store.engine().0.reply(answer(1, &fresh_state()));
+    run_tasks();
+    assert!(!store.engine().0.sent()[0].is_batch);
+    drop(CALLS.take());
+}

@@ -1,0 +1,63 @@
+//! How large a decision's future is: it is allocated and copied for every call.
+
+use std::future;
+use std::time::{Duration, SystemTime};
+
+use tollgate_core::{Check, Request};
+use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
+
+use crate::engine::limit;
+
+const LARGE: usize = 4_096;
+
+/// An engine whose futures are as large as those of some client crates.
+struct Large;
+
+async fn large() -> Vec<u8> {
+    let held = [0; LARGE];
+    future::ready(()).await;
+    held.to_vec()
+}
+
+impl Engine for Large {
+    async fn run(&self, _: &Call<'_>) -> Result<Vec<u8>, Failure> {
+        Ok(large().await)
+    }
+
+    async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
+        large().await;
+        Ok(())
+    }
+
+    async fn forget(&self, _: &[Vec<u8>]) -> Result<(), Failure> {
+        large().await;
+        Ok(())
+    }
+
+    async fn within<F>(&self, _: Duration, work: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        Some(work.await)
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+
+    fn is_clustered(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_decision_holds_the_engines_future_once() {
+    let store = WireStore::new(Large, Options::new());
+    let limit = limit("gcra:10/1m");
+    let request = Request::consume(Check::new(&limit, "k", 1));
+    let decision = size_of_val(&store.execute(&request));
+    assert!(decision < LARGE + LARGE / 4, "{decision} bytes");
+    let reset = size_of_val(&store.reset(request.checks()));
+    assert!(reset < LARGE + LARGE / 4, "{reset} bytes");
+}

@@ -1,0 +1,270 @@
+//! How long servers keep states: as long as they say something, and never for ever.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::{Check, Operation, Receipt, Request, Timestamp};
+use tollgate_testkit::{Flavor, Reply};
+use tollgate_wire::{Clock, Options};
+
+use crate::engine::{LIMITS, Raw, limit, now, store, store_with};
+
+/// Returns the server's time in microseconds.
+pub(crate) fn server_time(raw: &Raw) -> u64 {
+    let reply = raw.command(&[b"TIME"]);
+    let part = |index: usize| -> u64 {
+        let Reply::Bulk(digits) = &reply.items()[index] else {
+            panic!("{reply:?} is no time");
+        };
+        std::str::from_utf8(digits).unwrap().parse().unwrap()
+    };
+    part(0) * 1_000_000 + part(1)
+}
+
+/// Returns the last millisecond in which a key can be read, if it is there.
+fn expires(raw: &Raw, key: &[u8]) -> Option<u64> {
+    let reply = raw.command(&[b"PEXPIRETIME", key]).integer().unwrap();
+    assert_ne!(reply, -1, "a key without an end");
+    u64::try_from(reply).ok()
+}
+
+/// Returns the TTL in milliseconds of a state that counts for `reset` microseconds.
+///
+/// A log has one more, because `PEXPIRE` deletes a key at once if the millisecond in which it ends
+/// begins while the command runs.
+pub(crate) fn lives(algorithm: &Algorithm, reset: u64) -> u64 {
+    let millis = reset.div_ceil(1_000);
+    match algorithm {
+        Algorithm::SlidingLog(_) => millis + 1,
+        _ => millis.max(1),
+    }
+}
+
+/// What a history does.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Consume(u64),
+    TakeUpTo(u64),
+    Lower(u64),
+    /// Gives back one of the calls that were not given back or settled yet.
+    Refund(usize),
+    /// Settles one of those calls at a cost.
+    Settle(usize, u64),
+}
+
+impl Act {
+    /// Removes the receipt that a refund gives back, if there is one.
+    fn take(self, receipts: &mut Vec<Receipt>) -> Option<Receipt> {
+        match self {
+            Self::Refund(which) | Self::Settle(which, _) if !receipts.is_empty() => {
+                Some(receipts.remove(which % receipts.len()))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (1..4_u64).prop_map(Act::Consume),
+        1 => (1..12_u64).prop_map(Act::TakeUpTo),
+        1 => (0..4_u64).prop_map(Act::Lower),
+        2 => (0..12_usize).prop_map(Act::Refund),
+        2 => (0..12_usize, 0..12_u64).prop_map(|(which, cost)| Act::Settle(which, cost)),
+    ]
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    prop::collection::vec(act(), 1..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 60,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// A state is kept until it says nothing, and then for less than two milliseconds, or three for
+    /// a log: its end is rounded up, and a key can be read through the millisecond in which it ends.
+    #[test]
+    fn by_the_servers_clock_a_state_lives_while_it_counts(
+        // Redis 6.2 does not tell when a key ends.
+        flavor in prop::sample::select(Flavor::chosen_since_7()),
+        index in 0..LIMITS.len(),
+        history in acts(),
+    ) {
+        let (store, limit) = (store(flavor), limit(LIMITS[index]));
+        let raw = store.engine();
+        let mut receipts: Vec<Receipt> = Vec::new();
+        let mut ended = None;
+        for act in history {
+            let check = |cost| Check::new(&limit, "k", cost);
+            let receipt = act.take(&mut receipts);
+            let request = match (act, &receipt) {
+                (Act::Consume(cost), _) => Request::consume(check(cost)),
+                (Act::TakeUpTo(cost), _) => Request::take_up_to(check(cost)),
+                (Act::Refund(_), Some(receipt)) => Request::refund(receipt, check(0)),
+                (Act::Settle(_, cost), Some(receipt)) => Request::settle(receipt, check(cost)),
+                (Act::Refund(_) | Act::Settle(..), None) => continue,
+                (Act::Lower(cost), _) => Request::lower(check(cost)),
+            };
+            let sent = server_time(raw);
+            let decision = now(store.execute(&request)).unwrap();
+            // What a server adds the time to live to was read when or after it decided.
+            let decided = decision.as_slice()[0].decided_at().as_micros();
+            prop_assert!((sent..=server_time(raw)).contains(&decided));
+            let read = decided / 1_000..=server_time(raw) / 1_000;
+            let key = raw.keys(store.options()).pop();
+            let ends = key.and_then(|key| expires(raw, &key));
+            let reset = decision.reset_after().as_micros().unwrap();
+            let lives = lives(limit.algorithm(), reset);
+            let writes = match act {
+                // Where there is nothing to give back any more, nothing is written.
+                Act::Lower(_) | Act::Refund(_) | Act::Settle(..) => ends != ended,
+                Act::Consume(_) | Act::TakeUpTo(_) => {
+                    decision.is_allowed() || limit.algorithm().counts_denied()
+                }
+            };
+            match ends {
+                None => prop_assert!(decided + reset <= server_time(raw), "gone {reset} us early"),
+                Some(ends) if writes => prop_assert!(
+                    read.contains(&(ends - lives)),
+                    "{ends} ms is {} after a time that is not in {read:?}", lives
+                ),
+                Some(ends) => prop_assert_eq!(Some(ends), ended),
+            }
+            ended = ends;
+            receipts.extend(decision.into_receipt());
+        }
+    }
+
+    /// Whatever is done, no key is left without an end.
+    #[test]
+    fn every_key_has_a_ttl(
+        flavor in prop::sample::select(Flavor::chosen()),
+        limits in prop::sample::subsequence(&LIMITS[..], 1..=LIMITS.len()),
+        history in acts(),
+        caller in prop::option::of(1_700_000_000_000_000..1_800_000_000_000_000_u64),
+    ) {
+        let store = store(flavor);
+        let limits: Vec<_> = limits.iter().map(|text| limit(text)).collect();
+        let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
+        let mut receipts: Vec<Receipt> = Vec::new();
+        for act in history {
+            let cost = match act {
+                Act::Consume(cost)
+                | Act::Lower(cost)
+                | Act::Settle(_, cost)
+                | Act::TakeUpTo(cost) => cost,
+                Act::Refund(_) => 0,
+            };
+            let checks = limits.iter().zip(&keys);
+            let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
+            let receipt = act.take(&mut receipts);
+            let operation = match (act, &receipt) {
+                (Act::Consume(_), _) => Operation::Consume,
+                (Act::TakeUpTo(_), _) => Operation::TakeUpTo,
+                (Act::Lower(_), _) => Operation::Lower,
+                (Act::Refund(_), Some(receipt)) => Operation::Refund(receipt),
+                (Act::Settle(..), Some(receipt)) => Operation::Settle(receipt),
+                (Act::Refund(_) | Act::Settle(..), None) => continue,
+            };
+            let mut request = Request::new(operation, &checks);
+            if let Some(at) = caller {
+                request = request.at(Timestamp::from_micros(at).unwrap());
+            }
+            let decision = now(store.execute(&request)).unwrap();
+            receipts.extend(decision.into_receipt());
+            for key in store.engine().keys(store.options()) {
+                prop_assert_ne!(store.engine().pttl(&key), -1, "a key without an end");
+            }
+        }
+    }
+}
+
+#[test]
+fn by_the_callers_clock_a_state_lives_longer_by_the_slack() {
+    for (clock, at) in [
+        (Clock::Server, Some(Timestamp::UNIX_EPOCH)),
+        (Clock::Caller, None),
+    ] {
+        let slack = Duration::from_secs(100);
+        let options = Options::new().with_clock(clock).with_caller_slack(slack);
+        for written in LIMITS {
+            let store = store_with(Flavor::System, options.clone());
+            let limit = limit(written);
+            let mut request = Request::consume(Check::new(&limit, "k", 1));
+            if let Some(at) = at {
+                request = request.at(at);
+            }
+            let raw = store.engine();
+            // The server adds to the time that it is by its own clock.
+            let before = server_time(raw) / 1_000;
+            let decision = now(store.execute(&request)).unwrap();
+            let after = server_time(raw) / 1_000;
+            let reset = decision.reset_after().as_micros().unwrap();
+            let lives = lives(limit.algorithm(), reset) + u64::try_from(slack.as_millis()).unwrap();
+            let ends = expires(raw, &raw.keys(store.options())[0]).unwrap();
+            assert!(
+                (before..=after).contains(&(ends - lives)),
+                "{written}: {ends} is not {lives} after {before} to {after}"
+            );
+        }
+    }
+}
+
+/// Where a state ends within a millisecond, its key lives until the end of that millisecond.
+#[test]
+fn a_ttl_is_rounded_up_to_the_millisecond() {
+    const SLACK: u64 = 600_000;
+    // After the refund, two of three units leak within 2,000 and two thirds of a microsecond.
+    for (text, apart) in [
+        ("gcra:3/3001us", 0),
+        ("gcra:7/4700us,burst=3", 211),
+        ("fixed-window:3/1500us", 211),
+        ("fixed-window:3/1500us,anchored", 211),
+        ("sliding-counter:3/1500us", 211),
+        ("sliding-buckets:3/1500us,buckets=3", 211),
+        ("sliding-log:3/1500us", 211),
+    ] {
+        let (store, limit) = (store(Flavor::System), limit(text));
+        let raw = store.engine();
+        // By step, how often the end of the key was that of the millisecond of the call, and how
+        // often another. A server may read the clock that keys expire by earlier than a call began.
+        let mut ends = [[0, 0]; 3];
+        for tried in 0..60 {
+            let start = 1_780_000_000_000_000 + tried * 1_000_037;
+            let check = |cost| Check::new(&limit, "k", cost);
+            let mut receipt = None;
+            for step in 0..3 {
+                let at = Timestamp::from_micros(start + apart * step).unwrap();
+                let request = match (step, &receipt) {
+                    (0, _) => Request::consume(check(2)),
+                    (2, Some(receipt)) => Request::refund(receipt, check(0)),
+                    _ => Request::consume(check(1)),
+                };
+                let step = usize::try_from(step).unwrap();
+                let sent = server_time(raw) / 1_000;
+                let decision = now(store.execute(&request.at(at))).unwrap();
+                let is_within = sent == server_time(raw) / 1_000;
+                let key = raw.keys(store.options()).pop();
+                let held = key.and_then(|key| expires(raw, &key));
+                let reset = decision.reset_after().as_micros().unwrap();
+                let lives = lives(limit.algorithm(), reset) + SLACK;
+                if let Some(held) = held.filter(|_| is_within) {
+                    ends[step][usize::from(held != sent + lives)] += 1;
+                }
+                receipt = decision.into_receipt();
+            }
+            now(store.reset(&[check(0)])).unwrap();
+        }
+        for (step, [right, wrong]) in ends.into_iter().enumerate() {
+            assert!(
+                4 * right > wrong,
+                "{text}, step {step}: {right} right, {wrong} wrong"
+            );
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Refunds of sliding logs: right on both sides of the log, and bounded in what they rewrite.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tollgate_core::algorithm::State;
+use tollgate_core::{
+    Check, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp, Verdicts,
+};
+use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_wire::WireStore;
+
+use crate::engine::{Raw, info, limit, now, store, store_on};
+
+/// So many entries are rewritten at most: those before the refunded one, or those after it.
+const BOUND: u64 = 2_000;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(1_780_000_000_000_000 + micros).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Consume(u64),
+    Refund(Index),
+}
+
+/// How far the clock moves in milliseconds, and what is done then.
+fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
+    let by = prop_oneof![2 => Just(0_i64), 12 => 1..40_i64, 1 => 200..1_200_i64, 1 => -60..0_i64];
+    let step = prop_oneof![
+        8 => (1..4_u64).prop_map(Step::Consume),
+        // More than the smallest of the limits ever admits, but counts.
+        1 => Just(Step::Consume(20)),
+        3 => any::<Index>().prop_map(Step::Refund),
+    ];
+    prop::collection::vec((by, step), 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// The script decides as the machine does, whatever is given back in whatever order.
+    #[test]
+    fn refunds_in_any_order_agree_with_the_machine(
+        flavor in prop::sample::select(Flavor::chosen()),
+        (written, unit) in prop::sample::select(&[
+            ("sliding-log:40/1s", 1),
+            ("sliding-log:15/1s,count-denied", 1),
+            ("sliding-log:100000/200ms", 9_000),
+        ][..]),
+        steps in steps(),
+    ) {
+        let (store, limit) = (store(flavor), limit(written));
+        let (mut state, mut clock) = (State::default(), 10_000_i64);
+        let mut receipts: Vec<Receipt> = Vec::new();
+        for (by, step) in steps {
+            clock += by;
+            let check = |cost| Check::new(&limit, "k", cost);
+            let request = match &step {
+                Step::Consume(cost) => Request::consume(check(cost * unit)),
+                Step::Refund(_) if receipts.is_empty() => continue,
+                Step::Refund(index) => Request::refund(index.get(&receipts), check(0)),
+            };
+            let instant = at(u64::try_from(clock).unwrap() * 1_000);
+            let expected = request.decide_on(&mut state, instant);
+            let decision = now(store.execute(&request.at(instant))).unwrap();
+            prop_assert_eq!(&decision, &expected, "{:?} on {}", step, flavor);
+            if let Step::Refund(index) = &step {
+                let index = index.index(receipts.len());
+                receipts.remove(index);
+            }
+            receipts.extend(decision.into_receipt());
+        }
+    }
+}
+
+/// A refund returns what is left, even if more is counted than a lowered quota admits.
+#[test]
+fn refund_under_a_lowered_quota_agrees_with_the_machine() {
+    for flavor in Flavor::chosen() {
+        for (high, low) in [
+            ("gcra:9/1h", "gcra:3/1h"),
+            ("fixed-window:9/1h", "fixed-window:3/1h"),
+            ("fixed-window:9/1h,anchored", "fixed-window:3/1h,anchored"),
+            ("sliding-counter:9/1h", "sliding-counter:3/1h"),
+            (
+                "sliding-buckets:9/1h,buckets=4",
+                "sliding-buckets:3/1h,buckets=4",
+            ),
+            ("sliding-log:9/1h", "sliding-log:3/1h"),
+        ] {
+            let (store, mut state) = (store(flavor), State::default());
+            let (high, low) = (limit(high), limit(low));
+            let mut decide = |request: Request<'_>| {
+                let expected = request.decide_on(&mut state, request.caller_time().unwrap());
+                let decision = now(store.execute(&request)).unwrap();
+                assert_eq!(decision, expected, "{request:?} on {flavor}");
+                decision
+            };
+            let consume =
+                |micros, cost| Request::consume(Check::new(&high, "k", cost)).at(at(micros));
+            assert!(decide(consume(0, 6)).is_allowed());
+            let receipt = decide(consume(1, 1)).into_receipt().unwrap();
+            let _ = decide(Request::refund(&receipt, Check::new(&low, "k", 0)).at(at(2)));
+            let _ = decide(Request::peek(Check::new(&low, "k", 1)).at(at(3)));
+        }
+    }
+}
+
+/// A log of `entries` calls, one in each microsecond, with their receipts.
+fn filled(store: &WireStore<Raw>, limit: &Limit, entries: u64) -> Vec<Receipt> {
+    let calls = (0..entries).map(|micros| {
+        let request = Request::consume(Check::new(limit, "k", 1)).at(at(micros));
+        let decision = now(store.execute(&request)).unwrap();
+        decision.into_receipt().unwrap()
+    });
+    calls.collect()
+}
+
+fn refund(
+    store: &WireStore<Raw>,
+    limit: &Limit,
+    receipt: &Receipt,
+    micros: u64,
+) -> Result<Verdicts, StoreError> {
+    let request = Request::refund(receipt, Check::new(limit, "k", 0)).at(at(micros));
+    now(store.execute(&request))
+}
+
+/// Fails unless the error says that the refund is too deep in the log, and that nothing was done.
+fn is_too_deep(error: &StoreError) {
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(!error.is_retryable());
+    let text = error.to_string();
+    assert!(text.contains("more than 2,000 calls"), "{text}");
+    assert!(text.contains("nothing was given back"), "{text}");
+}
+
+#[test]
+fn refunds_rewrite_at_most_2000_entries_of_the_shorter_side() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("sliding-log:10000/1s"));
+        let entries = 2 * BOUND + 3;
+        let receipts = filled(&store, &limit, entries);
+        let raw = store.engine();
+        let key = raw.keys(store.options()).remove(0);
+        let changes = || info(&server, "persistence", "rdb_changes_since_last_save");
+        let middle = usize::try_from(BOUND + 1).unwrap();
+
+        // One entry beyond the bound on either side.
+        let (before, changed) = (raw.command(&[b"DUMP", &key]), changes());
+        for cost in [0, 1] {
+            let check = Check::new(&limit, "k", cost);
+            let request = Request::refund(&receipts[middle], check).at(at(entries));
+            is_too_deep(&now(store.execute(&request)).unwrap_err());
+        }
+        assert_eq!(raw.command(&[b"DUMP", &key]), before, "{flavor}");
+        assert_eq!(changes(), changed, "{flavor}: it was written");
+
+        // At the bound: so many entries before it, and one more after it; and the other way round.
+        let mut left = 10_000 - entries;
+        for index in [middle - 1, middle + 1] {
+            let decision = refund(&store, &limit, &receipts[index], entries).unwrap();
+            left += 1;
+            assert_eq!(decision.remaining(), left, "{index} on {flavor}");
+        }
+        // The two that were given back are gone, so the middle is at the bound now.
+        let decision = refund(&store, &limit, &receipts[middle], entries).unwrap();
+        assert_eq!(decision.remaining(), left + 1, "{flavor}");
+        // What is left leaves the window one by one, as if the three had never been.
+        let remaining = |micros| {
+            let request = Request::peek(Check::new(&limit, "k", 1)).at(at(1_000_000 + micros));
+            now(store.execute(&request)).unwrap().remaining()
+        };
+        let start = left + 1;
+        assert_eq!(remaining(0), start + 1, "{flavor}");
+        assert_eq!(remaining(BOUND - 1), start + BOUND, "{flavor}");
+        assert_eq!(remaining(BOUND + 2), start + BOUND, "{flavor}");
+        assert_eq!(remaining(BOUND + 3), start + BOUND + 1, "{flavor}");
+        assert_eq!(remaining(entries - 1), 10_000, "{flavor}");
+    }
+}
+
+/// Calls that have left the window are in the way until the next call that is counted removes them.
+#[test]
+fn the_next_call_removes_expired_entries_that_are_in_the_way_of_a_refund() {
+    let (store, limit) = (store(Flavor::System), limit("sliding-log:10000/1s"));
+    let entries = 2 * BOUND + 3;
+    let receipts = filled(&store, &limit, entries);
+    let middle = &receipts[usize::try_from(BOUND + 1).unwrap()];
+    is_too_deep(&refund(&store, &limit, middle, 1_000_000).unwrap_err());
+    let request = Request::consume(Check::new(&limit, "k", 1)).at(at(1_000_000));
+    let _ = now(store.execute(&request)).unwrap();
+    let decision = refund(&store, &limit, middle, 1_000_000).unwrap();
+    assert_eq!(decision.remaining(), 10_000 - entries + 1);
+}
+
+/// A receipt that gives nothing back rewrites nothing, wherever it is.
+#[test]
+fn a_refund_without_effect_is_never_too_deep() {
+    let (store, limit) = (store(Flavor::System), limit("sliding-log:10000/1s"));
+    let (middle, entries) = (BOUND + 1, 2 * BOUND + 3);
+    let other = crate::engine::limit("gcra:5/1s");
+    // What the log and the other limit have counted in the same microsecond.
+    let consume = |micros, cost| {
+        let checks = [Check::new(&limit, "k", cost), Check::new(&other, "k", 1)];
+        let request = Request::new(Operation::Consume, checks).at(at(micros));
+        now(store.execute(&request))
+            .unwrap()
+            .into_receipt()
+            .unwrap()
+    };
+    let refund = |receipt| {
+        let checks = [Check::new(&limit, "k", 0), Check::new(&other, "k", 0)];
+        let request = Request::new(Operation::Refund(receipt), checks);
+        now(store.execute(&request.at(at(entries))))
+    };
+    filled(&store, &limit, middle);
+    let (one, nothing) = (consume(middle, 1), consume(middle, 0));
+    for micros in middle + 1..entries {
+        let request = Request::consume(Check::new(&limit, "k", 1)).at(at(micros));
+        let _ = now(store.execute(&request)).unwrap();
+    }
+    is_too_deep(&refund(&one).unwrap_err());
+    let left: Vec<_> = refund(&nothing)
+        .unwrap()
+        .as_slice()
+        .iter()
+        .map(|verdict| verdict.remaining())
+        .collect();
+    assert_eq!(left, [10_000 - entries, 4]);
+}
+
+/// Where one of several logs is too deep, no other limit is given anything back, in any order.
+#[test]
+fn a_refund_that_is_too_deep_in_one_log_gives_back_to_no_limit() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        let limits = [
+            // Slow, so that there is something to give back.
+            "gcra:10000/1h",
+            "sliding-log:10000/1s",
+            "fixed-window:10000/1s",
+        ];
+        let limits = limits.map(limit);
+        let entries = 2 * BOUND + 3;
+        for order in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
+            server.command(&["FLUSHALL"]);
+            let checks = order.map(|index| Check::new(&limits[index], "k", 1));
+            let mut receipts = Vec::new();
+            for micros in 0..entries {
+                let request = Request::new(Operation::Consume, &checks).at(at(micros));
+                receipts.extend(now(store.execute(&request)).unwrap().into_receipt());
+            }
+            let changes = || info(&server, "persistence", "rdb_changes_since_last_save");
+            let middle = usize::try_from(BOUND + 1).unwrap();
+            let refund = |index: usize| {
+                let request = Request::new(Operation::Refund(&receipts[index]), &checks);
+                now(store.execute(&request.at(at(entries))))
+            };
+            let before = changes();
+            is_too_deep(&refund(middle).unwrap_err());
+            assert_eq!(changes(), before, "{order:?} on {flavor}: it was written");
+            let _ = refund(middle + 1).unwrap();
+            assert!(changes() > before);
+        }
+    }
+}
+
+/// The server's log of writes says how much a refund has rewritten.
+#[test]
+fn a_refund_writes_the_entries_of_the_shorter_side_and_no_others() {
+    let server = Server::options(Flavor::System)
+        .args(["--appendonly", "yes", "--appendfsync", "no"])
+        .start();
+    let (store, limit) = (store_on(&server), limit("sliding-log:10000/1s"));
+    let entries = 5_000;
+    let receipts = filled(&store, &limit, entries);
+    let written = || info(&server, "persistence", "aof_current_size");
+    let wrote = |index: usize| {
+        let before = written();
+        let _ = refund(&store, &limit, &receipts[index], entries).unwrap();
+        written() - before
+    };
+    // An entry is twelve bytes, and seven beside them in the protocol; 500 are for the other commands.
+    for (index, moved) in [
+        (0, 0),
+        (4_999, 0),
+        (1, 0),
+        (4_998, 0),
+        (1_000, 998),
+        (4_000, 997),
+    ] {
+        let bytes = wrote(index);
+        let expected = 19 * moved..=19 * moved + 500;
+        assert!(
+            expected.contains(&bytes),
+            "{bytes} bytes for {moved} entries of {index}"
+        );
+    }
+    let Reply::Integer(length) = store
+        .engine()
+        .command(&[b"LLEN", &store.engine().keys(store.options())[0]])
+    else {
+        panic!("no list");
+    };
+    assert_eq!(length, 1 + 5_000 - 6);
+}

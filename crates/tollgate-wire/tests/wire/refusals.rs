@@ -1,0 +1,300 @@
+//! What servers refuse, and what callers are told.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, StoreError};
+use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::WireStore;
+
+use crate::engine::{Raw, calls, consume, fresh, limit, now, store, store_on};
+
+fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {
+    consume(store, limit, &fresh("k"), 1).unwrap_err()
+}
+
+/// Fails unless `error` is of `kind`, says `advice`, and repeats what the server said.
+fn says(error: &StoreError, kind: ErrorKind, advice: &str, said: &str) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    assert!(text.contains(advice) && text.contains(said), "{text}");
+    assert!(std::error::Error::source(error).is_some(), "{text}");
+}
+
+#[test]
+fn a_key_of_another_type_is_an_error() {
+    for flavor in Flavor::chosen() {
+        for written in ["gcra:3/1h", "sliding-log:3/1h"] {
+            let (store, limit) = (store(flavor), limit(written));
+            let _ = consume(&store, &limit, "k", 1).unwrap();
+            let raw = store.engine();
+            let key = raw.keys(store.options()).remove(0);
+            raw.command(&[b"DEL", &key]);
+            raw.command(&[b"SADD", &key, b"member"]);
+            let error = consume(&store, &limit, "k", 1).unwrap_err();
+            says(
+                &error,
+                ErrorKind::Misconfigured,
+                "another prefix",
+                "WRONGTYPE",
+            );
+            // Forgetting it mends it.
+            now(store.reset(&[Check::new(&limit, "k", 0)])).unwrap();
+            assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
+        }
+    }
+}
+
+#[test]
+fn a_key_of_another_type_fails_all_limits() {
+    for flavor in Flavor::chosen() {
+        for written in [
+            ["gcra:5/1h", "sliding-log:5/1h"],
+            ["sliding-log:5/1h", "fixed-window:5/1h"],
+            ["sliding-counter:5/1h", "sliding-buckets:5/1h,buckets=4"],
+        ] {
+            let (store, limits) = (store(flavor), written.map(limit));
+            let raw = store.engine();
+            let [first, second] = [0, 1].map(|index| Check::new(&limits[index], "k", 1));
+            let _ = now(store.execute(&Request::consume(second))).unwrap();
+            let key = raw.keys(store.options()).remove(0);
+            raw.command(&[b"DEL", &key]);
+            let both = Request::new(Operation::Consume, [first, second]);
+            let both = now(store.execute(&both)).unwrap();
+            let receipt = both.into_receipt().unwrap();
+            raw.command(&[b"DEL", &key]);
+            raw.command(&[b"SADD", &key, b"member"]);
+            for operation in [
+                Operation::Consume,
+                Operation::TakeUpTo,
+                Operation::Peek,
+                Operation::Refund(&receipt),
+            ] {
+                let request = Request::new(operation, [first, second]);
+                let error = now(store.execute(&request)).unwrap_err();
+                let advice = "another prefix";
+                says(&error, ErrorKind::Misconfigured, advice, "WRONGTYPE");
+                let left = now(store.execute(&Request::peek(first)))
+                    .unwrap()
+                    .remaining();
+                assert_eq!(left, 4, "{operation:?} of {written:?} on {flavor}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_with_another_programs_value_is_an_error() {
+    for flavor in Flavor::chosen() {
+        for written in crate::engine::LIMITS {
+            let (store, limit) = (store(flavor), limit(written));
+            let _ = consume(&store, &limit, "k", 1).unwrap();
+            let raw = store.engine();
+            let key = raw.keys(store.options()).remove(0);
+            let is_list = limit.identity().contains("log");
+            let lengths = [1, 2, 8, 12, 13, 16, 17, 24, 32, 40, 48, 56, 64, 72, 400];
+            let bytes = [b'a', b'9', 0x40, 0x7f, 0xff];
+            let garbage = lengths.map(|length| bytes.map(|byte| vec![byte; length]));
+            for garbage in garbage.as_flattened() {
+                raw.command(&[b"DEL", &key]);
+                let write = if is_list { b"RPUSH" } else { &b"SET"[..] };
+                raw.command(&[write, &key, garbage]);
+                let Err(error) = consume(&store, &limit, "k", 1) else {
+                    continue;
+                };
+                let (length, byte) = (garbage.len(), garbage[0]);
+                assert_eq!(
+                    error.kind(),
+                    ErrorKind::Misconfigured,
+                    "{written} on {flavor}, {length} bytes of {byte}: {error}"
+                );
+                assert!(error.to_string().contains("delete the key"), "{error}");
+            }
+        }
+    }
+}
+
+/// What is longer than a state is refused before anything is written.
+#[test]
+fn a_state_of_another_length_is_not_overwritten() {
+    for (written, command, value) in [
+        ("sliding-buckets:10/1s,buckets=4", "SET", &[0; 64][..]),
+        ("sliding-log:10/1s", "RPUSH", &[0; 13][..]),
+    ] {
+        let (store, limit) = (store(Flavor::System), limit(written));
+        let _ = consume(&store, &limit, "k", 1).unwrap();
+        let raw = store.engine();
+        let key = raw.keys(store.options()).remove(0);
+        raw.command(&[b"DEL", &key]);
+        raw.command(&[command.as_bytes(), &key, value]);
+        let before = raw.command(&[b"DUMP", &key]);
+        let error = consume(&store, &limit, "k", 1).unwrap_err();
+        says(
+            &error,
+            ErrorKind::Misconfigured,
+            "delete the key",
+            "too short",
+        );
+        assert_eq!(raw.command(&[b"DUMP", &key]), before, "{written}");
+    }
+}
+
+#[test]
+fn a_full_server_is_an_error() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        assert!(consume(&store, &limit, "before", 1).unwrap().is_allowed());
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Full, "maxmemory", "OOM");
+        // What writes nothing is decided all the same.
+        assert!(consume(&store, &limit, "before", 1).unwrap().is_denied());
+        server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+        assert!(consume(&store, &limit, "after", 1).unwrap().is_allowed());
+    }
+}
+
+#[test]
+fn a_full_server_fails_all_limits() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        let limits = ["gcra:5/1h", "sliding-log:5/1h", "fixed-window:5/1h"].map(limit);
+        let keys = ["a", "b", "c"];
+        let checks: Vec<_> = limits
+            .iter()
+            .zip(keys)
+            .map(|(l, key)| Check::new(l, key, 1))
+            .collect();
+        let request = Request::new(Operation::Consume, checks.clone());
+        assert!(now(store.execute(&request)).unwrap().is_allowed());
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let error = now(store.execute(&request)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Full);
+        let look = Request::new(Operation::Peek, checks);
+        let left: Vec<_> = now(store.execute(&look))
+            .unwrap()
+            .as_slice()
+            .iter()
+            .map(|v| v.remaining())
+            .collect();
+        assert_eq!(left, [4, 4, 4], "{flavor}");
+    }
+}
+
+#[test]
+fn a_replica_is_an_error() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "primary", "READONLY");
+        server.command(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "primary", "MASTERDOWN");
+        server.command(&["REPLICAOF", "NO", "ONE"]);
+        assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
+    }
+}
+
+#[test]
+fn too_few_replicas_are_an_error() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "replicas", "NOREPLICAS");
+    }
+}
+
+#[test]
+fn a_missing_password_is_an_error() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        server.command(&["CONFIG", "SET", "requirepass", "secret"]);
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Misconfigured, "password", "NOAUTH");
+    }
+}
+
+#[test]
+fn a_busy_server_is_an_error() {
+    for flavor in Flavor::chosen() {
+        let server = Server::options(flavor)
+            .args(["--lua-time-limit", "20"])
+            .start();
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        // Loaded before, or the loading would be refused.
+        let _ = consume(&store, &limit, "k", 1).unwrap();
+        let mut culprit = server.connection();
+        culprit.send(&["EVAL", "while true do end", "0"]).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "SLOWLOG", "BUSY");
+        server.command(&["SCRIPT", "KILL"]);
+        let until = Instant::now() + Duration::from_secs(5);
+        while consume(&store, &limit, "again", 1).is_err() {
+            assert!(Instant::now() < until, "it stays busy");
+        }
+    }
+}
+
+#[test]
+fn a_flushed_script_is_loaded_again_and_counts_once() {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let (store, limit) = (store_on(&server), limit("fixed-window:100/1h"));
+        for call in 1..=5 {
+            server.command(&["SCRIPT", "FLUSH"]);
+            let before = calls(&server, "evalsha");
+            assert_eq!(
+                consume(&store, &limit, "k", 1).unwrap().remaining(),
+                100 - call
+            );
+            assert_eq!(
+                calls(&server, "evalsha") - before,
+                2,
+                "one that fails, and one that counts"
+            );
+        }
+        let before = calls(&server, "evalsha");
+        let _ = consume(&store, &limit, "k", 1).unwrap();
+        assert_eq!(
+            calls(&server, "evalsha") - before,
+            1,
+            "one decision is one round trip"
+        );
+        assert_eq!(calls(&server, "eval"), 0, "what EVAL loads, servers evict");
+    }
+}
+
+#[test]
+fn an_incomplete_cluster_and_keys_of_two_slots_are_errors() {
+    for flavor in Flavor::chosen() {
+        let server = Server::options(flavor)
+            .args(["--cluster-enabled", "yes"])
+            .start();
+        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+        let error = refused(&store, &limit);
+        says(&error, ErrorKind::Unavailable, "recovered", "CLUSTERDOWN");
+        for slots in (0..16_384).collect::<Vec<u32>>().chunks(2_048) {
+            let mut words = vec!["CLUSTER".to_owned(), "ADDSLOTS".to_owned()];
+            words.extend(slots.iter().map(u32::to_string));
+            server.command(&words);
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        while consume(&store, &limit, &fresh("k"), 1).is_err() {
+            assert!(Instant::now() < until, "the cluster does not become whole");
+            thread::sleep(Duration::from_millis(50));
+        }
+        // A client that does not know that this is a cluster sends what a cluster refuses.
+        let apart =
+            Request::consume(Check::new(&limit, "alice", 1)).and(Check::new(&limit, "bob", 1));
+        let error = now(store.execute(&apart)).unwrap_err();
+        says(&error, ErrorKind::Misconfigured, "partition", "CROSSSLOT");
+    }
+}

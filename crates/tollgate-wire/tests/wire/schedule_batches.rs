@@ -1,0 +1,174 @@
+//! Batches of events on servers: they are read once, and decided like one event after another.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::TestRunner;
+use tollgate_core::{
+    Event, MAX_EVENTS_PER_CALL, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState,
+    ScheduleTerms, Timestamp,
+};
+use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::{Options, WireStore};
+
+use crate::engine::{Raw, calls, fresh, now, store_on};
+
+const START: u64 = 1_780_000_000_000_000;
+const SECOND: u64 = 1_000_000;
+const HOUR: u64 = 3_600 * SECOND;
+
+fn stamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// Decides `events` in one call and one after another, and compares the answers.
+fn plan(
+    store: &WireStore<Raw>,
+    state: &mut ScheduleState,
+    terms: &ScheduleTerms,
+    clock: u64,
+    events: &[(String, u64, u64)],
+) -> ScheduleAnswer {
+    let events = events.iter();
+    let events = events.map(|(id, time, weight)| Event::new(id, stamp(*time)).with_weight(*weight));
+    let at = stamp(clock);
+    let mut request = ScheduleRequest::new(terms, "k", ScheduleOperation::Add(events.collect()));
+    request = request.with_latest().at(at);
+    loop {
+        let expected = request.decide_on(state, at);
+        let answer = now(store.schedule(&request)).unwrap();
+        assert_eq!(answer, expected, "{request:?}");
+        match answer {
+            ScheduleAnswer::Uncovered(at) => request.widen(at),
+            answer => return answer,
+        }
+    }
+}
+
+/// Returns how many commands a server has run that read a sorted set.
+fn reads(server: &Server) -> u64 {
+    let commands = ["zrange", "zrangebyscore", "zcount", "zmscore"];
+    commands.iter().map(|command| calls(server, command)).sum()
+}
+
+/// A thousand events within two hours, and a hundred among them in one call: their windows are read
+/// from the set once, and not for each event.
+#[test]
+fn batch_reads_its_neighbours_once() {
+    let terms = ScheduleTerms::new("plans", ["1000/1h"]).unwrap();
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let (store, mut state) = (store_on(&server), ScheduleState::default());
+        let events = |first: u64| -> Vec<_> {
+            let numbers = (0..100).map(|event| first + event);
+            let time = |number| START + number * 2 * HOUR / 1_100;
+            numbers
+                .map(|number| (format!("event-{number}"), time(number), 1))
+                .collect()
+        };
+        for batch in 0..10 {
+            let answer = plan(&store, &mut state, &terms, START, &events(100 * batch));
+            assert_eq!(answer, ScheduleAnswer::Added(100), "{flavor}");
+        }
+        let before = reads(&server);
+        let answer = plan(&store, &mut state, &terms, START, &events(1_000));
+        assert_eq!(answer, ScheduleAnswer::Added(100), "{flavor}");
+        let reads = reads(&server) - before;
+        // One for the id of each event, one for each 64 events, and a few.
+        assert!(reads < 100 + 1_100 / 64 + 20, "{reads} reads on {flavor}");
+    }
+}
+
+/// What a batch leaves free, fills, or breaks: quotas that differ, weights, and ids that are taken.
+#[test]
+fn batches_are_decided_like_one_event_after_another() {
+    let config = ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let terms: Vec<_> = [
+        &["3/10s"][..],
+        &["40/1m", "90/3m", "7/2s"],
+        &["200/1h", "20/1m", "30/day@Europe/Berlin"],
+        &["60/day@Asia/Kolkata", "45/day@Europe/Berlin"],
+        &["1/7s"],
+    ]
+    .into_iter()
+    .map(|quotas| ScheduleTerms::new("plans", quotas.iter().copied()).unwrap())
+    .collect();
+    let weight = prop_oneof![20 => Just(1_u64), 2 => 2_u64..5, 1 => select(&[1_001, u64::MAX][..])];
+    let time = prop_oneof![8 => 0_u64..200, 2 => 0_u64..4_000, 1 => 70_000_u64..100_000];
+    // Mostly whole seconds, so that many events meet; and once in a while one that is too early.
+    let early = prop_oneof![60 => Just(0_u64), 1 => Just(HOUR)];
+    let event = (0_u32..400, time, weight, early);
+    let batches = prop::collection::vec(prop::collection::vec(event, 1..60), 1..8);
+    let histories = (0..terms.len(), select(&[128_u32, 0, 40][..]), batches);
+    for flavor in Flavor::chosen() {
+        TestRunner::new(config.clone())
+            .run(&histories, |(index, small, batches)| {
+                let options = Options::new().with_small_schedule(small);
+                let options = options.with_prefix(&fresh("batches")).unwrap();
+                let store = WireStore::new(Raw::to(flavor), options);
+                let mut state = ScheduleState::default();
+                for batch in batches {
+                    let mut ids = BTreeMap::new();
+                    for (place, (id, second, weight, early)) in batch.into_iter().enumerate() {
+                        let time = START + second * SECOND - early;
+                        ids.insert(id, (place, time, weight));
+                    }
+                    let mut events: Vec<_> = ids.into_iter().collect();
+                    events.sort_by_key(|(_, (place, ..))| *place);
+                    events.truncate(MAX_EVENTS_PER_CALL);
+                    let events: Vec<_> = events
+                        .into_iter()
+                        .map(|(id, (_, time, weight))| (format!("{id}"), time, weight))
+                        .collect();
+                    let _ = plan(&store, &mut state, &terms[index], START, &events);
+                    // Each by itself, so that there is something to be in the way of the next batch.
+                    for event in events {
+                        let _ = plan(&store, &mut state, &terms[index], START, &[event]);
+                    }
+                }
+                Ok(())
+            })
+            .unwrap();
+    }
+}
+
+/// A long list is read in parts, each up to the last event of one time.
+#[test]
+fn long_lists_are_read_in_parts_and_whole() {
+    let terms = ScheduleTerms::new("plans", ["1000/1h"]).unwrap();
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let (store, mut state) = (store_on(&server), ScheduleState::default());
+        // 450 that are seconds apart, 550 at once, and 700 seconds apart more than an hour later.
+        let time = |event: u64| match event {
+            0..450 => event,
+            450..1_000 => 450,
+            _ => 4_100 + event,
+        };
+        let events: Vec<_> = (0..1_700)
+            .map(|event| (format!("{event}"), START + time(event) * SECOND, 1))
+            .collect();
+        for batch in events.chunks(100) {
+            let answer = plan(&store, &mut state, &terms, START, batch);
+            assert_eq!(answer, ScheduleAnswer::Added(batch.len()), "{flavor}");
+        }
+        // The first part of all ends with the 550 events of one time.
+        for (from, until, parts) in [(0, 7_200, 3), (0, 450, 1), (450, 451, 1), (451, 7_200, 2)] {
+            let list = ScheduleOperation::List {
+                from: stamp(START + from * SECOND),
+                until: stamp(START + until * SECOND),
+            };
+            let request = ScheduleRequest::new(&terms, "k", list).at(stamp(START));
+            let before = calls(&server, "evalsha");
+            let answer = now(store.schedule(&request)).unwrap();
+            let expected = request.decide_on(&mut state, stamp(START));
+            assert_eq!(answer, expected, "{flavor}");
+            assert_eq!(calls(&server, "evalsha") - before, parts, "from {from}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! States as servers hold them, pinned, and how much of a server's memory they take.
+
+use std::time::Duration;
+
+use tollgate_core::algorithm::{Algorithm, Gcra, State};
+use tollgate_core::{Check, ErrorKind, Key, Limit, MAX_EXACT, Quota, Request, Timestamp};
+use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_wire::{Options, WireStore};
+
+use crate::engine::{Raw, consume, limit, now, store};
+
+const START: u64 = 1_780_000_000_000_000;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// Returns what a key of one string or list holds.
+fn held(raw: &Raw, options: &Options) -> Vec<Vec<u8>> {
+    let keys = raw.keys(options);
+    assert_eq!(keys.len(), 1);
+    let reply = raw.command(&[b"GET", &keys[0]]);
+    let reply = match reply {
+        Reply::Error(_) => raw.command(&[b"LRANGE", &keys[0], b"0", b"-1"]),
+        reply => Reply::Array(vec![reply]),
+    };
+    let bytes = reply.items().iter().map(|item| match item {
+        Reply::Bulk(bytes) => bytes.clone(),
+        other => panic!("{other:?}"),
+    });
+    bytes.collect()
+}
+
+fn doubles(numbers: &[u64]) -> Vec<u8> {
+    #[allow(clippy::cast_precision_loss, reason = "small enough to be exact")]
+    let bytes = numbers.iter().flat_map(|&n| (n as f64).to_le_bytes());
+    bytes.collect()
+}
+
+/// Returns an element of a log.
+fn entry(at: u64, total: u32) -> Vec<u8> {
+    let mut bytes = doubles(&[at]);
+    bytes.extend(total.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn states_have_not_changed() {
+    for flavor in Flavor::chosen() {
+        for (written, costs, expected) in [
+            // debt, instant, unit
+            (
+                "gcra:10/1m",
+                [3, 1],
+                vec![doubles(&[23_000_000, START + 1_000_000, 6_000_000])],
+            ),
+            // start, count, count at the start
+            (
+                "fixed-window:10/1m",
+                [3, 1],
+                vec![doubles(&[START - 40_000_000, 4, 0])],
+            ),
+            (
+                "fixed-window:10/1m,anchored",
+                [3, 1],
+                vec![doubles(&[START, 4, 3])],
+            ),
+            // start, current, previous
+            (
+                "sliding-counter:10/1m",
+                [3, 1],
+                vec![doubles(&[START - 40_000_000, 4, 0])],
+            ),
+            // head, total, ring
+            (
+                "sliding-buckets:10/2s,buckets=2",
+                [3, 1],
+                vec![doubles(&[START / 1_000_000 + 1, 4, 0, 3, 1])],
+            ),
+            // a header, and an instant and a running total for each entry
+            (
+                "sliding-log:100000/1m",
+                [70_000, 30_000],
+                vec![
+                    entry(0, 0),
+                    entry(START, 70_000),
+                    entry(START + 1_000_000, 100_000),
+                ],
+            ),
+        ] {
+            let (store, limit) = (store(flavor), limit(written));
+            for (index, cost) in costs.into_iter().enumerate() {
+                let instant = at(START + 1_000_000 * index as u64);
+                let request = Request::consume(Check::new(&limit, "k", cost)).at(instant);
+                assert!(now(store.execute(&request)).unwrap().is_allowed());
+            }
+            let held = held(store.engine(), store.options());
+            assert_eq!(held, expected, "{written} on {flavor}");
+        }
+    }
+}
+
+/// A debt that the new unit makes larger than 2^53 - 1 is that: it drains in as long as the machine says.
+#[test]
+fn gcra_debt_too_large_for_the_new_unit_is_capped_as_in_the_machine() {
+    let limit = |window, burst| {
+        let quota = Quota::new(1, Duration::from_micros(window)).unwrap();
+        Limit::new("l", Gcra::with_burst(quota, burst).unwrap()).unwrap()
+    };
+    let (fine, coarse) = (
+        limit(1, 10_000_000_000_000),
+        limit(1_000_000, 9_000_000_000),
+    );
+    // A million times 10^13 units, capped, leave room for one token of a million after this.
+    let drained = MAX_EXACT - (9_000_000_000 - 1) * 1_000_000;
+    for flavor in Flavor::chosen() {
+        let (store, mut state) = (store(flavor), State::default());
+        let mut decide = |request: Request<'_>| {
+            let at = request.caller_time().unwrap();
+            let expected = request.decide_on(&mut state, at);
+            let decision = now(store.execute(&request)).unwrap();
+            assert_eq!(decision, expected, "{flavor}");
+            decision
+        };
+        let all = Request::consume(Check::new(&fine, "k", 10_000_000_000_000)).at(at(0));
+        assert!(decide(all).is_allowed());
+        let one = |micros| Request::consume(Check::new(&coarse, "k", 1)).at(at(micros));
+        assert!(decide(one(drained - 1)).is_denied());
+        let receipt = decide(one(drained)).into_receipt().unwrap();
+        assert!(decide(one(drained)).is_denied());
+        let check = Check::new(&coarse, "k", 0);
+        let _ = decide(Request::refund(&receipt, check).at(at(drained)));
+        assert!(decide(one(drained)).is_allowed());
+    }
+}
+
+/// An amount of zero counts no denied call, and leaves what was counted before.
+#[test]
+fn log_with_an_amount_of_zero_changes_nothing() {
+    let [ten, zero] = ["sliding-log:10/1s", "sliding-log:0/1s,count-denied"].map(limit);
+    for flavor in Flavor::chosen() {
+        let (store, mut state) = (store(flavor), State::default());
+        for (limit, millis, remaining) in [
+            (&ten, 0, 8),
+            (&ten, 500, 6),
+            (&zero, 600, 0),
+            // The first two calls leave the window one after the other.
+            (&ten, 1_100, 6),
+            (&ten, 1_550, 6),
+        ] {
+            let request = Request::consume(Check::new(limit, "k", 2)).at(at(1_000 * millis));
+            let expected = request.decide_on(&mut state, request.caller_time().unwrap());
+            let decision = now(store.execute(&request)).unwrap();
+            assert_eq!(decision, expected, "{millis} ms on {flavor}");
+            assert_eq!(decision.remaining(), remaining);
+        }
+    }
+}
+
+/// Returns how many bytes a key takes on a server after each call of `cost` that `asked` names, of
+/// `calls`; the key's name is that of the documentation.
+fn growth(
+    flavor: Flavor,
+    written: &str,
+    cost: u64,
+    calls: u64,
+    asked: impl Fn(u64) -> bool,
+) -> Vec<(u64, u64)> {
+    // Of its own, for names of just that length.
+    let server = Server::start(flavor);
+    let store = WireStore::new(Raw::over(server.connection(), None), Options::new());
+    let raw = store.engine();
+    let algorithm: Algorithm = written.parse().unwrap();
+    let limit = Limit::new("login", algorithm).unwrap();
+    let check = Check::new(&limit, Key::new("alice").with_rest("/login"), cost);
+    let mut taken = Vec::new();
+    for call in 1..=calls {
+        assert!(
+            now(store.execute(&Request::consume(check)))
+                .unwrap()
+                .is_allowed()
+        );
+        if asked(call) {
+            let key = raw.keys(store.options()).remove(0);
+            let usage = raw.command(&[b"MEMORY", b"USAGE", &key, b"SAMPLES", b"0"]);
+            taken.push((call, usage.integer().unwrap().try_into().unwrap()));
+        }
+    }
+    taken
+}
+
+/// What `docs/operations.md` says that a key takes, under "States", on the servers in the order of
+/// [`Flavor::chosen()`].
+#[test]
+fn keys_take_no_more_than_is_documented() {
+    for (written, calls, documented) in [
+        ("fixed-window:100000/1d", 1, [152, 138, 120]),
+        ("gcra:100000/1d", 1, [120, 122, 88]),
+        ("sliding-counter:100000/1d", 1, [136, 138, 120]),
+        ("sliding-buckets:100000/1d,buckets=10", 1, [232, 232, 224]),
+        ("sliding-buckets:100000/1d,buckets=60", 1, [632, 632, 624]),
+        ("sliding-log:100000/1d", 10, [360, 333, 256]),
+        ("sliding-log:100000/1d", 100, [1_704, 1_593, 1_520]),
+        ("sliding-log:100000/1d", 1_000, [14_544, 14_236, 14_240]),
+        ("sliding-log:100000/1d", 10_000, [141_392, 140_924, 141_008]),
+    ] {
+        for (flavor, documented) in Flavor::chosen().into_iter().zip(documented) {
+            let taken = growth(flavor, written, 1, calls, |call| call == calls)[0].1;
+            // Allocators round differently.
+            let most = documented + documented / 10;
+            assert!(
+                taken <= most,
+                "{calls} calls of {written} take {taken} on {flavor}"
+            );
+        }
+    }
+}
+
+/// From how many calls on is on the same page.
+#[test]
+fn a_long_log_takes_at_most_sixteen_bytes_a_call() {
+    for (flavor, long) in Flavor::chosen().into_iter().zip([530, 110, 80]) {
+        // Twice through what the server allocates for one piece of a list.
+        let taken = growth(flavor, "sliding-log:100000/1d", 1, 3_000, |call| {
+            call >= long
+        });
+        for (calls, bytes) in taken {
+            assert!(
+                bytes <= 16 * calls,
+                "{calls} calls take {bytes} on {flavor}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_call_of_high_cost_takes_no_more_memory() {
+    for flavor in Flavor::chosen() {
+        let taken = |cost| {
+            let asked = |call| [1, 100].contains(&call);
+            growth(flavor, "sliding-log:100000/1d", cost, 100, asked)
+        };
+        for ((calls, dear), (_, cheap)) in taken(1_000).into_iter().zip(taken(1)) {
+            // An allocator may give one of two equal keys a step more.
+            assert!(
+                dear <= cheap + 16,
+                "{calls} calls take {dear} on {flavor}, not {cheap}"
+            );
+        }
+    }
+}
+
+#[test]
+fn denied_calls_take_no_memory() {
+    for flavor in Flavor::chosen() {
+        for written in crate::engine::LIMITS {
+            let (store, limit) = (store(flavor), limit(written));
+            let amount = limit.algorithm().capacity();
+            // What can never fit makes no key.
+            assert!(
+                consume(&store, &limit, "k", amount + 1)
+                    .unwrap()
+                    .is_denied()
+            );
+            let counts = limit.algorithm().counts_denied();
+            assert_eq!(store.engine().keys(store.options()).is_empty(), !counts);
+        }
+    }
+}
+
+#[test]
+fn denied_calls_and_peeks_write_nothing() {
+    for flavor in Flavor::chosen() {
+        for written in [
+            "gcra:1/1h",
+            "fixed-window:1/1h",
+            "sliding-counter:1/1h",
+            "sliding-buckets:1/1h,buckets=4",
+            "sliding-log:1/1h",
+        ] {
+            let (store, limit) = (store(flavor), limit(written));
+            assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
+            let raw = store.engine();
+            let key = raw.keys(store.options()).remove(0);
+            let dumped = || {
+                (
+                    raw.command(&[b"DUMP", &key]),
+                    raw.command(&[b"OBJECT", b"REFCOUNT", &key]),
+                )
+            };
+            // No notification comes, though this client asked to hear of changes.
+            raw.command(&[b"WATCH", &key]);
+            let before = dumped();
+            assert!(consume(&store, &limit, "k", 1).unwrap().is_denied());
+            let _ = now(store.execute(&Request::peek(Check::new(&limit, "k", 1)))).unwrap();
+            assert_eq!(dumped(), before);
+            raw.command(&[b"MULTI"]);
+            raw.command(&[b"PTTL", &key]);
+            let outcome = raw.command(&[b"EXEC"]);
+            assert!(
+                matches!(outcome, Reply::Array(_)),
+                "{written} on {flavor}: the key was touched"
+            );
+        }
+    }
+}
+
+/// The last bucket of all time is one, and a state of a later bucket is another program's.
+#[test]
+fn sliding_buckets_end_with_the_last_instant() {
+    let limit = limit("sliding-buckets:1/2us,buckets=2");
+    let check = Check::new(&limit, "k", 1);
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let request = Request::consume(check).at(Timestamp::MAX);
+        let ask = || now(store.execute(&request));
+        assert!(ask().unwrap().is_allowed(), "{flavor}");
+        assert!(ask().unwrap().is_denied(), "{flavor}");
+        let raw = store.engine();
+        let keys = raw.keys(store.options());
+        let [key] = &keys[..] else {
+            panic!("{keys:?}, {flavor}");
+        };
+        assert_eq!(
+            raw.command(&[b"STRLEN", key]).integer(),
+            Some(40),
+            "{flavor}"
+        );
+        let head = 9_007_199_254_740_992_f64.to_le_bytes();
+        raw.command(&[b"SET", key, &[&head[..], &[0; 32]].concat()]);
+        assert_eq!(
+            ask().unwrap_err().kind(),
+            ErrorKind::Misconfigured,
+            "{flavor}"
+        );
+    }
+}
