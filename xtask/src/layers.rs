@@ -7,19 +7,12 @@ use xshell::{Shell, cmd};
 use crate::project::Files;
 use crate::{Outcome, report};
 
-/// The dependencies that core's manifest may name. Serde, time zones and,
-/// for stores on servers, the hashes are optional.
-const CORE_MAY_NAME: [&str; 9] = [
+/// The dependencies that core's manifest may name. Serde and time zones are optional.
+const CORE_MAY_NAME: [&str; 5] = [
     "async-trait",
-    // Finds equal calls that are sent together.
-    "foldhash",
     // For quotas per local day.
     "jiff",
     "serde",
-    "sha1_smol",
-    // For unkeyed hashes of long keys, which callers choose: so it must be collision-resistant.
-    "sha2",
-    "siphasher",
     "smallvec",
     "thiserror",
 ];
@@ -39,7 +32,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     );
     let linked = cmd!(
         shell,
-        "cargo tree --package tollgate-core --edges normal,no-proc-macro --prefix depth --no-dedupe --target all --format {FORMAT}"
+        "cargo tree --package tollgate-core --features __twins --edges normal,no-proc-macro --prefix depth --no-dedupe --target all --format {FORMAT}"
     );
     let mut findings = Layers {
         normal: edges(&normal.quiet().read()?)?,
@@ -105,8 +98,12 @@ fn refusal(from: &str, to: &str) -> Option<&'static str> {
         return Some("mockall is tollgate-mock's alone");
     }
     let is_store = from.starts_with("tollgate-") && !TOPMOST.contains(&from);
-    // The layer for HTTP clients waits for permits.
-    let is_layer = (from, to) == ("tollgate-http", "tollgate-tokio");
+    // The layer for HTTP clients waits for permits, and clients of servers share an encoding.
+    let is_layer = match to {
+        "tollgate-tokio" => from == "tollgate-http",
+        "tollgate-wire" => ["tollgate-redis", "tollgate-fred"].contains(&from),
+        _ => false,
+    };
     if is_store
         && !is_layer
         && !for_tests.contains(&from)

@@ -7,13 +7,15 @@ use crate::{Outcome, layers, tidy};
 
 /// Features that each must also compile alone, although tests enable them together. Those of the
 /// client crates are enabled by programs that use these as well.
-const APART: [(&str, &str); 8] = [
+const APART: [(&str, &str); 10] = [
     ("tollgate-core", "serde"),
     ("tollgate-fred", "fred/default"),
+    ("tollgate-fred", "operate"),
     ("tollgate-http", "tower"),
     ("tollgate-redis", "redis/default"),
     ("tollgate-redis", "cluster"),
     ("tollgate-redis", "connection-manager"),
+    ("tollgate-redis", "operate"),
     ("tollgate-redis", "sentinel"),
     ("tollgate-redis", "tls-rustls"),
 ];

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 use fred::bytes::Bytes;
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, Resp3Frame};
-use fred::types::config::{Options as Pins, Server};
+use fred::types::config::Options as Pins;
+#[cfg(feature = "operate")]
+use fred::types::config::Server;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use tokio::runtime::Handle;
@@ -115,6 +117,7 @@ impl<C: Clients> FredEngine<C> {
     }
 
     /// Returns the options of a command for `server`.
+    #[cfg(feature = "operate")]
     pub(crate) fn pinned_to(&self, server: Option<Server>) -> Pins {
         let mut pins = self.pins.clone();
         pins.cluster_node = server;

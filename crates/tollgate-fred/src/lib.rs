@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "operate")]
 mod admin;
 mod clients;
 mod connect;
@@ -10,9 +11,9 @@ pub mod settings;
 mod store;
 
 pub use fred;
-pub use tollgate_wire::{
-    Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, OtherState, Severity,
-};
+#[cfg(feature = "operate")]
+pub use tollgate_wire::{Clear, Cleared, Diagnosis, Finding, Operate, OtherState, Severity};
+pub use tollgate_wire::{Clock, Options};
 
 pub use clients::Clients;
 pub use connect::FredStoreBuilder;

@@ -76,7 +76,8 @@ impl<C: Clients> FredStore<C> {
         Self(WireStore::new(engine, options))
     }
 
-    /// Returns the store of core that this wraps.
+    /// Returns the store that this wraps.
+    #[cfg(feature = "operate")]
     pub(crate) fn wire(&self) -> &WireStore<FredEngine<C>> {
         &self.0
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "operate")]
 mod admin;
 #[cfg_attr(not(feature = "cluster"), path = "no_cluster.rs")]
 mod cluster;
@@ -18,9 +19,9 @@ pub mod settings;
 mod store;
 
 pub use redis;
-pub use tollgate_wire::{
-    Clear, Cleared, Clock, Diagnosis, Finding, Operate, Options, OtherState, Severity,
-};
+#[cfg(feature = "operate")]
+pub use tollgate_wire::{Clear, Cleared, Diagnosis, Finding, Operate, OtherState, Severity};
+pub use tollgate_wire::{Clock, Options};
 
 #[cfg(any(
     feature = "cluster",

@@ -4,8 +4,11 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+#[cfg(feature = "operate")]
 use redis::{Pipeline, Value};
-use tollgate_wire::{Call, Failure, Node};
+#[cfg(feature = "operate")]
+use tollgate_wire::Node;
+use tollgate_wire::{Call, Failure};
 
 pub(crate) enum Importers {}
 
@@ -32,6 +35,7 @@ impl<'a> Cluster<'a> {
         match self.0 {}
     }
 
+    #[cfg(feature = "operate")]
     pub(crate) async fn send_all(
         &self,
         _commands: Pipeline,

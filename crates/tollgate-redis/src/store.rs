@@ -61,6 +61,7 @@ where
     }
 
     /// Returns the store of core that this wraps.
+    #[cfg(feature = "operate")]
     pub(crate) fn wire(&self) -> &WireStore<RedisEngine<C>> {
         &self.0
     }

@@ -8,12 +8,10 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 use tollgate_core::algorithm::State;
-use tollgate_core::inside::{
-    self,
-    twins::{
-        CallContext, Change, MOST_PARAMETERS, change, code, decode, double, integer,
-        longest_delay_us, micros_ceil, parameters, reserved, words,
-    },
+use tollgate_core::inside;
+use tollgate_core::inside::encoding::{Change, change, longest_delay_us, micros_ceil};
+use tollgate_core::inside::twins::{
+    CallContext, MOST_PARAMETERS, code, decode, double, integer, parameters, reserved, words,
 };
 use tollgate_core::{
     BlockSpan, CallId, Check, ErrorKind, Fingerprint, MAX_EXACT, Operation, Request, StoreError,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
-use tollgate_core::inside::twins::{integer, micros_ceil};
+use tollgate_core::inside::encoding::micros_ceil;
+use tollgate_core::inside::twins::integer;
 use tollgate_core::{
     Acquisition, Key, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore, LeaseTerms,
     MAX_LEASES, NoLease, Occupancy, StoreError, Timestamp, Wait,
@@ -21,9 +22,6 @@ use super::store::WireStore;
 /// How many bytes of the SHA-256 of an id stand for it: so few that records are short and of one
 /// length, and so many that nobody finds two ids with the same.
 const ID: usize = 16;
-/// The bytes before the first record of a state, and those of a record.
-const HEADER: usize = 24;
-const RECORD: usize = 34;
 
 /// The script of all leases.
 const SCRIPT: &str = include_str!("lease.lua");
@@ -122,12 +120,6 @@ fn argument(
         text.extend_from_slice(&Sha256::digest(id)[..ID]);
     }
     Ok(text)
-}
-
-/// Returns the latest instant in what a key holds, or `None` if the script writes no such state.
-pub(super) fn latest(state: &[u8]) -> Option<u64> {
-    let (clock, records) = (state.first_chunk()?, state.get(HEADER..)?);
-    integer(*clock).filter(|_| records.len().is_multiple_of(RECORD))
 }
 
 /// Returns the answer in the script's `reply` to `request`.

@@ -8,6 +8,7 @@
 //! scripts on one thread, computes no waits, and all stores give the same verdict on the same
 //! state.
 
+#[cfg(feature = "operate")]
 mod admin;
 mod batch;
 mod codec;
@@ -25,6 +26,7 @@ mod schedule;
 mod script;
 mod store;
 
+#[cfg(feature = "operate")]
 pub use admin::{
     Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, OtherState, Reply, Severity,
 };

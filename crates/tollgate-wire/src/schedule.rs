@@ -6,7 +6,8 @@ use std::slice;
 use std::sync::OnceLock;
 
 use async_trait::async_trait;
-use tollgate_core::inside::twins::{has_calendar, integer, micros_ceil, quotas, retention_us};
+use tollgate_core::inside::encoding::{has_calendar, micros_ceil, quotas, retention_us};
+use tollgate_core::inside::twins::integer;
 use tollgate_core::{
     Event, Key, LONGEST_EVENT_ID, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation,
     ScheduleRequest, ScheduleStore, ScheduleTerms, StoreError, Timestamp,
@@ -120,20 +121,6 @@ impl<E: Engine> ScheduleStore for WireStore<E> {
     ) -> Result<(), StoreError> {
         self.reset_schedule(terms, key).await
     }
-}
-
-/// The member of a sorted set whose score tells the latest instant at which an event was planned.
-pub(super) const CLOCK: &[u8] = b"c";
-
-/// Returns the instant that the score of [`CLOCK`] tells: it is -1 less the instant.
-pub(super) fn latest(score: &str) -> Option<u64> {
-    let score: f64 = score.parse().ok()?;
-    integer((-1. - score).to_le_bytes())
-}
-
-/// Returns the latest instant in a string of events, with which it begins.
-pub(super) fn latest_of(state: &[u8]) -> Option<u64> {
-    integer(*state.first_chunk()?)
 }
 
 /// Returns what the script does for `request`.

@@ -85,13 +85,10 @@ impl<'a> Copy<'a> {
         &self.folder
     }
 
-    /// Returns the mutants of Rust files that compile, and for each whether it is in a wire module.
-    pub(super) fn mutants(&self) -> impl Iterator<Item = (&Mutant, bool)> {
-        let all = self.sources.iter().flat_map(|source| {
-            let mutants = source.mutants.iter();
-            mutants.map(|mutant| (mutant, source.is_wire))
-        });
-        all.filter(|(mutant, _)| !self.dropped.contains(&mutant.id))
+    /// Returns the mutants of Rust files that compile.
+    pub(super) fn mutants(&self) -> impl Iterator<Item = &Mutant> {
+        let all = self.sources.iter().flat_map(|source| &source.mutants);
+        all.filter(|mutant| !self.dropped.contains(&mutant.id))
     }
 
     /// Returns all mutants, including those that do not compile.
@@ -206,7 +203,7 @@ impl<'a> Copy<'a> {
     }
 
     fn try_to_build(&self, packages: &[&str]) -> Result<(Vec<Binary>, Vec<Value>), Box<dyn Error>> {
-        let mut features = "tollgate-core/wire".to_owned();
+        let mut features = "tollgate-core/__twins".to_owned();
         if packages.contains(&"tollgate-http") {
             features += ",tollgate-http/tower";
         }

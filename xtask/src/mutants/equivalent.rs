@@ -255,7 +255,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "what is pushed is removed at once";
         }
     }
-    "crates/tollgate-core/src/lease/script.lua" {
+    "crates/tollgate-wire/src/lease.lua" {
         "" {
             "local count, first, last = (#raw - 24) / 34, 1 / 0, 0" => "local count, first, last = (#raw - 24) / 34, 2 / 0, 0"
                 because "without leases, it is only compared before a count that finds none";
@@ -291,7 +291,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "the next token is greater, too";
         }
     }
-    "crates/tollgate-core/src/schedule/script.lua" {
+    "crates/tollgate-wire/src/schedule.lua" {
         "" {
             "for q = 1, quotas do cursors[q] = {} end" => "for q = 0, quotas do cursors[q] = {} end"
                 because "what is before the first quota's is not read";
@@ -795,7 +795,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "the year is the same on each of the 146,097 days of four centuries";
         }
     }
-    "crates/tollgate-core/src/wire/admin/clear.rs" {
+    "crates/tollgate-wire/src/admin/clear.rs" {
         "Clear::new" {
             "fn new" => "return Default::default()"
                 because "that is what it does";
@@ -889,19 +889,19 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "where a range is divided is tuning: it shrinks until one number is left";
         }
     }
-    "crates/tollgate-core/src/wire/admin/mod.rs" {
+    "crates/tollgate-wire/src/admin/mod.rs" {
         "Sender::masters" {
             "attempts.next()" => "attempts.next_back()"
                 because "attempts are only counted";
         }
     }
-    "crates/tollgate-core/src/wire/admin/states.rs" {
+    "crates/tollgate-wire/src/admin/states.rs" {
         "compared" {
             "0" => "1"
                 because "a microsecond after the epoch is not ahead of any clock either";
         }
     }
-    "crates/tollgate-core/src/wire/store.rs" {
+    "crates/tollgate-wire/src/store.rs" {
         "Core::run" {
             "loads.next()" => "loads.next_back()"
                 because "only how many are left counts";
@@ -921,7 +921,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "in a cluster, all keys of a request have the same partition";
         }
     }
-    "crates/tollgate-core/src/wire/admin/probe.rs" {
+    "crates/tollgate-wire/src/admin/probe.rs" {
         "probe" {
             "false" => "true"
                 because "whether a user may run scripts does not depend on the script";
@@ -941,7 +941,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "any key in the right slot will do";
         }
     }
-    "crates/tollgate-core/src/wire/batch.lua" {
+    "crates/tollgate-wire/src/batch.lua" {
         "" {
             "if number ~= number_before then number_before, text = number, format('%d', number) end" => "if true then number_before, text = number, format('%d', number) end"
                 because "a shortcut: the same number gives the same text";
@@ -1017,7 +1017,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "Redis 6.2, Redis 7.0 and Valkey 9.1 give an error that was caught as a text, never as a table";
         }
     }
-    "crates/tollgate-core/src/wire/batch/calls.rs" {
+    "crates/tollgate-wire/src/batch/calls.rs" {
         "Batch::new" {
             "fn new" => "return Default::default()"
                 because "a shortcut: vectors grow when they have to";
@@ -1065,7 +1065,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "the call gives up its place a moment later, which does the same; another thread may send the call between";
         }
     }
-    "crates/tollgate-core/src/wire/batch/queue.rs" {
+    "crates/tollgate-wire/src/batch/queue.rs" {
         "Traffic::take_first" {
             "self.waiting.is_empty()" => "false"
                 because "a shortcut: the hashes are then removed one by one";
@@ -1075,7 +1075,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "no batch waits at an index that is so large";
         }
     }
-    "crates/tollgate-core/src/wire/batch/mod.rs" {
+    "crates/tollgate-wire/src/batch/mod.rs" {
         "send_batch" {
             "deadline.max((runtime.now)())" => "(runtime.now)()"
                 because "a timer that ends early is started again";
@@ -1085,7 +1085,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: nothing has ended yet when a call was just made";
         }
     }
-    "crates/tollgate-core/src/wire/batch/call.rs" {
+    "crates/tollgate-wire/src/batch/call.rs" {
         "BatchedCall::new" {
             "Operation::TakeUpTo =>" => "left out"
                 because "a shortcut: calls are then compared by their arguments";
@@ -1121,7 +1121,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: limits that are equal without being clones are then of two kinds";
         }
     }
-    "crates/tollgate-core/src/wire/batch/reply.rs" {
+    "crates/tollgate-wire/src/batch/reply.rs" {
         "argument" {
             "groups.next_if_eq(&(kind, calls)).is_some()" => "false"
                 because "a shortcut: each request is then a run of its own";
@@ -1132,7 +1132,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
             "512" => "511" because "only how much room is reserved";
         }
     }
-    "crates/tollgate-core/src/wire/codec.rs" {
+    "crates/tollgate-wire/src/codec.rs" {
         "Series::decide" {
             "consumes && expected" => "consumes || expected"
                 because "a shortcut: what is kept of calls that change nothing is decided again";
@@ -1216,13 +1216,13 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "no more calls are admitted than were sent, which are fewer than 2^32";
         }
     }
-    "crates/tollgate-core/src/wire/hash.rs" {
+    "crates/tollgate-wire/src/hash.rs" {
         "of" {
             "HASHER.hash_one(check.key()) ^ check.limit().identity_hash()" => "HASHER.hash_one(check.key()) | check.limit().identity_hash()"
                 because "how a hash is made is tuning: keys with equal ones are compared";
         }
     }
-    "crates/tollgate-core/src/wire/keyspace.rs" {
+    "crates/tollgate-wire/src/keyspace.rs" {
         "Keyspace::key" {
             "parts.iter().sum::<usize>() + variant.len()" => "parts.iter().sum::<usize>() - variant.len()"
                 because "how much room is made at first is tuning";
@@ -1238,7 +1238,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: a text without special characters is itself";
         }
     }
-    "crates/tollgate-core/src/wire/machine_alone.lua" {
+    "crates/tollgate-wire/src/machine_alone.lua" {
         "" {
             "local head = calls == 1 and heads[#raw]" => "local head = calls == 0 and heads[#raw]"
                 because "a shortcut: the bytes are then made again";
@@ -1262,13 +1262,13 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "one call is decided alike either way; of a cost of zero, more fit than any number, or what is no number, and `min` passes over both";
         }
     }
-    "crates/tollgate-core/src/wire/many.lua" {
+    "crates/tollgate-wire/src/many.lua" {
         "" {
             "@return (decide(ARGV[1], 0, @count, 1))" => "@return (decide(ARGV[1], 0, @count, 0))"
                 because "only whether there are several calls is asked";
         }
     }
-    "crates/tollgate-core/src/wire/lease.rs" {
+    "crates/tollgate-wire/src/lease.rs" {
         "argument" {
             "56 + ID" => "56 - ID"
                 because "how large a buffer begins is tuning: it grows as needed";
@@ -1280,7 +1280,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "how large a buffer begins is tuning: it grows as needed";
         }
     }
-    "crates/tollgate-core/src/wire/schedule.rs" {
+    "crates/tollgate-wire/src/schedule.rs" {
         "argument" {
             "256" => "257"
                 because "how large a buffer begins is tuning: it grows as needed";
@@ -1288,7 +1288,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "how large a buffer begins is tuning: it grows as needed";
         }
     }
-    "crates/tollgate-core/src/wire/script.rs" {
+    "crates/tollgate-wire/src/script.rs" {
         "batch" {
             "used(set).any(|(_, twin)| !twin.is_list)" => "used(set).all(|(_, twin)| !twin.is_list)"
                 because "a shortcut: strings are then read one by one";
@@ -1384,7 +1384,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "past the time in which others are expected, only the place in a round of waits counts";
         }
     }
-    "crates/tollgate-core/src/wire/unit.lua" {
+    "crates/tollgate-wire/src/unit.lua" {
         "" {
             "if cost > 0 then" => "if cost >= 0 then"
                 because "of a cost of zero, more fit than any number, or what is no number, and `min` passes over both";

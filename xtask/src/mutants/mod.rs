@@ -116,7 +116,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         .collect();
     let binaries = copy.build(&packages.into_iter().collect::<Vec<_>>())?;
     // The build may have found more mutants that do not compile.
-    let compiled: BTreeSet<u64> = copy.mutants().map(|(mutant, _)| mutant.id).collect();
+    let compiled: BTreeSet<u64> = copy.mutants().map(|mutant| mutant.id).collect();
     candidates.retain(|of| of.mutant.text.is_some() || compiled.contains(&of.mutant.id));
     println!(
         "mutants: {} to try, {} do not compile; built in {} s",
@@ -191,18 +191,12 @@ fn candidates_with<'c>(
 
 /// Returns the mutants that `wanted` accepts.
 fn candidates(copy: &Copy<'_>, files: &Files, wanted: &dyn Fn(&Mutant) -> bool) -> Vec<Candidate> {
-    let rust = copy.mutants().map(|(mutant, is_wire)| Candidate {
-        mutant: mutant.clone(),
-        is_wire,
-    });
+    let rust = copy.mutants().cloned();
     let lua = sources::lua(files)
         .into_iter()
         .flat_map(|(_, mutants)| mutants);
-    let lua = lua.map(|mutant| Candidate {
-        mutant,
-        is_wire: true,
-    });
-    rust.chain(lua).filter(|of| wanted(&of.mutant)).collect()
+    let all = rust.chain(lua).filter(wanted);
+    all.map(|mutant| Candidate { mutant }).collect()
 }
 
 #[cfg(test)]

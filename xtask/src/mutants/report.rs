@@ -106,7 +106,6 @@ fn part(file: &str) -> &'static str {
         "algorithm" => ": algorithms",
         "lease" => ": leases",
         "schedule" => ": schedules",
-        "wire" => ": `wire`",
         _ => "",
     }
 }
@@ -238,8 +237,8 @@ mod tests {
     fn large_parts_of_core_have_rows_of_their_own() {
         for (file, expected) in [
             ("crates/tollgate-core/src/schedule/search.rs", ": schedules"),
-            ("crates/tollgate-core/src/lease/script.lua", ": leases"),
-            ("crates/tollgate-core/src/wire/admin/mod.rs", ": `wire`"),
+            ("crates/tollgate-core/src/lease/state.rs", ": leases"),
+            ("crates/tollgate-wire/src/lease.lua", ""),
             (
                 "crates/tollgate-core/src/algorithm/gcra/mod.rs",
                 ": algorithms",

@@ -12,8 +12,9 @@ use super::{lua, rust};
 use crate::project::Files;
 
 /// The crates to mutate.
-pub(super) const CRATES: [&str; 8] = [
+pub(super) const CRATES: [&str; 9] = [
     "tollgate-core",
+    "tollgate-wire",
     "tollgate-memory",
     "tollgate-mock",
     "tollgate-redis",
@@ -28,8 +29,6 @@ pub(super) const CRATES: [&str; 8] = [
 pub(super) struct Source {
     pub(super) path: String,
     pub(super) text: String,
-    /// Whether the file is behind the feature `wire`, which only stores on servers need.
-    pub(super) is_wire: bool,
     pub(super) points: Vec<Point>,
     pub(super) mutants: Vec<Mutant>,
 }
@@ -44,16 +43,15 @@ pub(super) fn rust(
         let roots = ["lib", "main"].map(|root| format!("crates/{name}/src/{root}.rs"));
         let root = roots.into_iter().find(|root| files.text(root).is_some());
         let root = root.ok_or_else(|| format!("{name} has neither a lib.rs nor a main.rs"))?;
-        let mut modules = vec![(root, false)];
-        while let Some((path, is_wire)) = modules.pop() {
+        let mut modules = vec![root];
+        while let Some(path) = modules.pop() {
             let text = files.text(&path).ok_or_else(|| format!("no {path}"))?;
-            modules.extend(submodules(files, &path, text, is_wire)?);
+            modules.extend(submodules(files, &path, text)?);
             let generated = rust::generate(&path, text, constant)
                 .map_err(|error| format!("{path}: {error}"))?;
             sources.push(Source {
                 text: text.to_owned(),
                 path,
-                is_wire,
                 points: generated.points,
                 mutants: generated.mutants,
             });
@@ -83,12 +81,7 @@ pub(super) fn script_id(path: &str) -> u64 {
 }
 
 /// Returns the files of the modules that the file `path` declares, except for tests.
-fn submodules(
-    files: &Files,
-    path: &str,
-    text: &str,
-    is_wire: bool,
-) -> syn::Result<Vec<(String, bool)>> {
+fn submodules(files: &Files, path: &str, text: &str) -> syn::Result<Vec<String>> {
     let stem = path
         .strip_suffix("/mod.rs")
         .or_else(|| path.strip_suffix("/lib.rs"))
@@ -101,18 +94,16 @@ fn submodules(
         if module.content.is_some() || rust::is_left_out(&module.attrs) {
             return None;
         }
-        let is_wire = is_wire || module.attrs.iter().any(is_behind_wire);
         let name = module.ident;
         let paths = [format!("{stem}/{name}.rs"), format!("{stem}/{name}/mod.rs")];
-        let found = paths.into_iter().find(|path| files.text(path).is_some())?;
-        Some((found, is_wire))
+        paths.into_iter().find(|path| files.text(path).is_some())
     });
     Ok(modules.collect())
 }
 
-fn is_behind_wire(attribute: &syn::Attribute) -> bool {
-    let syn::Meta::List(list) = &attribute.meta else {
-        return false;
-    };
-    attribute.path().is_ident("cfg") && list.tokens.to_string() == "feature = \"wire\""
+/// Returns whether only stores on servers need the file.
+pub(super) fn is_for_servers(path: &str) -> bool {
+    let ends = [".lua", "/twin.rs", "/twins.rs", "/plan.rs"];
+    path.starts_with("crates/tollgate-wire/")
+        || path.starts_with("crates/tollgate-core/") && ends.iter().any(|end| path.ends_with(end))
 }

@@ -344,10 +344,7 @@ fn a_surviving_mutant_is_reported() {
         .unwrap()
         .mutants
         .into_iter()
-        .map(|mutant| Candidate {
-            mutant,
-            is_wire: false,
-        })
+        .map(|mutant| Candidate { mutant })
         .collect();
     let id = |index: usize| candidates[index].mutant.id;
     let mut tests = [noticing(folder, "a", id(0)), noticing(folder, "b", id(2))];

@@ -36,18 +36,20 @@ const LONGEST: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) mutant: Mutant,
-    /// Whether only stores on servers need the file.
-    pub(super) is_wire: bool,
 }
 
 impl Candidate {
     /// Returns the packages whose tests judge this mutant.
     pub(super) fn packages(&self) -> &'static [&'static str] {
         match self.mutant.package() {
-            _ if self.mutant.text.is_some() => &["tollgate-core", "tollgate-redis"],
-            "tollgate-core" if self.is_wire => {
-                &["tollgate-core", "tollgate-redis", "tollgate-fred"]
-            }
+            _ if self.mutant.text.is_some() => &["tollgate-wire", "tollgate-redis"],
+            "tollgate-core" if self.is_for_servers() => &[
+                "tollgate-core",
+                "tollgate-wire",
+                "tollgate-redis",
+                "tollgate-fred",
+            ],
+            "tollgate-wire" => &["tollgate-wire", "tollgate-redis", "tollgate-fred"],
             "tollgate-core" => &["tollgate-core", "tollgate-memory"],
             "tollgate-memory" => &["tollgate-memory"],
             "tollgate-mock" => &["tollgate-mock"],
@@ -60,25 +62,27 @@ impl Candidate {
         }
     }
 
+    fn is_for_servers(&self) -> bool {
+        sources::is_for_servers(&self.mutant.file)
+    }
+
     /// Returns whether this mutant needs neither a server nor a runtime.
     pub(super) fn is_pure(&self) -> bool {
         let package = self.mutant.package();
-        package == "tollgate-memory" || package == "tollgate-core" && !self.is_wire
+        package == "tollgate-memory" || package == "tollgate-core" && !self.is_for_servers()
     }
 
     /// Returns whether the test `name` in `binary` judges this mutant, if it reaches it.
     pub(super) fn may_be_judged_by(&self, binary: &Binary, name: &str) -> bool {
-        let is_core = binary.package == "tollgate-core";
         if !self.packages().contains(&&*binary.package)
             || OTHER_SERVERS.iter().any(|server| name.contains(server))
         {
             return false;
         }
         match self.mutant.text {
-            Some(_) if is_core => !SNAPSHOTS.contains(&name),
+            Some(_) if binary.package == "tollgate-wire" => !SNAPSHOTS.contains(&name),
             Some(_) => name.starts_with(EXACT),
-            // Code that needs no server must be tested without one.
-            None => self.is_wire || !is_core || binary.target != "wire",
+            None => true,
         }
     }
 

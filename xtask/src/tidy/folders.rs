@@ -17,12 +17,7 @@ const CORE: &str = "crates/tollgate-core/src/";
 /// The files that may name an algorithm outside of its folder: the list of algorithms, the prelude,
 /// the list of operations, one of which has an algorithm's name, and the scriptless store, which
 /// supports only one.
-const NAMED: [&str; 4] = [
-    "algorithm/mod.rs",
-    "prelude.rs",
-    "src/request.rs",
-    "wire/plain.rs",
-];
+const NAMED: [&str; 3] = ["algorithm/mod.rs", "prelude.rs", "src/request.rs"];
 
 /// Returns missing or empty files, and code in core that names a single algorithm.
 pub(super) fn findings(files: &Files) -> Vec<String> {
@@ -114,9 +109,9 @@ mod tests {
             files.push((format!("{CORE}{path}"), text));
             found(&files)
         };
-        assert_eq!(with("wire/script.rs", "match it { SlidingLog(_) => 1 }"), 1);
-        assert_eq!(with("wire/script.rs", "  /// Such as `SlidingLog`."), 0);
-        assert_eq!(with("wire/script.rs", "SlidingLogs"), 0);
+        assert_eq!(with("evaluation.rs", "match it { SlidingLog(_) => 1 }"), 1);
+        assert_eq!(with("evaluation.rs", "  /// Such as `SlidingLog`."), 0);
+        assert_eq!(with("evaluation.rs", "SlidingLogs"), 0);
         assert_eq!(with("algorithm/mod.rs", "SlidingLog(sliding_log),"), 0);
         assert_eq!(with("algorithm/sliding_log/plan.rs", "SlidingLog"), 0);
     }

@@ -140,6 +140,6 @@ pub fn verdicts(fingerprint: Fingerprint, verdict: Verdict) -> Verdicts {
     Verdicts::of_one(fingerprint, verdict)
 }
 
-/// What stores need that run the algorithms as scripts on a server.
+pub mod encoding;
 #[cfg(feature = "__twins")]
 pub mod twins;

@@ -171,6 +171,7 @@ impl<'a> Cluster<'a> {
 
     /// Sends `commands` to one node, without following redirections. If redis-rs reports one error
     /// of the node for all of them, the inner result is that error's line.
+    #[cfg(feature = "operate")]
     pub(crate) async fn send_all(
         &self,
         commands: Pipeline,

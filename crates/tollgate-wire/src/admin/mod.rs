@@ -6,6 +6,7 @@
 
 mod clear;
 mod diagnose;
+mod latest;
 mod names;
 mod others;
 mod probe;

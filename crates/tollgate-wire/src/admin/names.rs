@@ -2,7 +2,8 @@
 //! is stored.
 
 use smallvec::SmallVec;
-use tollgate_core::inside::twins::{LEASES, SCHEDULE, TWINS, Words};
+use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
+use tollgate_core::inside::twins::{TWINS, Words};
 
 use super::Command;
 use super::command;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use tollgate_core::inside::twins::{LEASES, SCHEDULE};
+use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
 use tollgate_core::{ErrorKind, Key, Limit, Quota, StoreError};
 
 use super::probe::slot_of;

@@ -5,10 +5,8 @@ use std::time::Duration;
 use tollgate_core::{ErrorKind, StoreError};
 
 use super::names::{Held, name};
-use super::{Command, Node};
-use super::{Nodes, Reply, Sender, accepted, command, refusal};
+use super::{Command, Node, Nodes, Reply, Sender, accepted, command, latest, refusal};
 use crate::fault::Effect;
-use crate::{lease, schedule};
 
 /// The `COUNT` of a `SCAN`, which takes a server a fraction of a millisecond.
 pub(super) const SCANNED: u64 = 100;
@@ -116,7 +114,7 @@ fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
         // A string or a sorted set.
         Some(Held::Schedule) => vec![
             command([b"GET", key]),
-            command([b"ZSCORE", key, schedule::CLOCK]),
+            command([b"ZSCORE", key, latest::CLOCK]),
         ],
         Some(Held::Answer | Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
     }
@@ -141,13 +139,13 @@ fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
         Some(Held::CounterOf(start)) => Some(start),
         Some(Held::Leases) => match replies {
             [Reply::Nil] => return Ahead::Gone,
-            [Reply::Bytes(state)] => lease::latest(state),
+            [Reply::Bytes(state)] => latest::of_leases(state),
             _ => None,
         },
         Some(Held::Schedule) => match replies {
             [Reply::Nil, _] => return Ahead::Gone,
-            [Reply::Bytes(state), _] => schedule::latest_of(state),
-            [_, score] => score.text().and_then(|score| schedule::latest(&score)),
+            [Reply::Bytes(state), _] => latest::of_events(state),
+            [_, score] => score.text().and_then(|score| latest::of_score(&score)),
             _ => None,
         },
         Some(Held::CounterFor(window_us)) => match replies {

@@ -38,10 +38,10 @@ pub(super) fn run(shell: &Shell, filters: &[String]) -> Outcome {
         patch.apply(&files)?;
     }
     // Patches that the same tests judge come one after another.
-    patches.sort_by_key(|patch| (patch.candidate().packages(), patch.is_wire()));
+    patches.sort_by_key(|patch| (patch.candidate().packages(), patch.is_for_servers()));
     let mut fates = Vec::new();
     for patches in patches.chunk_by(|a, b| {
-        let [a, b] = [a, b].map(|patch| (patch.candidate().packages(), patch.is_wire()));
+        let [a, b] = [a, b].map(|patch| (patch.candidate().packages(), patch.is_for_servers()));
         a == b
     }) {
         let found = try_together(shell, &files, patches)?;
@@ -131,10 +131,7 @@ impl Patch {
             nth: 0,
             text: None,
         };
-        Candidate {
-            mutant,
-            is_wire: self.is_wire(),
-        }
+        Candidate { mutant }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `Patch`: a change of one crate, as `git diff` writes it, under one sentence about what it breaks.
 
+use crate::mutants::sources;
 use crate::project::Files;
 
 /// The folder with a folder of patches for each crate.
@@ -78,9 +79,9 @@ impl Patch {
     }
 
     /// Returns whether only stores on servers notice the change.
-    pub(super) fn is_wire(&self) -> bool {
+    pub(super) fn is_for_servers(&self) -> bool {
         let mut files = self.hunks.iter().map(|hunk| &hunk.file);
-        files.any(|file| file.contains("/src/wire/") || file.ends_with(".lua"))
+        files.any(|file| sources::is_for_servers(file))
     }
 
     /// Returns the files of the project with this change.

@@ -30,7 +30,7 @@ impl FixedWindow {
     /// # Errors
     ///
     /// The reason why they cannot.
-    pub fn plan(&self) -> Result<CounterPlan, &'static str> {
+    pub(crate) fn plan(&self) -> Result<CounterPlan, &'static str> {
         let (amount, window_us) = (self.quota().amount(), self.quota().window_us());
         if self.is_anchored() && window_us % 1_000 != 0 {
             return Err("an anchored window must be whole milliseconds, because TTLs are");

@@ -1,0 +1,45 @@
+//! What stores need that send requests to a server.
+
+use std::time::Duration;
+
+pub use crate::lease::SHAPE as LEASES;
+pub use crate::request::Change;
+use crate::request::Request;
+pub use crate::schedule::SHAPE as SCHEDULE;
+use crate::schedule::{Period, ScheduleRequest, ScheduleTerms};
+pub use crate::time::micros_ceil;
+
+/// Returns how a refund or a settlement changes what the limit at `index` counts, or `None` for
+/// another operation.
+#[must_use]
+pub fn change(request: &Request<'_>, index: usize) -> Option<Change> {
+    request.change(index)
+}
+
+/// Returns the longest delay that `request` accepts, in microseconds, and that all of its limits can
+/// count exactly.
+#[must_use]
+pub fn longest_delay_us(request: &Request<'_>, max_delay: Duration) -> u64 {
+    request.longest_delay_us(max_delay)
+}
+
+/// Returns the amount of each quota of a schedule, the microseconds of its window, and its periods:
+/// zero for a quota by the calendar, and no periods for a sliding window.
+pub fn quotas<'r>(
+    request: &'r ScheduleRequest<'_>,
+) -> impl Iterator<Item = (u64, u64, &'r [Period])> {
+    let all = request.quotas();
+    all.map(|(quota, periods)| (quota.amount(), quota.window_us().unwrap_or(0), periods))
+}
+
+/// Returns whether a quota counts by the calendar.
+#[must_use]
+pub fn has_calendar(terms: &ScheduleTerms) -> bool {
+    terms.has_calendar()
+}
+
+/// Returns for how long events are kept after their times, in microseconds.
+#[must_use]
+pub fn retention_us(terms: &ScheduleTerms) -> u64 {
+    terms.retention_us()
+}
