@@ -93,6 +93,10 @@ impl Scene {
         }
     }
 
+    fn is_idle(&self) -> bool {
+        self.line.idle_from().is_some_and(|from| from <= self.now)
+    }
+
     fn turn(&mut self, caller: &Caller) -> Turn {
         let asker = asker(&self.limits);
         self.line.turn(asker, &caller.position, self.now)
@@ -245,7 +249,7 @@ fn a_cost_above_the_capacity_is_refused_before_anything_is_known() {
         let limit = if cost == 3 { "b" } else { "a" };
         assert_eq!(refused.limit().name(), limit);
     }
-    assert!(scene.line.is_idle(scene.now));
+    assert!(scene.is_idle());
 }
 
 #[test]
@@ -414,7 +418,7 @@ fn whoever_leaves_is_no_longer_waited_for() {
     assert_eq!(scene.wait_of(2), 2 * SECOND);
     scene.leave(&second);
     assert_eq!(scene.wait_of(2), SECOND);
-    assert!(scene.line.is_idle(scene.now));
+    assert!(scene.is_idle());
     // Leaving twice changes nothing.
     scene.leave(&second);
 }
