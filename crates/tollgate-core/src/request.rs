@@ -123,6 +123,10 @@ pub enum BlockSpan {
 }
 
 /// How a refund or a settlement changes what one limit counts.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "only the crates of this workspace see it"
+)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
     /// Counts this much more now; zero changes nothing.

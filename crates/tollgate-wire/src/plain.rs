@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::inside::twins::{self, CounterPlan, CounterReply};
 use tollgate_core::{
     Check, Checks, ErrorKind, Fingerprint, Limit, MAX_EXACT, Operation, Request, Store, StoreError,
@@ -282,8 +281,7 @@ fn plan(limit: &Limit) -> Result<CounterPlan, &'static str> {
         algorithm if algorithm.counts_denied() && algorithm.capacity() > MAX_EXACT / 2 => {
             Err("the amount is too large: a refund after many denied calls would not be exact")
         }
-        Algorithm::FixedWindow(window) => twins::plan(window),
-        _ => Err("only fixed windows can be counted without scripts"),
+        algorithm => twins::plan(algorithm),
     }
 }
 

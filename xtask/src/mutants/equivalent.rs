@@ -1113,9 +1113,9 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
                 because "a shortcut: an argument is then sent once for each call";
         }
         "Terms::are_of" {
-            "limit.is_same(of) || limit == of" => "limit.is_same(of) && limit == of"
+            "is_same(limit, of) || limit == of" => "is_same(limit, of) && limit == of"
                 because "a shortcut: limits that are equal without being clones are then of two kinds";
-            "limit.is_same(of)" => "false"
+            "is_same(limit, of)" => "false"
                 because "a shortcut: clones are equal";
             "limit == of" => "false"
                 because "a shortcut: limits that are equal without being clones are then of two kinds";
@@ -1218,7 +1218,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
     }
     "crates/tollgate-wire/src/hash.rs" {
         "of" {
-            "HASHER.hash_one(check.key()) ^ check.limit().identity_hash()" => "HASHER.hash_one(check.key()) | check.limit().identity_hash()"
+            "HASHER.hash_one(check.key()) ^ identity_hash(check.limit())" => "HASHER.hash_one(check.key()) | identity_hash(check.limit())"
                 because "how a hash is made is tuning: keys with equal ones are compared";
         }
     }

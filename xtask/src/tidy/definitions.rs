@@ -5,8 +5,8 @@ use crate::project::Files;
 use super::folders::ALGORITHMS;
 use super::promises::functions;
 
-/// The folder of tests that are not in an algorithm's folder.
-const TESTS: &str = "crates/tollgate-core/tests/";
+/// The folders of tests that are not in an algorithm's folder.
+const TESTS: [&str; 2] = ["crates/tollgate-core/tests/", "crates/tollgate-wire/tests/"];
 /// What a promise says if it has the same test as the promise above.
 const SAME: &str = "(the same test)";
 
@@ -53,7 +53,7 @@ fn is_test(files: &Files, folder: &str, name: &str) -> bool {
         let meant = if module == "tests" {
             path == own
         } else {
-            path.starts_with(TESTS)
+            TESTS.iter().any(|folder| path.starts_with(folder))
         };
         meant && functions(text).any(|defined| defined == function)
     })

@@ -37,6 +37,10 @@ pub type Words = SmallVec<[u64; 8]>;
 pub const MOST_PARAMETERS: usize = 4;
 
 /// The instant and cost of a call, which a machine needs to decode the reply.
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "only the crates of this workspace see it"
+)]
 #[derive(Clone, Copy, Debug)]
 pub struct CallContext {
     /// The instant of the decision.

@@ -1,6 +1,6 @@
 //! What stores need that run the algorithms as scripts on a server.
 
-use crate::algorithm::{Algorithm, FixedWindow, State};
+use crate::algorithm::{Algorithm, State};
 pub use crate::algorithm::{
     CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, TWINS, Twin, Words, double, integer,
     words,
@@ -33,11 +33,11 @@ pub fn reserved(request: &Request<'_>, index: usize, check: &Check<'_>) -> Optio
     Some(check.limit().algorithm().reserved(reserved))
 }
 
-/// Returns how plain commands count this window.
+/// Returns how plain commands count calls.
 ///
 /// # Errors
 ///
 /// The reason why they cannot.
-pub fn plan(window: &FixedWindow) -> Result<CounterPlan, &'static str> {
-    window.plan()
+pub fn plan(algorithm: &Algorithm) -> Result<CounterPlan, &'static str> {
+    algorithm.plan()
 }

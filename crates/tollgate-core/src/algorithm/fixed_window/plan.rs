@@ -5,7 +5,7 @@
 //! bits, so each unit adds the largest step that fits exactly `N` times.
 
 use super::{FixedWindow, State};
-use crate::algorithm::{self, Listed, Machine};
+use crate::algorithm::{self, Algorithm, Listed, Machine};
 use crate::time::MAX_EXACT;
 
 /// The shortest aligned window: its counter must be named before the server's time is known.
@@ -24,13 +24,27 @@ pub struct CounterPlan {
     step: u64,
 }
 
+impl Algorithm {
+    /// Returns how plain commands count calls.
+    ///
+    /// # Errors
+    ///
+    /// The reason why they cannot.
+    pub(crate) fn plan(&self) -> Result<CounterPlan, &'static str> {
+        match self {
+            Self::FixedWindow(window) => window.plan(),
+            _ => Err("only fixed windows can be counted without scripts"),
+        }
+    }
+}
+
 impl FixedWindow {
     /// Returns how plain commands count this window.
     ///
     /// # Errors
     ///
     /// The reason why they cannot.
-    pub(crate) fn plan(&self) -> Result<CounterPlan, &'static str> {
+    fn plan(&self) -> Result<CounterPlan, &'static str> {
         let (amount, window_us) = (self.quota().amount(), self.quota().window_us());
         if self.is_anchored() && window_us % 1_000 != 0 {
             return Err("an anchored window must be whole milliseconds, because TTLs are");
@@ -65,6 +79,10 @@ impl FixedWindow {
 }
 
 /// The server's replies about a counter.
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "only the crates of this workspace see it"
+)]
 #[derive(Clone, Copy, Debug)]
 pub struct CounterReply {
     /// The server's time in microseconds.
@@ -229,7 +247,7 @@ mod tests {
 
     fn plan(written: &str) -> CounterPlan {
         match written.parse().unwrap() {
-            algorithm::Algorithm::FixedWindow(window) => window.plan().unwrap(),
+            Algorithm::FixedWindow(window) => window.plan().unwrap(),
             other => panic!("{other}"),
         }
     }
