@@ -544,6 +544,41 @@ fn the_next_call_that_costs_as_much_gets_what_an_abandoned_one_has_asked_for() {
 }
 
 #[test]
+fn all_calls_behind_one_that_leaves_start_earlier() {
+    let mut scene = Scene::new(&["l=gcra:100/1s,burst=1"]);
+    scene.line = Line::new(true, scene.now);
+    let max_delay = SECOND;
+    let callers = [(); 4].map(|()| {
+        let caller = scene.enter(1);
+        scene.asks(&caller);
+        let asker = asker(&scene.limits);
+        let operation = Operation::Reserve { max_delay };
+        let now = Timestamp::from_micros(STORE_START).unwrap();
+        let answer = asker.request(operation, 1);
+        let answer = answer.decide_on(&mut scene.store[..], now);
+        let asked = (scene.now, operation);
+        let position = &caller.position;
+        let start = scene
+            .line
+            .answered(asker, position, asked, Some(answer), scene.now);
+        assert_eq!(start.unwrap().is_some(), position.number == 0);
+        caller
+    });
+    let [_, second, third, fourth] = callers;
+    for (caller, wait) in [(&second, 10), (&third, 20), (&fourth, 30)] {
+        caller.was_woken();
+        assert_eq!(scene.waits(caller), Some(Duration::from_millis(wait)));
+    }
+    scene.leave(&second);
+    assert!(third.was_woken());
+    assert_eq!(scene.waits(&third), Some(Duration::from_millis(10)));
+    scene.now += Duration::from_millis(10);
+    scene.is_admitted(&third);
+    assert!(fourth.was_woken());
+    assert_eq!(scene.waits(&fourth), Some(Duration::from_millis(10)));
+}
+
+#[test]
 fn the_denial_of_an_abandoned_call_holds_for_a_call_that_costs_as_much() {
     for (cost, waits) in [(1, None), (2, Some(SECOND)), (3, Some(SECOND))] {
         let mut scene = Scene::new(&["l=sliding-log:3/1s"]);
