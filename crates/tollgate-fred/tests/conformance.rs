@@ -11,17 +11,6 @@ use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
-/// Returns how many histories check each promise. The code is the same on all servers, so only the
-/// system's server gets the full number, and only if everything is to be tested. Stores on pools and clusters
-/// get half of it: they differ in how a call reaches its server, not in what it does there.
-fn histories(flavor: Flavor) -> u32 {
-    match flavor {
-        Flavor::System if Flavor::is_every() => 64,
-        Flavor::System => 8,
-        _ => 16,
-    }
-}
-
 /// A deadline that suffices on a machine that is busy with other tests.
 fn options() -> Options {
     Options::default().with_deadline(Duration::from_secs(10))
@@ -63,7 +52,7 @@ impl ScheduleHarness for Client {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor)
+        self.flavor.histories()
     }
 }
 
@@ -73,7 +62,7 @@ impl LeaseHarness for Client {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor)
+        self.flavor.histories()
     }
 }
 
@@ -83,7 +72,7 @@ impl Harness for Client {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor)
+        self.flavor.histories()
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {
@@ -100,7 +89,7 @@ impl Harness for Batched {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.0.flavor) / 8
+        self.0.flavor.histories() / 8
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {
@@ -140,7 +129,7 @@ impl Harness for Pool {
     }
 
     fn histories(&self) -> u32 {
-        histories(Flavor::System) / 2
+        Flavor::System.histories() / 2
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {
@@ -182,7 +171,7 @@ impl ScheduleHarness for Cluster {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor) / 2
+        self.flavor.histories() / 2
     }
 }
 
@@ -192,7 +181,7 @@ impl LeaseHarness for Cluster {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor) / 2
+        self.flavor.histories() / 2
     }
 }
 
@@ -202,7 +191,7 @@ impl Harness for Cluster {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor) / 2
+        self.flavor.histories() / 2
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {

@@ -13,17 +13,6 @@ use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
-/// Returns how many histories check each promise. The code is the same on all servers, so only the
-/// system's server gets the full number, and only if everything is to be tested. Stores on managers and clusters
-/// get half of it: they differ in how a call reaches its server, not in what it does there.
-fn histories(flavor: Flavor) -> u32 {
-    match flavor {
-        Flavor::System if Flavor::is_every() => 64,
-        Flavor::System => 8,
-        _ => 16,
-    }
-}
-
 /// A deadline that suffices on a machine that is busy with other tests.
 fn options() -> Options {
     Options::default().with_deadline(Duration::from_secs(10))
@@ -60,7 +49,7 @@ impl Harness for Multiplexed {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor)
+        self.flavor.histories()
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {
@@ -74,7 +63,7 @@ impl ScheduleHarness for Multiplexed {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor)
+        self.flavor.histories()
     }
 }
 
@@ -84,7 +73,7 @@ impl LeaseHarness for Multiplexed {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor)
+        self.flavor.histories()
     }
 }
 
@@ -106,7 +95,7 @@ impl Harness for Batched {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.0.flavor) / 4
+        self.0.flavor.histories() / 4
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {
@@ -146,7 +135,7 @@ impl Harness for WithoutScripts {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.0.flavor)
+        self.0.flavor.histories()
     }
 
     fn applies(&self, promise: &str) -> Option<bool> {
@@ -198,7 +187,7 @@ mod manager_on_system {
         }
 
         fn histories(&self) -> u32 {
-            histories(Flavor::System) / 2
+            Flavor::System.histories() / 2
         }
 
         fn applies(&self, _promise: &str) -> Option<bool> {
@@ -245,7 +234,7 @@ impl ScheduleHarness for Clustered {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor) / 2
+        self.flavor.histories() / 2
     }
 }
 
@@ -255,7 +244,7 @@ impl LeaseHarness for Clustered {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor) / 2
+        self.flavor.histories() / 2
     }
 }
 
@@ -265,7 +254,7 @@ impl Harness for Clustered {
     }
 
     fn histories(&self) -> u32 {
-        histories(self.flavor) / 2
+        self.flavor.histories() / 2
     }
 
     fn applies(&self, _promise: &str) -> Option<bool> {

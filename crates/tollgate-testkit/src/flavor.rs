@@ -47,12 +47,25 @@ impl Flavor {
         chosen
     }
 
-    /// Returns whether tests should run on every server and on the full number of histories.
+    /// Returns whether tests should run on every server and on more histories.
     ///
     /// That is so if the environment variable `TOLLGATE_EVERY_SERVER` is set, as `cargo xtask test
     /// --every-server` does.
     pub fn is_every() -> bool {
         env::var_os(EVERY).is_some_and(|value| !value.is_empty())
+    }
+
+    /// Returns how many histories should check each promise of a store on this server.
+    ///
+    /// A store's code is the same on all servers, so only one of them gets more, and only if
+    /// everything is to be tested; `TOLLGATE_CONFORMANCE_CASES` sets another number. Stores that
+    /// differ from another one only in how a call reaches its server need half of it.
+    pub fn histories(self) -> u32 {
+        match self {
+            Self::System if Self::is_every() => 24,
+            Self::System => 8,
+            _ => 16,
+        }
     }
 
     /// Returns a name that can be part of a test's or file's name.

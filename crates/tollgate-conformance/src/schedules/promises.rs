@@ -6,9 +6,9 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use tollgate_core::{
-    CalendarQuota, CalendarUnit, ErrorKind, Event, Key, LONGEST_EVENT_ID, MAX_EVENTS_PER_CALL,
-    Placement, Quota, Reason, Schedule, ScheduleAnswer, ScheduleOperation, ScheduleQuota,
-    ScheduleRequest, ScheduleState, ScheduleStore, ScheduleTerms, Timestamp,
+    CalendarQuota, CalendarUnit, ErrorKind, Event, Key, LONGEST_EVENT_ID, LimitError,
+    MAX_EVENTS_PER_CALL, Placement, Quota, Reason, Schedule, ScheduleAnswer, ScheduleOperation,
+    ScheduleQuota, ScheduleRequest, ScheduleState, ScheduleStore, ScheduleTerms, Timestamp,
 };
 
 use super::Schedules;
@@ -67,12 +67,16 @@ impl Setup {
             let zone = "Europe/Berlin";
             format!("daily={amount}/day@{zone}").parse().unwrap()
         });
-        ScheduleTerms::new("plans", sliding.chain(daily))
-            .unwrap()
-            .with_tolerance(Duration::from_micros(self.tolerance * unit))
-            .unwrap()
-            .with_horizon(Duration::from_micros(self.horizon * unit))
-            .unwrap()
+        let terms = ScheduleTerms::new("plans", sliding.chain(daily)).unwrap();
+        let tolerance = Duration::from_micros(self.tolerance * unit);
+        let terms = terms.with_tolerance(tolerance).unwrap();
+        let horizon = Duration::from_micros(self.horizon * unit);
+        match terms.clone().with_horizon(horizon) {
+            // With many quotas, a key may hold fewer events.
+            Err(LimitError::BadHorizon { most, .. }) => terms.with_horizon(most),
+            fits => fits,
+        }
+        .unwrap()
     }
 
     /// Returns the same quotas for the naive definition.

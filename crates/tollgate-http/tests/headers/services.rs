@@ -248,6 +248,12 @@ fn every_draft_of_the_standard_is_understood() {
             r#"RateLimit: "default";r=50;t=30;acme-extra=?1"#,
             vec![(Some("default"), [None, Some(50)], [None, Some(30_000)])],
         ),
+        (
+            "8 to 10, with names that are tokens",
+            "RateLimit-Policy: burst;q=100;w=60
+             RateLimit: burst;r=50;t=30",
+            vec![named("burst")],
+        ),
     ] {
         let hints = hints(headers);
         let found: Vec<_> = hints.limits().iter().map(shown).collect();

@@ -34,7 +34,7 @@ impl Lines {
     fn remove(&self, key: &OwnedKey, line: &Arc<Mutex<Line>>) {
         let mut lines = lock(&self.lines);
         let is_this = |other: &Arc<Mutex<Line>>| Arc::ptr_eq(other, line);
-        if lines.get(key).is_some_and(is_this) && lock(line).is_idle(Instant::now()) {
+        if lines.get(key).is_some_and(is_this) && is_idle(&lock(line)) {
             lines.remove(key);
         }
     }
@@ -106,6 +106,11 @@ impl Shared {
     }
 }
 
+/// Returns whether nothing would be lost with the line.
+fn is_idle(line: &Line) -> bool {
+    line.idle_from().is_some_and(|from| from <= Instant::now())
+}
+
 /// Locks `mutex`; a thread that panicked while it held the lock has changed nothing by halves.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -124,7 +129,7 @@ impl<S: Store + 'static> InLine<S> {
         let mut line = lock(&self.line);
         let result = change(&mut line);
         let wants_keeper = line.wants_keeper();
-        let is_idle = line.is_idle(Instant::now());
+        let is_idle = is_idle(&line);
         drop(line);
         if wants_keeper {
             let keeper = Keeper {

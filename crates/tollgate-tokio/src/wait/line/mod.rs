@@ -144,10 +144,10 @@ impl Line {
         }
     }
 
-    /// Returns whether nothing would be lost with the line.
-    pub(super) fn is_idle(&self, now: Instant) -> bool {
-        let is_unused = self.calls.is_empty() && self.starts.count() == 0;
-        is_unused && !self.is_kept && now >= self.remembered
+    /// Returns from when on nothing would be lost with the line, or `None` if it is in use.
+    pub(super) fn idle_from(&self) -> Option<Instant> {
+        let is_unused = self.calls.is_empty() && self.starts.count() == 0 && !self.is_kept;
+        is_unused.then_some(self.remembered)
     }
 
     /// Puts a call at the end.

@@ -44,8 +44,8 @@ const OVERDUE: Duration = Duration::from_millis(50);
 struct Pool {
     /// The same as in `Starts::waiting`.
     waiting: BTreeSet<u64>,
-    /// The calls that get the next starts, in this order.
-    assigned: BTreeSet<u64>,
+    /// The numbers of the calls that get the next starts, in this order.
+    assigned: VecDeque<u64>,
     /// In the order in which they may be used.
     starts: VecDeque<Start>,
     /// How many calls are on their way whose callers have gone: each may bring another start.
@@ -63,7 +63,19 @@ impl Pool {
 
     /// Returns how many calls are assigned before this one.
     fn place(&self, number: u64) -> usize {
-        self.assigned.range(..number).count()
+        self.assigned.partition_point(|&other| other < number)
+    }
+
+    fn assign(&mut self, number: u64) {
+        self.assigned.insert(self.place(number), number);
+    }
+
+    /// The call is assigned no longer.
+    fn unassign(&mut self, number: u64) {
+        let place = self.place(number);
+        if self.assigned.get(place) == Some(&number) {
+            self.assigned.remove(place);
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -97,7 +109,7 @@ impl Starts {
         let pool = self.pools.entry(cost).or_default();
         let is_assigned = pool.has_one_for_others(now);
         if is_assigned {
-            pool.assigned.insert(number);
+            pool.assign(number);
         } else {
             self.wait(number, cost);
         }
@@ -121,7 +133,7 @@ impl Starts {
 
     /// The call that asked for a start is here to use it, or one that has come before.
     pub(super) fn assign(&mut self, number: u64, cost: u64) {
-        self.pools.entry(cost).or_default().assigned.insert(number);
+        self.pools.entry(cost).or_default().assign(number);
     }
 
     /// Adds a start for calls of this cost.
@@ -152,7 +164,7 @@ impl Starts {
         self.change(cost, |pool| {
             pool.abandoned = pool.abandoned.saturating_sub(1);
             let is_one_too_many = pool.assigned.len() > pool.starts.len() + pool.abandoned;
-            is_one_too_many.then(|| pool.assigned.pop_last())?
+            is_one_too_many.then(|| pool.assigned.pop_back())?
         })?
     }
 
@@ -166,7 +178,7 @@ impl Starts {
             self.count += 1;
             return None;
         }
-        self.change(cost, |pool| pool.assigned.remove(&number));
+        self.change(cost, |pool| pool.unassign(number));
         self.hand_on(cost, now)
     }
 
@@ -182,7 +194,7 @@ impl Starts {
     pub(super) fn take(&mut self, number: u64, cost: u64) -> Option<Start> {
         let start = self.change(cost, |pool| {
             let start = pool.starts.remove(pool.place(number));
-            pool.assigned.remove(&number);
+            pool.unassign(number);
             start
         })??;
         self.count -= 1;
@@ -193,7 +205,7 @@ impl Starts {
     pub(super) fn next_assigned(&self, cost: u64) -> Option<u64> {
         let pool = self.pools.get(&cost)?;
         pool.assigned
-            .first()
+            .front()
             .filter(|_| !pool.starts.is_empty())
             .copied()
     }
@@ -234,7 +246,7 @@ impl Starts {
             .filter(|_| pool.has_one_for_others(now));
         let next = *next?;
         self.wait_no_longer(next);
-        self.pools.entry(cost).or_default().assigned.insert(next);
+        self.pools.entry(cost).or_default().assign(next);
         Some(next)
     }
 

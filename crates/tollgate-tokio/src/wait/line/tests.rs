@@ -93,6 +93,10 @@ impl Scene {
         }
     }
 
+    fn is_idle(&self) -> bool {
+        self.line.idle_from().is_some_and(|from| from <= self.now)
+    }
+
     fn turn(&mut self, caller: &Caller) -> Turn {
         let asker = asker(&self.limits);
         self.line.turn(asker, &caller.position, self.now)
@@ -131,10 +135,14 @@ impl Scene {
 
     /// The store decides on a call of this cost now.
     fn decide(&mut self, cost: u64) -> Verdicts {
+        self.decide_by(Operation::Consume, cost)
+    }
+
+    fn decide_by(&mut self, operation: Operation<'_>, cost: u64) -> Verdicts {
         let passed = self.now.duration_since(self.started).as_micros();
         let now = Timestamp::from_micros(STORE_START + u64::try_from(passed).unwrap());
         let asker = asker(&self.limits);
-        let request = asker.request(Operation::Consume, cost);
+        let request = asker.request(operation, cost);
         request.decide_on(&mut self.store[..], now.unwrap())
     }
 
@@ -245,7 +253,7 @@ fn a_cost_above_the_capacity_is_refused_before_anything_is_known() {
         let limit = if cost == 3 { "b" } else { "a" };
         assert_eq!(refused.limit().name(), limit);
     }
-    assert!(scene.line.is_idle(scene.now));
+    assert!(scene.is_idle());
 }
 
 #[test]
@@ -414,7 +422,7 @@ fn whoever_leaves_is_no_longer_waited_for() {
     assert_eq!(scene.wait_of(2), 2 * SECOND);
     scene.leave(&second);
     assert_eq!(scene.wait_of(2), SECOND);
-    assert!(scene.line.is_idle(scene.now));
+    assert!(scene.is_idle());
     // Leaving twice changes nothing.
     scene.leave(&second);
 }
@@ -537,6 +545,85 @@ fn the_next_call_that_costs_as_much_gets_what_an_abandoned_one_has_asked_for() {
     assert!(start.verdicts.into_receipt().is_some());
     assert_eq!(scene.waits(&dear), Some(SECOND));
     assert_eq!(scene.line.calls.len(), 1);
+}
+
+/// Returns a line of three calls that have reserved starts, 10 ms apart.
+fn with_starts() -> (Scene, [Caller; 3]) {
+    let mut scene = Scene::new(&["l=gcra:100/1s,burst=1"]);
+    scene.line = Line::new(true, scene.now);
+    let operation = Operation::Reserve { max_delay: SECOND };
+    let mut reserve = || {
+        let caller = scene.enter(1);
+        scene.asks(&caller);
+        let answer = scene.decide_by(operation, 1);
+        let (asker, asked) = (asker(&scene.limits), (scene.now, operation));
+        let position = &caller.position;
+        let answered = scene
+            .line
+            .answered(asker, position, asked, Some(answer), scene.now);
+        (caller, answered.unwrap())
+    };
+    assert!(reserve().1.is_some());
+    let callers = [10, 20, 30].map(|wait| {
+        let (caller, start) = reserve();
+        assert!(start.is_none());
+        (caller, Duration::from_millis(wait))
+    });
+    let callers = callers.map(|(caller, wait)| {
+        caller.was_woken();
+        assert_eq!(scene.waits(&caller), Some(wait));
+        caller
+    });
+    (scene, callers)
+}
+
+#[test]
+fn all_calls_behind_one_that_leaves_start_earlier() {
+    let (mut scene, [first, second, third]) = with_starts();
+    scene.leave(&first);
+    assert!(second.was_woken());
+    assert_eq!(scene.waits(&second), Some(Duration::from_millis(10)));
+    scene.now += Duration::from_millis(10);
+    scene.is_admitted(&second);
+    assert!(third.was_woken());
+    assert_eq!(scene.waits(&third), Some(Duration::from_millis(10)));
+}
+
+#[test]
+fn a_start_that_was_due_too_long_ago_is_handed_to_nobody() {
+    for (late, is_handed_on) in [(50, true), (51, false)] {
+        let (mut scene, [first, second, third]) = with_starts();
+        scene.now += Duration::from_millis(10 + late);
+        for caller in [&second, &third] {
+            scene.is_admitted(caller);
+        }
+        scene.leave(&first);
+        let fourth = scene.enter(1);
+        let turn = scene.turn(&fourth);
+        assert_eq!(
+            matches!(turn, Turn::Admitted(_)),
+            is_handed_on,
+            "{}",
+            shown(&turn)
+        );
+    }
+}
+
+#[test]
+fn a_call_does_not_ask_before_what_its_line_gives_back() {
+    let (mut scene, callers) = with_starts();
+    for caller in &callers {
+        scene.leave(caller);
+    }
+    scene.now += SECOND;
+    assert!(
+        matches!(scene.line.keep(scene.now), super::Kept::GiveBack(starts) if starts.len() == 3)
+    );
+    let caller = scene.enter(1);
+    assert_eq!(scene.waits(&caller), None);
+    scene.line.gave_back();
+    assert!(caller.was_woken());
+    scene.asks(&caller);
 }
 
 #[test]
