@@ -5,8 +5,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
-use tokio::time::{Instant, sleep_until};
+use futures_util::future::join_all;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tollgate_core::inside::Companion;
 use tollgate_core::{Key, Operation, Store, Verdicts};
 
@@ -199,12 +200,29 @@ impl<S: Store + 'static> Place<S> {
     }
 }
 
-impl<S: Store + 'static> Drop for Place<S> {
-    fn drop(&mut self) {
+impl<S: Store + 'static> Place<S> {
+    /// Leaves the line. If the call is on its way, what it brings is for others.
+    pub(super) fn leave(&self) {
         let number = self.position.number;
         let asker = self.line.caller.asker();
         let now = Instant::now();
         self.line.change(|line| line.leave(asker, number, now));
+    }
+}
+
+impl<S: Store + 'static> Drop for Place<S> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Waits for the right to be on the way to the store, as long as the call may wait at all.
+async fn way(lines: &Lines, patience: Patience) -> Option<SemaphorePermit<'_>> {
+    let way = lines.on_their_way.acquire();
+    // The semaphore is never closed.
+    match patience.deadline() {
+        Some(deadline) => timeout_at(deadline, way).await.ok()?.ok(),
+        None => way.await.ok(),
     }
 }
 
@@ -220,8 +238,12 @@ struct Asking<S: Store + 'static> {
 impl<S: Store + 'static> Asking<S> {
     async fn run(mut self) -> Result<Option<Start>, WaitError> {
         let InLine { lines, caller, .. } = self.line.clone();
-        // The semaphore is never closed.
-        let _way = lines.on_their_way.acquire().await;
+        let Some(_way) = way(&lines, self.position.patience).await else {
+            let longest = self.position.patience.longest;
+            let _ = self.answer(None);
+            let wait = longest.saturating_add(Duration::from_micros(1));
+            return Err(TooLong::new(caller.asker().limit(0), Some(wait), longest).into());
+        };
         self.asked = Instant::now();
         match caller.decide(self.operation).await {
             Ok(answer) => Ok(self.answer(Some(answer))?),
@@ -266,10 +288,10 @@ impl<S: Store + 'static> Keeper<S> {
             let next = lock(&line).keep(Instant::now());
             match next {
                 Kept::GiveBack(starts) => {
-                    // A reservation can be given back as long as it is the last.
-                    for start in starts.into_iter().rev() {
-                        caller.give_back(start.verdicts).await;
-                    }
+                    // A reservation can be given back as long as it is the last. They are sent in
+                    // this order, but together: calls wait for that.
+                    let starts = starts.into_iter().rev();
+                    join_all(starts.map(|start| caller.give_back(start.verdicts))).await;
                     lock(&line).gave_back();
                 }
                 Kept::Sleep(until) => tokio::select! {
@@ -286,7 +308,7 @@ impl<S: Store + 'static> Keeper<S> {
 impl<S: Store + 'static> Drop for Keeper<S> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.line.change(Line::lost_keeper);
+            self.line.change(|line| line.lost_keeper(Instant::now()));
             return;
         }
         let InLine {
@@ -300,9 +322,37 @@ impl<S: Store + 'static> Drop for Keeper<S> {
         }
         // This task no longer holds the store.
         let key = caller.owned_key().clone();
-        caller.runtime().spawn(async move {
-            sleep_until(until).await;
-            lines.remove(&key, &line);
-        });
+        let remembered = Remembered {
+            lines,
+            line,
+            key,
+            is_over: false,
+        };
+        caller.runtime().spawn(remembered.remove_at(until));
+    }
+}
+
+/// A line in which nobody is; dropping this removes it.
+struct Remembered {
+    lines: Arc<Lines>,
+    line: Arc<Mutex<Line>>,
+    key: OwnedKey,
+    is_over: bool,
+}
+
+impl Remembered {
+    async fn remove_at(mut self, until: Instant) {
+        sleep_until(until).await;
+        self.is_over = true;
+    }
+}
+
+impl Drop for Remembered {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // The runtime ends.
+            lock(&self.line).forget(Instant::now());
+        }
+        self.lines.remove(&self.key, &self.line);
     }
 }

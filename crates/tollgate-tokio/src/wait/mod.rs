@@ -228,7 +228,8 @@ pub(crate) async fn stand_in_line<S: Store + 'static>(
     loop {
         match place.turn() {
             Turn::Ask(operation) => {
-                let sent = Sent::new(caller.runtime(), place.ask(operation));
+                let asking = place.ask(operation);
+                let sent = Sent::new(caller.runtime(), asking, || place.leave());
                 if let Some(start) = sent.await? {
                     return Ok(start);
                 }

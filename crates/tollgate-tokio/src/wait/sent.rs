@@ -7,26 +7,30 @@ use tokio::runtime::Handle;
 
 /// A call on its way to the store.
 ///
-/// If it is dropped, it is completed in the background: a call that is given up on its way may have
-/// been counted.
-pub(super) struct Sent<T: Send + 'static> {
+/// If it is dropped, its caller leaves, and then it is completed in the background: a call that is
+/// given up on its way may have been counted. It must not be completed for a caller that is still
+/// in line but takes nothing any more.
+pub(super) struct Sent<T: Send + 'static, L: Fn()> {
     runtime: Handle,
     deciding: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    leave: L,
 }
 
-impl<T: Send + 'static> Sent<T> {
+impl<T: Send + 'static, L: Fn()> Sent<T, L> {
     pub(super) fn new(
         runtime: &Handle,
         deciding: impl Future<Output = T> + Send + 'static,
+        leave: L,
     ) -> Self {
         Self {
             runtime: runtime.clone(),
             deciding: Some(Box::pin(deciding)),
+            leave,
         }
     }
 }
 
-impl<T: Send + 'static> Future for Sent<T> {
+impl<T: Send + 'static, L: Fn() + Unpin> Future for Sent<T, L> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -39,9 +43,10 @@ impl<T: Send + 'static> Future for Sent<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Sent<T> {
+impl<T: Send + 'static, L: Fn()> Drop for Sent<T, L> {
     fn drop(&mut self) {
         if let Some(deciding) = self.deciding.take() {
+            (self.leave)();
             self.runtime.spawn(deciding);
         }
     }

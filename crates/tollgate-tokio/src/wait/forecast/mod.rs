@@ -71,13 +71,13 @@ impl Forecast {
         self.clocks.is_some()
     }
 
-    /// Returns the earliest instant at which a call of `cost` may be admitted, or `None` if nothing
-    /// is known, or it never is.
-    pub(super) fn ready(&mut self, asker: Asker<'_>, cost: u64) -> Option<Instant> {
+    /// Returns the earliest instant at which a call of `cost` may be admitted, and the limit that it
+    /// waits for, or `None` if nothing is known, or it never is.
+    pub(super) fn ready(&mut self, asker: Asker<'_>, cost: u64) -> Option<(Instant, usize)> {
         let (asked, _) = self.clocks?;
         let wait = |mut window: Window<'_, '_>| window.wait(u128::from(cost));
-        let (wait, _) = self.longest(asker, asked, u128::from(cost), wait)?;
-        asked.checked_add(wait)
+        let (wait, limit) = self.longest(asker, asked, u128::from(cost), wait)?;
+        Some((asked.checked_add(wait)?, limit))
     }
 
     /// Returns the least time from `from` until calls that cost `total` together are admitted, and

@@ -73,7 +73,7 @@ impl Scene {
     /// Returns when a call of this cost is ready.
     fn ready(&mut self, cost: u64) -> Option<Duration> {
         let ready = self.forecast.ready(asker(&self.limits), cost);
-        ready.map(|ready| ready.duration_since(self.started))
+        ready.map(|(ready, _)| ready.duration_since(self.started))
     }
 
     /// Returns how long a call of this cost waits from `at` on, behind others of these costs.
@@ -198,7 +198,7 @@ fn the_longest_wait_is_of_the_first_limit_that_waits_so_long() {
             forecast.least_wait(asker, started, 1),
             Some((wait, binding))
         );
-        assert_eq!(forecast.ready(asker, 1), Some(started + wait));
+        assert_eq!(forecast.ready(asker, 1), Some((started + wait, binding)));
     }
 }
 

@@ -40,6 +40,7 @@ impl Line {
             Some(_) if is_here => Some(number),
             _ => {
                 self.calls.remove(&number);
+                self.abandoned -= usize::from(!is_here);
                 if is_here {
                     None
                 } else {
@@ -49,6 +50,13 @@ impl Line {
         };
         if let Some(number) = waits_on {
             self.set(number, State::Waiting);
+            let denied = answer.as_ref().filter(|_| is_here).and_then(|answer| {
+                let wait = answer.retry_after().duration()?;
+                Some((asked.checked_add(wait)?, answer.binding()))
+            });
+            if let Some(call) = self.calls.get_mut(&number) {
+                call.denied = denied;
+            }
             self.starts.wait(number, cost);
         }
         if let Some(answer) = &answer {
@@ -87,11 +95,12 @@ impl Line {
             self.starts.assign(number, cost);
         } else {
             self.calls.remove(&number);
+            self.abandoned -= 1;
             self.starts.arrive(cost);
         }
-        self.starts.add(cost, start);
+        let place = self.starts.add(cost, start);
         self.has_spare |= self.starts.has_spare(cost);
-        self.wake(self.starts.next_assigned(cost));
+        self.wake_assigned_from(cost, place);
         None
     }
 
@@ -119,7 +128,7 @@ impl Line {
         };
         let consumed = (answer.is_allowed() && consumes).then_some(cost);
         let was_expected = self.forecast.ready(asker, cost);
-        let was_expected = was_expected.is_some_and(|ready| ready <= asked + max_delay);
+        let was_expected = was_expected.is_some_and(|(ready, _)| ready <= asked + max_delay);
         self.forecast
             .learn(asker, (asked, decided), consumed, answer);
         let first = self.starts.first_waiting();
@@ -141,7 +150,8 @@ impl Line {
             wait.and_then(|wait| asked.checked_add(wait)?.checked_add(max_delay))
         } else {
             let next = first.filter(|(_, cost)| *cost > self.remaining && !self.reserves);
-            next.and_then(|(_, cost)| self.forecast.ready(asker, cost))
+            let ready = next.and_then(|(_, cost)| self.forecast.ready(asker, cost));
+            ready.map(|(ready, _)| ready)
         }
         .unwrap_or(asked);
         if let Some(cost) = consumed {

@@ -56,7 +56,9 @@ impl Line {
                 .iter()
                 .filter_map(|start| start.verdicts.delay().duration());
             if let Some(delay) = delays.filter(|delay| !delay.is_zero()).min() {
-                self.ahead = (self.ahead.min(delay) / 2).max(LEAST_AHEAD);
+                // A start that is reserved less far ahead than the way takes is late.
+                let least = LEAST_AHEAD.max(self.way).min(AHEAD);
+                self.ahead = (self.ahead.min(delay) / 2).max(least);
                 self.remembered = now + MEMORY;
             }
             self.is_giving_back = true;
@@ -78,11 +80,20 @@ impl Line {
     /// What nobody used was given back.
     pub(in crate::wait) fn gave_back(&mut self) {
         self.is_giving_back = false;
+        for number in mem::take(&mut self.after_giving_back) {
+            self.wake(Some(number));
+        }
         self.wake_first();
     }
 
+    /// The runtime has ended that would remove the line.
+    pub(in crate::wait) fn forget(&mut self, now: Instant) {
+        self.remembered = now;
+    }
+
     /// The task has ended with its runtime: what it would have given back stays consumed.
-    pub(in crate::wait) fn lost_keeper(&mut self) {
+    pub(in crate::wait) fn lost_keeper(&mut self, now: Instant) {
+        self.forget(now);
         drop(self.starts.take_spare(None));
         self.has_spare = false;
         self.is_kept = false;

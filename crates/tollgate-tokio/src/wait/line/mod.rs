@@ -39,6 +39,8 @@ pub(super) struct Line {
     reserves: bool,
     /// By number, in the order in which they came.
     calls: BTreeMap<u64, Standing>,
+    /// How many of them have gone.
+    abandoned: usize,
     next_number: u64,
     starts: Starts,
     /// How many calls are on their way to the store, and what they cost together.
@@ -69,6 +71,8 @@ pub(super) struct Line {
     is_kept: bool,
     /// Whether it gives something back now.
     is_giving_back: bool,
+    /// The calls that ask when that is done.
+    after_giving_back: Vec<u64>,
     /// Until when the line is kept although nobody is in it.
     remembered: Instant,
 }
@@ -77,6 +81,10 @@ pub(super) struct Line {
 struct Standing {
     cost: u64,
     state: State,
+    /// When it asked the last time.
+    asked: Option<Instant>,
+    /// When it could be admitted according to the last answer to it, and the limit that denied it.
+    denied: Option<(Instant, usize)>,
     wake: Arc<Notify>,
 }
 
@@ -122,6 +130,7 @@ impl Line {
         Self {
             reserves,
             calls: BTreeMap::new(),
+            abandoned: 0,
             next_number: 0,
             starts: Starts::default(),
             asking: 0,
@@ -140,6 +149,7 @@ impl Line {
             keeper: Arc::default(),
             is_kept: false,
             is_giving_back: false,
+            after_giving_back: Vec::new(),
             remembered: now,
         }
     }
@@ -168,10 +178,14 @@ impl Line {
         if let Some(limit) = limits.find(|limit| limit.algorithm().capacity() < cost) {
             return Err(TooLong::new(limit, None, longest).into());
         }
-        if self.calls.len() >= most {
+        if self.calls.len() - self.abandoned >= most {
             return Err(WaitError::TooManyWaiting { most });
         }
-        if let Some((wait, limit)) = self.foresee(asker, now, cost) {
+        let foreseen = match self.starts.for_another(cost, now) {
+            Some(start) => start.map(|at| (at.duration_since(now), self.binding)),
+            None => self.foresee(asker, now, cost),
+        };
+        if let Some((wait, limit)) = foreseen {
             let wait = wait.saturating_add(now.duration_since(patience.since));
             if wait > longest {
                 return Err(TooLong::new(asker.limit(limit), Some(wait), longest).into());
@@ -184,7 +198,14 @@ impl Line {
         } else {
             State::Waiting
         };
-        self.calls.insert(number, Standing { cost, state, wake });
+        let standing = Standing {
+            cost,
+            state,
+            asked: None,
+            denied: None,
+            wake,
+        };
+        self.calls.insert(number, standing);
         Ok(Position {
             number,
             cost,
@@ -260,23 +281,34 @@ impl Line {
                 None
             }
             State::Assigned => {
+                let place = self.starts.place(number, cost);
                 self.calls.remove(&number);
-                self.starts.leave(number, cost, now)
+                let next = self.starts.leave(number, cost, now);
+                self.wake_assigned_from(cost, place);
+                next
             }
             State::Asking => {
                 self.set(number, State::Abandoned);
+                self.abandoned += 1;
                 self.starts.abandon(cost, now)
             }
         };
         if let Some(next) = next {
             self.set(next, State::Assigned);
+            self.wake(Some(next));
         }
         self.has_spare |= self.starts.has_spare(cost);
         if was_first {
             self.follow(asker, cost);
         }
-        self.wake(self.starts.next_assigned(cost));
         self.wake_first();
+    }
+
+    /// Wakes the calls that get the starts from this place on: they start earlier than they knew.
+    fn wake_assigned_from(&self, cost: u64, place: usize) {
+        for number in self.starts.assigned_from(cost, place) {
+            self.wake(Some(number));
+        }
     }
 
     /// The first call that waits, of this cost, has gone. If the next one costs less, it may be
@@ -284,7 +316,9 @@ impl Line {
     fn follow(&mut self, asker: Asker<'_>, gone: u64) {
         let next = self.starts.first_waiting().map(|(_, cost)| cost);
         if let Some(next) = next.filter(|next| *next < gone) {
-            self.ready = self.forecast.ready(asker, next).unwrap_or(self.ready);
+            if let Some((ready, limit)) = self.forecast.ready(asker, next) {
+                (self.ready, self.binding) = (ready, limit);
+            }
         }
     }
 }

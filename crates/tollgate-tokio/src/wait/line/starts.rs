@@ -136,12 +136,19 @@ impl Starts {
         self.pools.entry(cost).or_default().assign(number);
     }
 
-    /// Adds a start for calls of this cost.
-    pub(super) fn add(&mut self, cost: u64, start: Start) {
+    /// Adds a start for calls of this cost. Returns its place among them.
+    pub(super) fn add(&mut self, cost: u64, start: Start) -> usize {
         let starts = &mut self.pools.entry(cost).or_default().starts;
         let index = starts.partition_point(|other| other.at <= start.at);
         starts.insert(index, start);
         self.count += 1;
+        index
+    }
+
+    /// What the call is assigned to has not come: it has to ask the store.
+    pub(super) fn wait_after_all(&mut self, number: u64, cost: u64) {
+        self.change(cost, |pool| pool.unassign(number));
+        self.wait(number, cost);
     }
 
     /// A call on its way was abandoned. Returns the number of the call that gets what it brings, if
@@ -201,13 +208,24 @@ impl Starts {
         Some(start)
     }
 
-    /// Returns the number of the call of this cost that gets the next start.
-    pub(super) fn next_assigned(&self, cost: u64) -> Option<u64> {
+    /// Returns how many calls of this cost get earlier starts than this one.
+    pub(super) fn place(&self, number: u64, cost: u64) -> usize {
+        self.pools.get(&cost).map_or(0, |pool| pool.place(number))
+    }
+
+    /// Returns the calls of this cost that get the starts from `place` on.
+    pub(super) fn assigned_from(&self, cost: u64, place: usize) -> impl Iterator<Item = u64> {
+        let assigned = self.pools.get(&cost).map(|pool| pool.assigned.iter());
+        assigned.into_iter().flatten().skip(place).copied()
+    }
+
+    /// Returns `None` unless there is a start, or may come one, that another call of this cost would
+    /// be assigned to, and when it is due, if it has come.
+    pub(super) fn for_another(&self, cost: u64, now: Instant) -> Option<Option<Instant>> {
         let pool = self.pools.get(&cost)?;
-        pool.assigned
-            .front()
-            .filter(|_| !pool.starts.is_empty())
-            .copied()
+        let start = pool.starts.get(pool.assigned.len());
+        pool.has_one_for_others(now)
+            .then(|| start.map(|start| start.at))
     }
 
     /// Returns whether there are starts for this cost that no call is assigned to.

@@ -301,16 +301,17 @@ fn a_call_asks_once_at_its_deadline_whatever_is_on_its_way() {
 }
 
 #[test]
-fn a_call_behind_the_first_one_is_refused_at_its_deadline() {
+fn a_call_behind_the_first_one_asks_at_its_deadline_if_nothing_is_known() {
     let mut scene = Scene::new(&["a=fixed-window:9/1s", "b=sliding-log:1/1s"]);
+    let _ = scene.decide(1);
     let (_, second) = (scene.enter(1), scene.try_enter(1, 300 * MS).unwrap());
     scene.now += 299 * MS + 999 * US;
     assert_eq!(scene.waits(&second), Some(US));
     scene.now += US;
-    // Nothing is known about it but that it has waited.
+    assert!(!scene.ask(&second));
     let refused = scene.is_too_long(&second);
-    assert_eq!(refused.wait().duration(), Some(300 * MS + US));
-    assert_eq!(refused.limit().name(), "a");
+    assert_eq!(refused.wait().duration(), Some(SECOND));
+    assert_eq!(refused.limit().name(), "b");
     scene.now += SECOND;
     let refused = scene.is_too_long(&second);
     assert_eq!(refused.wait().duration(), Some(1300 * MS));
@@ -583,29 +584,31 @@ fn all_calls_behind_one_that_leaves_start_earlier() {
     scene.leave(&first);
     assert!(second.was_woken());
     assert_eq!(scene.waits(&second), Some(Duration::from_millis(10)));
-    scene.now += Duration::from_millis(10);
-    scene.is_admitted(&second);
+    // Whether the second one takes its start or not.
     assert!(third.was_woken());
-    assert_eq!(scene.waits(&third), Some(Duration::from_millis(10)));
+    assert_eq!(scene.waits(&third), Some(Duration::from_millis(20)));
 }
 
 #[test]
 fn a_start_that_was_due_too_long_ago_is_handed_to_nobody() {
     for (late, is_handed_on) in [(50, true), (51, false)] {
-        let (mut scene, [first, second, third]) = with_starts();
-        scene.now += Duration::from_millis(10 + late);
-        for caller in [&second, &third] {
-            scene.is_admitted(caller);
+        let mut scene = Scene::new(&["l=gcra:100/1s,burst=2"]);
+        let started = scene.now;
+        let mut starts = super::Starts::default();
+        for (number, at) in [(0, 10), (1, 100)] {
+            starts.assign(number, 1);
+            let start = Start {
+                at: started + Duration::from_millis(at),
+                asked: started,
+                verdicts: scene.decide(1),
+            };
+            starts.add(1, start);
         }
-        scene.leave(&first);
-        let fourth = scene.enter(1);
-        let turn = scene.turn(&fourth);
-        assert_eq!(
-            matches!(turn, Turn::Admitted(_)),
-            is_handed_on,
-            "{}",
-            shown(&turn)
-        );
+        let left = started + Duration::from_millis(10 + late);
+        assert_eq!(starts.leave(0, 1, left), None);
+        let due = if is_handed_on { 10 } else { 100 };
+        assert_eq!(starts.due(1, 1), Some(started + Duration::from_millis(due)));
+        assert!(starts.has_spare(1));
     }
 }
 
@@ -624,6 +627,106 @@ fn a_call_does_not_ask_before_what_its_line_gives_back() {
     scene.line.gave_back();
     assert!(caller.was_woken());
     scene.asks(&caller);
+}
+
+#[test]
+fn a_call_is_refused_by_the_answer_that_it_asked_for_at_its_deadline_however_old() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1h"]);
+    let _ = scene.decide(1);
+    let caller = scene.try_enter(1, Duration::from_millis(100)).unwrap();
+    let mut questions = 0;
+    while let Turn::Ask(_) = scene.turn(&caller) {
+        questions += 1;
+        let asked = scene.now;
+        let denied = scene.decide(1);
+        scene.now += Duration::from_millis(1_200);
+        scene.answer(&caller, asked, Some(&denied));
+    }
+    assert_eq!(questions, 2);
+    scene.is_too_long(&caller);
+}
+
+#[test]
+fn a_call_that_lost_before_asks_when_its_start_may_be_reserved() {
+    let mut scene = Scene::new(&["l=gcra:10/1s,burst=1"]);
+    scene.line = Line::new(true, scene.now);
+    scene.line.jitter = Duration::from_millis(5);
+    let (first, second) = (scene.enter(1), scene.enter(1));
+    assert!(scene.ask(&first));
+    scene.line.jitter = Duration::from_millis(5);
+    scene.now += Duration::from_millis(100);
+    scene.asks(&second);
+}
+
+#[test]
+fn a_call_asks_at_its_deadline_if_what_it_was_to_get_has_not_come() {
+    let mut scene = Scene::new(&["l=sliding-log:2/1s"]);
+    let first = scene.enter(1);
+    scene.asks(&first);
+    scene.leave(&first);
+    let second = scene.try_enter(1, Duration::from_millis(100)).unwrap();
+    assert_eq!(scene.waits(&second), Some(Duration::from_millis(100)));
+    scene.now += Duration::from_millis(100);
+    scene.asks(&second);
+}
+
+#[test]
+fn a_call_is_not_refused_where_a_start_is_left_over_for_it() {
+    let (mut scene, callers) = with_starts();
+    for caller in callers.iter().rev() {
+        scene.leave(caller);
+    }
+    let millis = Duration::from_millis;
+    // The store would admit a new call after 40 ms.
+    for wait in [10, 20, 30] {
+        assert!(scene.try_enter(1, millis(wait - 1)).is_err(), "{wait}");
+        let caller = scene.try_enter(1, millis(wait)).unwrap();
+        assert_eq!(scene.waits(&caller), Some(millis(wait)));
+    }
+    assert!(scene.try_enter(1, millis(30)).is_err());
+}
+
+#[test]
+fn whoever_has_gone_does_not_count_among_those_who_wait() {
+    let mut scene = Scene::new(&["l=sliding-log:2/1s"]);
+    let first = scene.enter(1);
+    scene.asks(&first);
+    let place = (
+        1,
+        Patience {
+            since: scene.now,
+            longest: SECOND,
+            most: 1,
+        },
+    );
+    let enter = |scene: &mut Scene| {
+        let asker = asker(&scene.limits);
+        scene.line.enter(asker, place, scene.now, Arc::default())
+    };
+    assert!(enter(&mut scene).is_err());
+    scene.leave(&first);
+    assert!(enter(&mut scene).is_ok());
+}
+
+#[test]
+fn a_call_whose_start_comes_is_woken_although_another_has_an_earlier_one() {
+    let (mut scene, [first, ..]) = with_starts();
+    let dropped = scene.enter(1);
+    scene.asks(&dropped);
+    scene.leave(&dropped);
+    let heir = scene.enter(1);
+    assert_eq!(scene.waits(&heir), None);
+    let operation = Operation::Reserve { max_delay: SECOND };
+    let answer = scene.decide_by(operation, 1);
+    let asker = asker(&scene.limits);
+    let asked = (scene.now, operation);
+    let answered = scene
+        .line
+        .answered(asker, &dropped.position, asked, Some(answer), scene.now);
+    assert!(answered.unwrap().is_none());
+    assert!(heir.was_woken());
+    assert_eq!(scene.waits(&heir), Some(Duration::from_millis(40)));
+    drop(first);
 }
 
 #[test]

@@ -46,23 +46,32 @@ impl Line {
         now: Instant,
     ) -> Turn {
         let mut deadline = place.patience.deadline();
+        let is_over = deadline.is_some_and(|deadline| deadline <= now);
         let until = match self.calls.get(&place.number).map(|call| call.state) {
             None => return Turn::Gone,
-            Some(State::Assigned) => {
-                // What it has reserved in time may be due later here by the way of the answer.
-                deadline = deadline.and_then(|deadline| deadline.checked_add(self.way));
-                let due = self.starts.due(place.number, place.cost);
-                if due.is_some_and(|due| due <= now) {
-                    return self.take(place);
+            Some(State::Assigned) => match self.starts.due(place.number, place.cost) {
+                Some(due) if due <= now => return self.take(place),
+                None if is_over => {
+                    // What it was to get has not come: it asks itself.
+                    self.starts.wait_after_all(place.number, place.cost);
+                    self.set(place.number, State::Waiting);
+                    return self.turn(asker, place, now);
                 }
-                due
-            }
+                due => {
+                    // What it has reserved in time may be due later here by the way of the answer.
+                    deadline = deadline.and_then(|deadline| deadline.checked_add(self.way));
+                    due
+                }
+            },
             Some(_) => match self.asks_at(asker, place, now) {
                 Asks::Now => return self.ask(place, now),
                 Asks::Looks => return self.look(place, asker, now),
                 Asks::At(at) => Some(at),
-                // It starts as soon as that is done, whatever its deadline.
-                Asks::AfterGivingBack => return Turn::Wait(None),
+                // It asks as soon as that is done, whatever its deadline.
+                Asks::AfterGivingBack => {
+                    self.after_giving_back.push(place.number);
+                    return Turn::Wait(None);
+                }
                 Asks::TooLong => return self.too_long(asker, place, now),
                 Asks::Later => None,
             },
@@ -81,7 +90,6 @@ impl Line {
         };
         self.calls.remove(&place.number);
         self.reserve_further_ahead();
-        self.wake(self.starts.next_assigned(place.cost));
         self.wake_first();
         Turn::Admitted(start)
     }
@@ -89,20 +97,29 @@ impl Line {
     /// Returns when a call that has to ask the store does so.
     fn asks_at(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Asks {
         let first = self.starts.first_waiting();
-        if first.is_none_or(|(number, _)| number != place.number) {
+        let is_first = first.is_some_and(|(number, _)| number == place.number);
+        let over = place
+            .patience
+            .deadline()
+            .filter(|deadline| *deadline <= now);
+        if !is_first && (over.is_none() || self.is_fresh(now)) {
             return Asks::Later;
         }
         if self.is_giving_back {
             return Asks::AfterGivingBack;
         }
-        let deadline = place.patience.deadline();
         let start = self.earliest(asker, place.cost, now);
-        if self.is_fresh(now) && deadline.is_some_and(|deadline| start > deadline) {
+        let is_late = |deadline| start > deadline;
+        if self.is_fresh(now) && place.patience.deadline().is_some_and(is_late) {
             return Asks::TooLong;
         }
-        if deadline.is_some_and(|deadline| now >= deadline) {
+        if let Some(deadline) = over {
             // It asks once, whatever is on its way: it may well be admitted.
-            return Asks::Now;
+            let asked = self.calls.get(&place.number).and_then(|call| call.asked);
+            return match asked {
+                Some(asked) if asked >= deadline => Asks::TooLong,
+                _ => Asks::Now,
+            };
         }
         let on_their_way = self.asking + self.starts.count();
         let lead = if on_their_way == 0 {
@@ -111,12 +128,17 @@ impl Line {
             self.ahead.min(LEAD)
         };
         let at = self.before(start, lead, now);
+        // What may be reserved now was waited for already, and `at` moves along with the time.
+        let jitter = match self.reserves && at <= now {
+            true => Duration::ZERO,
+            false => self.jitter,
+        };
         if on_their_way == 0 {
             // What others give back is heard of only if the store is asked.
             let looks = self.answered.map(|asked| asked + FRESH);
             return match looks.filter(|looks| *looks < at) {
                 Some(looks) if looks <= now => Asks::Looks,
-                looks => Asks::at(looks.unwrap_or(at + self.jitter), now),
+                looks => Asks::at(looks.unwrap_or(at + jitter), now),
             };
         }
         let may_ask = if self.reserves && self.forecast.is_known() {
@@ -126,7 +148,7 @@ impl Line {
             self.asking < MOST_ON_THEIR_WAY && all <= u128::from(self.remaining)
         };
         if may_ask || at > now {
-            Asks::at(at + self.jitter, now)
+            Asks::at(at + jitter, now)
         } else {
             Asks::Later
         }
@@ -167,9 +189,16 @@ impl Line {
     fn too_long(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Turn {
         let Patience { since, longest, .. } = place.patience;
         let least = longest.saturating_add(Duration::from_micros(1));
-        let start = self.earliest(asker, place.cost, now).max(now);
-        let wait = start.duration_since(since).max(least);
-        let limit = asker.limit(self.binding);
+        let call = self.calls.get(&place.number);
+        let deadline = place.patience.deadline();
+        // What it asked at its deadline says more than what others were told.
+        let own = call.filter(|call| call.asked.is_some() && call.asked >= deadline);
+        let (start, limit) = match own.and_then(|call| call.denied) {
+            Some(denied) => denied,
+            None => (self.earliest(asker, place.cost, now), self.binding),
+        };
+        let wait = start.max(now).duration_since(since).max(least);
+        let limit = asker.limit(limit);
         Turn::TooLong(TooLong::new(limit, Some(wait), longest))
     }
 
@@ -177,7 +206,10 @@ impl Line {
         self.asking += 1;
         self.asking_cost += u128::from(place.cost);
         self.starts.wait_no_longer(place.number);
-        self.set(place.number, State::Asking);
+        if let Some(call) = self.calls.get_mut(&place.number) {
+            call.state = State::Asking;
+            call.asked = Some(now);
+        }
         // There may be enough left for the next one, too.
         self.wake_first();
         if !self.reserves {
