@@ -51,3 +51,41 @@ impl<T: Send + 'static, L: Fn()> Drop for Sent<T, L> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// Otherwise what the call brings could go to a caller that is no longer there.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_caller_leaves_before_its_call_is_completed_without_it() {
+        let completed = Arc::new(AtomicBool::new(false));
+        let completes = Arc::clone(&completed);
+        let deciding = async move {
+            yield_now().await;
+            completes.store(true, Ordering::SeqCst);
+        };
+        let left = AtomicBool::new(false);
+        let leave = || {
+            // Long enough for the other thread.
+            thread::sleep(Duration::from_millis(20));
+            left.store(!completed.load(Ordering::SeqCst), Ordering::SeqCst);
+        };
+        let mut sent = Box::pin(Sent::new(&Handle::current(), deciding, leave));
+        let polled = future::poll_fn(|context| Poll::Ready(sent.as_mut().poll(context)));
+        assert!(polled.await.is_pending());
+        drop(sent);
+        assert!(left.load(Ordering::SeqCst));
+        while !completed.load(Ordering::SeqCst) {
+            yield_now().await;
+        }
+    }
+}

@@ -282,6 +282,45 @@ async fn a_caller_does_not_overtake_what_its_line_is_giving_back() {
     }
 }
 
+/// Many calls were given up on their way, and what they got is given back together.
+#[tokio::test(start_paused = true)]
+async fn what_many_callers_left_holds_up_others_for_one_round_trip() {
+    for limit in ["gcra:300/1s,burst=300", "sliding-log:1000/1h"] {
+        let store = Remote::new();
+        store.delay_ms.store(100, Ordering::SeqCst);
+        let limiter = RateLimiter::new(Arc::clone(&store), [format!("l={limit}")]).unwrap();
+        let _ = limiter.check("alice").await.unwrap();
+        let mut calls = JoinSet::new();
+        for _ in 0..64 {
+            let limiter = limiter.clone();
+            calls.spawn(async move { limiter.check("alice").within(MINUTE).await.map(drop) });
+        }
+        // The first one is answered, and the others are on their way.
+        sleep(150 * TICK).await;
+        calls.abort_all();
+        while calls.join_next().await.is_some() {}
+        sleep(60 * TICK).await;
+        let started = Instant::now();
+        let call = || async {
+            limiter
+                .check("alice")
+                .cost(2)
+                .within(500 * TICK)
+                .await
+                .map(drop)
+        };
+        let (first, second, third) = tokio::join!(call(), call(), call());
+        for outcome in [first, second, third] {
+            assert!(outcome.is_ok(), "{limit}: {outcome:?}");
+        }
+        assert!(
+            started.elapsed() <= 300 * TICK,
+            "{limit}: {:?}",
+            started.elapsed()
+        );
+    }
+}
+
 #[test]
 fn a_line_works_on_after_the_runtime_of_its_calls_has_ended() {
     let runtime = || {

@@ -323,6 +323,30 @@ async fn a_limiter_has_a_bounded_number_of_calls_on_their_way() {
     }
 }
 
+/// What a call waits for in the process counts as its own time.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_on_its_way_in_time_is_refused_then() {
+    for limit in ["gcra:1/1s", "sliding-log:1/1s"] {
+        let store = Remote::new();
+        store.delay_ms.store(400, Ordering::SeqCst);
+        let limiter = limiter(&store, &[&format!("l={limit}")]);
+        let started = Instant::now();
+        let mut calls = JoinSet::new();
+        for number in 0..3_000 {
+            let limiter = limiter.clone();
+            calls.spawn(async move {
+                let key = format!("user-{number}");
+                limiter.check(&key).within(100 * TICK).await.map(drop)
+            });
+        }
+        let outcomes = calls.join_all().await;
+        assert_eq!(started.elapsed(), 400 * TICK, "{limit}");
+        let admitted = outcomes.iter().filter(|outcome| outcome.is_ok());
+        assert_eq!(admitted.count(), 1_024, "{limit}");
+        assert_eq!(store.calls(), 1_024, "{limit}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_report_is_sent_whole_or_is_an_error() -> Result<(), StoreError> {
     let store = Remote::new();
