@@ -193,10 +193,32 @@ impl<S: Store + 'static> SettleGuard<S> {
         self.receipt.take()
     }
 
+    /// Begins to settle what has ended by itself: at what was recorded, or at the estimate if nothing
+    /// was.
+    pub(super) fn end(&mut self) {
+        let keeps_estimate = self.usual() == OnDrop::SettleIfRecorded
+            && self.on_drop != Some(OnDrop::Settle)
+            && self.recorded == 0;
+        self.begin(self.cost(), keeps_estimate);
+    }
+
+    /// Returns at which cost to settle if nothing else is said.
+    fn usual(&self) -> OnDrop {
+        if self.is_up_to_date {
+            OnDrop::Settle
+        } else {
+            OnDrop::SettleIfRecorded
+        }
+    }
+
     /// Begins to settle in the background at `cost`, the first time it is called. With
     /// `keeps_estimate`, no limit is settled below what it consumed.
     pub(super) fn begin(&mut self, cost: u64, keeps_estimate: bool) {
         let costs = self.costs(cost, keeps_estimate);
+        let settled = match keeps_estimate {
+            true => self.estimate().max(cost),
+            false => cost,
+        };
         let Some(receipt) = self.receipt.take() else {
             return;
         };
@@ -214,7 +236,7 @@ impl<S: Store + 'static> SettleGuard<S> {
             }
             match settle.await {
                 Ok(left) => Ok(Settled {
-                    cost,
+                    cost: settled,
                     remaining: left.remaining(),
                 }),
                 Err(error) => Err(NotSettled::failed(cost, error)),
@@ -254,12 +276,7 @@ impl<S: Store + 'static> SettleGuard<S> {
 
 impl<S: Store + 'static> Drop for SettleGuard<S> {
     fn drop(&mut self) {
-        let usual = if self.is_up_to_date {
-            OnDrop::Settle
-        } else {
-            OnDrop::SettleIfRecorded
-        };
-        let keeps_estimate = match self.on_drop.unwrap_or(usual) {
+        let keeps_estimate = match self.on_drop.unwrap_or(self.usual()) {
             OnDrop::KeepEstimate => true,
             OnDrop::SettleIfRecorded => self.recorded == 0,
             OnDrop::Settle => false,

@@ -287,7 +287,8 @@ impl<St: Stream, S: Store + 'static, M> Metered<St, S, M> {
     }
 
     /// Drops the stream, settles at what was recorded unless that has begun already, and waits for
-    /// the result.
+    /// the result. It has begun if the stream has ended: then at the estimate if nothing was
+    /// recorded but the base, unless that is to be [settled](OnDrop::Settle), too.
     ///
     /// A stream that is not `Unpin` can be finished if it is boxed before it is metered:
     /// `Box::pin(stream).metered(..)`.
@@ -325,8 +326,7 @@ where
             Some(item) => (this.measure)(item, this.guard),
             None => {
                 *this.ended = true;
-                let cost = this.guard.cost();
-                this.guard.begin(cost, false);
+                this.guard.end();
             }
         }
         Poll::Ready(item)

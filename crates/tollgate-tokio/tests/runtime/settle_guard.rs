@@ -79,6 +79,34 @@ async fn total_in_the_last_part_is_settled_if_it_comes() {
     }
 }
 
+/// The total may be missing although the stream ends as it should.
+#[tokio::test(start_paused = true)]
+async fn stream_that_ends_without_a_record_keeps_the_estimate() {
+    for (on_drop, total, cost) in [
+        (None, None, ESTIMATE),
+        (Some(OnDrop::KeepEstimate), None, ESTIMATE),
+        (Some(OnDrop::Settle), None, 30),
+        (None, Some(35), 35),
+        (Some(OnDrop::KeepEstimate), Some(35), 35),
+    ] {
+        let limiter = limiter();
+        let answer = [(0, None), (0, total)];
+        let answer = guard(&limiter).await.meter_by(parts(&answer), record);
+        let mut answer = answer.base(30);
+        if let Some(on_drop) = on_drop {
+            answer = answer.on_drop(on_drop);
+        }
+        while answer.next().await.is_some() {}
+        let settled = answer.finish().await.unwrap();
+        assert_eq!(settled.cost(), cost, "{on_drop:?} {total:?}");
+        assert_eq!(
+            remaining(&limiter).await,
+            1_000 - cost,
+            "{on_drop:?} {total:?}"
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn total_never_lowers_what_was_recorded() {
     let limiter = limiter();

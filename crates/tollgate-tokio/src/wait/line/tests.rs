@@ -709,6 +709,33 @@ fn whoever_has_gone_does_not_count_among_those_who_wait() {
 }
 
 #[test]
+fn a_line_reserves_at_least_as_far_ahead_as_the_way_takes() {
+    for (way, ahead) in [(0, 10), (60, 60), (2_000, 1_000)] {
+        let (mut scene, callers) = with_starts();
+        scene.line.way = way * MS;
+        for caller in &callers {
+            scene.leave(caller);
+        }
+        scene.now += SECOND;
+        let _ = scene.line.keep(scene.now);
+        assert_eq!(scene.line.ahead, ahead * MS, "{way}");
+    }
+}
+
+#[test]
+fn a_cheaper_call_behind_one_that_leaves_waits_for_a_limit_of_its_own() {
+    let mut scene = Scene::new(&["a=sliding-log:5/2s", "b=fixed-window:3/1s"]);
+    let first = scene.enter(3);
+    assert!(scene.ask(&first));
+    let (dear, cheap) = (scene.enter(3), scene.enter(1));
+    assert!(!scene.ask(&dear));
+    assert_eq!(scene.line.binding, 0);
+    scene.leave(&dear);
+    assert_eq!(scene.line.binding, 1);
+    assert!(scene.waits(&cheap) <= Some(SECOND));
+}
+
+#[test]
 fn a_call_whose_start_comes_is_woken_although_another_has_an_earlier_one() {
     let (mut scene, [first, ..]) = with_starts();
     let dropped = scene.enter(1);
