@@ -276,7 +276,7 @@ impl<S: Store + 'static> SettleGuard<S> {
 
 impl<S: Store + 'static> Drop for SettleGuard<S> {
     fn drop(&mut self) {
-        let keeps_estimate = match self.on_drop.unwrap_or(self.usual()) {
+        let keeps_estimate = match self.on_drop.unwrap_or_else(|| self.usual()) {
             OnDrop::KeepEstimate => true,
             OnDrop::SettleIfRecorded => self.recorded == 0,
             OnDrop::Settle => false,

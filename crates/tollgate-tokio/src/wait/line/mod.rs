@@ -315,10 +315,9 @@ impl Line {
     /// admitted earlier.
     fn follow(&mut self, asker: Asker<'_>, gone: u64) {
         let next = self.starts.first_waiting().map(|(_, cost)| cost);
-        if let Some(next) = next.filter(|next| *next < gone) {
-            if let Some((ready, limit)) = self.forecast.ready(asker, next) {
-                (self.ready, self.binding) = (ready, limit);
-            }
+        let next = next.filter(|next| *next < gone);
+        if let Some((ready, limit)) = next.and_then(|next| self.forecast.ready(asker, next)) {
+            (self.ready, self.binding) = (ready, limit);
         }
     }
 }
