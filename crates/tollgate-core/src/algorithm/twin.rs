@@ -82,7 +82,7 @@ pub(super) trait Paired: Machine {
 
     /// Returns the latest instant recorded in a state, or `None` if no limit writes such a state.
     ///
-    /// `shape` holds the [numbers](Self::numbers) in the key. `values` holds the value of a string,
+    /// `shape` holds the numbers in the key. `values` holds the value of a string,
     /// or the first and the last element of a list.
     fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64>;
 }
@@ -94,9 +94,9 @@ pub struct Twin {
     pub name: &'static str,
     /// The names of the parameters, in the order in which they are sent.
     pub parameters: &'static [&'static str],
-    /// See [`Paired::IS_LIST`].
+    /// Whether a state is a list on the server, instead of a string.
     pub is_list: bool,
-    /// See [`Paired::latest`].
+    /// Returns the latest instant recorded in a state: see `Paired::latest`.
     pub latest: fn(&[u64], &[Vec<u8>]) -> Option<u64>,
     numbers: fn(&str) -> Option<Words>,
     script: &'static str,
@@ -121,7 +121,8 @@ impl Twin {
         self.name.replace('-', "_")
     }
 
-    /// Returns the numbers in a [shape](Machine::shape), or `None` if it is another algorithm's.
+    /// Returns the numbers in a shape, such as `fixed-window-60000000`, or `None` if it is another
+    /// algorithm's.
     pub fn numbers(&self, shape: &str) -> Option<Words> {
         (self.numbers)(shape.strip_prefix(self.name)?)
     }
