@@ -87,11 +87,8 @@ impl<E: Engine> WireStore<E> {
             None => (None, request),
         };
         request.validate(Fingerprint::of)?;
-        if codec::operation_number(request.operation()).is_none() {
-            return Err(fault::unknown_operation());
-        }
         if !self.supports(request) {
-            return Err(unsupported());
+            return Err(unsupported(request));
         }
         let effect = match (request.operation(), id) {
             (Operation::Peek, _) => Effect::Nothing,
@@ -509,7 +506,10 @@ fn share_partition(checks: &[Check<'_>]) -> bool {
         .all(|pair| pair[0].key().partition() == pair[1].key().partition())
 }
 
-fn unsupported() -> StoreError {
+fn unsupported(request: &Request<'_>) -> StoreError {
+    if codec::operation_number(request.operation()).is_none() {
+        return fault::unknown_operation();
+    }
     StoreError::new(
         ErrorKind::Unsupported,
         "a cluster can only decide keys of one hash slot together: give the keys of one request the \

@@ -27,7 +27,7 @@ use xshell::Shell;
 use self::copy::{Binary, Copy};
 use self::mutant::Mutant;
 use self::report::{Fate, Results};
-use self::trial::{Candidate, Trial};
+use self::trial::Trial;
 use self::worker::Worker;
 use crate::Outcome;
 use crate::project::Files;
@@ -101,8 +101,8 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     };
     let mut candidates = candidates(&copy, &files, &wanted);
     if let Some(count) = arguments.sample {
-        candidates.retain(|of| of.is_pure() && equivalent.reason(of.mutant.id).is_none());
-        candidates.sort_by_key(|candidate| candidate.mutant.id);
+        candidates.retain(|of| of.is_pure() && equivalent.reason(of.id).is_none());
+        candidates.sort_by_key(|candidate| candidate.id);
         candidates.truncate(count);
     }
     if candidates.is_empty() {
@@ -117,7 +117,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let binaries = copy.build(&packages.into_iter().collect::<Vec<_>>())?;
     // The build may have found more mutants that do not compile.
     let compiled: BTreeSet<u64> = copy.mutants().map(|mutant| mutant.id).collect();
-    candidates.retain(|of| of.mutant.text.is_some() || compiled.contains(&of.mutant.id));
+    candidates.retain(|of| of.text.is_some() || compiled.contains(&of.id));
     println!(
         "mutants: {} to try, {} do not compile; built in {} s",
         candidates.len(),
@@ -171,32 +171,32 @@ fn write(
     let text = files.text(DOCUMENT).ok_or("there is no document")?;
     let (before, _) = text.split_once(RESULTS).unwrap_or((text, ""));
     let all = candidates(copy, files, &|_| true);
-    let mutants: Vec<_> = all.iter().map(|of| &of.mutant).collect();
+    let mutants: Vec<_> = all.iter().collect();
     let tables = report::tables(&mutants, copy.dropped(), equivalent, results)?;
     shell.write_file(DOCUMENT, format!("{before}{tables}"))?;
     Ok(())
 }
 
 fn candidates_with<'c>(
-    candidates: &'c [Candidate],
+    candidates: &'c [Mutant],
     fates: &'c BTreeMap<u64, Fate>,
 ) -> Vec<(&'c Mutant, &'c Fate)> {
     let mut all: Vec<_> = candidates
         .iter()
-        .filter_map(|of| Some((&of.mutant, fates.get(&of.mutant.id)?)))
+        .filter_map(|of| Some((of, fates.get(&of.id)?)))
         .collect();
     all.sort_by(|(a, _), (b, _)| (&a.file, a.line).cmp(&(&b.file, b.line)));
     all
 }
 
 /// Returns the mutants that `wanted` accepts.
-fn candidates(copy: &Copy<'_>, files: &Files, wanted: &dyn Fn(&Mutant) -> bool) -> Vec<Candidate> {
+fn candidates(copy: &Copy<'_>, files: &Files, wanted: &dyn Fn(&Mutant) -> bool) -> Vec<Mutant> {
     let rust = copy.mutants().cloned();
     let lua = sources::lua(files)
         .into_iter()
         .flat_map(|(_, mutants)| mutants);
     let all = rust.chain(lua).filter(wanted);
-    all.map(|mutant| Candidate { mutant }).collect()
+    all.collect()
 }
 
 #[cfg(test)]

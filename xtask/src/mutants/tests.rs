@@ -340,13 +340,8 @@ fn a_surviving_mutant_is_reported() {
     let folder = folder.path();
     let source = "fn f() -> bool { x }\nfn g() -> X { h(1) }";
     let generated = rust::generate("crates/tollgate-memory/src/a.rs", source, &BTreeSet::new());
-    let candidates: Vec<_> = generated
-        .unwrap()
-        .mutants
-        .into_iter()
-        .map(|mutant| Candidate { mutant })
-        .collect();
-    let id = |index: usize| candidates[index].mutant.id;
+    let candidates = generated.unwrap().mutants;
+    let id = |index: usize| candidates[index].id;
     let mut tests = [noticing(folder, "a", id(0)), noticing(folder, "b", id(2))];
     for test in &mut tests {
         test.reaches = [id(0), id(1), id(2)].into();
@@ -369,15 +364,12 @@ fn a_surviving_mutant_is_reported() {
         Fate::Killed("tollgate-memory lib b".to_owned())
     );
     assert_eq!(fates[&id(3)], Fate::Unreached);
-    let all: Vec<_> = candidates
-        .iter()
-        .map(|of| (&of.mutant, &fates[&of.mutant.id]))
-        .collect();
+    let all: Vec<_> = candidates.iter().map(|of| (of, &fates[&of.id])).collect();
     assert!(report::finish(&all[..1], "").is_ok());
     assert!(report::finish(&all, "").is_err());
     // Survivors that the document lists are accepted, but no others.
     let listed = |index: usize| {
-        let mutant = &candidates[index].mutant;
+        let mutant = &candidates[index];
         let change = mutant.change();
         format!(
             "| `tollgate-memory/src/a.rs` | `{}` | {change} |\n",

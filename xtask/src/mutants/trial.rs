@@ -32,17 +32,12 @@ const EXACT: &str = "multiplexed_on_system::";
 /// would take most of the time of a run.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// A mutant with what decides which tests judge it.
-#[derive(Clone, Debug)]
-pub(super) struct Candidate {
-    pub(super) mutant: Mutant,
-}
-
-impl Candidate {
+/// Which tests judge a mutant.
+impl Mutant {
     /// Returns the packages whose tests judge this mutant.
     pub(super) fn packages(&self) -> &'static [&'static str] {
-        match self.mutant.package() {
-            _ if self.mutant.text.is_some() => &["tollgate-wire", "tollgate-redis"],
+        match self.package() {
+            _ if self.text.is_some() => &["tollgate-wire", "tollgate-redis"],
             "tollgate-core" if self.is_for_servers() => &[
                 "tollgate-core",
                 "tollgate-wire",
@@ -63,12 +58,12 @@ impl Candidate {
     }
 
     fn is_for_servers(&self) -> bool {
-        sources::is_for_servers(&self.mutant.file)
+        sources::is_for_servers(&self.file)
     }
 
     /// Returns whether this mutant needs neither a server nor a runtime.
     pub(super) fn is_pure(&self) -> bool {
-        let package = self.mutant.package();
+        let package = self.package();
         package == "tollgate-memory" || package == "tollgate-core" && !self.is_for_servers()
     }
 
@@ -79,7 +74,7 @@ impl Candidate {
         {
             return false;
         }
-        match self.mutant.text {
+        match self.text {
             Some(_) if binary.package == "tollgate-wire" => !SNAPSHOTS.contains(&name),
             Some(_) => name.starts_with(EXACT),
             None => true,
@@ -87,9 +82,9 @@ impl Candidate {
     }
 
     fn is_judged_by(&self, test: &Test) -> bool {
-        let reached = match &self.mutant.text {
-            Some(_) => sources::script_id(&self.mutant.file),
-            None => self.mutant.id,
+        let reached = match &self.text {
+            Some(_) => sources::script_id(&self.file),
+            None => self.id,
         };
         test.reaches.contains(&reached) && self.may_be_judged_by(&test.binary, &test.name)
     }
@@ -108,7 +103,7 @@ impl Trial<'_> {
     /// Tries all mutants and returns their results.
     pub(super) fn all(
         &self,
-        candidates: &[Candidate],
+        candidates: &[Mutant],
         equivalent: &Index,
         workers: &[Worker],
     ) -> Result<BTreeMap<u64, Fate>, Box<dyn Error>> {
@@ -116,7 +111,7 @@ impl Trial<'_> {
         let fates = Mutex::new(BTreeMap::new());
         each(workers, |worker| {
             while let Some(candidate) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let fate = match equivalent.reason(candidate.mutant.id) {
+                let fate = match equivalent.reason(candidate.id) {
                     Some(_) => Fate::Equivalent,
                     None => self
                         .one(candidate, worker)
@@ -124,23 +119,18 @@ impl Trial<'_> {
                 };
                 let mut fates = lock(&fates);
                 let count = fates.len() + 1;
-                println!(
-                    "[{count}/{}] {}: {fate}",
-                    candidates.len(),
-                    candidate.mutant
-                );
+                println!("[{count}/{}] {}: {fate}", candidates.len(), candidate);
                 // Write each result at once, because the run may be interrupted.
-                append(&self.folder.join(RESULTS), candidate.mutant.id, &fate)
+                append(&self.folder.join(RESULTS), candidate.id, &fate)
                     .map_err(|error| error.to_string())?;
-                fates.insert(candidate.mutant.id, fate);
+                fates.insert(candidate.id, fate);
             }
             Ok(())
         })?;
         Ok(fates.into_inner().unwrap_or_default())
     }
 
-    fn one(&self, candidate: &Candidate, worker: &Worker) -> Result<Fate, Box<dyn Error>> {
-        let mutant = &candidate.mutant;
+    fn one(&self, mutant: &Mutant, worker: &Worker) -> Result<Fate, Box<dyn Error>> {
         let place = (mutant.file.clone(), mutant.place.clone());
         let known = lock(&self.killers).get(&place).cloned().unwrap_or_default();
         let mut variables = vec![("TOLLGATE_MUTANT", mutant.id.to_string())];
@@ -159,7 +149,7 @@ impl Trial<'_> {
             indices
                 .chain(others().filter(is_own))
                 .chain(others().filter(move |index| !is_own(index)))
-                .filter(|&index| candidate.is_judged_by(&self.tests[index]))
+                .filter(|&index| mutant.is_judged_by(&self.tests[index]))
         };
         let mut fate = match judges().next() {
             Some(_) => Fate::Alive,

@@ -82,7 +82,7 @@ pub(super) trait Paired: Machine {
 
     /// Returns the latest instant recorded in a state, or `None` if no limit writes such a state.
     ///
-    /// `shape` holds the numbers in the key. `values` holds the value of a string,
+    /// `shape` holds the [numbers](Self::numbers) in the key. `values` holds the value of a string,
     /// or the first and the last element of a list.
     fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64>;
 }

@@ -1,6 +1,10 @@
 //! What the stores of this workspace, and their tests, need beside the public API. Not part of it:
 //! this may change in any version.
 
+pub mod encoding;
+#[cfg(feature = "__twins")]
+pub mod twins;
+
 use std::any::Any;
 
 use crate::algorithm::{State, States};
@@ -139,7 +143,3 @@ pub fn receipt(verdicts: &Verdicts) -> Option<Receipt> {
 pub fn verdicts(fingerprint: Fingerprint, verdict: Verdict) -> Verdicts {
     Verdicts::of_one(fingerprint, verdict)
 }
-
-pub mod encoding;
-#[cfg(feature = "__twins")]
-pub mod twins;

@@ -215,9 +215,10 @@ impl<S: Store + 'static> SettleGuard<S> {
     /// `keeps_estimate`, no limit is settled below what it consumed.
     pub(super) fn begin(&mut self, cost: u64, keeps_estimate: bool) {
         let costs = self.costs(cost, keeps_estimate);
-        let settled = match keeps_estimate {
-            true => self.estimate().max(cost),
-            false => cost,
+        let settled = if keeps_estimate {
+            self.estimate().max(cost)
+        } else {
+            cost
         };
         let Some(receipt) = self.receipt.take() else {
             return;

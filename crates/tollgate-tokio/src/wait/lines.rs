@@ -198,9 +198,7 @@ impl<S: Store + 'static> Place<S> {
         };
         asking.run()
     }
-}
 
-impl<S: Store + 'static> Place<S> {
     /// Leaves the line. If the call is on its way, what it brings is for others.
     pub(super) fn leave(&self) {
         let number = self.position.number;
@@ -239,10 +237,10 @@ impl<S: Store + 'static> Asking<S> {
     async fn run(mut self) -> Result<Option<Start>, WaitError> {
         let InLine { lines, caller, .. } = self.line.clone();
         let Some(_way) = way(&lines, self.position.patience).await else {
-            let longest = self.position.patience.longest;
+            let (place, now) = (self.position, Instant::now());
+            let refused = lock(&self.line.line).too_long(caller.asker(), &place, now);
             let _ = self.answer(None);
-            let wait = longest.saturating_add(Duration::from_micros(1));
-            return Err(TooLong::new(caller.asker().limit(0), Some(wait), longest).into());
+            return Err(refused.into());
         };
         self.asked = Instant::now();
         match caller.decide(self.operation).await {
@@ -326,9 +324,9 @@ impl<S: Store + 'static> Drop for Keeper<S> {
             lines,
             line,
             key,
-            is_over: false,
+            until,
         };
-        caller.runtime().spawn(remembered.remove_at(until));
+        caller.runtime().spawn(remembered.end());
     }
 }
 
@@ -337,21 +335,21 @@ struct Remembered {
     lines: Arc<Lines>,
     line: Arc<Mutex<Line>>,
     key: OwnedKey,
-    is_over: bool,
+    until: Instant,
 }
 
 impl Remembered {
-    async fn remove_at(mut self, until: Instant) {
-        sleep_until(until).await;
-        self.is_over = true;
+    async fn end(self) {
+        sleep_until(self.until).await;
     }
 }
 
 impl Drop for Remembered {
     fn drop(&mut self) {
-        if !self.is_over {
+        let now = Instant::now();
+        if now < self.until {
             // The runtime ends.
-            lock(&self.line).forget(Instant::now());
+            lock(&self.line).forget(now);
         }
         self.lines.remove(&self.key, &self.line);
     }
@@ -361,22 +359,25 @@ impl Drop for Remembered {
 mod tests {
     use tokio::runtime::Builder;
     use tollgate_core::RateLimiter;
+    use tollgate_core::inside::companion;
     use tollgate_memory::MemoryStore;
 
     use super::*;
 
+    fn shared(limiter: &RateLimiter<MemoryStore>) -> &Shared {
+        companion(limiter, Shared::default).unwrap()
+    }
+
     fn lines(limiter: &RateLimiter<MemoryStore>) -> usize {
-        let shared = tollgate_core::inside::companion(limiter, Shared::default);
-        lock(&shared.unwrap().0.lines).len()
+        lock(&shared(limiter).0.lines).len()
     }
 
     /// Lets one call start, and another one leave that has reserved a later start.
     async fn give_up(limiter: &RateLimiter<MemoryStore>) {
-        let shared = tollgate_core::inside::companion(limiter, Shared::default).unwrap();
         let caller = Caller::new(limiter.clone(), OwnedKey::from(Key::from("alice")), 1);
         let patience = Patience::new(Duration::MAX, None);
         for _ in 0..2 {
-            let place = shared.enter(&caller, patience).unwrap();
+            let place = shared(limiter).enter(&caller, patience).unwrap();
             while let Turn::Ask(operation) = place.turn() {
                 if place.ask(operation).await.unwrap().is_some() {
                     break;

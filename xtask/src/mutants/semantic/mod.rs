@@ -17,7 +17,6 @@ use super::copy::{Binary, Copy};
 use super::mutant::Mutant;
 use super::report::Fate;
 use super::suite::{self, Test};
-use super::trial::Candidate;
 use super::worker::{Ending, Worker, each, lock};
 use crate::Outcome;
 use crate::project::Files;
@@ -38,10 +37,10 @@ pub(super) fn run(shell: &Shell, filters: &[String]) -> Outcome {
         patch.apply(&files)?;
     }
     // Patches that the same tests judge come one after another.
-    patches.sort_by_key(|patch| (patch.candidate().packages(), patch.is_for_servers()));
+    patches.sort_by_key(|patch| (patch.mutant().packages(), patch.is_for_servers()));
     let mut fates = Vec::new();
     for patches in patches.chunk_by(|a, b| {
-        let [a, b] = [a, b].map(|patch| (patch.candidate().packages(), patch.is_for_servers()));
+        let [a, b] = [a, b].map(|patch| (patch.mutant().packages(), patch.is_for_servers()));
         a == b
     }) {
         let found = try_together(shell, &files, patches)?;
@@ -56,7 +55,7 @@ fn try_together(
     files: &Files,
     patches: &[Patch],
 ) -> Result<Vec<Fate>, Box<dyn Error>> {
-    let candidate = patches[0].candidate();
+    let candidate = patches[0].mutant();
     let mut original = Copy::plain(shell, files);
     let binaries = original.build(candidate.packages())?;
     let count = std::thread::available_parallelism()?.get();
@@ -120,8 +119,8 @@ fn finish(fates: &[(&Patch, Fate)]) -> Outcome {
 
 impl Patch {
     /// Returns the patch as a mutant, which the same tests judge.
-    fn candidate(&self) -> Candidate {
-        let mutant = Mutant {
+    fn mutant(&self) -> Mutant {
+        Mutant {
             id: 0,
             file: self.file().to_owned(),
             line: 1,
@@ -130,8 +129,7 @@ impl Patch {
             after: String::new(),
             nth: 0,
             text: None,
-        };
-        Candidate { mutant }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::{Operation, Verdict, Verdicts};
 
-use super::{Line, Position, Standing, Start, State, TICK};
+use super::{Denied, Line, Position, Standing, Start, State, TICK};
 use crate::random::random;
 use crate::wait::caller::Asker;
 use crate::wait::error::TooLong;
@@ -33,6 +33,7 @@ impl Line {
         self.asking -= 1;
         self.asking_cost -= u128::from(cost);
         let is_here = state == State::Asking;
+        self.abandoned -= usize::from(!is_here);
         let consumes = !matches!(operation, Operation::Peek);
         let is_admitted = |answer: &Verdicts| answer.is_allowed() && consumes;
         let waits_on = match &answer {
@@ -40,7 +41,6 @@ impl Line {
             Some(_) if is_here => Some(number),
             _ => {
                 self.calls.remove(&number);
-                self.abandoned -= usize::from(!is_here);
                 if is_here {
                     None
                 } else {
@@ -50,12 +50,15 @@ impl Line {
         };
         if let Some(number) = waits_on {
             self.set(number, State::Waiting);
-            let denied = answer.as_ref().filter(|_| is_here).and_then(|answer| {
-                let wait = answer.retry_after().duration()?;
-                Some((asked.checked_add(wait)?, answer.binding()))
-            });
-            if let Some(call) = self.calls.get_mut(&number) {
-                call.denied = denied;
+            if is_here && let (Some(answer), Some(call)) = (&answer, self.calls.get_mut(&number)) {
+                let wait = answer.retry_after().duration();
+                call.denied = Some(Denied {
+                    asked,
+                    ready: wait
+                        .and_then(|wait| asked.checked_add(wait))
+                        .unwrap_or(asked),
+                    limit: answer.binding(),
+                });
             }
             self.starts.wait(number, cost);
         }
@@ -95,7 +98,6 @@ impl Line {
             self.starts.assign(number, cost);
         } else {
             self.calls.remove(&number);
-            self.abandoned -= 1;
             self.starts.arrive(cost);
         }
         let place = self.starts.add(cost, start);

@@ -81,11 +81,20 @@ pub(super) struct Line {
 struct Standing {
     cost: u64,
     state: State,
-    /// When it asked the last time.
-    asked: Option<Instant>,
-    /// When it could be admitted according to the last answer to it, and the limit that denied it.
-    denied: Option<(Instant, usize)>,
+    /// The last answer to it, which did not admit it.
+    denied: Option<Denied>,
     wake: Arc<Notify>,
+}
+
+/// An answer that did not admit a call.
+#[derive(Clone, Copy)]
+struct Denied {
+    /// When the store was asked.
+    asked: Instant,
+    /// When it would admit the call.
+    ready: Instant,
+    /// The limit that denied it.
+    limit: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -201,7 +210,6 @@ impl Line {
         let standing = Standing {
             cost,
             state,
-            asked: None,
             denied: None,
             wake,
         };

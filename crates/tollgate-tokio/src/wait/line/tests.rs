@@ -153,9 +153,17 @@ impl Scene {
         asked: Instant,
         answer: Option<&Verdicts>,
     ) -> Option<Start> {
-        let asker = asker(&self.limits);
-        let asked = (asked, Operation::Consume);
         let answer = answer.map(Verdicts::again);
+        self.answer_to(caller, (asked, Operation::Consume), answer)
+    }
+
+    fn answer_to(
+        &mut self,
+        caller: &Caller,
+        asked: (Instant, Operation<'_>),
+        answer: Option<Verdicts>,
+    ) -> Option<Start> {
+        let asker = asker(&self.limits);
         let answered = self
             .line
             .answered(asker, &caller.position, asked, answer, self.now);
@@ -557,12 +565,8 @@ fn with_starts() -> (Scene, [Caller; 3]) {
         let caller = scene.enter(1);
         scene.asks(&caller);
         let answer = scene.decide_by(operation, 1);
-        let (asker, asked) = (asker(&scene.limits), (scene.now, operation));
-        let position = &caller.position;
-        let answered = scene
-            .line
-            .answered(asker, position, asked, Some(answer), scene.now);
-        (caller, answered.unwrap())
+        let start = scene.answer_to(&caller, (scene.now, operation), Some(answer));
+        (caller, start)
     };
     assert!(reserve().1.is_some());
     let callers = [10, 20, 30].map(|wait| {
@@ -745,12 +749,8 @@ fn a_call_whose_start_comes_is_woken_although_another_has_an_earlier_one() {
     assert_eq!(scene.waits(&heir), None);
     let operation = Operation::Reserve { max_delay: SECOND };
     let answer = scene.decide_by(operation, 1);
-    let asker = asker(&scene.limits);
-    let asked = (scene.now, operation);
-    let answered = scene
-        .line
-        .answered(asker, &dropped.position, asked, Some(answer), scene.now);
-    assert!(answered.unwrap().is_none());
+    let start = scene.answer_to(&dropped, (scene.now, operation), Some(answer));
+    assert!(start.is_none());
     assert!(heir.was_woken());
     assert_eq!(scene.waits(&heir), Some(Duration::from_millis(40)));
     drop(first);

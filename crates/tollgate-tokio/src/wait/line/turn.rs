@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::{Limit, Operation};
 
-use super::{FRESH, Line, Position, State, Turn};
+use super::{Denied, FRESH, Line, Position, State, Turn};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
 use crate::wait::error::TooLong;
@@ -72,12 +72,14 @@ impl Line {
                     self.after_giving_back.push(place.number);
                     return Turn::Wait(None);
                 }
-                Asks::TooLong => return self.too_long(asker, place, now),
+                Asks::TooLong => return Turn::TooLong(self.too_long(asker, place, now)),
                 Asks::Later => None,
             },
         };
         match (until, deadline) {
-            (_, Some(deadline)) if deadline <= now => self.too_long(asker, place, now),
+            (_, Some(deadline)) if deadline <= now => {
+                Turn::TooLong(self.too_long(asker, place, now))
+            }
             (Some(until), Some(deadline)) => Turn::Wait(Some(until.min(deadline))),
             (until, deadline) => Turn::Wait(until.or(deadline)),
         }
@@ -115,9 +117,8 @@ impl Line {
         }
         if let Some(deadline) = over {
             // It asks once, whatever is on its way: it may well be admitted.
-            let asked = self.calls.get(&place.number).and_then(|call| call.asked);
-            return match asked {
-                Some(asked) if asked >= deadline => Asks::TooLong,
+            return match self.denied(place) {
+                Some(own) if own.asked >= deadline => Asks::TooLong,
                 _ => Asks::Now,
             };
         }
@@ -129,9 +130,10 @@ impl Line {
         };
         let at = self.before(start, lead, now);
         // What may be reserved now was waited for already, and `at` moves along with the time.
-        let jitter = match self.reserves && at <= now {
-            true => Duration::ZERO,
-            false => self.jitter,
+        let jitter = if self.reserves && at <= now {
+            Duration::ZERO
+        } else {
+            self.jitter
         };
         if on_their_way == 0 {
             // What others give back is heard of only if the store is asked.
@@ -174,6 +176,11 @@ impl Line {
         start.checked_sub(lead).unwrap_or(now) + Duration::from_micros(1)
     }
 
+    /// Returns the last answer to the call, if it was denied.
+    fn denied(&self, place: &Position) -> Option<Denied> {
+        self.calls.get(&place.number)?.denied
+    }
+
     /// Returns the earliest instant at which the first call that waits may be admitted.
     fn earliest(&mut self, asker: Asker<'_>, cost: u64, now: Instant) -> Instant {
         if !self.reserves {
@@ -186,30 +193,31 @@ impl Line {
     }
 
     /// Refuses a call that waits for the first one, at least.
-    fn too_long(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Turn {
+    pub(in crate::wait) fn too_long(
+        &mut self,
+        asker: Asker<'_>,
+        place: &Position,
+        now: Instant,
+    ) -> TooLong {
         let Patience { since, longest, .. } = place.patience;
         let least = longest.saturating_add(Duration::from_micros(1));
-        let call = self.calls.get(&place.number);
-        let deadline = place.patience.deadline();
         // What it asked at its deadline says more than what others were told.
-        let own = call.filter(|call| call.asked.is_some() && call.asked >= deadline);
-        let (start, limit) = match own.and_then(|call| call.denied) {
-            Some(denied) => denied,
+        let deadline = place.patience.deadline();
+        let own = self.denied(place).filter(|own| Some(own.asked) >= deadline);
+        let (start, limit) = match own {
+            Some(Denied { ready, limit, .. }) => (ready, limit),
             None => (self.earliest(asker, place.cost, now), self.binding),
         };
         let wait = start.max(now).duration_since(since).max(least);
         let limit = asker.limit(limit);
-        Turn::TooLong(TooLong::new(limit, Some(wait), longest))
+        TooLong::new(limit, Some(wait), longest)
     }
 
     fn ask(&mut self, place: &Position, now: Instant) -> Turn {
         self.asking += 1;
         self.asking_cost += u128::from(place.cost);
         self.starts.wait_no_longer(place.number);
-        if let Some(call) = self.calls.get_mut(&place.number) {
-            call.state = State::Asking;
-            call.asked = Some(now);
-        }
+        self.set(place.number, State::Asking);
         // There may be enough left for the next one, too.
         self.wake_first();
         if !self.reserves {
