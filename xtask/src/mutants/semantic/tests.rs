@@ -34,7 +34,7 @@ fn every_patch_of_the_project_applies_to_it() {
     for patch in patches {
         let changed = patch.apply(&files).unwrap();
         assert_ne!(changed.text(patch.file()), files.text(patch.file()));
-        assert!(!patch.candidate().packages().is_empty(), "{}", patch.name);
+        assert!(!patch.mutant().packages().is_empty(), "{}", patch.name);
     }
 }
 
