@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tollgate_core::{RateLimiter, Schedule, ScheduleTerms, Timestamp};
+use tollgate_core::schedule::{self, Schedule};
+use tollgate_core::{RateLimiter, Timestamp};
 use tollgate_memory::MemoryStore;
 
 const MINUTE: u64 = 60_000_000;
@@ -47,7 +48,7 @@ const CASES: [Case; 3] = [
 
 impl Case {
     fn schedule(&self) -> Schedule<MemoryStore> {
-        let terms = ScheduleTerms::new("schedule", self.quotas).expect("the quotas are valid");
+        let terms = schedule::Terms::new("schedule", self.quotas).expect("the quotas are valid");
         Schedule::with_terms(MemoryStore::new(), terms)
     }
 

@@ -8,7 +8,7 @@ use clap::Parser;
 use tokio::runtime::Builder;
 use tollgate_benches::Problem;
 use tollgate_benches::saved::Saved;
-use tollgate_core::algorithm::Algorithm;
+use tollgate_core::Algorithm;
 use tollgate_core::{Limit, RateLimiter, Store, Timestamp};
 use tollgate_memory::MemoryStore;
 use tollgate_redis::RedisStore;

@@ -11,7 +11,7 @@ use axum_limit::{RateLimitBackend as _, TokenBucketPolicy, build_storage_key};
 use http::{Request, Response, StatusCode};
 use redis::aio::MultiplexedConnection;
 use throttle_kit::RateLimitBackend as _;
-use tollgate_core::algorithm::Gcra;
+use tollgate_core::Gcra;
 use tollgate_core::{Limit, Quota, RateLimiter};
 use tollgate_redis::RedisStore;
 use tollgate_wire::Options;

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio::select;
 use tokio::time::{sleep, timeout};
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{
-    ErrorKind, Key, Limit, LimitError, Operation, RateLimiter, StoreError, Verdicts,
-};
-use tollgate_tokio::{TooLong, WaitError, Within};
+use tollgate_core::Algorithm;
+use tollgate_core::store::{Operation, Verdicts};
+use tollgate_core::{ErrorKind, Key, Limit, LimitError, RateLimiter, StoreError};
+use tollgate_tokio::{TooLong, WaitError, WaitUpTo};
 use tollgate_wire::{Clock, Options, OtherState};
 
 use crate::cli::{self, BlockOptions, CallOptions, CheckOptions, SubjectOptions};
@@ -59,7 +58,7 @@ fn check_within(
     let mut waited = Duration::ZERO;
     let (limits, decision) = ask(subject, output, async |limiter, key| {
         let asked = Instant::now();
-        let admitted = limiter.check(key).cost(*cost).within(longest).await;
+        let admitted = limiter.check(key).cost(*cost).wait_up_to(longest).await;
         waited = asked.elapsed();
         match admitted {
             Ok(admitted) => Ok(Ok(admitted.into_verdicts())),
@@ -98,12 +97,11 @@ fn print_decision(
     let CallOptions { subject, cost } = options;
     let (limits, (decision, others)) = ask(subject, output, async |limiter, key| {
         let is_peek = matches!(operation, Operation::Peek);
-        let call = if is_peek {
-            limiter.peek(key)
+        let mut request = if is_peek {
+            limiter.peek(key).cost(*cost).into_request()
         } else {
-            limiter.check(key)
+            limiter.check(key).cost(*cost).into_request()
         };
-        let mut request = call.cost(*cost).into_request();
         if let Some(id) = id {
             request = request.id(id);
         }
@@ -443,7 +441,7 @@ impl<'a> Answer<'a> {
         limits: &[Limit],
         decision: &Verdicts,
     ) -> Self {
-        let said = |(limit, verdict): (&Limit, &tollgate_core::Verdict)| LimitVerdict {
+        let said = |(limit, verdict): (&Limit, &tollgate_core::store::Verdict)| LimitVerdict {
             limit: limit.clone(),
             allowed: verdict.is_allowed(),
             capacity: verdict.capacity(),

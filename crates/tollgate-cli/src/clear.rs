@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::FixedWindow;
 use tollgate_core::{Limit, Quota};
 use tollgate_wire::{Clear, Cleared};
 

@@ -1,8 +1,6 @@
 //! Compares all algorithms at one quota, on the same requests.
 
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 use tollgate_core::{LimitError, Quota};
 
 use crate::failure::Failure;

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{fmt, io};
 
-use tollgate_core::{ErrorKind, LONGEST_EVENT_ID, LimitError, StoreError};
+use tollgate_core::schedule::LONGEST_ID;
+use tollgate_core::{ErrorKind, LimitError, StoreError};
 
 use crate::input::NotText;
 use crate::signals::Signal;
@@ -34,9 +35,7 @@ pub(crate) enum Failure {
         "no request found in {files}{skipped}: give an access log in one of the formats of --format, or describe its lines with --pattern"
     )]
     Empty { files: String, skipped: String },
-    #[error(
-        "--id has {bytes} bytes; give 1 to {LONGEST_EVENT_ID}, a hash of a longer one for example"
-    )]
+    #[error("--id has {bytes} bytes; give 1 to {LONGEST_ID}, a hash of a longer one for example")]
     EventId { bytes: usize },
     #[error(
         "no message found in {file}: give CSV with the heading key,id,time, or JSON lines with these fields"

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Decision, Limit, LimitError, RateLimiter, StoreError, Verdicts};
+use tollgate_core::Algorithm;
+use tollgate_core::store::Verdicts;
+use tollgate_core::{Decision, Limit, LimitError, RateLimiter, StoreError};
 use tollgate_memory::MemoryStore;
 
 use crate::cli::ReplayOptions;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tollgate_core::{ErrorKind, ScheduleStore, StoreError};
+use tollgate_core::{ErrorKind, StoreError, schedule};
 use tollgate_wire::{Clock, Operate, Options};
 
 use crate::cli;
@@ -18,9 +18,9 @@ use crate::text::printable;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A store on a server: it decides limits and schedules, and supports the operator commands.
-pub(crate) trait Remote: Operate + ScheduleStore {}
+pub(crate) trait Remote: Operate + schedule::Store {}
 
-impl<S: Operate + ScheduleStore> Remote for S {}
+impl<S: Operate + schedule::Store> Remote for S {}
 
 /// Where limits are counted.
 #[derive(Debug, Eq, PartialEq)]

@@ -1,7 +1,8 @@
 //! The bound of each limit: how much it may admit in a time span, and how much was admitted.
 
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Limit, Timestamp, Verdict};
+use tollgate_core::Algorithm;
+use tollgate_core::store::Verdict;
+use tollgate_core::{Limit, Timestamp};
 
 /// The cost admitted at one instant.
 #[derive(Clone, Copy, Debug)]

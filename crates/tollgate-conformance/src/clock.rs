@@ -2,7 +2,8 @@
 
 use std::time::SystemTime;
 
-use tollgate_core::{Check, Limit, Request, Store, Timestamp};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{Limit, Store, Timestamp};
 
 use crate::harness::{OwnedKey, Stores};
 use crate::plan::Plan;

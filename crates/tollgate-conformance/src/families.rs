@@ -131,11 +131,7 @@ pub fn store() -> Vec<Limit> {
 fn family(algorithms: &[&str]) -> Vec<Limit> {
     let limits = algorithms.iter().enumerate().map(|(index, text)| {
         let limit = format!("conformance-{index}");
-        Limit::new(
-            &limit,
-            text.parse::<tollgate_core::algorithm::Algorithm>().unwrap(),
-        )
-        .unwrap()
+        Limit::new(&limit, text.parse::<tollgate_core::Algorithm>().unwrap()).unwrap()
     });
     limits.collect()
 }

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Limit, Request, Timestamp, Verdicts};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Request, Verdicts};
+use tollgate_core::{Limit, Timestamp};
 
 /// The reference store: every store must answer as it does.
 #[derive(Debug, Default)]

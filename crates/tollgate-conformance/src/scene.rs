@@ -1,6 +1,7 @@
 //! `Scene`: a session with one limit and two keys, on which most promises are checked.
 
-use tollgate_core::{Check, Limit, Receipt, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, Request, Verdict, Verdicts};
+use tollgate_core::{Limit, Receipt};
 
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Move, PlannedCheck, Start, Step};

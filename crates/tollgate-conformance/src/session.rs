@@ -4,10 +4,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{
-    Check, ErrorKind, Limit, Operation, Receipt, Request, Store, Timestamp, Verdict, Verdicts,
-    inside,
-};
+use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Receipt, Store, Timestamp, inside};
 
 use crate::clock::takes;
 use crate::harness::{OwnedKey, Stores};

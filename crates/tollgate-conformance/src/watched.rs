@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tollgate_core::{Checks, Request, Store, StoreError, SyncStore, Verdicts};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{Store, StoreError, SyncStore};
 
 use crate::harness::Harness;
 use crate::plan::Plan;

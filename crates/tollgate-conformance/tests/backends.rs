@@ -16,9 +16,8 @@ use machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tollgate_conformance::fresh_key;
-use tollgate_core::{
-    Check, Checks, Key, Limit, Operation, Receipt, Request, Store, StoreError, Timestamp, Verdicts,
-};
+use tollgate_core::store::{Check, Checks, Operation, Request, Verdicts};
+use tollgate_core::{Key, Limit, Receipt, Store, StoreError, Timestamp};
 use tollgate_fred::FredStore;
 use tollgate_memory::MemoryStore;
 use tollgate_redis::{Options, RedisStore};
@@ -179,7 +178,7 @@ async fn every_store_decides_a_history_alike() {
         .iter()
         .enumerate()
         .map(|(index, text)| {
-            let algorithm: tollgate_core::algorithm::Algorithm = text.parse().unwrap();
+            let algorithm: tollgate_core::Algorithm = text.parse().unwrap();
             Limit::new(&format!("limit-{index}"), algorithm).unwrap()
         })
         .collect();

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use reference::{Reference, ReferenceStore};
 use tollgate_conformance::{Harness, Plan, block_on, families, promises};
-use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{Store, StoreError};
 
 tollgate_conformance::conformance!(Reference);
 

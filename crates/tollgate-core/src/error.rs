@@ -10,10 +10,10 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum LimitError {
     /// An amount is too large: of a quota or a burst, larger than the algorithm can count exactly;
-    /// of a schedule's quota or of leases, larger than [`MAX_SCHEDULE_AMOUNT`] or [`MAX_LEASES`].
+    /// of a schedule's quota or of leases, larger than [`schedule::MAX_AMOUNT`] or [`MAX_LEASES`].
     ///
-    /// [`MAX_LEASES`]: crate::MAX_LEASES
-    /// [`MAX_SCHEDULE_AMOUNT`]: crate::MAX_SCHEDULE_AMOUNT
+    /// [`MAX_LEASES`]: crate::lease::MAX_LEASES
+    /// [`schedule::MAX_AMOUNT`]: crate::schedule::MAX_AMOUNT
     #[error("an amount of {amount} is too large: choose at most {most}, or count in a larger unit")]
     AmountTooLarge {
         /// The amount that was requested.
@@ -89,7 +89,7 @@ pub enum LimitError {
         /// The longest that is accepted.
         most: Duration,
     },
-    /// A burst cannot be counted exactly at the rate of a [`Gcra`](crate::algorithm::Gcra): the
+    /// A burst cannot be counted exactly at the rate of a [`Gcra`](crate::Gcra): the
     /// amount and the window, in microseconds, have too few divisors in common.
     #[error("{}", not_exact(*amount, *burst, *most, *near))]
     BurstNotExact {

@@ -1,8 +1,7 @@
 //! `OneOrMany`: a list of small values that usually holds one.
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::slice;
+use std::{fmt, slice};
 
 /// A list of values: up to four without an allocation.
 ///

@@ -11,7 +11,7 @@ use crate::algorithm::Algorithm;
 use crate::error::LimitError;
 use crate::limit::Limit;
 use crate::quota::Quota;
-use crate::schedule::ScheduleQuota;
+use crate::schedule;
 
 /// Deserializes a string as a `T`.
 struct Text<T> {
@@ -89,14 +89,14 @@ impl<'de> Deserialize<'de> for Quota {
 }
 
 /// Serializes the text that `Display` writes.
-impl Serialize for ScheduleQuota {
+impl Serialize for schedule::Quota {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         write(self, serializer)
     }
 }
 
 /// Deserializes the text that `FromStr` reads.
-impl<'de> Deserialize<'de> for ScheduleQuota {
+impl<'de> Deserialize<'de> for schedule::Quota {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read("\"hourly=5/1h\"", deserializer)
     }

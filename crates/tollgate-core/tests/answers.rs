@@ -6,11 +6,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
-use tollgate_core::{
-    Check, Consumed, ErrorKind, Fingerprint, Key, Limit, Operation, Quota, Receipt, Request,
-    Timestamp, Verdict, Verdicts, Wait, inside,
-};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Consumed, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, Receipt, Timestamp, Wait, inside};
+use tollgate_core::{FixedWindow, Gcra, SlidingLog};
 
 fn window(name: &str) -> Limit {
     Limit::new(name, FixedWindow::aligned(Quota::per_minute(5))).unwrap()

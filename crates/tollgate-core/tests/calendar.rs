@@ -5,10 +5,8 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tollgate_core::{
-    CalendarQuota, CalendarUnit, Event, ScheduleAnswer, ScheduleOperation, ScheduleRequest,
-    ScheduleState, ScheduleTerms, Timestamp,
-};
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::{self, CalendarQuota, CalendarUnit, Event};
 
 const NOW: u64 = 1_780_000_000_000_000;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -20,11 +18,11 @@ fn at(text: &str) -> Timestamp {
 }
 
 /// Asks with more days as often as needed.
-fn ask(state: &mut ScheduleState, mut request: ScheduleRequest<'_>, now: Timestamp) -> Answer {
+fn ask(state: &mut schedule::State, mut request: schedule::Request<'_>, now: Timestamp) -> Answer {
     let mut widened = 0;
     loop {
         match request.decide_on(state, now) {
-            ScheduleAnswer::Uncovered(at) => request.widen(at),
+            schedule::Answer::Uncovered(at) => request.widen(at),
             answer => return Answer { answer, widened },
         }
         widened += 1;
@@ -34,7 +32,7 @@ fn ask(state: &mut ScheduleState, mut request: ScheduleRequest<'_>, now: Timesta
 
 #[derive(Debug, PartialEq)]
 struct Answer {
-    answer: ScheduleAnswer,
+    answer: schedule::Answer,
     widened: u32,
 }
 
@@ -127,12 +125,12 @@ fn days_weeks_and_months_begin_where_those_of_the_zone_do() {
 fn an_event_is_kept_as_long_as_a_period_can_be() {
     let now = Timestamp::from_micros(NOW).unwrap();
     for (unit, hours) in [("day", 50), ("week", 194), ("month", 770)] {
-        let terms = ScheduleTerms::new("plans", [format!("1/{unit}@UTC")]).unwrap();
+        let terms = schedule::Terms::new("plans", [format!("1/{unit}@UTC")]).unwrap();
         let terms = terms.with_tolerance(Duration::ZERO).unwrap();
-        let mut state = ScheduleState::default();
-        let add = ScheduleOperation::Add(vec![Event::new("a", now)]);
-        let added = ScheduleRequest::new(&terms, "k", add).decide_on(&mut state, now);
-        assert_eq!(added, ScheduleAnswer::Added(1));
+        let mut state = schedule::State::default();
+        let add = schedule::Operation::Add(vec![Event::new("a", now)]);
+        let added = schedule::Request::new(&terms, "k", add).decide_on(&mut state, now);
+        assert_eq!(added, schedule::Answer::Added(1));
         let over = NOW + hours * 3_600_000_000;
         for (at, is_over) in [(over - 1, false), (over, true)] {
             let at = Timestamp::from_micros(at).unwrap();
@@ -143,44 +141,47 @@ fn an_event_is_kept_as_long_as_a_period_can_be() {
 
 #[test]
 fn an_event_at_midnight_is_one_of_the_next_day() {
-    let terms = ScheduleTerms::new("plans", ["1/day@UTC"]).unwrap();
-    let mut state = ScheduleState::default();
+    let terms = schedule::Terms::new("plans", ["1/day@UTC"]).unwrap();
+    let mut state = schedule::State::default();
     let now = at("2026-06-01T12:00Z");
     for (id, time) in [
         ("a", "2026-06-03T00:00Z"),
         ("b", "2026-06-02T00:00Z"),
         ("c", "2026-06-04T23:59:59.999999Z"),
     ] {
-        let add = ScheduleOperation::Add(vec![Event::new(id, at(time))]);
-        let answer = ask(&mut state, ScheduleRequest::new(&terms, "k", add), now).answer;
-        assert_eq!(answer, ScheduleAnswer::Added(1), "{time}");
+        let add = schedule::Operation::Add(vec![Event::new(id, at(time))]);
+        let answer = ask(&mut state, schedule::Request::new(&terms, "k", add), now).answer;
+        assert_eq!(answer, schedule::Answer::Added(1), "{time}");
     }
     let (from, weight) = (at("2026-06-02T00:00Z"), 1);
-    let next = ScheduleOperation::NextFree { from, weight };
-    let answer = ask(&mut state, ScheduleRequest::new(&terms, "k", next), now).answer;
-    assert_eq!(answer, ScheduleAnswer::Found(Some(at("2026-06-05T00:00Z"))));
+    let next = schedule::Operation::NextFree { from, weight };
+    let answer = ask(&mut state, schedule::Request::new(&terms, "k", next), now).answer;
+    assert_eq!(
+        answer,
+        schedule::Answer::Found(Some(at("2026-06-05T00:00Z")))
+    );
 }
 
 /// The request brings the days before the time that is asked for, which nothing can be planned on.
 #[test]
 fn the_last_free_time_is_found_from_beyond_the_horizon() {
-    let terms = ScheduleTerms::new("plans", ["1/day@UTC"]).unwrap();
+    let terms = schedule::Terms::new("plans", ["1/day@UTC"]).unwrap();
     let terms = terms.with_horizon(9 * DAY + DAY / 2).unwrap();
-    let mut state = ScheduleState::default();
+    let mut state = schedule::State::default();
     let now = at("2026-06-01T00:00Z");
-    let add = ScheduleOperation::Add(vec![Event::new("a", at("2026-06-10T06:00Z"))]);
-    let added = ask(&mut state, ScheduleRequest::new(&terms, "k", add), now).answer;
-    assert_eq!(added, ScheduleAnswer::Added(1));
+    let add = schedule::Operation::Add(vec![Event::new("a", at("2026-06-10T06:00Z"))]);
+    let added = ask(&mut state, schedule::Request::new(&terms, "k", add), now).answer;
+    assert_eq!(added, schedule::Answer::Added(1));
     for until in [
         "2026-06-10T12:00Z",
         "2026-07-30T00:00Z",
         "2030-01-01T00:00Z",
     ] {
         let (until, weight) = (at(until), 1);
-        let latest = ScheduleOperation::LatestFree { until, weight };
-        let answer = ask(&mut state, ScheduleRequest::new(&terms, "k", latest), now).answer;
+        let latest = schedule::Operation::LatestFree { until, weight };
+        let answer = ask(&mut state, schedule::Request::new(&terms, "k", latest), now).answer;
         let free = at("2026-06-09T23:59:59.999999Z");
-        assert_eq!(answer, ScheduleAnswer::Found(Some(free)), "{until}");
+        assert_eq!(answer, schedule::Answer::Found(Some(free)), "{until}");
     }
 }
 
@@ -189,38 +190,38 @@ fn the_last_free_time_is_found_from_beyond_the_horizon() {
 #[test]
 fn a_request_brings_the_days_of_all_of_its_events() {
     let quotas = ["1/1m", "1/day@UTC"];
-    let terms = ScheduleTerms::new("plans", quotas).unwrap();
+    let terms = schedule::Terms::new("plans", quotas).unwrap();
     let terms = terms.with_horizon(100 * DAY).unwrap();
     let terms = terms.with_tolerance(DAY).unwrap();
     let later = |from: Timestamp, by: Duration| from.saturating_add(by);
     let first = Timestamp::from_micros(NOW).unwrap();
     let now = later(first, DAY);
-    let add = |state: &mut ScheduleState, times: &[Timestamp]| {
+    let add = |state: &mut schedule::State, times: &[Timestamp]| {
         let ids = ["a", "b"];
         let events = ids.iter().zip(times);
         let events = events.map(|(id, time)| Event::new(id, *time)).collect();
-        let add = ScheduleOperation::Add(events);
-        ask(state, ScheduleRequest::new(&terms, "k", add), now)
+        let add = schedule::Operation::Add(events);
+        ask(state, schedule::Request::new(&terms, "k", add), now)
     };
     for apart in [60 * DAY, 101 * DAY] {
         let both = [first, later(first, apart)];
         for times in [both, [both[1], both[0]]] {
-            let answer = add(&mut ScheduleState::default(), &times);
+            let answer = add(&mut schedule::State::default(), &times);
             let expected = Answer {
-                answer: ScheduleAnswer::Added(2),
+                answer: schedule::Answer::Added(2),
                 widened: 0,
             };
             assert_eq!(answer, expected, "{apart:?}");
         }
     }
     let (until, weight) = (later(Timestamp::UNIX_EPOCH, DAY / 2), 1);
-    let latest = ScheduleOperation::LatestFree { until, weight };
-    let request = ScheduleRequest::new(&terms, "k", latest);
-    let found = ask(&mut ScheduleState::default(), request, until);
+    let latest = schedule::Operation::LatestFree { until, weight };
+    let request = schedule::Request::new(&terms, "k", latest);
+    let found = ask(&mut schedule::State::default(), request, until);
     assert_eq!(
         found,
         Answer {
-            answer: ScheduleAnswer::Found(Some(until)),
+            answer: schedule::Answer::Found(Some(until)),
             widened: 0
         }
     );

@@ -7,12 +7,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog, State};
-use tollgate_core::{
-    Check, ConcurrencyLimiter, ErrorKind, Fingerprint, Key, LeaseStore, Limit, LimitError,
-    MAX_CHECKS, MAX_EXACT, Operation, Quota, RateLimiter, Request, Schedule, ScheduleStore,
-    StoreError, Timestamp, Verdict, Verdicts, Wait, inside,
+use tollgate_core::lease::{self, ConcurrencyLimiter};
+use tollgate_core::schedule::{self, Schedule};
+use tollgate_core::store::State;
+use tollgate_core::store::{
+    Check, Fingerprint, MAX_CHECKS, MAX_EXACT, Operation, Request, Verdict, Verdicts,
 };
+use tollgate_core::{
+    ErrorKind, Key, Limit, LimitError, Quota, RateLimiter, StoreError, Timestamp, Wait, inside,
+};
+use tollgate_core::{FixedWindow, Gcra, SlidingLog};
 
 #[test]
 fn the_first_limit_binds_if_several_are_equal() {
@@ -374,10 +378,10 @@ fn limiters_and_schedules_can_be_shown_whatever_their_store() {
         format!("{value:?}")
     }
     let second = Duration::from_secs(1);
-    let store: Option<Arc<dyn ScheduleStore>> = None;
+    let store: Option<Arc<dyn schedule::Store>> = None;
     let schedule = store.map(|store| Schedule::new(store, "plans", ["1/1m"]));
     assert_eq!(shown(&schedule), "None");
-    let store: Option<Arc<dyn LeaseStore>> = None;
+    let store: Option<Arc<dyn lease::Store>> = None;
     let places = store.map(|store| ConcurrencyLimiter::new(store, "uploads", 1, second));
     assert_eq!(shown(&places), "None");
     let schedule = Schedule::new((), "plans", ["1/1m"]).unwrap();

@@ -4,11 +4,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::{
-    Acquisition, ConcurrencyLimiter, Key, Lease, LeaseAnswer, LeaseOperation, LeaseRequest,
-    LeaseState, LeaseStore, LeaseTerms, LimitError, NoLease, Occupancy, StoreError, SyncLeaseStore,
-    Timestamp, Wait,
-};
+use tollgate_core::lease::SyncStore as _;
+use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter, Lease, NoLease, Occupancy};
+use tollgate_core::{Key, LimitError, StoreError, Timestamp, Wait};
 
 const NOW: u64 = 1_780_000_000_000_000;
 
@@ -17,11 +15,11 @@ fn at(micros: u64) -> Timestamp {
 }
 
 /// Acquires a lease of weight 1 of a millisecond, and returns it.
-fn hold(state: &mut LeaseState, id: &[u8], now: u64) -> Lease {
-    let terms = LeaseTerms::new("places", 9, Duration::from_millis(1)).unwrap();
-    let acquire = LeaseOperation::Acquire { id, weight: 1 };
-    match LeaseRequest::new(&terms, "k", acquire).decide_on(state, at(now)) {
-        LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) => lease,
+fn hold(state: &mut lease::State, id: &[u8], now: u64) -> Lease {
+    let terms = lease::Terms::new("places", 9, Duration::from_millis(1)).unwrap();
+    let acquire = lease::Operation::Acquire { id, weight: 1 };
+    match lease::Request::new(&terms, "k", acquire).decide_on(state, at(now)) {
+        lease::Answer::Acquired(Acquisition::Granted { lease, .. }) => lease,
         answer => panic!("{answer:?}"),
     }
 }
@@ -49,20 +47,20 @@ fn a_lease_is_valid_for_a_thousandth_less_than_the_store_holds_it() {
 fn no_lease_is_valid_for_longer_than_its_time_to_live() {
     const HOUR: u64 = 3_600_000_000;
     let valid = Duration::from_micros(999);
-    let mut state = LeaseState::default();
+    let mut state = lease::State::default();
     hold(&mut state, b"a", NOW + HOUR);
     let lease = hold(&mut state, b"b", NOW);
     assert_eq!((lease.valid_for(), lease.decided_at()), (valid, at(NOW)));
     assert_eq!(lease.expires_at(), at(NOW + HOUR + 1_000));
     // The same lease again, and renewed.
     assert_eq!(hold(&mut state, b"b", NOW).valid_for(), valid);
-    let terms = LeaseTerms::new("places", 9, Duration::from_millis(1)).unwrap();
-    let renew = LeaseOperation::Renew {
+    let terms = lease::Terms::new("places", 9, Duration::from_millis(1)).unwrap();
+    let renew = lease::Operation::Renew {
         id: b"b",
         token: lease.token(),
     };
-    let renewed = LeaseRequest::new(&terms, "k", renew).decide_on(&mut state, at(NOW));
-    let LeaseAnswer::Renewed(Some(renewed)) = renewed else {
+    let renewed = lease::Request::new(&terms, "k", renew).decide_on(&mut state, at(NOW));
+    let lease::Answer::Renewed(Some(renewed)) = renewed else {
         panic!("{renewed:?}");
     };
     assert_eq!(renewed.valid_for(), valid);
@@ -75,27 +73,27 @@ fn no_lease_is_valid_for_longer_than_its_time_to_live() {
 struct Careless;
 
 #[async_trait::async_trait]
-impl LeaseStore for Careless {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+impl lease::Store for Careless {
+    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.lease_now(&request)
     }
 
-    async fn reset_leases<'a>(&self, _: &'a LeaseTerms, _: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_leases<'a>(&self, _: &'a lease::Terms, _: Key<'a>) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
-impl SyncLeaseStore for Careless {
-    fn lease_now(&self, _: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+impl lease::SyncStore for Careless {
+    fn lease_now(&self, _: &lease::Request<'_>) -> Result<lease::Answer, StoreError> {
         let lease = Lease::new(*b"a", 7, 1, at(NOW), at(NOW + 3_600_000_000));
         let is_new = true;
-        Ok(LeaseAnswer::Acquired(Acquisition::Granted {
+        Ok(lease::Answer::Acquired(Acquisition::Granted {
             lease,
             is_new,
         }))
     }
 
-    fn reset_leases_now(&self, _: &LeaseTerms, _: Key<'_>) -> Result<(), StoreError> {
+    fn reset_leases_now(&self, _: &lease::Terms, _: Key<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -155,12 +153,12 @@ fn debug_output_of_leases_shows_the_length_of_ids_only() {
         ),
         (format!("{:?}", places.peek("k")), "Peek"),
     ] {
-        assert!(call.starts_with("LeaseCall { request: "), "{call}");
+        assert!(call.starts_with("lease::Call { request: "), "{call}");
         assert!(call.contains(&format!("operation: {operation},")), "{call}");
     }
     let reset = format!("{:?}", places.reset("k"));
     assert!(
-        reset.starts_with("LeaseReset { limiter: \"places\", key: "),
+        reset.starts_with("lease::Reset { limiter: \"places\", key: "),
         "{reset}"
     );
 }
@@ -168,23 +166,23 @@ fn debug_output_of_leases_shows_the_length_of_ids_only() {
 #[test]
 fn terms_of_leases_have_a_name_and_whole_microseconds() {
     let second = Duration::from_secs(1);
-    let terms = LeaseTerms::new("places", 9, second).unwrap();
+    let terms = lease::Terms::new("places", 9, second).unwrap();
     assert_eq!(
         (terms.name(), terms.identity()),
         ("places", "places:leases")
     );
     let name = "two words".to_owned();
-    let error = LeaseTerms::new(&name, 9, second).unwrap_err();
+    let error = lease::Terms::new(&name, 9, second).unwrap_err();
     assert_eq!(error, LimitError::BadName { name });
     let ttl = second + Duration::from_nanos(1);
-    let error = LeaseTerms::new("places", 9, ttl).unwrap_err();
+    let error = lease::Terms::new("places", 9, ttl).unwrap_err();
     assert!(matches!(error, LimitError::BadTtl { .. }), "{error}");
 }
 
 /// A lease that has ended takes no memory once another one is acquired.
 #[test]
 fn a_lease_that_has_ended_leaves_nothing_behind() {
-    let (mut used, mut new) = (LeaseState::default(), LeaseState::default());
+    let (mut used, mut new) = (lease::State::default(), lease::State::default());
     let first = hold(&mut used, b"a", NOW);
     let end = first.expires_at().as_micros();
     assert_eq!(hold(&mut used, b"b", end), hold(&mut new, b"b", end));
@@ -193,17 +191,17 @@ fn a_lease_that_has_ended_leaves_nothing_behind() {
 
 #[test]
 fn a_lease_ends_at_the_latest_instant_at_the_latest() {
-    let mut state = LeaseState::default();
+    let mut state = lease::State::default();
     let lease = hold(&mut state, b"a", Timestamp::MAX.as_micros() - 1);
     assert_eq!(lease.expires_at(), Timestamp::MAX);
-    let terms = LeaseTerms::new("places", 9, Duration::from_millis(1)).unwrap();
-    let peek = LeaseRequest::new(&terms, "k", LeaseOperation::Peek);
+    let terms = lease::Terms::new("places", 9, Duration::from_millis(1)).unwrap();
+    let peek = lease::Request::new(&terms, "k", lease::Operation::Peek);
     for (now, held) in [
         (Timestamp::MAX.as_micros() - 1, 1),
         (Timestamp::MAX.as_micros(), 0),
     ] {
         let answer = peek.decide_on(&mut state, at(now));
-        let LeaseAnswer::Occupied(occupancy) = answer else {
+        let lease::Answer::Occupied(occupancy) = answer else {
             panic!("{answer:?}");
         };
         assert_eq!(occupancy.held(), held);

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::{Algorithm, Gcra, State};
-use tollgate_core::{
-    Check, Limit, MAX_EXACT, Operation, Quota, Receipt, Request, Timestamp, Verdicts,
-};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, MAX_EXACT, Operation, Request, Verdicts};
+use tollgate_core::{Algorithm, Gcra};
+use tollgate_core::{Limit, Quota, Receipt, Timestamp};
 
 /// A call that was admitted and not given back: when it starts, and its cost.
 #[derive(Clone, Copy, Debug)]

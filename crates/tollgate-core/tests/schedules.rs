@@ -9,11 +9,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{
-    BatchPlacement, ErrorKind, Event, Key, LimitError, Placement, PlannedEvent, Quota, Reason,
-    Refusal, Schedule, ScheduleAnswer, ScheduleOperation, ScheduleQuota, ScheduleRequest,
-    ScheduleState, ScheduleStore, ScheduleTerms, StoreError, SyncScheduleStore, Timestamp,
+use tollgate_core::schedule::SyncStore as _;
+use tollgate_core::schedule::{
+    self, BatchPlacement, Event, Placement, PlannedEvent, Reason, Refusal, Schedule,
 };
+use tollgate_core::{ErrorKind, Key, LimitError, Quota, StoreError, Timestamp};
 
 const NOW: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000_000;
@@ -23,14 +23,14 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-fn terms(quota: &str) -> ScheduleTerms {
-    ScheduleTerms::new("plans", [quota]).unwrap()
+fn terms(quota: &str) -> schedule::Terms {
+    schedule::Terms::new("plans", [quota]).unwrap()
 }
 
 /// A store of the events of one key, whose clock stands still at `NOW`.
 #[derive(Default)]
 struct OneKey {
-    state: Mutex<ScheduleState>,
+    state: Mutex<schedule::State>,
     /// Whether it never finds the periods that it needs.
     is_short: bool,
     /// How often it was asked.
@@ -38,34 +38,37 @@ struct OneKey {
 }
 
 #[async_trait]
-impl ScheduleStore for OneKey {
+impl schedule::Store for OneKey {
     async fn schedule<'a>(
         &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError> {
+        request: &schedule::Request<'a>,
+    ) -> Result<schedule::Answer, StoreError> {
         self.schedule_now(request)
     }
 
     async fn reset_schedule<'a>(
         &self,
-        terms: &'a ScheduleTerms,
+        terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.reset_schedule_now(terms, key)
     }
 }
 
-impl SyncScheduleStore for OneKey {
-    fn schedule_now(&self, request: &ScheduleRequest<'_>) -> Result<ScheduleAnswer, StoreError> {
+impl schedule::SyncStore for OneKey {
+    fn schedule_now(
+        &self,
+        request: &schedule::Request<'_>,
+    ) -> Result<schedule::Answer, StoreError> {
         *self.asked.lock().unwrap() += 1;
         if self.is_short {
-            return Ok(ScheduleAnswer::Uncovered(at(NOW)));
+            return Ok(schedule::Answer::Uncovered(at(NOW)));
         }
         Ok(request.decide_on(&mut self.state.lock().unwrap(), at(NOW)))
     }
 
-    fn reset_schedule_now(&self, _: &ScheduleTerms, _: Key<'_>) -> Result<(), StoreError> {
-        *self.state.lock().unwrap() = ScheduleState::default();
+    fn reset_schedule_now(&self, _: &schedule::Terms, _: Key<'_>) -> Result<(), StoreError> {
+        *self.state.lock().unwrap() = schedule::State::default();
         Ok(())
     }
 }
@@ -83,37 +86,37 @@ fn now<T>(call: impl IntoFuture<Output = T>) -> T {
 
 /// Decides `operation` on the events in `state`.
 fn decide(
-    state: &mut ScheduleState,
-    terms: &ScheduleTerms,
+    state: &mut schedule::State,
+    terms: &schedule::Terms,
     now: u64,
-    operation: ScheduleOperation<'_>,
-) -> ScheduleAnswer {
-    ScheduleRequest::new(terms, "k", operation).decide_on(state, at(now))
+    operation: schedule::Operation<'_>,
+) -> schedule::Answer {
+    schedule::Request::new(terms, "k", operation).decide_on(state, at(now))
 }
 
 fn add(
-    state: &mut ScheduleState,
-    terms: &ScheduleTerms,
+    state: &mut schedule::State,
+    terms: &schedule::Terms,
     now: u64,
     id: &str,
     time: u64,
-) -> ScheduleAnswer {
+) -> schedule::Answer {
     let event = Event::new(id, at(time));
-    decide(state, terms, now, ScheduleOperation::Add(vec![event]))
+    decide(state, terms, now, schedule::Operation::Add(vec![event]))
 }
 
 /// Returns how many events are listed.
-fn listed(state: &mut ScheduleState, terms: &ScheduleTerms, now: u64) -> usize {
+fn listed(state: &mut schedule::State, terms: &schedule::Terms, now: u64) -> usize {
     let (from, until) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
-    match decide(state, terms, now, ScheduleOperation::List { from, until }) {
-        ScheduleAnswer::Events(events) => events.len(),
+    match decide(state, terms, now, schedule::Operation::List { from, until }) {
+        schedule::Answer::Events(events) => events.len(),
         answer => panic!("{answer:?}"),
     }
 }
 
 #[test]
 fn refusals_say_why_and_when_there_is_room() {
-    let quota: ScheduleQuota = "hourly=5/1h".parse().unwrap();
+    let quota: schedule::Quota = "hourly=5/1h".parse().unwrap();
     let [time, next] = [at(1_800_000_000_000_000), at(1_800_000_060_000_000)];
     let (time_text, next_text) = ("2027-01-15T08:00:00Z", "2027-01-15T08:01:00Z");
     for (reason, said) in [
@@ -173,31 +176,31 @@ fn debug_output_of_schedules_shows_the_length_of_ids_only() {
     let (from, until, weight) = (time, time, 3);
     for (operation, expected) in [
         (
-            ScheduleOperation::Add(vec![event]),
+            schedule::Operation::Add(vec![event]),
             format!("Add([Event {fields}])"),
         ),
         (
-            ScheduleOperation::Reschedule(event),
+            schedule::Operation::Reschedule(event),
             format!("Reschedule(Event {fields})"),
         ),
         (
-            ScheduleOperation::ReserveNext(event),
+            schedule::Operation::ReserveNext(event),
             format!("ReserveNext(Event {fields})"),
         ),
         (
-            ScheduleOperation::Cancel(b"secret"),
+            schedule::Operation::Cancel(b"secret"),
             "Cancel { id_bytes: 6 }".to_owned(),
         ),
         (
-            ScheduleOperation::NextFree { from, weight },
+            schedule::Operation::NextFree { from, weight },
             format!("NextFree {{ from: {time:?}, weight: 3 }}"),
         ),
         (
-            ScheduleOperation::LatestFree { until, weight },
+            schedule::Operation::LatestFree { until, weight },
             format!("LatestFree {{ until: {time:?}, weight: 3 }}"),
         ),
         (
-            ScheduleOperation::List { from, until },
+            schedule::Operation::List { from, until },
             format!("List {{ from: {time:?}, until: {time:?} }}"),
         ),
     ] {
@@ -206,7 +209,7 @@ fn debug_output_of_schedules_shows_the_length_of_ids_only() {
     let schedule = Schedule::with_terms((), terms("1/1m"));
     let call = format!("{:?}", schedule.cancel("k", "secret"));
     assert!(
-        call.starts_with("ScheduleCall { schedule: \"plans\", key: "),
+        call.starts_with("schedule::Call { schedule: \"plans\", key: "),
         "{call}"
     );
     assert!(
@@ -215,7 +218,7 @@ fn debug_output_of_schedules_shows_the_length_of_ids_only() {
     );
     let reset = format!("{:?}", schedule.reset("k"));
     assert!(
-        reset.starts_with("ScheduleReset { schedule: \"plans\", key: "),
+        reset.starts_with("schedule::Reset { schedule: \"plans\", key: "),
         "{reset}"
     );
 }
@@ -244,7 +247,7 @@ fn two_events_of_one_call_have_ids_of_their_own() {
         (&["a", "b", "a"], Err(ErrorKind::Malformed)),
     ] {
         let events = ids.iter().map(|id| Event::new(id, at(NOW))).collect();
-        let request = ScheduleRequest::new(&terms, "k", ScheduleOperation::Add(events));
+        let request = schedule::Request::new(&terms, "k", schedule::Operation::Add(events));
         let found = request.validate().map_err(|error| error.kind());
         assert_eq!(found, expected, "{ids:?}");
     }
@@ -326,28 +329,28 @@ fn a_store_that_never_has_enough_months_is_asked_24_times() {
 #[test]
 fn a_state_is_fresh_when_its_last_event_is_over() {
     let terms = terms("9/10s");
-    let mut state = ScheduleState::default();
+    let mut state = schedule::State::default();
     for (id, time) in [("a", NOW), ("b", NOW + 5 * SECOND)] {
         assert_eq!(
             add(&mut state, &terms, NOW, id, time),
-            ScheduleAnswer::Added(1)
+            schedule::Answer::Added(1)
         );
     }
     assert!(!state.is_fresh(&terms, at(NOW + 16 * SECOND - 1)));
     assert!(state.is_fresh(&terms, at(NOW + 16 * SECOND)));
     // Its own clock, at which an event was planned, does not go back.
     let planned = add(&mut state, &terms, NOW + 9 * SECOND, "c", NOW + 9 * SECOND);
-    assert_eq!(planned, ScheduleAnswer::Added(1));
-    let cancel = ScheduleOperation::Cancel(b"c");
+    assert_eq!(planned, schedule::Answer::Added(1));
+    let cancel = schedule::Operation::Cancel(b"c");
     decide(&mut state, &terms, NOW, cancel);
-    let short = ScheduleTerms::new("plans", ["9/1s"]).unwrap();
+    let short = schedule::Terms::new("plans", ["9/1s"]).unwrap();
     assert!(state.is_fresh(&short, at(NOW)));
 }
 
 #[test]
 fn the_bytes_of_events_are_counted() {
     let (terms, id) = (terms("9/10s"), "x".repeat(100));
-    let mut state = ScheduleState::default();
+    let mut state = schedule::State::default();
     assert_eq!(state.heap_bytes(), 0);
     for count in 1..=9 {
         let id = format!("{count}{id}");
@@ -365,10 +368,10 @@ fn the_bytes_of_events_are_counted() {
 #[test]
 fn events_are_planned_at_the_epoch() {
     let terms = terms("1/10s");
-    let mut state = ScheduleState::default();
+    let mut state = schedule::State::default();
     for now in [0, SECOND] {
         let added = add(&mut state, &terms, now, "a", 0);
-        assert_eq!(added, ScheduleAnswer::Added(usize::from(now == 0)));
+        assert_eq!(added, schedule::Answer::Added(usize::from(now == 0)));
         assert_eq!(listed(&mut state, &terms, now), 1);
         assert!(!state.is_fresh(&terms, at(now)));
     }
@@ -377,17 +380,17 @@ fn events_are_planned_at_the_epoch() {
 #[test]
 fn only_a_change_moves_the_clock_of_a_key() {
     let terms = terms("9/10s");
-    let mut state = ScheduleState::default();
+    let mut state = schedule::State::default();
     add(&mut state, &terms, NOW, "a", NOW);
     let before = state.clone();
     let later = NOW + 5 * SECOND;
     let again = add(&mut state, &terms, later, "a", NOW);
-    assert_eq!((again, &state), (ScheduleAnswer::Added(0), &before));
+    assert_eq!((again, &state), (schedule::Answer::Added(0), &before));
     let event = Event::new("a", at(later));
-    let moved = ScheduleOperation::Reschedule(event);
+    let moved = schedule::Operation::Reschedule(event);
     decide(&mut state, &terms, later, moved);
     // An earlier clock is that of the latest change.
-    let ScheduleAnswer::Refused { refusal, .. } = add(&mut state, &terms, NOW, "b", NOW) else {
+    let schedule::Answer::Refused { refusal, .. } = add(&mut state, &terms, NOW, "b", NOW) else {
         panic!("an event was planned in the past");
     };
     assert_eq!(refusal.reason(), &Reason::Past(at(later - SECOND)));
@@ -399,20 +402,20 @@ fn only_a_change_moves_the_clock_of_a_key() {
 fn the_first_of_several_quotas_without_room_up_to_the_horizon_is_named() {
     for windows in [[11, 20], [20, 11], [30, 40]] {
         let quotas = windows.map(|seconds| format!("1/{seconds}s"));
-        let terms = ScheduleTerms::new("plans", &quotas).unwrap();
+        let terms = schedule::Terms::new("plans", &quotas).unwrap();
         let horizon = Duration::from_secs(11) - Duration::from_micros(1);
         let terms = terms.with_horizon(horizon).unwrap();
-        let mut state = ScheduleState::default();
+        let mut state = schedule::State::default();
         add(&mut state, &terms, NOW, "a", NOW);
-        let reserve = ScheduleOperation::ReserveNext(Event::new("c", at(NOW)));
+        let reserve = schedule::Operation::ReserveNext(Event::new("c", at(NOW)));
         for answer in [
             add(&mut state, &terms, NOW, "b", NOW),
             decide(&mut state, &terms, NOW, reserve),
         ] {
-            let ScheduleAnswer::Refused { refusal, .. } = answer else {
+            let schedule::Answer::Refused { refusal, .. } = answer else {
                 panic!("{answer:?}");
             };
-            let named = refusal.quota().map(ScheduleQuota::name);
+            let named = refusal.quota().map(schedule::Quota::name);
             assert_eq!(named.as_ref(), quotas.first());
             assert_eq!(refusal.next_free(), None);
         }
@@ -426,35 +429,36 @@ fn names_of_quotas_and_schedules_are_checked() {
         let bad = LimitError::BadName {
             name: name.to_owned(),
         };
-        assert_eq!(ScheduleQuota::new(name, quota).unwrap_err(), bad);
-        assert_eq!(ScheduleTerms::new(name, ["5/1h"]).unwrap_err(), bad);
-        let daily = tollgate_core::CalendarQuota::new(
+        assert_eq!(schedule::Quota::new(name, quota).unwrap_err(), bad);
+        assert_eq!(schedule::Terms::new(name, ["5/1h"]).unwrap_err(), bad);
+        let daily = schedule::CalendarQuota::new(
             1,
-            tollgate_core::CalendarUnit::Day,
+            schedule::CalendarUnit::Day,
             jiff::tz::TimeZone::UTC,
         );
-        assert_eq!(ScheduleQuota::calendar(name, daily).unwrap_err(), bad);
+        assert_eq!(schedule::Quota::calendar(name, daily).unwrap_err(), bad);
     }
     assert_eq!(
-        ScheduleQuota::new("hourly", quota).unwrap().name(),
+        schedule::Quota::new("hourly", quota).unwrap().name(),
         "hourly"
     );
-    assert_eq!("5/1h".parse::<ScheduleQuota>().unwrap().name(), "5/1h");
+    assert_eq!("5/1h".parse::<schedule::Quota>().unwrap().name(), "5/1h");
 }
 
 #[test]
 fn a_refusal_names_an_earlier_time_only_if_it_is_wanted() {
     let terms = terms("1/10s");
-    let mut state = ScheduleState::default();
+    let mut state = schedule::State::default();
     let time = NOW + 60 * SECOND;
     add(&mut state, &terms, NOW, "a", time);
     for (wants_latest, expected) in [(false, None), (true, Some(at(time - 10 * SECOND)))] {
-        let add = ScheduleOperation::Add(vec![Event::new("b", at(time))]);
-        let mut request = ScheduleRequest::new(&terms, "k", add);
+        let add = schedule::Operation::Add(vec![Event::new("b", at(time))]);
+        let mut request = schedule::Request::new(&terms, "k", add);
         if wants_latest {
             request = request.with_latest();
         }
-        let ScheduleAnswer::Refused { refusal, .. } = request.decide_on(&mut state, at(NOW)) else {
+        let schedule::Answer::Refused { refusal, .. } = request.decide_on(&mut state, at(NOW))
+        else {
             panic!("two events at one time");
         };
         assert_eq!(refusal.latest_free(), expected);
@@ -465,17 +469,17 @@ fn a_refusal_names_an_earlier_time_only_if_it_is_wanted() {
 #[test]
 fn quotas_move_a_search_in_turn_until_all_have_room() {
     let [any, terms] = [&["9/1s"][..], &["1/3us", "2/10us"]]
-        .map(|quotas| ScheduleTerms::new("plans", quotas.iter().copied()).unwrap());
+        .map(|quotas| schedule::Terms::new("plans", quotas.iter().copied()).unwrap());
     let terms = terms.with_tolerance(Duration::ZERO).unwrap();
-    let mut state = ScheduleState::default();
+    let mut state = schedule::State::default();
     for (id, time) in [("a", 0), ("b", 1), ("c", 12), ("d", 20)] {
         let added = add(&mut state, &any, NOW, id, NOW + time);
-        assert_eq!(added, ScheduleAnswer::Added(1));
+        assert_eq!(added, schedule::Answer::Added(1));
     }
     let (from, weight) = (at(NOW), 1);
-    let next = ScheduleOperation::NextFree { from, weight };
+    let next = schedule::Operation::NextFree { from, weight };
     let found = decide(&mut state, &terms, NOW, next);
-    assert_eq!(found, ScheduleAnswer::Found(Some(at(NOW + 23))));
+    assert_eq!(found, schedule::Answer::Found(Some(at(NOW + 23))));
 }
 
 /// Numbers that look random, and are the same in every run.
@@ -496,7 +500,7 @@ impl Numbers {
 fn free_times_are_those_that_trying_every_window_finds() {
     const EARLIEST: u64 = NOW - 5;
     const LATEST: u64 = NOW + 45;
-    let any = ScheduleTerms::new("plans", ["1000/1s"]).unwrap();
+    let any = schedule::Terms::new("plans", ["1000/1s"]).unwrap();
     let micros = Duration::from_micros;
     let mut numbers = Numbers(1);
     for _ in 0..150 {
@@ -507,17 +511,17 @@ fn free_times_are_those_that_trying_every_window_finds() {
             .iter()
             .map(|(amount, window)| format!("{amount}/{window}us"))
             .collect();
-        let terms = ScheduleTerms::new("plans", &texts).unwrap();
+        let terms = schedule::Terms::new("plans", &texts).unwrap();
         let terms = terms.with_tolerance(micros(NOW - EARLIEST)).unwrap();
         let terms = terms.with_horizon(micros(LATEST - NOW)).unwrap();
         let mut events = Vec::new();
-        let mut state = ScheduleState::default();
+        let mut state = schedule::State::default();
         for id in 0..numbers.below(14) {
             let (time, weight) = (EARLIEST + 3 + numbers.below(45), 1 + numbers.below(3));
             let id = id.to_string();
             let event = Event::new(&id, at(time)).with_weight(weight);
-            let added = decide(&mut state, &any, NOW, ScheduleOperation::Add(vec![event]));
-            assert_eq!(added, ScheduleAnswer::Added(1));
+            let added = decide(&mut state, &any, NOW, schedule::Operation::Add(vec![event]));
+            assert_eq!(added, schedule::Answer::Added(1));
             events.push((time, weight));
         }
         let has_room = |(amount, window): (u64, u64), time: u64, weight: u64| {
@@ -552,16 +556,16 @@ fn free_times_are_those_that_trying_every_window_finds() {
                     &mut state,
                     &terms,
                     NOW,
-                    ScheduleOperation::NextFree { from, weight },
+                    schedule::Operation::NextFree { from, weight },
                 );
-                assert_eq!(found, ScheduleAnswer::Found(next), "{}", scene());
+                assert_eq!(found, schedule::Answer::Found(next), "{}", scene());
                 let found = decide(
                     &mut state,
                     &terms,
                     NOW,
-                    ScheduleOperation::LatestFree { until, weight },
+                    schedule::Operation::LatestFree { until, weight },
                 );
-                assert_eq!(found, ScheduleAnswer::Found(last.map(at)), "{}", scene());
+                assert_eq!(found, schedule::Answer::Found(last.map(at)), "{}", scene());
             }
         }
     }

@@ -4,10 +4,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{
-    LeaseTerms, Limit, LimitError, MAX_EXACT, Quota, ScheduleQuota, ScheduleTerms,
-};
+use tollgate_core::Algorithm;
+use tollgate_core::store::MAX_EXACT;
+use tollgate_core::{Limit, LimitError, Quota, lease, schedule};
 
 const LIMITS: [&str; 10] = [
     "a=fixed-window:20/1h",
@@ -203,7 +202,7 @@ fn values_that_are_not_possible_are_pointed_at() {
 /// Schedules have quotas with bounds of their own.
 #[test]
 fn quotas_of_schedules_say_their_own_bounds() {
-    let of = |text: &str| bad_value(text.parse::<ScheduleQuota>().unwrap_err());
+    let of = |text: &str| bad_value(text.parse::<schedule::Quota>().unwrap_err());
     let (text, at, error) = of("long=1/40000d");
     assert_eq!((text.as_str(), at), ("long=1/40000d", 7));
     let said = error.to_string();
@@ -225,12 +224,12 @@ fn quotas_of_schedules_say_their_own_bounds() {
     assert_eq!(at, 0);
     assert!(matches!(error, LimitError::BadName { .. }));
 
-    let said = ScheduleTerms::new("plans", [""; 0])
+    let said = schedule::Terms::new("plans", [""; 0])
         .unwrap_err()
         .to_string();
     assert_eq!(said, "a schedule needs at least one quota, such as `5/1h`");
     let many = (1..=33).map(|hours| format!("1/{hours}h"));
-    let said = ScheduleTerms::new("plans", many).unwrap_err().to_string();
+    let said = schedule::Terms::new("plans", many).unwrap_err().to_string();
     assert_eq!(
         said,
         "33 quotas in one schedule are too many: use at most 32"
@@ -246,7 +245,7 @@ fn quotas_of_schedules_are_written_as_they_are_read() {
         "3/week@UTC",
         "monthly=40/month@America/New_York",
     ] {
-        let quota: ScheduleQuota = text.parse().unwrap();
+        let quota: schedule::Quota = text.parse().unwrap();
         assert_eq!(quota.to_string(), text);
         let name = text.split_once('=').map_or(text, |(name, _)| name);
         assert_eq!(quota.name(), name);
@@ -261,7 +260,7 @@ fn quotas_of_schedules_are_written_as_they_are_read() {
             at: found,
             expected: said,
             ..
-        }) = text.parse::<ScheduleQuota>()
+        }) = text.parse::<schedule::Quota>()
         else {
             panic!("{text} is no quota");
         };
@@ -273,7 +272,7 @@ fn quotas_of_schedules_are_written_as_they_are_read() {
 #[test]
 fn leases_say_their_own_bounds() {
     let of = |amount, ttl| {
-        LeaseTerms::new("uploads", amount, ttl)
+        lease::Terms::new("uploads", amount, ttl)
             .unwrap_err()
             .to_string()
     };
@@ -333,7 +332,7 @@ fn limits_are_serialized_as_strings() {
         limits: Vec<Limit>,
         quota: Quota,
         algorithm: Algorithm,
-        schedule: Vec<ScheduleQuota>,
+        schedule: Vec<schedule::Quota>,
     }
     let json = r#"{"limits":["a=gcra:10/1m","b=sliding-log:5/1h"],"quota":"3/1s","algorithm":"sliding-counter:20/1h","schedule":["hourly=5/1h","10/day@Europe/Berlin"]}"#;
     let settings: Settings = serde_json::from_str(json).unwrap();
@@ -356,7 +355,7 @@ fn limits_are_serialized_as_strings() {
         ),
         (serde_json::from_str::<Quota>("5").err(), r#""10/1m""#),
         (
-            serde_json::from_str::<ScheduleQuota>("5").err(),
+            serde_json::from_str::<schedule::Quota>("5").err(),
             r#""hourly=5/1h""#,
         ),
     ] {

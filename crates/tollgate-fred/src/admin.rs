@@ -12,7 +12,7 @@ use tollgate_wire::{
 
 use crate::clients::Clients;
 use crate::engine::{FredEngine, bytes, send_once};
-use crate::store::FredStore;
+use crate::fred_store::FredStore;
 
 #[async_trait]
 impl<C: Clients> Operate for FredStore<C> {

@@ -17,8 +17,8 @@ use tollgate_core::StoreError;
 use tollgate_wire::{Clock, NoConnection, Options};
 
 use crate::clients::Clients;
+use crate::fred_store::{FredStore, follows_nothing};
 use crate::settings;
-use crate::store::{FredStore, follows_nothing};
 
 /// How long to wait before a client that has stopped is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);

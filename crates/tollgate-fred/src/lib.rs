@@ -6,9 +6,9 @@ mod clients;
 mod connect;
 mod engine;
 mod failure;
+mod fred_store;
 mod places;
 pub mod settings;
-mod store;
 
 pub use fred;
 #[cfg(feature = "operate")]
@@ -17,6 +17,6 @@ pub use tollgate_wire::{Clock, Options};
 
 pub use clients::Clients;
 pub use connect::FredStoreBuilder;
-pub use store::FredStore;
-#[doc(no_inline)]
-pub use tollgate_core::prelude::*;
+pub use fred_store::FredStore;
+#[doc(inline)]
+pub use tollgate_core::*;

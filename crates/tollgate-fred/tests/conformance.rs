@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_conformance::{
     Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
 };
-use tollgate_core::{LeaseStore, ScheduleStore, Store};
+use tollgate_core::{Store, lease, schedule};
 use tollgate_fred::{FredStore, Options};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
@@ -47,7 +47,7 @@ impl Client {
 }
 
 impl ScheduleHarness for Client {
-    async fn store(&self) -> Arc<dyn ScheduleStore> {
+    async fn store(&self) -> Arc<dyn schedule::Store> {
         Arc::new(self.connect().await)
     }
 
@@ -57,7 +57,7 @@ impl ScheduleHarness for Client {
 }
 
 impl LeaseHarness for Client {
-    async fn store(&self) -> Arc<dyn LeaseStore> {
+    async fn store(&self) -> Arc<dyn lease::Store> {
         Arc::new(self.connect().await)
     }
 
@@ -166,7 +166,7 @@ impl Cluster {
 }
 
 impl ScheduleHarness for Cluster {
-    async fn store(&self) -> Arc<dyn ScheduleStore> {
+    async fn store(&self) -> Arc<dyn schedule::Store> {
         Arc::new(self.connect().await)
     }
 
@@ -176,7 +176,7 @@ impl ScheduleHarness for Cluster {
 }
 
 impl LeaseHarness for Cluster {
-    async fn store(&self) -> Arc<dyn LeaseStore> {
+    async fn store(&self) -> Arc<dyn lease::Store> {
         Arc::new(self.connect().await)
     }
 

@@ -3,12 +3,10 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use parking_lot::Mutex;
-use tollgate_core::{
-    CallId, Fingerprint, Key, Limit, Operation, Request, StoreError, SyncStore, Timestamp,
-    Verdicts, inside,
-};
+use tollgate_core::store::{Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::{CallId, Key, Limit, StoreError, SyncStore, Timestamp, inside};
 
-use crate::store::MemoryStore;
+use crate::memory_store::MemoryStore;
 use crate::tables::{Kept, Tables};
 
 /// Locks that make repeated calls wait for each other.

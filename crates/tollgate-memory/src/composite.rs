@@ -2,12 +2,13 @@
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use tollgate_core::algorithm::{State, States};
-use tollgate_core::{Check, Operation, Request, StoreError, Verdicts, inside};
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::store::{State, States};
+use tollgate_core::{StoreError, inside};
 
+use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
 use crate::probe::{KeyHasher, Probe};
 use crate::shard::{Entry, Shard};
-use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
 
 /// Requests with up to this many checks are decided without allocating.
 const INLINE: usize = 4;

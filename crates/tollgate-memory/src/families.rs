@@ -1,15 +1,17 @@
 //! Schedules and leases in memory.
 
 use async_trait::async_trait;
-use tollgate_core::{
-    Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, ScheduleAnswer, ScheduleRequest,
-    ScheduleStore, ScheduleTerms, StoreError, SyncLeaseStore, SyncScheduleStore,
-};
+use tollgate_core::lease::SyncStore as _;
+use tollgate_core::schedule::SyncStore as _;
+use tollgate_core::{Key, StoreError, lease, schedule};
 
-use crate::store::MemoryStore;
+use crate::memory_store::MemoryStore;
 
-impl SyncScheduleStore for MemoryStore {
-    fn schedule_now(&self, request: &ScheduleRequest<'_>) -> Result<ScheduleAnswer, StoreError> {
+impl schedule::SyncStore for MemoryStore {
+    fn schedule_now(
+        &self,
+        request: &schedule::Request<'_>,
+    ) -> Result<schedule::Answer, StoreError> {
         request.validate()?;
         let (terms, caller) = (request.terms(), request.caller_time());
         self.decide_kept(
@@ -19,40 +21,40 @@ impl SyncScheduleStore for MemoryStore {
             caller,
             |state, now| request.decide_on(state, now),
             |answer| match answer {
-                ScheduleAnswer::Added(added) => *added > 0,
-                ScheduleAnswer::Planned { is_new, .. } => *is_new,
-                ScheduleAnswer::Cancelled(was_planned) => *was_planned,
+                schedule::Answer::Added(added) => *added > 0,
+                schedule::Answer::Planned { is_new, .. } => *is_new,
+                schedule::Answer::Cancelled(was_planned) => *was_planned,
                 _ => false,
             },
         )
     }
 
-    fn reset_schedule_now(&self, terms: &ScheduleTerms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_schedule_now(&self, terms: &schedule::Terms, key: Key<'_>) -> Result<(), StoreError> {
         self.reset_kept(&self.schedules, terms, key);
         Ok(())
     }
 }
 
 #[async_trait]
-impl ScheduleStore for MemoryStore {
+impl schedule::Store for MemoryStore {
     async fn schedule<'a>(
         &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError> {
+        request: &schedule::Request<'a>,
+    ) -> Result<schedule::Answer, StoreError> {
         self.schedule_now(request)
     }
 
     async fn reset_schedule<'a>(
         &self,
-        terms: &'a ScheduleTerms,
+        terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.reset_schedule_now(terms, key)
     }
 }
 
-impl SyncLeaseStore for MemoryStore {
-    fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+impl lease::SyncStore for MemoryStore {
+    fn lease_now(&self, request: &lease::Request<'_>) -> Result<lease::Answer, StoreError> {
         request.validate()?;
         let (terms, caller) = (request.terms(), request.caller_time());
         self.decide_kept(
@@ -66,21 +68,21 @@ impl SyncLeaseStore for MemoryStore {
         )
     }
 
-    fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_leases_now(&self, terms: &lease::Terms, key: Key<'_>) -> Result<(), StoreError> {
         self.reset_kept(&self.leases, terms, key);
         Ok(())
     }
 }
 
 #[async_trait]
-impl LeaseStore for MemoryStore {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+impl lease::Store for MemoryStore {
+    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.lease_now(&request)
     }
 
     async fn reset_leases<'a>(
         &self,
-        terms: &'a LeaseTerms,
+        terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.reset_leases_now(terms, key)

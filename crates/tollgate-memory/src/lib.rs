@@ -5,12 +5,12 @@ mod clock;
 mod composite;
 mod counter;
 mod families;
+mod memory_store;
 mod probe;
 mod shard;
-mod store;
 mod tables;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use store::{MemoryStore, MemoryStoreBuilder};
-#[doc(no_inline)]
-pub use tollgate_core::prelude::*;
+pub use memory_store::{MemoryStore, MemoryStoreBuilder};
+#[doc(inline)]
+pub use tollgate_core::*;

@@ -6,9 +6,10 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use tollgate_core::{Check, Fingerprint, Key, inside};
+use tollgate_core::store::{Check, Fingerprint};
+use tollgate_core::{Key, inside};
 
-use crate::store::Timeline;
+use crate::memory_store::Timeline;
 
 /// The longest key that is stored as it is.
 const SHORT: usize = 16;
@@ -170,8 +171,9 @@ fn pack(bytes: &[u8]) -> [u64; 2] {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use tollgate_core::algorithm::FixedWindow;
-    use tollgate_core::{Check, Key, Limit, Quota};
+    use tollgate_core::FixedWindow;
+    use tollgate_core::store::Check;
+    use tollgate_core::{Key, Limit, Quota};
 
     use super::{KeyHasher, Probe, StoredKey, pack};
 

@@ -4,12 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::{
-    Key, LeaseState, LeaseTerms, ScheduleState, ScheduleTerms, StoreError, Timestamp,
-};
+use tollgate_core::{Key, StoreError, Timestamp, lease, schedule};
 
+use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
 use crate::probe::{KeyHasher, StoredKey};
-use crate::store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
 
 /// Shards for each clock. Schedules and leases change less often than limits are checked.
 const SHARDS: usize = 32;
@@ -45,14 +43,14 @@ pub(crate) trait Kept: Default {
     fn heap_bytes(&self) -> usize;
 }
 
-impl Kept for ScheduleState {
-    type Terms = ScheduleTerms;
+impl Kept for schedule::State {
+    type Terms = schedule::Terms;
 
-    fn identity(terms: &ScheduleTerms) -> &str {
+    fn identity(terms: &schedule::Terms) -> &str {
         terms.identity()
     }
 
-    fn is_fresh(&self, terms: &ScheduleTerms, now: Timestamp) -> bool {
+    fn is_fresh(&self, terms: &schedule::Terms, now: Timestamp) -> bool {
         self.is_fresh(terms, now)
     }
 
@@ -65,14 +63,14 @@ impl Kept for ScheduleState {
     }
 }
 
-impl Kept for LeaseState {
-    type Terms = LeaseTerms;
+impl Kept for lease::State {
+    type Terms = lease::Terms;
 
-    fn identity(terms: &LeaseTerms) -> &str {
+    fn identity(terms: &lease::Terms) -> &str {
         terms.identity()
     }
 
-    fn is_fresh(&self, _: &LeaseTerms, now: Timestamp) -> bool {
+    fn is_fresh(&self, _: &lease::Terms, now: Timestamp) -> bool {
         self.is_fresh(now)
     }
 
@@ -339,11 +337,12 @@ impl MemoryStore {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
-    use tollgate_core::{Schedule, Timestamp};
+    use tollgate_core::Timestamp;
+    use tollgate_core::schedule::Schedule;
 
     use super::{SHARDS, Timeline};
     use crate::clock::{Clock, ManualClock};
-    use crate::store::MemoryStore;
+    use crate::memory_store::MemoryStore;
 
     /// Returns a store with so many schedules by its own clock, and as many by callers' instants.
     fn planned(keys: usize) -> MemoryStore {

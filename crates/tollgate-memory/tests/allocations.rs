@@ -10,12 +10,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use allocation_counter::measure;
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
-use tollgate_core::{
-    Checks, Limit, Quota, RateLimiter, Request, Store, StoreError, Timestamp, Verdicts,
-};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
+use tollgate_core::{Limit, Quota, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn algorithms() -> Vec<Algorithm> {

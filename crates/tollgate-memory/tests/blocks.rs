@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{
-    BlockSpan, CallId, Check, Fingerprint, MAX_EXACT, Operation, Request, SyncStore, Verdicts,
+use tollgate_core::store::{
+    BlockSpan, Check, Fingerprint, MAX_EXACT, Operation, Request, Verdicts,
 };
+use tollgate_core::{CallId, SyncStore};
 use tollgate_memory::{
     ErrorKind, Limit, ManualClock, MemoryStore, RateLimiter, Receipt, Timestamp,
 };

@@ -6,13 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
-use tollgate_core::{
-    Check, ErrorKind, Key, Limit, Operation, Quota, RateLimiter, Request, Schedule, SyncStore,
-    Timestamp,
-};
+use tollgate_core::schedule::Schedule;
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, SyncStore, Timestamp};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 fn limit(name: &str, algorithm: impl Into<Algorithm>) -> Limit {

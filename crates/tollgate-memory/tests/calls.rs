@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{Check, Checks, Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdicts};
+use tollgate_memory::call::SettleError;
+use tollgate_memory::store::Verdict;
 use tollgate_memory::{
-    Decision, ErrorKind, Limit, ManualClock, MemoryStore, RateLimiter, Receipt, SettleError, Store,
-    StoreError, SyncStore, Timestamp, Verdict, Wait,
+    Decision, ErrorKind, Limit, ManualClock, MemoryStore, RateLimiter, Receipt, Store, StoreError,
+    SyncStore, Timestamp, Wait,
 };
 
 /// A store that implements neither `Clone` nor `Debug`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_conformance::{
     Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
 };
-use tollgate_core::{LeaseStore, ScheduleStore, Store};
+use tollgate_core::{Store, lease, schedule};
 use tollgate_memory::MemoryStore;
 
 struct Memory;
@@ -17,13 +17,13 @@ impl Harness for Memory {
 }
 
 impl ScheduleHarness for Memory {
-    async fn store(&self) -> Arc<dyn ScheduleStore> {
+    async fn store(&self) -> Arc<dyn schedule::Store> {
         Arc::new(MemoryStore::new())
     }
 }
 
 impl LeaseHarness for Memory {
-    async fn store(&self) -> Arc<dyn LeaseStore> {
+    async fn store(&self) -> Arc<dyn lease::Store> {
         Arc::new(MemoryStore::new())
     }
 }

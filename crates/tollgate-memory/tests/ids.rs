@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate_core::{Check, Key, Limit, Operation, Request, SyncStore, Verdict, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{Key, Limit, SyncStore};
 use tollgate_memory::{CallId, Clock, ErrorKind, ManualClock, MemoryStore, RateLimiter, Timestamp};
 
 fn limiter(max_keys: usize, limits: &[&str]) -> (RateLimiter<MemoryStore>, ManualClock) {

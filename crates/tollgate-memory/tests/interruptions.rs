@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_core::algorithm::{Gcra, SlidingLog};
-use tollgate_core::{
-    ConcurrencyLimiter, Decision, Lease, Limit, Placement, Quota, RateLimiter, Schedule, Timestamp,
-};
+use tollgate_core::lease::{ConcurrencyLimiter, Lease};
+use tollgate_core::schedule::{Placement, Schedule};
+use tollgate_core::{Decision, Limit, Quota, RateLimiter, Timestamp};
+use tollgate_core::{Gcra, SlidingLog};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -8,11 +8,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{
-    Acquisition, Check, ConcurrencyLimiter, ErrorKind, Lease, Limit, MAX_LEASES, Quota, Request,
-    StoreError, SyncStore, Timestamp,
-};
+use tollgate_core::FixedWindow;
+use tollgate_core::lease::{Acquisition, ConcurrencyLimiter, Lease, MAX_LEASES};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Limit, Quota, StoreError, SyncStore, Timestamp};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 const SECOND: Duration = Duration::from_secs(1);

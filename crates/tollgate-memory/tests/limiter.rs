@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{
-    Check, ErrorKind, Fingerprint, Key, Left, Limit, Operation, Quota, RateLimiter, Request,
-    SettleError, SyncStore, Timestamp, Verdict, Verdicts,
-};
+use tollgate_core::call::{Left, SettleError};
+use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, SyncStore, Timestamp};
+use tollgate_core::{FixedWindow, Gcra, SlidingLog};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {

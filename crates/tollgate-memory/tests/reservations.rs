@@ -4,10 +4,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{Operation, SyncStore};
-use tollgate_memory::{
-    Check, ErrorKind, Limit, MemoryStore, RateLimiter, Request, Store, Timestamp, Verdict, Wait,
-};
+use tollgate_core::SyncStore;
+use tollgate_core::store::Operation;
+use tollgate_memory::store::{Check, Request, Verdict};
+use tollgate_memory::{ErrorKind, Limit, MemoryStore, RateLimiter, Store, Timestamp, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -8,11 +8,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{
-    Check, ErrorKind, Event, Limit, MAX_EVENTS, Placement, Quota, Request, Schedule, ScheduleTerms,
-    StoreError, SyncStore, Timestamp,
-};
+use tollgate_core::FixedWindow;
+use tollgate_core::schedule::{self, Event, MAX_EVENTS, Placement, Schedule};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Limit, Quota, StoreError, SyncStore, Timestamp};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -280,7 +279,7 @@ fn a_full_store_finds_its_one_schedule_that_is_over_at_once() {
 fn only_a_change_says_when_events_are_over() {
     let (store, clock) = store(10);
     let now = clock.now();
-    let terms = |window: &str| ScheduleTerms::new("plans", [window]).unwrap();
+    let terms = |window: &str| schedule::Terms::new("plans", [window]).unwrap();
     let [long, short] = ["1/1h", "1/1s"].map(|of| Schedule::with_terms(&store, terms(of)));
     assert!(long.add("k", "a", now).run().unwrap().is_planned());
     assert_eq!(
@@ -335,7 +334,7 @@ fn what_moves_reserves_or_cancels_says_when_events_are_over() {
 fn schedules_cost_what_the_documentation_says() {
     for (events, length) in [(1, 1), (3, 200), (5, 32), (1_000, 200), (3_700, 32)] {
         let (store, clock) = store(1_000_000);
-        let terms = ScheduleTerms::new("plans", ["100/6m"]).unwrap();
+        let terms = schedule::Terms::new("plans", ["100/6m"]).unwrap();
         let schedule = Schedule::with_terms(&store, terms);
         let keys = (20_000 / events).clamp(2, 5_000);
         for key in 0..keys {
@@ -416,7 +415,7 @@ fn a_reset_needs_no_executor() {
     assert!(store.is_empty());
     assert_eq!(
         format!("{:?}", schedule.reset("secret")),
-        r#"ScheduleReset { schedule: "plans", key: Key(6 + 0 bytes) }"#
+        r#"schedule::Reset { schedule: "plans", key: Key(6 + 0 bytes) }"#
     );
 }
 

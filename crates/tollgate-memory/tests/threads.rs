@@ -5,8 +5,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use tollgate_core::algorithm::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{Check, Limit, Operation, Quota, Request, SyncStore};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{FixedWindow, Gcra, SlidingLog};
+use tollgate_core::{Limit, Quota, SyncStore};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 const THREADS: usize = 8;

@@ -7,11 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms,
-    Limit, Request, ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store,
-    StoreError, SyncLeaseStore, SyncScheduleStore, SyncStore, Verdict, Verdicts,
-};
+use tollgate_core::store::{Check, Checks, Fingerprint, Request, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, SyncStore, lease, schedule};
 
 /// What goes wrong with one call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,9 +35,9 @@ pub enum Fault {
 /// to delay or lose. A refund with a receipt for another key or limit does use one up, because only
 /// the store can detect it.
 ///
-/// Calls to a [`Schedule`](tollgate_core::Schedule) use up faults, too. A search of a calendar's
+/// Calls to a [`Schedule`](tollgate_core::schedule::Schedule) use up faults, too. A search of a calendar's
 /// days may ask the store several times, and each time is a call. So do calls to a
-/// [`ConcurrencyLimiter`](tollgate_core::ConcurrencyLimiter).
+/// [`ConcurrencyLimiter`](tollgate_core::lease::ConcurrencyLimiter).
 ///
 /// # Examples
 ///
@@ -221,11 +218,11 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<S: ScheduleStore> ScheduleStore for FaultyStore<S> {
+impl<S: schedule::Store> schedule::Store for FaultyStore<S> {
     async fn schedule<'a>(
         &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError> {
+        request: &schedule::Request<'a>,
+    ) -> Result<schedule::Answer, StoreError> {
         if request.validate().is_err() {
             return self.store.schedule(request).await;
         }
@@ -234,7 +231,7 @@ impl<S: ScheduleStore> ScheduleStore for FaultyStore<S> {
 
     async fn reset_schedule<'a>(
         &self,
-        terms: &'a ScheduleTerms,
+        terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.pass_on(self.store.reset_schedule(terms, key)).await
@@ -242,23 +239,26 @@ impl<S: ScheduleStore> ScheduleStore for FaultyStore<S> {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl<S: SyncScheduleStore> SyncScheduleStore for FaultyStore<S> {
-    fn schedule_now(&self, request: &ScheduleRequest<'_>) -> Result<ScheduleAnswer, StoreError> {
+impl<S: schedule::SyncStore> schedule::SyncStore for FaultyStore<S> {
+    fn schedule_now(
+        &self,
+        request: &schedule::Request<'_>,
+    ) -> Result<schedule::Answer, StoreError> {
         if request.validate().is_err() {
             return self.store.schedule_now(request);
         }
         self.pass_on_now(|| self.store.schedule_now(request))
     }
 
-    fn reset_schedule_now(&self, terms: &ScheduleTerms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_schedule_now(&self, terms: &schedule::Terms, key: Key<'_>) -> Result<(), StoreError> {
         self.pass_on_now(|| self.store.reset_schedule_now(terms, key))
     }
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<S: LeaseStore> LeaseStore for FaultyStore<S> {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+impl<S: lease::Store> lease::Store for FaultyStore<S> {
+    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         if request.validate().is_err() {
             return self.store.lease(request).await;
         }
@@ -267,7 +267,7 @@ impl<S: LeaseStore> LeaseStore for FaultyStore<S> {
 
     async fn reset_leases<'a>(
         &self,
-        terms: &'a LeaseTerms,
+        terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.pass_on(self.store.reset_leases(terms, key)).await
@@ -275,15 +275,15 @@ impl<S: LeaseStore> LeaseStore for FaultyStore<S> {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl<S: SyncLeaseStore> SyncLeaseStore for FaultyStore<S> {
-    fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+impl<S: lease::SyncStore> lease::SyncStore for FaultyStore<S> {
+    fn lease_now(&self, request: &lease::Request<'_>) -> Result<lease::Answer, StoreError> {
         if request.validate().is_err() {
             return self.store.lease_now(request);
         }
         self.pass_on_now(|| self.store.lease_now(request))
     }
 
-    fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_leases_now(&self, terms: &lease::Terms, key: Key<'_>) -> Result<(), StoreError> {
         self.pass_on_now(|| self.store.reset_leases_now(terms, key))
     }
 }

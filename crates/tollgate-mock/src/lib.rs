@@ -5,5 +5,5 @@ mod mock;
 
 pub use faulty::{Fault, FaultyStore};
 pub use mock::{Expectation, LeaseExpectation, MockStore, ScheduleExpectation, TimesRange};
-#[doc(no_inline)]
-pub use tollgate_core::prelude::*;
+#[doc(inline)]
+pub use tollgate_core::*;

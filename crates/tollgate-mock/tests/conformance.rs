@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_conformance::{
     Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
 };
-use tollgate_core::{LeaseStore, ScheduleStore, Store};
+use tollgate_core::{Store, lease, schedule};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 
@@ -28,8 +28,8 @@ impl Harness for Late {
 }
 
 impl ScheduleHarness for Late {
-    async fn store(&self) -> Arc<dyn ScheduleStore> {
-        let store: Box<dyn ScheduleStore> = Box::new(MemoryStore::new());
+    async fn store(&self) -> Arc<dyn schedule::Store> {
+        let store: Box<dyn schedule::Store> = Box::new(MemoryStore::new());
         late(store)
     }
 
@@ -40,8 +40,8 @@ impl ScheduleHarness for Late {
 }
 
 impl LeaseHarness for Late {
-    async fn store(&self) -> Arc<dyn LeaseStore> {
-        let store: Box<dyn LeaseStore> = Box::new(MemoryStore::new());
+    async fn store(&self) -> Arc<dyn lease::Store> {
+        let store: Box<dyn lease::Store> = Box::new(MemoryStore::new());
         late(store)
     }
 

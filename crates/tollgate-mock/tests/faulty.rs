@@ -7,11 +7,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::FixedWindow;
+use tollgate_core::lease::SyncStore as _;
+use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter};
+use tollgate_core::schedule::SyncStore as _;
+use tollgate_core::schedule::{Placement, Schedule};
+use tollgate_core::store::{Check, Checks, Request, Verdicts};
 use tollgate_core::{
-    Acquisition, Check, Checks, ConcurrencyLimiter, ErrorKind, LeaseAnswer, LeaseOperation,
-    LeaseRequest, Limit, Placement, Quota, RateLimiter, Request, Schedule, Store, StoreError,
-    SyncLeaseStore, SyncScheduleStore, SyncStore, Timestamp, Verdicts,
+    ErrorKind, Limit, Quota, RateLimiter, Store, StoreError, SyncStore, Timestamp,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -406,9 +409,9 @@ where
 
 /// Returns how much the inner store holds for `k`, bypassing the faults.
 fn held(places: &ConcurrencyLimiter<FaultyStore<MemoryStore>>) -> u64 {
-    let peek = LeaseRequest::new(places.terms(), "k", LeaseOperation::Peek);
+    let peek = lease::Request::new(places.terms(), "k", lease::Operation::Peek);
     match places.store().inner().lease_now(&peek.at(NOON)).unwrap() {
-        LeaseAnswer::Occupied(occupancy) => occupancy.held(),
+        lease::Answer::Occupied(occupancy) => occupancy.held(),
         other => panic!("{other:?}"),
     }
 }

@@ -5,14 +5,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::time::Duration;
 
-use tollgate_core::{
-    Check, ConcurrencyLimiter, ErrorKind, Event, Key, Lease, Limit, Operation, PlannedEvent,
-    RateLimiter, Reason, Refusal, Request, Schedule, SyncStore, Timestamp, Wait,
-};
+use tollgate_core::lease::{ConcurrencyLimiter, Lease};
+use tollgate_core::schedule::{Event, PlannedEvent, Reason, Refusal, Schedule};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{ErrorKind, Key, Limit, RateLimiter, SyncStore, Timestamp, Wait};
 use tollgate_mock::{Expectation, MockStore};
 
 fn limit(name: &str, algorithm: &str) -> Limit {
-    let algorithm: tollgate_core::algorithm::Algorithm = algorithm.parse().unwrap();
+    let algorithm: tollgate_core::Algorithm = algorithm.parse().unwrap();
     Limit::new(name, algorithm).unwrap()
 }
 
@@ -58,7 +58,14 @@ fn unexpected_key_is_named_beside_all_expectations() {
     let limiter = limiter(store);
     assert!(limiter.check("alice").run().unwrap().is_allowed());
     for receipt in receipts {
-        assert!(limiter.refund("alice", receipt).run().unwrap().is_allowed());
+        assert!(
+            limiter
+                .refund("alice", receipt)
+                .run()
+                .unwrap()
+                .decision()
+                .is_allowed()
+        );
     }
     assert_eq!(
         message(|| limiter.check("bob").run()),

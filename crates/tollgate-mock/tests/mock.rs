@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_core::algorithm::{FixedWindow, SlidingLog};
-use tollgate_core::{
-    Acquisition, BlockSpan, Check, ConcurrencyLimiter, ErrorKind, Event, Key, Lease, Limit,
-    MAX_EXACT, Operation, Placement, PlannedEvent, Quota, RateLimiter, Reason, Refusal, Request,
-    Schedule, Store, SyncLeaseStore, SyncStore, Timestamp, Verdict, Verdicts, Wait,
-};
+use tollgate_core::lease::SyncStore as _;
+use tollgate_core::lease::{Acquisition, ConcurrencyLimiter, Lease};
+use tollgate_core::schedule::{Event, Placement, PlannedEvent, Reason, Refusal, Schedule};
+use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, Store, SyncStore, Timestamp, Wait};
+use tollgate_core::{FixedWindow, SlidingLog};
 use tollgate_mock::{MockStore, ScheduleExpectation};
 
 fn limits() -> [Limit; 2] {
@@ -74,7 +74,14 @@ async fn every_call_gets_the_answer_it_was_given() {
     assert_eq!(limiter.peek("k").await.unwrap().remaining(), 3);
     assert_eq!(limiter.take_up_to("k", 4).await.unwrap().consumed(), 2);
     assert!(limiter.take_up_to("k", 4).await.unwrap().is_denied());
-    assert!(limiter.refund("l", receipt).await.unwrap().is_allowed());
+    assert!(
+        limiter
+            .refund("l", receipt)
+            .await
+            .unwrap()
+            .decision()
+            .is_allowed()
+    );
     assert!(limiter.reset("k").await.is_ok());
     assert_eq!(
         limiter.reset("k").run().unwrap_err().kind(),
@@ -393,8 +400,11 @@ fn cost_of_a_refund_is_the_cost_in_its_receipt() {
         .into_receipt()
         .unwrap();
     let refunded = limiter.refund("k", receipt).run().unwrap();
-    assert!(refunded.is_allowed());
-    assert_eq!((refunded.remaining(), refunded.consumed()), (5, 0));
+    assert!(refunded.decision().is_allowed());
+    assert_eq!(
+        (refunded.remaining(), refunded.decision().consumed()),
+        (5, 0)
+    );
 }
 
 #[test]
@@ -410,9 +420,9 @@ fn settles_a_call_at_the_expected_cost() {
     let decision = limiter.check("k").cost(3).run().unwrap();
     let receipt = decision.into_receipt().unwrap();
     let left = limiter.settle("k", receipt, 2).run().unwrap();
-    assert!(left.is_allowed());
-    assert_eq!((left.remaining(), left.consumed()), (4, 0));
-    let untouched = left.verdict("window").unwrap();
+    assert!(left.decision().is_allowed());
+    assert_eq!((left.remaining(), left.decision().consumed()), (4, 0));
+    let untouched = left.decision().verdict("window").unwrap();
     assert_eq!(untouched.remaining(), untouched.capacity());
 }
 
@@ -428,8 +438,11 @@ fn lowers_what_remains_to_at_most_the_cost() {
     let limiter = RateLimiter::new(store, [log, window]).unwrap();
     for remaining in [4, 1] {
         let left = limiter.lower("k", 4).run().unwrap();
-        assert_eq!(left.verdict("log").unwrap().remaining(), remaining);
-        assert_eq!(left.verdict("window").unwrap().remaining(), 4);
+        assert_eq!(
+            left.decision().verdict("log").unwrap().remaining(),
+            remaining
+        );
+        assert_eq!(left.decision().verdict("window").unwrap().remaining(), 4);
     }
 }
 

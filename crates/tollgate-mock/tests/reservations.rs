@@ -5,9 +5,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use tollgate_core::{
-    Check, ErrorKind, Limit, Operation, RateLimiter, Request, Store, StoreError, Wait,
-};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Store, StoreError, Wait};
 use tollgate_mock::{Fault, FaultyStore, MockStore};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -126,7 +126,7 @@ fn limit_with_nothing_used_is_reset_already() {
     // Nothing is left of it, although the denial does not say until when.
     assert_eq!(check(5), Duration::from_secs(60));
     let left = mock.lower("k", 2).at(NOW).run().unwrap();
-    assert_eq!(left.reset_after(), Wait::from_micros(60_000_000));
+    assert_eq!(left.decision().reset_after(), Wait::from_micros(60_000_000));
 }
 
 #[test]

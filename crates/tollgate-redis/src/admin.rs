@@ -10,7 +10,7 @@ use tollgate_wire::{
 
 use crate::engine::RedisEngine;
 use crate::failure;
-use crate::store::RedisStore;
+use crate::redis_store::RedisStore;
 
 #[async_trait]
 impl<C> Operate for RedisStore<C>

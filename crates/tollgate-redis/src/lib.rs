@@ -15,8 +15,8 @@ mod failure;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 mod home;
 mod plain;
+mod redis_store;
 pub mod settings;
-mod store;
 
 pub use redis;
 #[cfg(feature = "operate")]
@@ -30,9 +30,9 @@ pub use tollgate_wire::{Clock, Options};
 ))]
 pub use connection::*;
 pub use plain::PlainStore;
-pub use store::RedisStore;
-#[doc(no_inline)]
-pub use tollgate_core::prelude::*;
+pub use redis_store::RedisStore;
+#[doc(inline)]
+pub use tollgate_core::*;
 
 /// The recipes, which run as doctests on a server.
 #[cfg(doctest)]

@@ -7,7 +7,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
-use tollgate_core::{Checks, ErrorKind, Limit, Request, Store, StoreError, SyncStore, Verdicts};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore};
 use tollgate_wire::{Command, Engine, Failure, Options, Transact};
 
 use crate::engine::RedisEngine;
@@ -155,8 +156,9 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use tollgate_core::algorithm::FixedWindow;
-    use tollgate_core::{Check, Quota};
+    use tollgate_core::FixedWindow;
+    use tollgate_core::Quota;
+    use tollgate_core::store::Check;
     use tollgate_testkit::FakeServer;
 
     use super::*;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_conformance::{
     Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
 };
-use tollgate_core::{LeaseStore, ScheduleStore, Store};
+use tollgate_core::{Store, lease, schedule};
 use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
@@ -58,7 +58,7 @@ impl Harness for Multiplexed {
 }
 
 impl ScheduleHarness for Multiplexed {
-    async fn store(&self) -> Arc<dyn ScheduleStore> {
+    async fn store(&self) -> Arc<dyn schedule::Store> {
         Arc::new(RedisStore::with_options(self.connect().await, options()))
     }
 
@@ -68,7 +68,7 @@ impl ScheduleHarness for Multiplexed {
 }
 
 impl LeaseHarness for Multiplexed {
-    async fn store(&self) -> Arc<dyn LeaseStore> {
+    async fn store(&self) -> Arc<dyn lease::Store> {
         Arc::new(RedisStore::with_options(self.connect().await, options()))
     }
 
@@ -229,7 +229,7 @@ impl Clustered {
 }
 
 impl ScheduleHarness for Clustered {
-    async fn store(&self) -> Arc<dyn ScheduleStore> {
+    async fn store(&self) -> Arc<dyn schedule::Store> {
         Arc::new(self.connect().await)
     }
 
@@ -239,7 +239,7 @@ impl ScheduleHarness for Clustered {
 }
 
 impl LeaseHarness for Clustered {
-    async fn store(&self) -> Arc<dyn LeaseStore> {
+    async fn store(&self) -> Arc<dyn lease::Store> {
         Arc::new(self.connect().await)
     }
 

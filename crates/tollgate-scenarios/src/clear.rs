@@ -33,7 +33,7 @@ pub fn options(prefix: &str) -> Options {
 
 fn limits() -> Vec<Limit> {
     let limit = |(name, text): (&str, &str)| {
-        let algorithm: tollgate_core::algorithm::Algorithm = text.parse().unwrap();
+        let algorithm: tollgate_core::Algorithm = text.parse().unwrap();
         Limit::new(name, algorithm).unwrap()
     };
     LIMITS.map(limit).to_vec()

@@ -5,14 +5,14 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_core::{ConcurrencyLimiter, LeaseStore};
+use tollgate_core::lease::{self, ConcurrencyLimiter};
 use tollgate_testkit::{Flavor, SentinelGroup, Server};
 use tollgate_tokio::LeaseGuard;
 use tollgate_wire::Options;
 
 const TTL: Duration = Duration::from_secs(2);
 
-type Limiter = ConcurrencyLimiter<Arc<dyn LeaseStore>>;
+type Limiter = ConcurrencyLimiter<Arc<dyn lease::Store>>;
 
 /// Returns the options to connect with: calls fail long before a lease ends.
 #[must_use]
@@ -20,12 +20,12 @@ pub fn options() -> Options {
     Options::new().with_deadline(Duration::from_millis(200))
 }
 
-fn limiter(store: Arc<dyn LeaseStore>, amount: u64) -> Limiter {
+fn limiter(store: Arc<dyn lease::Store>, amount: u64) -> Limiter {
     ConcurrencyLimiter::new(store, "places", amount, TTL).unwrap()
 }
 
 /// Makes a test of each scenario. `connect` connects to the server at a URL, `connect_sentinels` to
-/// the primary of a [`SentinelGroup`]; both return an `Arc<dyn LeaseStore>`.
+/// the primary of a [`SentinelGroup`]; both return an `Arc<dyn lease::Store>`.
 #[macro_export]
 macro_rules! leases {
     ($connect:ident, $connect_sentinels:ident) => {
@@ -77,7 +77,7 @@ async fn next_place(limiter: &Limiter) -> (LeaseGuard, Instant) {
 
 /// Checks that holders hear of a lost lease before anybody else can acquire their places.
 pub async fn holders_learn_of_a_hanging_server_before_others_get_their_places(
-    connect: impl AsyncFn(String) -> Arc<dyn LeaseStore>,
+    connect: impl AsyncFn(String) -> Arc<dyn lease::Store>,
 ) {
     let server = Server::start(Flavor::System);
     let limiter = limiter(connect(server.url()).await, 2);
@@ -107,7 +107,7 @@ pub async fn holders_learn_of_a_hanging_server_before_others_get_their_places(
 
 /// Checks that a holder whose process stood still knows that its lease has ended, and ends no other.
 pub async fn a_holder_that_stands_still_keeps_no_place(
-    connect: impl AsyncFn(String) -> Arc<dyn LeaseStore> + Clone + Send + 'static,
+    connect: impl AsyncFn(String) -> Arc<dyn lease::Store> + Clone + Send + 'static,
 ) {
     let server = Server::start(Flavor::System);
     let limiter = limiter(connect(server.url()).await, 1);
@@ -147,7 +147,7 @@ pub async fn a_holder_that_stands_still_keeps_no_place(
 
 /// Checks what a server without persistence grants after a crash, and that old holders learn of it.
 pub async fn a_server_that_forgets_leases_grants_at_most_as_many_more(
-    connect: impl AsyncFn(String) -> Arc<dyn LeaseStore>,
+    connect: impl AsyncFn(String) -> Arc<dyn lease::Store>,
 ) {
     let server = Server::start(Flavor::System);
     let limiter = limiter(connect(server.url()).await, 3);
@@ -178,7 +178,7 @@ pub async fn a_server_that_forgets_leases_grants_at_most_as_many_more(
 
 /// Checks that a server with an append-only file keeps the leases through crashes.
 pub async fn leases_survive_a_server_that_has_them_on_disk(
-    connect: impl AsyncFn(String) -> Arc<dyn LeaseStore>,
+    connect: impl AsyncFn(String) -> Arc<dyn lease::Store>,
 ) {
     let server = Server::options(Flavor::System)
         .args(["--appendonly", "yes", "--appendfsync", "always"])
@@ -202,7 +202,7 @@ pub async fn leases_survive_a_server_that_has_them_on_disk(
 ///
 /// `connect` receives the group's Sentinels.
 pub async fn a_promoted_replica_grants_again_what_it_had_not_heard_of(
-    connect: impl AsyncFn(&SentinelGroup) -> Arc<dyn LeaseStore>,
+    connect: impl AsyncFn(&SentinelGroup) -> Arc<dyn lease::Store>,
 ) {
     let group = tokio::task::block_in_place(|| SentinelGroup::start(Flavor::System));
     let ttl = Duration::from_secs(60);

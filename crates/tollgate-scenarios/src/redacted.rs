@@ -3,10 +3,9 @@
 use std::error::Error;
 use std::fmt::Debug;
 
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{
-    Check, ErrorKind, Key, Limit, Operation, Quota, Receipt, Request, Store, StoreError,
-};
+use tollgate_core::FixedWindow;
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, Receipt, Store, StoreError};
 use tollgate_testkit::{Reply, Server};
 use tollgate_wire::Options;
 

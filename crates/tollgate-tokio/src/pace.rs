@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use pin_project_lite::pin_project;
-use tollgate_core::{Key, RateLimiter, Store, Verdicts};
+use tollgate_core::store::Verdicts;
+use tollgate_core::{Key, RateLimiter, Store};
 
 use crate::key::OwnedKey;
 use crate::wait::{Caller, Patience, WaitError, wait};
@@ -76,7 +77,7 @@ pin_project! {
 
 impl<St: Stream, S> Paced<St, S> {
     /// Sets how long an item may wait. By default, that is for ever.
-    pub fn within(mut self, longest: Duration) -> Self {
+    pub fn wait_up_to(mut self, longest: Duration) -> Self {
         self.longest = longest;
         self
     }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
-use tollgate_core::algorithm::State;
 use tollgate_core::inside;
 use tollgate_core::inside::encoding::{Change, change, longest_delay_us, micros_ceil};
 use tollgate_core::inside::twins::{
     CallContext, MOST_PARAMETERS, code, decode, double, integer, parameters, reserved, words,
 };
-use tollgate_core::{
-    BlockSpan, CallId, Check, ErrorKind, Fingerprint, MAX_EXACT, Operation, Request, StoreError,
-    Timestamp, Verdicts,
+use tollgate_core::store::State;
+use tollgate_core::store::{
+    BlockSpan, Check, Fingerprint, MAX_EXACT, Operation, Request, Verdicts,
 };
+use tollgate_core::{CallId, ErrorKind, StoreError, Timestamp};
 
 use super::fault::FOREIGN;
 use super::script::Form;

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tollgate_core::Request;
 use tollgate_core::inside::identity_hash;
+use tollgate_core::store::Request;
 
 /// One hash for each check of a request, and one for the key of its answer.
 pub(super) type Hashes = SmallVec<[u64; 4]>;

@@ -5,7 +5,8 @@ use std::hash::Hasher;
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use smallvec::SmallVec;
-use tollgate_core::{Check, Key};
+use tollgate_core::Key;
+use tollgate_core::store::Check;
 
 use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
 
@@ -207,7 +208,8 @@ fn push_hex(text: &mut impl Sink, byte: u8) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
-    use tollgate_core::{Check, Key, Limit};
+    use tollgate_core::store::Check;
+    use tollgate_core::{Key, Limit};
 
     use super::Keyspace;
     use crate::options::{LONGEST_PART, Options};

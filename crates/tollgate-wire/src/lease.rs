@@ -8,10 +8,8 @@ use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use tollgate_core::inside::encoding::micros_ceil;
 use tollgate_core::inside::twins::integer;
-use tollgate_core::{
-    Acquisition, Key, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore, LeaseTerms,
-    MAX_LEASES, NoLease, Occupancy, StoreError, Timestamp, Wait,
-};
+use tollgate_core::lease::{self, Acquisition, Lease, MAX_LEASES, NoLease, Occupancy};
+use tollgate_core::{Key, StoreError, Timestamp, Wait};
 
 use super::codec::{not_understood, push, push_instant, slack};
 use super::engine::{Call, Engine};
@@ -33,12 +31,12 @@ fn script() -> &'static Script {
 }
 
 impl<E: Engine> WireStore<E> {
-    /// Decides `request`, like [`LeaseStore::lease`].
+    /// Decides `request`, like [`lease::Store::lease`].
     ///
     /// # Errors
     ///
-    /// The same as [`LeaseStore::lease`].
-    pub async fn lease(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+    /// The same as [`lease::Store::lease`].
+    pub async fn lease(&self, request: &lease::Request<'_>) -> Result<lease::Answer, StoreError> {
         request.validate()?;
         let instant = self.instant(request.caller_time())?;
         let key = self.state_key(request.terms().identity(), request.key(), instant);
@@ -54,26 +52,26 @@ impl<E: Engine> WireStore<E> {
         answer(request, instant, &reply)
     }
 
-    /// Deletes the leases of `key`, like [`LeaseStore::reset_leases`].
+    /// Deletes the leases of `key`, like [`lease::Store::reset_leases`].
     ///
     /// # Errors
     ///
-    /// The same as [`LeaseStore::reset_leases`].
-    pub async fn reset_leases(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
+    /// The same as [`lease::Store::reset_leases`].
+    pub async fn reset_leases(&self, terms: &lease::Terms, key: Key<'_>) -> Result<(), StoreError> {
         self.forget_states(terms.identity(), key).await
     }
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<E: Engine> LeaseStore for WireStore<E> {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+impl<E: Engine> lease::Store for WireStore<E> {
+    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.lease(&request).await
     }
 
     async fn reset_leases<'a>(
         &self,
-        terms: &'a LeaseTerms,
+        terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.reset_leases(terms, key).await
@@ -81,9 +79,9 @@ impl<E: Engine> LeaseStore for WireStore<E> {
 }
 
 /// Returns what the script does for `request`.
-fn effect(request: &LeaseRequest<'_>) -> Effect {
+fn effect(request: &lease::Request<'_>) -> Effect {
     match request.operation() {
-        LeaseOperation::Peek => Effect::Nothing,
+        lease::Operation::Peek => Effect::Nothing,
         _ => Effect::Holds,
     }
 }
@@ -91,15 +89,15 @@ fn effect(request: &LeaseRequest<'_>) -> Effect {
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
 /// decides.
 fn argument(
-    request: &LeaseRequest<'_>,
+    request: &lease::Request<'_>,
     instant: Option<Timestamp>,
     caller_slack: Duration,
 ) -> Result<Vec<u8>, StoreError> {
     let (code, id, weight, token) = match request.operation() {
-        LeaseOperation::Acquire { id, weight } => (1, id, weight, 0),
-        LeaseOperation::Renew { id, token } => (2, id, 1, token),
-        LeaseOperation::Release { id, token } => (3, id, 1, token),
-        LeaseOperation::Peek => (4, &[][..], 1, 0),
+        lease::Operation::Acquire { id, weight } => (1, id, weight, 0),
+        lease::Operation::Renew { id, token } => (2, id, 1, token),
+        lease::Operation::Release { id, token } => (3, id, 1, token),
+        lease::Operation::Peek => (4, &[][..], 1, 0),
         _ => return Err(unknown_operation()),
     };
     let terms = request.terms();
@@ -129,18 +127,18 @@ fn argument(
 /// [`ErrorKind::Protocol`](tollgate_core::ErrorKind::Protocol) if the script gives no such reply to
 /// `request`.
 fn answer(
-    request: &LeaseRequest<'_>,
+    request: &lease::Request<'_>,
     instant: Option<Timestamp>,
     reply: &[u8],
-) -> Result<LeaseAnswer, StoreError> {
+) -> Result<lease::Answer, StoreError> {
     read(request, instant, reply).ok_or_else(not_understood)
 }
 
 fn read(
-    request: &LeaseRequest<'_>,
+    request: &lease::Request<'_>,
     instant: Option<Timestamp>,
     reply: &[u8],
-) -> Option<LeaseAnswer> {
+) -> Option<lease::Answer> {
     let (&[status], rest) = reply.split_first_chunk()?;
     let (words, []) = rest.as_chunks() else {
         return None;
@@ -173,7 +171,7 @@ fn read(
         is_right.then(|| Lease::new(id, first, held, now, end).with_ttl(terms.ttl()))
     };
     Some(match (request.operation(), status) {
-        (LeaseOperation::Acquire { weight, .. }, 0) => {
+        (lease::Operation::Acquire { weight, .. }, 0) => {
             let is_over = first <= MAX_LEASES && weight > amount.saturating_sub(first);
             let ends_within = if second == (-1_f64).to_le_bytes() {
                 Wait::NEVER
@@ -184,27 +182,31 @@ fn read(
                 return None;
             }
             let denied = NoLease::new(first, amount, ends_within);
-            LeaseAnswer::Acquired(Acquisition::Denied(denied))
+            lease::Answer::Acquired(Acquisition::Denied(denied))
         }
-        (LeaseOperation::Acquire { id, weight }, 1) => {
+        (lease::Operation::Acquire { id, weight }, 1) => {
             let fits = |lease: &Lease| lease.weight() <= amount && first >= now.as_micros();
             let lease = lease(id, Some(weight), false).filter(fits)?;
-            LeaseAnswer::Acquired(Acquisition::Granted {
+            lease::Answer::Acquired(Acquisition::Granted {
                 lease,
                 is_new: true,
             })
         }
-        (LeaseOperation::Acquire { id, .. }, 2) => LeaseAnswer::Acquired(Acquisition::Granted {
-            lease: lease(id, None, true)?,
-            is_new: false,
-        }),
-        (LeaseOperation::Renew { .. }, 0) if is_bare => LeaseAnswer::Renewed(None),
-        (LeaseOperation::Renew { id, token }, 1) if first == token => {
-            LeaseAnswer::Renewed(Some(lease(id, None, false)?))
+        (lease::Operation::Acquire { id, .. }, 2) => {
+            lease::Answer::Acquired(Acquisition::Granted {
+                lease: lease(id, None, true)?,
+                is_new: false,
+            })
         }
-        (LeaseOperation::Release { .. }, 0 | 1) if is_bare => LeaseAnswer::Released(status == 1),
-        (LeaseOperation::Peek, 1) if first <= MAX_LEASES && none_second && none_third => {
-            LeaseAnswer::Occupied(Occupancy::new(first, amount))
+        (lease::Operation::Renew { .. }, 0) if is_bare => lease::Answer::Renewed(None),
+        (lease::Operation::Renew { id, token }, 1) if first == token => {
+            lease::Answer::Renewed(Some(lease(id, None, false)?))
+        }
+        (lease::Operation::Release { .. }, 0 | 1) if is_bare => {
+            lease::Answer::Released(status == 1)
+        }
+        (lease::Operation::Peek, 1) if first <= MAX_LEASES && none_second && none_third => {
+            lease::Answer::Occupied(Occupancy::new(first, amount))
         }
         _ => return None,
     })

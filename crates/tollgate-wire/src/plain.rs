@@ -6,10 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tollgate_core::inside::twins::{self, CounterPlan, CounterReply};
-use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Limit, MAX_EXACT, Operation, Request, Store, StoreError,
-    SyncStore, Timestamp, Verdicts,
-};
+use tollgate_core::store::{Check, Checks, Fingerprint, MAX_EXACT, Operation, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore, Timestamp};
 
 use super::engine::{Engine, Failure};
 use super::fault::Effect;

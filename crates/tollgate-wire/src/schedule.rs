@@ -8,10 +8,8 @@ use std::sync::OnceLock;
 use async_trait::async_trait;
 use tollgate_core::inside::encoding::{has_calendar, micros_ceil, quotas, retention_us};
 use tollgate_core::inside::twins::integer;
-use tollgate_core::{
-    Event, Key, LONGEST_EVENT_ID, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation,
-    ScheduleRequest, ScheduleStore, ScheduleTerms, StoreError, Timestamp,
-};
+use tollgate_core::schedule::{self, Event, PlannedEvent, Reason, Refusal};
+use tollgate_core::{Key, StoreError, Timestamp};
 
 use super::codec::{not_understood, push, push_instant, slack};
 use super::engine::{Call, Engine};
@@ -24,12 +22,12 @@ use super::store::WireStore;
 const SCRIPT: &str = include_str!("schedule.lua");
 
 /// Returns the request for a list, beginning at `from`.
-fn beginning_at<'r>(from: Timestamp, request: &ScheduleRequest<'r>) -> ScheduleRequest<'r> {
+fn beginning_at<'r>(from: Timestamp, request: &schedule::Request<'r>) -> schedule::Request<'r> {
     let mut operation = request.operation().clone();
-    if let ScheduleOperation::List { from: begin, .. } = &mut operation {
+    if let schedule::Operation::List { from: begin, .. } = &mut operation {
         *begin = from;
     }
-    let rest = ScheduleRequest::new(request.terms(), request.key(), operation);
+    let rest = schedule::Request::new(request.terms(), request.key(), operation);
     match request.caller_time() {
         Some(now) => rest.at(now),
         None => rest,
@@ -43,15 +41,15 @@ fn script() -> &'static Script {
 }
 
 impl<E: Engine> WireStore<E> {
-    /// Decides `request`, like [`ScheduleStore::schedule`].
+    /// Decides `request`, like [`schedule::Store::schedule`].
     ///
     /// # Errors
     ///
-    /// The same as [`ScheduleStore::schedule`].
+    /// The same as [`schedule::Store::schedule`].
     pub async fn schedule(
         &self,
-        request: &ScheduleRequest<'_>,
-    ) -> Result<ScheduleAnswer, StoreError> {
+        request: &schedule::Request<'_>,
+    ) -> Result<schedule::Answer, StoreError> {
         request.validate()?;
         let mut listed = Vec::new();
         let mut rest = None;
@@ -59,10 +57,10 @@ impl<E: Engine> WireStore<E> {
             let request = rest.as_ref().unwrap_or(request);
             match self.ask(request).await? {
                 (answer, None) if listed.is_empty() => return Ok(answer),
-                (ScheduleAnswer::Events(events), next) => {
+                (schedule::Answer::Events(events), next) => {
                     listed.extend(events);
                     let Some(from) = next else {
-                        return Ok(ScheduleAnswer::Events(listed));
+                        return Ok(schedule::Answer::Events(listed));
                     };
                     rest = Some(beginning_at(from, request));
                 }
@@ -75,8 +73,8 @@ impl<E: Engine> WireStore<E> {
     /// a long list, the time from which to go on.
     async fn ask(
         &self,
-        request: &ScheduleRequest<'_>,
-    ) -> Result<(ScheduleAnswer, Option<Timestamp>), StoreError> {
+        request: &schedule::Request<'_>,
+    ) -> Result<(schedule::Answer, Option<Timestamp>), StoreError> {
         let instant = self.instant(request.caller_time())?;
         let key = self.state_key(request.terms().identity(), request.key(), instant);
         let argument = argument(request, instant, self.options())?;
@@ -90,14 +88,14 @@ impl<E: Engine> WireStore<E> {
         answer(request, instant, &reply)
     }
 
-    /// Deletes the events of `key`, like [`ScheduleStore::reset_schedule`].
+    /// Deletes the events of `key`, like [`schedule::Store::reset_schedule`].
     ///
     /// # Errors
     ///
-    /// The same as [`ScheduleStore::reset_schedule`].
+    /// The same as [`schedule::Store::reset_schedule`].
     pub async fn reset_schedule(
         &self,
-        terms: &ScheduleTerms,
+        terms: &schedule::Terms,
         key: Key<'_>,
     ) -> Result<(), StoreError> {
         self.forget_states(terms.identity(), key).await
@@ -106,17 +104,17 @@ impl<E: Engine> WireStore<E> {
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<E: Engine> ScheduleStore for WireStore<E> {
+impl<E: Engine> schedule::Store for WireStore<E> {
     async fn schedule<'a>(
         &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError> {
+        request: &schedule::Request<'a>,
+    ) -> Result<schedule::Answer, StoreError> {
         self.schedule(request).await
     }
 
     async fn reset_schedule<'a>(
         &self,
-        terms: &'a ScheduleTerms,
+        terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.reset_schedule(terms, key).await
@@ -124,23 +122,23 @@ impl<E: Engine> ScheduleStore for WireStore<E> {
 }
 
 /// Returns what the script does for `request`.
-fn effect(request: &ScheduleRequest<'_>) -> Effect {
+fn effect(request: &schedule::Request<'_>) -> Effect {
     match request.operation() {
-        ScheduleOperation::NextFree { .. }
-        | ScheduleOperation::LatestFree { .. }
-        | ScheduleOperation::List { .. } => Effect::Nothing,
+        schedule::Operation::NextFree { .. }
+        | schedule::Operation::LatestFree { .. }
+        | schedule::Operation::List { .. } => Effect::Nothing,
         _ => Effect::Plans,
     }
 }
 
 /// Returns the ids of the events in `request`.
-fn ids<'a>(request: &ScheduleRequest<'a>) -> Vec<&'a [u8]> {
+fn ids<'a>(request: &schedule::Request<'a>) -> Vec<&'a [u8]> {
     match request.operation() {
-        ScheduleOperation::Add(events) => events.iter().map(Event::id).collect(),
-        ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
+        schedule::Operation::Add(events) => events.iter().map(Event::id).collect(),
+        schedule::Operation::Reschedule(event) | schedule::Operation::ReserveNext(event) => {
             vec![event.id()]
         }
-        ScheduleOperation::Cancel(id) => vec![id],
+        schedule::Operation::Cancel(id) => vec![id],
         _ => Vec::new(),
     }
 }
@@ -148,24 +146,24 @@ fn ids<'a>(request: &ScheduleRequest<'a>) -> Vec<&'a [u8]> {
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
 /// decides.
 fn argument(
-    request: &ScheduleRequest<'_>,
+    request: &schedule::Request<'_>,
     instant: Option<Timestamp>,
     options: &Options,
 ) -> Result<Vec<u8>, StoreError> {
     let terms = request.terms();
     let point = |time| Event::new(b"", time);
     let (code, events) = match request.operation() {
-        ScheduleOperation::Add(events) => (1, events.clone()),
-        ScheduleOperation::Reschedule(event) => (2, vec![*event]),
-        ScheduleOperation::Cancel(id) => (3, vec![Event::new(*id, Timestamp::UNIX_EPOCH)]),
-        ScheduleOperation::NextFree { from, weight } => {
+        schedule::Operation::Add(events) => (1, events.clone()),
+        schedule::Operation::Reschedule(event) => (2, vec![*event]),
+        schedule::Operation::Cancel(id) => (3, vec![Event::new(*id, Timestamp::UNIX_EPOCH)]),
+        schedule::Operation::NextFree { from, weight } => {
             (4, vec![point(*from).with_weight(*weight)])
         }
-        ScheduleOperation::LatestFree { until, weight } => {
+        schedule::Operation::LatestFree { until, weight } => {
             (5, vec![point(*until).with_weight(*weight)])
         }
-        ScheduleOperation::ReserveNext(event) => (6, vec![*event]),
-        ScheduleOperation::List { from, until } => (7, vec![point(*from), point(*until)]),
+        schedule::Operation::ReserveNext(event) => (6, vec![*event]),
+        schedule::Operation::List { from, until } => (7, vec![point(*from), point(*until)]),
         _ => return Err(unknown_operation()),
     };
     let mut text = Vec::with_capacity(256);
@@ -211,14 +209,14 @@ fn argument(
 ///
 /// [`ErrorKind::Protocol`](tollgate_core::ErrorKind::Protocol) if the script gives no such reply to `request`.
 fn answer(
-    request: &ScheduleRequest<'_>,
+    request: &schedule::Request<'_>,
     instant: Option<Timestamp>,
     reply: &[u8],
-) -> Result<(ScheduleAnswer, Option<Timestamp>), StoreError> {
+) -> Result<(schedule::Answer, Option<Timestamp>), StoreError> {
     Reply::read(reply)
         .filter(|reply| instant.is_none_or(|instant| instant == reply.now))
         .and_then(|reply| match request.operation() {
-            ScheduleOperation::List { from, until } if reply.status == DONE => {
+            schedule::Operation::List { from, until } if reply.status == DONE => {
                 reply.list(*from, *until)
             }
             _ => reply.answer(request).map(|answer| (answer, None)),
@@ -268,7 +266,7 @@ impl<'r> Reply<'r> {
     }
 
     /// Returns what this reply answers to `request`, or `None` if the script gives no such reply.
-    fn answer(self, request: &ScheduleRequest<'_>) -> Option<ScheduleAnswer> {
+    fn answer(self, request: &schedule::Request<'_>) -> Option<schedule::Answer> {
         let given = [
             self.index.is_some(),
             self.quota.is_some(),
@@ -283,45 +281,45 @@ impl<'r> Reply<'r> {
         if self.status == UNCOVERED {
             let searches = !matches!(
                 operation,
-                ScheduleOperation::Cancel(_) | ScheduleOperation::List { .. }
+                schedule::Operation::Cancel(_) | schedule::Operation::List { .. }
             );
             let is_right =
                 searches && has_calendar(request.terms()) && has(false, false, true, false);
             return is_right
                 .then_some(self.time?)
-                .map(ScheduleAnswer::Uncovered);
+                .map(schedule::Answer::Uncovered);
         }
         if self.status != DONE {
             return self.refusal(request);
         }
         match operation {
-            ScheduleOperation::Add(given) => {
+            schedule::Operation::Add(given) => {
                 let added = usize::try_from(self.index?).ok()?;
                 let is_right = added <= given.len() && has(true, false, false, false);
-                is_right.then_some(ScheduleAnswer::Added(added))
+                is_right.then_some(schedule::Answer::Added(added))
             }
-            ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
+            schedule::Operation::Reschedule(event) | schedule::Operation::ReserveNext(event) => {
                 let (time, is_new) = (self.time?, flag(self.index?)?);
                 let is_possible = match operation {
-                    ScheduleOperation::Reschedule(_) => time == event.time(),
+                    schedule::Operation::Reschedule(_) => time == event.time(),
                     _ => time >= event.time() || !is_new,
                 };
                 let is_right = is_possible && has(true, false, true, false);
-                is_right.then_some(ScheduleAnswer::Planned { time, is_new })
+                is_right.then_some(schedule::Answer::Planned { time, is_new })
             }
-            ScheduleOperation::Cancel(_) => {
+            schedule::Operation::Cancel(_) => {
                 let was_planned = flag(self.index?)?;
                 let is_right = has(true, false, false, false);
-                is_right.then_some(ScheduleAnswer::Cancelled(was_planned))
+                is_right.then_some(schedule::Answer::Cancelled(was_planned))
             }
-            ScheduleOperation::NextFree { from: bound, .. }
-            | ScheduleOperation::LatestFree { until: bound, .. } => {
+            schedule::Operation::NextFree { from: bound, .. }
+            | schedule::Operation::LatestFree { until: bound, .. } => {
                 let is_possible = self.time.is_none_or(|time| match operation {
-                    ScheduleOperation::NextFree { .. } => time >= *bound,
+                    schedule::Operation::NextFree { .. } => time >= *bound,
                     _ => time <= *bound,
                 });
                 let is_right = is_possible && has(false, false, self.time.is_some(), false);
-                is_right.then_some(ScheduleAnswer::Found(self.time))
+                is_right.then_some(schedule::Answer::Found(self.time))
             }
             _ => None,
         }
@@ -333,7 +331,7 @@ impl<'r> Reply<'r> {
         self,
         from: Timestamp,
         until: Timestamp,
-    ) -> Option<(ScheduleAnswer, Option<Timestamp>)> {
+    ) -> Option<(schedule::Answer, Option<Timestamp>)> {
         let events = events(self.events, from..until)?;
         let is_whole = usize::try_from(self.index?) == Ok(events.len());
         let goes_on = self.time.is_none_or(|next| {
@@ -341,22 +339,22 @@ impl<'r> Reply<'r> {
             is_later && next <= until
         });
         let is_right = is_whole && goes_on && (self.quota, self.other) == (None, None);
-        is_right.then_some((ScheduleAnswer::Events(events), self.time))
+        is_right.then_some((schedule::Answer::Events(events), self.time))
     }
 
-    fn refusal(self, request: &ScheduleRequest<'_>) -> Option<ScheduleAnswer> {
+    fn refusal(self, request: &schedule::Request<'_>) -> Option<schedule::Answer> {
         let (events, reserves) = match request.operation() {
-            ScheduleOperation::Add(events) => (&events[..], false),
-            ScheduleOperation::Reschedule(event) => (slice::from_ref(event), false),
-            ScheduleOperation::ReserveNext(event) => (slice::from_ref(event), true),
+            schedule::Operation::Add(events) => (&events[..], false),
+            schedule::Operation::Reschedule(event) => (slice::from_ref(event), false),
+            schedule::Operation::ReserveNext(event) => (slice::from_ref(event), true),
             _ => return None,
         };
-        let moves = matches!(request.operation(), ScheduleOperation::Reschedule(_));
+        let moves = matches!(request.operation(), schedule::Operation::Reschedule(_));
         if self.status == UNKNOWN {
             let is_bare =
                 self.index.is_none() && (self.quota, self.time, self.other) == (None, None, None);
             let refusal = Refusal::new(Reason::UnknownId);
-            return (moves && is_bare).then_some(ScheduleAnswer::Refused { index: 0, refusal });
+            return (moves && is_bare).then_some(schedule::Answer::Refused { index: 0, refusal });
         }
         let index = usize::try_from(self.index?).ok()?;
         let time = events.get(index)?.time();
@@ -390,14 +388,14 @@ impl<'r> Reply<'r> {
             TAKEN => {
                 let refusal = Refusal::new(Reason::IdTaken(next?));
                 let is_right = self.quota.is_none() && latest.is_none() && !moves;
-                return is_right.then_some(ScheduleAnswer::Refused { index, refusal });
+                return is_right.then_some(schedule::Answer::Refused { index, refusal });
             }
             _ => return None,
         };
         let refusal = Refusal::new(reason)
             .with_next_free(next)
             .with_latest_free(latest);
-        is_right.then_some(ScheduleAnswer::Refused { index, refusal })
+        is_right.then_some(schedule::Answer::Refused { index, refusal })
     }
 }
 
@@ -413,7 +411,7 @@ fn events(mut text: &[u8], range: Range<Timestamp>) -> Option<Vec<PlannedEvent>>
         let time = Timestamp::from_micros(integer(*time)?).ok()?;
         let event = PlannedEvent::new(id, time, integer(*weight)?);
         let is_sorted = events.last().is_none_or(|last| last.time() <= time);
-        let is_valid = (1..=LONGEST_EVENT_ID).contains(&length) && event.weight() > 0;
+        let is_valid = (1..=schedule::LONGEST_ID).contains(&length) && event.weight() > 0;
         if !is_sorted || !is_valid || !range.contains(&time) {
             return None;
         }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::OnceLock;
 
 use tollgate_core::inside::twins::{TWINS, Twin, code};
-use tollgate_core::{Operation, Request};
+use tollgate_core::store::{Operation, Request};
 
 /// The script for up to [`MOST_OF_FEW`] limits: no loop, and all numbers in local variables.
 const FEW: &str = include_str!("few.lua");

@@ -7,10 +7,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{
-    CallId, Check, Checks, ErrorKind, Fingerprint, Key, Operation, Request, Store, StoreError,
-    SyncStore, Timestamp, Verdicts,
-};
+use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::{CallId, ErrorKind, Key, Store, StoreError, SyncStore, Timestamp};
 
 use super::batch::{self, BatchedCall, Ended, InQueue, Member, Packed, Queues, Undecided};
 use super::codec::{self, Question};

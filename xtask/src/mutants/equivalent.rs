@@ -802,13 +802,13 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/lease/request.rs" {
-        "LeaseRequest::validate" {
+        "lease::Request::validate" {
             "1" => "2" # 1
                 because "the weight of a request without one is only compared with zero";
         }
     }
     "crates/tollgate-core/src/lease/state.rs" {
-        "LeaseState::insert" {
+        "lease::State::insert" {
             "held.expires <= lease.expires" => "held.expires < lease.expires"
                 because "leases that end together are found by their ids, and give their room back together";
         }
@@ -820,23 +820,23 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/schedule/events.rs" {
-        "ScheduleState::insert" {
+        "schedule::State::insert" {
             "(other.time, &other.id) < (entry.time, &entry.id)" => "(other.time, &other.id) <= (entry.time, &entry.id)"
                 because "no two events have the same id and time: only an event that is over may have the id of another one";
         }
-        "ScheduleRequest::reserve" {
+        "schedule::Request::reserve" {
             "0" => "1" # 3
                 because "the index is not read where periods are missing";
             "0" => "1" # 4
                 because "never used: where no time is free, a quota is in the way";
         }
-        "ScheduleRequest::find" {
+        "schedule::Request::find" {
             "0" => "1"
                 because "the index is not read where periods are missing";
         }
     }
     "crates/tollgate-core/src/schedule/quota.rs" {
-        "ScheduleQuota::from_str" {
+        "schedule::Quota::from_str" {
             "0" => "1" # 2
                 because "an error about a value does not depend on how far the text was read";
         }
@@ -874,7 +874,7 @@ const EQUIVALENT: &[Equivalent] = equivalent! {
         }
     }
     "crates/tollgate-core/src/schedule/terms.rs" {
-        "ScheduleTerms::new" {
+        "schedule::Terms::new" {
             "0" => "1" # 1
                 because "the horizon is overwritten before it is read";
             "0" => "1" # 2

@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
-use tollgate_core::{Check, Limit, LimitError, Request};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{Limit, LimitError};
 use tollgate_wire::{Call, Engine, Failure, Options, Runtime, WireStore};
 
 use super::drawing::STYLE;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::{
-    Acquisition, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseState, LeaseTerms,
-    LimitError, Timestamp,
-};
+use tollgate_core::lease::{self, Acquisition, Lease};
+use tollgate_core::{LimitError, Timestamp};
 
 use super::drawing::{STYLE, Svg, decimal};
 
@@ -69,8 +67,8 @@ struct Run {
 
 /// Runs the steps through the state machine.
 fn run() -> Result<Run, LimitError> {
-    let terms = LeaseTerms::new("places", AMOUNT, Duration::from_secs(TTL))?;
-    let mut state = LeaseState::default();
+    let terms = lease::Terms::new("places", AMOUNT, Duration::from_secs(TTL))?;
+    let mut state = lease::State::default();
     let mut current: [Option<(u64, Lease)>; 4] = [None, None, None, None];
     let mut run = Run::default();
     for (second, holder, step) in STEPS {
@@ -79,26 +77,26 @@ fn run() -> Result<Run, LimitError> {
             .as_ref()
             .map_or(0, |(_, lease)| lease.token());
         let operation = match step {
-            Acquire => LeaseOperation::Acquire { id, weight: 1 },
-            Renew => LeaseOperation::Renew { id, token },
-            Release => LeaseOperation::Release { id, token },
+            Acquire => lease::Operation::Acquire { id, weight: 1 },
+            Renew => lease::Operation::Renew { id, token },
+            Release => lease::Operation::Release { id, token },
         };
-        let request = LeaseRequest::new(&terms, "key", operation);
+        let request = lease::Request::new(&terms, "key", operation);
         match request.decide_on(&mut state, at(second)) {
-            LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) => {
+            lease::Answer::Acquired(Acquisition::Granted { lease, .. }) => {
                 current[holder] = Some((second, lease));
             }
-            LeaseAnswer::Acquired(Acquisition::Denied(denied)) => {
+            lease::Answer::Acquired(Acquisition::Denied(denied)) => {
                 let within = denied.ends_within().as_secs_ceil().unwrap_or(0);
                 run.denied.push((second, holder, within));
             }
-            LeaseAnswer::Renewed(Some(lease)) => {
+            lease::Answer::Renewed(Some(lease)) => {
                 run.renewed.push((second, holder));
                 if let Some((_, held)) = &mut current[holder] {
                     *held = lease;
                 }
             }
-            LeaseAnswer::Released(true) => {
+            lease::Answer::Released(true) => {
                 if let Some((from, _)) = current[holder].take() {
                     run.held.push(Held {
                         holder,

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::State;
-use tollgate_core::{BlockSpan, Check, Limit, LimitError, Operation, Request, Timestamp};
+use tollgate_core::store::State;
+use tollgate_core::store::{BlockSpan, Check, Operation, Request};
+use tollgate_core::{Limit, LimitError, Timestamp};
 
 use super::drawing::{STYLE, Svg, decimal};
 

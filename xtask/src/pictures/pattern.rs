@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{Check, Limit, LimitError, Request, Timestamp};
+use tollgate_core::Algorithm;
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{Limit, LimitError, Timestamp};
 
 /// The end of the time axis.
 pub(super) const END_MS: u64 = 240_000;

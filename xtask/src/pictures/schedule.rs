@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use tollgate_core::{
-    Event, LimitError, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState,
-    ScheduleTerms, Timestamp,
-};
+use tollgate_core::schedule::{self, Event};
+use tollgate_core::{LimitError, Timestamp};
 
 use super::drawing::{STYLE, Svg, decimal};
 
@@ -48,7 +46,7 @@ const fn of(day: u64, hour: u64, minute: u64) -> u64 {
 
 /// The events of one key, and what the state machine answers about them.
 struct Scene {
-    state: ScheduleState,
+    state: schedule::State,
     now: Timestamp,
 }
 
@@ -56,43 +54,44 @@ impl Scene {
     /// Plans the events, within all of the quotas.
     fn new() -> Result<Self, LimitError> {
         let mut scene = Self {
-            state: ScheduleState::default(),
+            state: schedule::State::default(),
             now: at(START),
         };
         let terms = terms(&QUOTAS)?;
         for (number, time) in EVENTS.iter().enumerate() {
             let id = number.to_string();
             let event = Event::new(&id, at(*time));
-            let request = ScheduleRequest::new(&terms, "key", ScheduleOperation::Add(vec![event]));
+            let request =
+                schedule::Request::new(&terms, "key", schedule::Operation::Add(vec![event]));
             let answer = request.decide_on(&mut scene.state, scene.now);
-            assert_eq!(answer, ScheduleAnswer::Added(1), "an event does not fit");
+            assert_eq!(answer, schedule::Answer::Added(1), "an event does not fit");
         }
         Ok(scene)
     }
 
     /// Returns the free time that an operation finds, in minutes.
-    fn find(&self, terms: &ScheduleTerms, operation: ScheduleOperation<'_>) -> Option<u64> {
-        let request = ScheduleRequest::new(terms, "key", operation);
+    fn find(&self, terms: &schedule::Terms, operation: schedule::Operation<'_>) -> Option<u64> {
+        let request = schedule::Request::new(terms, "key", operation);
         match request.decide_on(&mut self.state.clone(), self.now) {
-            ScheduleAnswer::Found(time) => time.map(|time| time.as_micros() / MINUTE_US),
+            schedule::Answer::Found(time) => time.map(|time| time.as_micros() / MINUTE_US),
             _ => None,
         }
     }
 
-    fn next_free(&self, terms: &ScheduleTerms, from: u64) -> u64 {
+    fn next_free(&self, terms: &schedule::Terms, from: u64) -> u64 {
         let (from, weight) = (at(from), 1);
-        let found = self.find(terms, ScheduleOperation::NextFree { from, weight });
+        let found = self.find(terms, schedule::Operation::NextFree { from, weight });
         found.unwrap_or(END)
     }
 
-    fn latest_free(&self, terms: &ScheduleTerms, until: u64) -> u64 {
+    fn latest_free(&self, terms: &schedule::Terms, until: u64) -> u64 {
         let (until, weight) = (at(until), 1);
-        let found = self.find(terms, ScheduleOperation::LatestFree { until, weight });
+        let found = self.find(terms, schedule::Operation::LatestFree { until, weight });
         found.unwrap_or(START)
     }
 
     /// Returns the intervals without a free time: after the first, and until before the second.
-    fn forbidden(&self, terms: &ScheduleTerms) -> Vec<(u64, u64)> {
+    fn forbidden(&self, terms: &schedule::Terms) -> Vec<(u64, u64)> {
         let mut forbidden = Vec::new();
         let mut minute = START;
         while minute < END {
@@ -112,8 +111,8 @@ fn at(minutes: u64) -> Timestamp {
     Timestamp::saturating_from_micros(minutes * MINUTE_US)
 }
 
-fn terms(quotas: &[&str]) -> Result<ScheduleTerms, LimitError> {
-    ScheduleTerms::new("picture", quotas.iter().copied())
+fn terms(quotas: &[&str]) -> Result<schedule::Terms, LimitError> {
+    schedule::Terms::new("picture", quotas.iter().copied())
 }
 
 /// Returns the picture.
@@ -172,7 +171,7 @@ pub(super) fn draw() -> Result<String, LimitError> {
 
 /// Draws the line of events, and a row of forbidden times for each quota and for all of them.
 /// Returns where the last row ends.
-fn rows(svg: &mut Svg, scene: &Scene, all: &ScheduleTerms) -> Result<i64, LimitError> {
+fn rows(svg: &mut Svg, scene: &Scene, all: &schedule::Terms) -> Result<i64, LimitError> {
     let (left, right) = (x(START), x(END));
     svg.text("86", LINE + 4, "e", "planned");
     svg.line(format!(r#"<path class="x" d="M{left} {LINE}H{right}"/>"#));

@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
-use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Limit, LimitError, Operation, Receipt, Request, Timestamp, Verdicts};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::{Limit, LimitError, Receipt, Timestamp};
 
 use super::drawing::{STYLE, Svg, decimal};
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_benches::Problem;
-use tollgate_core::{ConcurrencyLimiter, Timestamp};
+use tollgate_core::Timestamp;
+use tollgate_core::lease::ConcurrencyLimiter;
 
 use crate::{RedisStore, Table};
 

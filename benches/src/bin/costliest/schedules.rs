@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_benches::Problem;
-use tollgate_core::{Event, Placement, Schedule, ScheduleTerms, Timestamp};
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::{self, Event, Placement, Schedule};
 
 use crate::{RedisStore, Table};
 
@@ -33,7 +34,7 @@ fn now() -> Result<Timestamp, Problem> {
 /// Plans events at these times, each of this weight, a hundred with each call.
 async fn plan(
     store: &RedisStore,
-    terms: &ScheduleTerms,
+    terms: &schedule::Terms,
     times: &[Timestamp],
     weight: u64,
 ) -> Result<(), Problem> {
@@ -64,7 +65,7 @@ async fn batches(table: &Table) -> Result<(), Problem> {
             ("add 100 events", 900, true),
             ("add 100 events, the last refused", 901, false),
         ] {
-            let Ok(terms) = ScheduleTerms::new("plans", alike(quotas)) else {
+            let Ok(terms) = schedule::Terms::new("plans", alike(quotas)) else {
                 continue;
             };
             let times = every(HOUR / 1_000, 1_000)?;
@@ -117,7 +118,7 @@ async fn searches(table: &Table) -> Result<(), Problem> {
         } else {
             quotas.iter().map(|&quota| quota.to_owned()).collect()
         };
-        let terms = ScheduleTerms::new("plans", quotas)?;
+        let terms = schedule::Terms::new("plans", quotas)?;
         let minutes = terms.horizon().as_secs() / 60;
         let times = every(MINUTE, u32::try_from(minutes)?)?;
         let count = times.len();
@@ -250,7 +251,7 @@ async fn many_quotas(table: &Table) -> Result<(), Problem> {
     let quotas: Vec<String> = (1..=32)
         .map(|amount| format!("{amount}/day@Europe/Berlin"))
         .collect();
-    let terms = ScheduleTerms::new("plans", quotas)?;
+    let terms = schedule::Terms::new("plans", quotas)?;
     let days = terms.horizon().as_secs() / 86_400;
     let times = every(24 * HOUR, u32::try_from(days)?)?;
     let name = format!("schedule: find the next free time behind {days} full days, 32 quotas");

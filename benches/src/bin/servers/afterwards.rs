@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_benches::Outcome;
-use tollgate_core::algorithm::Gcra;
+use tollgate_core::Gcra;
 use tollgate_core::{CallId, Limit, Quota, RateLimiter, Store};
 
 use crate::Problem;

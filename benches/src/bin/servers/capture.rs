@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{Answer, Limit, RateLimiter, Schedule, ScheduleCall, ScheduleTerms};
+use tollgate_core::schedule::{self, Schedule};
+use tollgate_core::{Limit, RateLimiter};
 use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
 
 use crate::Problem;
@@ -31,11 +32,11 @@ pub(crate) async fn sent(
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         // The call fails, because there is no server.
+        let name = name.as_str();
         let _ = match within {
-            Some(within) => limiter.reserve(name.as_str()).cost(cost).within(within),
-            None => limiter.check(name.as_str()).cost(cost),
-        }
-        .await;
+            Some(within) => limiter.reserve(name).cost(cost).within(within).await,
+            None => limiter.check(name).cost(cost).await,
+        };
         let sent = limiter.store().engine().take();
         all.push(sent.ok_or("a store that sends nothing")?);
     }
@@ -44,14 +45,14 @@ pub(crate) async fn sent(
 
 /// Returns what a store with `options` sends for the call that `ask` makes of a schedule with
 /// `terms`, for each key in `names`.
-pub(crate) async fn sent_to_schedule<A: Answer>(
+pub(crate) async fn sent_to_schedule<A: schedule::FromAnswer>(
     options: &Options,
-    terms: &ScheduleTerms,
+    terms: &schedule::Terms,
     names: &[String],
     ask: impl for<'c> Fn(
         &'c Schedule<WireStore<Capture>>,
         &'c str,
-    ) -> ScheduleCall<'c, 'c, WireStore<Capture>, A>,
+    ) -> schedule::Call<'c, 'c, WireStore<Capture>, A>,
 ) -> Result<Vec<Sent>, Problem> {
     let store = WireStore::new(Capture::default(), options.clone());
     let schedule = Schedule::with_terms(store, terms.clone());
@@ -121,9 +122,7 @@ mod tests {
     fn every_key_has_a_call_of_its_own() {
         let limit = Limit::new(
             "l",
-            "gcra:10/1m"
-                .parse::<tollgate_core::algorithm::Algorithm>()
-                .unwrap(),
+            "gcra:10/1m".parse::<tollgate_core::Algorithm>().unwrap(),
         )
         .unwrap();
         let names = ["a".to_owned(), "b".to_owned()];

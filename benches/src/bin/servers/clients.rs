@@ -9,7 +9,7 @@ use fred::interfaces::{ClientLike, Resp3Frame};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use redis::aio::MultiplexedConnection;
 use redis::{IntoConnectionInfo, ProtocolVersion};
-use tollgate_core::{Limit, ScheduleStore, Store, StoreError};
+use tollgate_core::{Limit, Store, StoreError, schedule};
 use tollgate_fred::FredStore;
 use tollgate_redis::{PlainStore, RedisStore};
 use tollgate_testkit::Server;
@@ -68,7 +68,7 @@ pub(crate) trait Client: Clone + Send + Sync + 'static {
     /// The name of the client crate.
     const NAME: &'static str;
 
-    type Store: Store + ScheduleStore + 'static;
+    type Store: Store + schedule::Store + 'static;
 
     /// Returns a store on the same connection.
     fn store(&self) -> Result<Self::Store, StoreError> {

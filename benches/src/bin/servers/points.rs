@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_benches::Outcome;
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 use tollgate_core::{Limit, LimitError, Quota, RateLimiter};
 
 use crate::Problem;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tollgate_benches::Outcome;
-use tollgate_core::{Event, Placement, Schedule, ScheduleStore, ScheduleTerms, Timestamp};
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::{self, Event, Placement, Schedule};
 
 use crate::Problem;
 use crate::capture;
@@ -58,7 +59,7 @@ pub(crate) async fn add<C: Client>(
     };
     let times = Times::tomorrow()?;
 
-    let terms = ScheduleTerms::new(&format!("by-hand-{}", C::NAME), QUOTAS)?;
+    let terms = schedule::Terms::new(&format!("by-hand-{}", C::NAME), QUOTAS)?;
     fill(client, &terms, &times, &keys).await?;
     let mut sent = Vec::new();
     for time in times.free {
@@ -81,7 +82,7 @@ pub(crate) async fn add<C: Client>(
 
     for outcome in [Outcome::Allowed, Outcome::Denied] {
         let name = format!("{outcome:?}-{}", C::NAME).to_lowercase();
-        let terms = ScheduleTerms::new(&name, QUOTAS)?;
+        let terms = schedule::Terms::new(&name, QUOTAS)?;
         fill(client, &terms, &times, &keys).await?;
         let subject = Plans {
             schedule: Schedule::with_terms(client.store()?, terms),
@@ -119,7 +120,7 @@ impl Times {
 /// Plans the events of every key.
 async fn fill(
     client: &impl Client,
-    terms: &ScheduleTerms,
+    terms: &schedule::Terms,
     times: &Times,
     keys: &Keys,
 ) -> Result<(), Problem> {
@@ -144,7 +145,7 @@ struct Plans<S> {
     keys: Arc<Keys>,
 }
 
-impl<S: ScheduleStore + 'static> Subject for Plans<S> {
+impl<S: schedule::Store + 'static> Subject for Plans<S> {
     async fn call(&self, turn: usize) -> Result<bool, Problem> {
         let name = self.keys.name(turn);
         let round = turn / self.keys.names().len() % self.times.free.len();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tollgate_benches::stamp;
-use tollgate_core::algorithm::{Algorithm, FixedWindow, SlidingLog};
+use tollgate_core::{Algorithm, FixedWindow, SlidingLog};
 use tollgate_core::{Limit, LimitError, Quota, RateLimiter, Store, StoreError};
 use tollgate_testkit::Server;
 

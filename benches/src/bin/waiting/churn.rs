@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::RateLimiter;
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::Within;
+use tollgate_tokio::WaitUpTo;
 
 use crate::counting::Counting;
 use crate::several::jain;
@@ -79,7 +79,7 @@ async fn row(
             let patience = if gives_up { patience } else { LONGEST };
             callers.spawn(async move {
                 loop {
-                    let call = limiter.check("alice").within(LONGEST).into_future();
+                    let call = limiter.check("alice").wait_up_to(LONGEST).into_future();
                     if let Ok(call) = timeout(patience, call).await {
                         call?;
                         let second = usize::try_from(started.elapsed().as_secs())?;
@@ -159,7 +159,7 @@ async fn beside(
             // They do not all give up at once.
             let mut left = stay.mul_f64(per(u64::try_from(number)? + 1, u64::try_from(LINE)?));
             loop {
-                let call = limiter.check("alice").within(2 * LONGEST).into_future();
+                let call = limiter.check("alice").wait_up_to(2 * LONGEST).into_future();
                 match timeout(left, call).await {
                     Ok(call) => drop(call?),
                     Err(_) => drop(gone.fetch_add(1, Ordering::Relaxed)),
@@ -177,7 +177,7 @@ async fn beside(
     while started.elapsed() < span {
         let key = format!("user-{}", took.len());
         let asked = Instant::now();
-        let _ = limiter.check(&key).within(LONGEST).await?;
+        let _ = limiter.check(&key).wait_up_to(LONGEST).await?;
         took.push(asked.elapsed());
         sleep(Duration::from_millis(1)).await;
     }

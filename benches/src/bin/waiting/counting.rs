@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{Store, StoreError};
 
 pub(crate) struct Counting<S> {
     store: S,

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tollgate_benches::median;
 use tollgate_core::RateLimiter;
 use tollgate_memory::{ManualClock, MemoryStore};
-use tollgate_tokio::Within;
+use tollgate_tokio::WaitUpTo;
 
 use crate::counting::Counting;
 use crate::{Problem, per};
@@ -47,7 +47,7 @@ async fn wait(limits: &[&str], calls: usize) -> Result<Waited, Problem> {
     for number in 0..calls {
         let limiter = limiter.clone();
         waiting.spawn(async move {
-            let admitted = limiter.check("alice").within(LONGEST).await;
+            let admitted = limiter.check("alice").wait_up_to(LONGEST).await;
             admitted.map(|_| (number, started.elapsed()))
         });
     }

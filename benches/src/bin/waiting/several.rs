@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tollgate_core::RateLimiter;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Server};
-use tollgate_tokio::Within;
+use tollgate_tokio::WaitUpTo;
 
 use crate::counting::Counting;
 use crate::{Problem, per};
@@ -99,7 +99,7 @@ pub(crate) async fn one_of_them(
         let admitted = Arc::clone(&admitted);
         waiting.spawn(async move {
             loop {
-                let call = limiter.check("alice").within(LONGEST);
+                let call = limiter.check("alice").wait_up_to(LONGEST);
                 match timeout_at(end, call.into_future()).await {
                     Ok(call) => call?,
                     Err(_) => return Ok::<_, Problem>(()),

@@ -2,7 +2,7 @@
 
 mod traffic;
 
-use tollgate_core::algorithm::{Algorithm, FixedWindow, Gcra};
+use tollgate_core::{Algorithm, FixedWindow, Gcra};
 use tollgate_core::{LimitError, Quota};
 
 use self::traffic::ABUSER;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use tollgate_core::Verdicts;
+use tollgate_core::store::Verdicts;
 
 use super::axis::{DAY, TimeAxis, seconds, span_for, when};
 use super::legend;

@@ -4,10 +4,8 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tollgate_core::{
-    Key, LONGEST_EVENT_ID, Placement, PlannedEvent, Reason, Refusal, Schedule, ScheduleTerms,
-    StoreError, Timestamp,
-};
+use tollgate_core::schedule::{self, Placement, PlannedEvent, Reason, Refusal, Schedule};
+use tollgate_core::{Key, StoreError, Timestamp};
 
 use super::options::{
     AddOptions, CancelOptions, ListOptions, MoveOptions, NextOptions, ReserveOptions,
@@ -168,7 +166,7 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
 /// Connects to the server of `subject`, and calls `question` with its schedule and key.
 fn ask<T>(
     subject: &SubjectOptions,
-    terms: ScheduleTerms,
+    terms: schedule::Terms,
     question: impl AsyncFnOnce(&OnServer, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let server = subject.server.server()?;
@@ -187,7 +185,7 @@ fn optional(option: &'static str, text: Option<&str>) -> Result<Option<Timestamp
 }
 
 fn check_id(id: &str) -> Result<(), Failure> {
-    if (1..=LONGEST_EVENT_ID).contains(&id.len()) {
+    if (1..=schedule::LONGEST_ID).contains(&id.len()) {
         Ok(())
     } else {
         Err(Failure::EventId { bytes: id.len() })

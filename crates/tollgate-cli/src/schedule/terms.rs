@@ -1,9 +1,9 @@
-//! Builds `ScheduleTerms` from the options of the command line.
+//! Builds `schedule::Terms` from the options of the command line.
 
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tollgate_core::{LimitError, ScheduleQuota, ScheduleTerms};
+use tollgate_core::{LimitError, schedule};
 
 use super::options::{QuotaOptions, SubjectOptions};
 use super::time;
@@ -15,7 +15,7 @@ const ANY: &str = "1/13000d";
 
 impl QuotaOptions {
     /// Returns the quotas, in the order of the help text.
-    pub(super) fn quotas(&self) -> Result<Vec<ScheduleQuota>, Failure> {
+    pub(super) fn quotas(&self) -> Result<Vec<schedule::Quota>, Failure> {
         let mut texts = self.quotas.clone();
         let calendar = [
             (self.per_day, "day"),
@@ -52,7 +52,7 @@ impl QuotaOptions {
     }
 }
 
-fn quota(text: &str) -> Result<ScheduleQuota, Failure> {
+fn quota(text: &str) -> Result<schedule::Quota, Failure> {
     text.parse().map_err(|source| Failure::Quota {
         quota: text.to_owned(),
         source,
@@ -61,12 +61,12 @@ fn quota(text: &str) -> Result<ScheduleQuota, Failure> {
 
 impl SubjectOptions {
     /// Returns the terms of the service's schedule.
-    pub(super) fn terms(&self) -> Result<ScheduleTerms, Failure> {
+    pub(super) fn terms(&self) -> Result<schedule::Terms, Failure> {
         self.terms_with(self.quotas.quotas()?)
     }
 
     /// Returns terms for a list, which needs no quotas.
-    pub(super) fn terms_for_list(&self) -> Result<ScheduleTerms, Failure> {
+    pub(super) fn terms_for_list(&self) -> Result<schedule::Terms, Failure> {
         if self.quotas.is_empty() {
             self.terms_with(vec![quota(ANY)?])
         } else {
@@ -74,9 +74,9 @@ impl SubjectOptions {
         }
     }
 
-    fn terms_with(&self, quotas: Vec<ScheduleQuota>) -> Result<ScheduleTerms, Failure> {
+    fn terms_with(&self, quotas: Vec<schedule::Quota>) -> Result<schedule::Terms, Failure> {
         let mut terms =
-            ScheduleTerms::new(&self.schedule, quotas).map_err(|source| match source {
+            schedule::Terms::new(&self.schedule, quotas).map_err(|source| match source {
                 LimitError::BadName { .. } => Failure::ScheduleName {
                     name: self.schedule.clone(),
                 },
@@ -108,11 +108,11 @@ impl SubjectOptions {
 /// Returns terms of a plan with this horizon, or the longest that the quotas allow, and whether
 /// that is shorter.
 pub(super) fn reaching(
-    quotas: Vec<ScheduleQuota>,
+    quotas: Vec<schedule::Quota>,
     horizon: Duration,
-) -> Result<(ScheduleTerms, bool), Failure> {
+) -> Result<(schedule::Terms, bool), Failure> {
     let terms =
-        ScheduleTerms::new("plan", quotas).and_then(|terms| terms.with_tolerance(Duration::ZERO));
+        schedule::Terms::new("plan", quotas).and_then(|terms| terms.with_tolerance(Duration::ZERO));
     let terms = terms.map_err(Failure::Limits)?;
     let mut wanted = horizon;
     loop {

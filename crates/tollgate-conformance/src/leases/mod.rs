@@ -6,7 +6,7 @@ pub mod promises;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tollgate_core::LeaseStore;
+use tollgate_core::lease;
 
 use crate::harness::Source;
 
@@ -16,7 +16,7 @@ pub trait LeaseHarness: Send + Sync {
     /// Returns a store that shares no key with any other; see [`Harness::store`] for the rules.
     ///
     /// [`Harness::store`]: crate::Harness::store
-    fn store(&self) -> impl Future<Output = Arc<dyn LeaseStore>> + Send;
+    fn store(&self) -> impl Future<Output = Arc<dyn lease::Store>> + Send;
 
     /// Returns the number of histories per promise: 64 unless overridden.
     fn histories(&self) -> u32 {
@@ -25,10 +25,10 @@ pub trait LeaseHarness: Send + Sync {
 }
 
 /// A [`LeaseHarness`] of any type.
-pub(crate) type Leases = dyn Source<dyn LeaseStore>;
+pub(crate) type Leases = dyn Source<dyn lease::Store>;
 
-impl<H: LeaseHarness> Source<dyn LeaseStore> for H {
-    fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn LeaseStore>> + Send + 'a>> {
+impl<H: LeaseHarness> Source<dyn lease::Store> for H {
+    fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn lease::Store>> + Send + 'a>> {
         Box::pin(LeaseHarness::store(self))
     }
 }

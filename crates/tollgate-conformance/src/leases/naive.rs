@@ -1,10 +1,8 @@
 //! `NaiveLeases`: the second definition of leases, from a list of everything that ever happened.
 //! It shares no code with the machine.
 
-use tollgate_core::{
-    Acquisition, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, NoLease, Occupancy, Timestamp,
-    Wait,
-};
+use tollgate_core::lease::{self, Acquisition, Lease, NoLease, Occupancy};
+use tollgate_core::{Timestamp, Wait};
 
 /// Something that happened to a lease.
 #[derive(Debug)]
@@ -32,7 +30,7 @@ type Held = (Vec<u8>, u64, u64, u64);
 
 impl NaiveLeases {
     /// Decides `request` at `now`.
-    pub(crate) fn decide(&mut self, request: &LeaseRequest<'_>, now: Timestamp) -> LeaseAnswer {
+    pub(crate) fn decide(&mut self, request: &lease::Request<'_>, now: Timestamp) -> lease::Answer {
         let real = now.as_micros();
         let instants = self.0.iter().filter_map(|happened| match happened {
             Happened::Until { at, .. } => Some(*at),
@@ -47,10 +45,10 @@ impl NaiveLeases {
             Lease::new(id.clone(), *token, *weight, now, stamp(*end)).with_ttl(ttl)
         };
         match request.operation() {
-            LeaseOperation::Peek => LeaseAnswer::Occupied(Occupancy::new(sum, amount)),
-            LeaseOperation::Acquire { id, weight } => {
+            lease::Operation::Peek => lease::Answer::Occupied(Occupancy::new(sum, amount)),
+            lease::Operation::Acquire { id, weight } => {
                 if let Some(lease) = held.iter().find(|lease| lease.0 == id) {
-                    return LeaseAnswer::Acquired(Acquisition::Granted {
+                    return lease::Answer::Acquired(Acquisition::Granted {
                         lease: show(lease),
                         is_new: false,
                     });
@@ -65,7 +63,7 @@ impl NaiveLeases {
                     });
                     let wait = room.map_or(Wait::NEVER, |end| Wait::from_micros(end - real));
                     let denied = NoLease::new(sum, amount, wait);
-                    return LeaseAnswer::Acquired(Acquisition::Denied(denied));
+                    return lease::Answer::Acquired(Acquisition::Denied(denied));
                 }
                 let tokens = self.0.iter().filter_map(|happened| match happened {
                     Happened::Until { token, .. } => Some(*token),
@@ -74,29 +72,29 @@ impl NaiveLeases {
                 let token = (tokens.max().unwrap_or(0) + 1).max(at);
                 let lease = (id.to_vec(), token, weight, end);
                 self.until(&lease, at);
-                LeaseAnswer::Acquired(Acquisition::Granted {
+                lease::Answer::Acquired(Acquisition::Granted {
                     lease: show(&lease),
                     is_new: true,
                 })
             }
-            LeaseOperation::Renew { id, token } => {
+            lease::Operation::Renew { id, token } => {
                 let found = held
                     .into_iter()
                     .find(|lease| lease.0 == id && lease.1 == token);
                 let Some((id, token, weight, old)) = found else {
-                    return LeaseAnswer::Renewed(None);
+                    return lease::Answer::Renewed(None);
                 };
                 let lease = (id, token, weight, old.max(end));
                 self.until(&lease, at);
-                LeaseAnswer::Renewed(Some(show(&lease)))
+                lease::Answer::Renewed(Some(show(&lease)))
             }
-            LeaseOperation::Release { id, token } => {
+            lease::Operation::Release { id, token } => {
                 let was_held = held.iter().any(|lease| lease.0 == id && lease.1 == token);
                 if was_held {
                     let id = id.to_vec();
                     self.0.push(Happened::Released { id, token });
                 }
-                LeaseAnswer::Released(was_held)
+                lease::Answer::Released(was_held)
             }
             other => panic!("no naive definition of {other:?}"),
         }

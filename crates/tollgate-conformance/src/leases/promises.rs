@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, prop_oneof};
-use tollgate_core::{
-    Acquisition, ConcurrencyLimiter, ErrorKind, LONGEST_LEASE_ID, LeaseAnswer, LeaseOperation,
-    LeaseRequest, LeaseState, LeaseStore, LeaseTerms, Timestamp,
-};
+use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter};
+use tollgate_core::{ErrorKind, Timestamp};
 
 use super::Leases;
 use super::naive::NaiveLeases;
@@ -62,8 +60,8 @@ fn stamp(micros: u64) -> Timestamp {
     Timestamp::saturating_from_micros(micros)
 }
 
-fn terms(amount: u64, ttl: Duration) -> LeaseTerms {
-    LeaseTerms::new("places", amount, ttl).unwrap()
+fn terms(amount: u64, ttl: Duration) -> lease::Terms {
+    lease::Terms::new("places", amount, ttl).unwrap()
 }
 
 /// Every answer equals that of the state machine, whatever the clock does.
@@ -73,7 +71,7 @@ fn terms(amount: u64, ttl: Duration) -> LeaseTerms {
 /// When the promise is broken.
 pub async fn agrees_with_the_machine(harness: &Leases, plan: &Plan) {
     plan.check(&histories(), async |history| {
-        let mut state = LeaseState::default();
+        let mut state = lease::State::default();
         check(harness, history, |request, now| {
             request.decide_on(&mut state, now)
         })
@@ -96,7 +94,7 @@ pub async fn agrees_with_the_definition(harness: &Leases, plan: &Plan) {
 async fn check(
     harness: &Leases,
     (both, acts): History,
-    mut expect: impl FnMut(&LeaseRequest<'_>, Timestamp) -> LeaseAnswer,
+    mut expect: impl FnMut(&lease::Request<'_>, Timestamp) -> lease::Answer,
 ) -> Outcome {
     let store = harness.store().await;
     let both = both.map(|(amount, ttl)| terms(amount, Duration::from_millis(ttl)));
@@ -113,18 +111,18 @@ async fn check(
         };
         let id = |id: usize| IDS[id].as_bytes();
         let operation = match act {
-            Act::Acquire(of, weight) => LeaseOperation::Acquire { id: id(of), weight },
-            Act::Renew(of, newest) => LeaseOperation::Renew {
+            Act::Acquire(of, weight) => lease::Operation::Acquire { id: id(of), weight },
+            Act::Renew(of, newest) => lease::Operation::Renew {
                 id: id(of),
                 token: token(of, newest),
             },
-            Act::Release(of, newest) => LeaseOperation::Release {
+            Act::Release(of, newest) => lease::Operation::Release {
                 id: id(of),
                 token: token(of, newest),
             },
-            Act::Peek => LeaseOperation::Peek,
+            Act::Peek => lease::Operation::Peek,
         };
-        let request = LeaseRequest::new(terms, key.key(), operation).at(stamp(now));
+        let request = lease::Request::new(terms, key.key(), operation).at(stamp(now));
         let found = store.lease(request).await.unwrap();
         let expected = expect(&request, stamp(now));
         if found != expected {
@@ -132,7 +130,7 @@ async fn check(
                 "{act:?} at {now}\n  answered {found:?}\n  expected {expected:?}"
             )));
         }
-        if let (Act::Acquire(of, _), LeaseAnswer::Acquired(Acquisition::Granted { lease, .. })) =
+        if let (Act::Acquire(of, _), lease::Answer::Acquired(Acquisition::Granted { lease, .. })) =
             (act, found)
         {
             tokens[of].push(lease.token());
@@ -255,31 +253,32 @@ pub async fn tokens_only_grow(harness: &Leases, _plan: &Plan) {
         let now = stamp(START + round / 4 * MILLI);
         let id = format!("id-{round}");
         let id = id.as_bytes();
-        let ask = |operation| store.lease(LeaseRequest::new(&terms, key.key(), operation).at(now));
-        let answer = ask(LeaseOperation::Acquire { id, weight: 1 })
+        let ask =
+            |operation| store.lease(lease::Request::new(&terms, key.key(), operation).at(now));
+        let answer = ask(lease::Operation::Acquire { id, weight: 1 })
             .await
             .unwrap();
-        let LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
+        let lease::Answer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
             panic!("not granted: {answer:?}");
         };
         assert!(lease.token() > last, "{} after {last}", lease.token());
         last = lease.token();
         let token = lease.token();
-        let released = ask(LeaseOperation::Release { id, token }).await.unwrap();
-        assert_eq!(released, LeaseAnswer::Released(true));
+        let released = ask(lease::Operation::Release { id, token }).await.unwrap();
+        assert_eq!(released, lease::Answer::Released(true));
     }
     // By the store's own clock, with keys that expire in between.
     let (real, mut last) = (OwnedKey::fresh("real"), 0);
     for _ in 0..5 {
-        let acquire = LeaseOperation::Acquire {
+        let acquire = lease::Operation::Acquire {
             id: b"a",
             weight: 1,
         };
         let answer = store
-            .lease(LeaseRequest::new(&terms, real.key(), acquire))
+            .lease(lease::Request::new(&terms, real.key(), acquire))
             .await
             .unwrap();
-        let LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
+        let lease::Answer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
             panic!("not granted: {answer:?}");
         };
         assert!(lease.token() > last, "{} after {last}", lease.token());
@@ -325,20 +324,20 @@ pub async fn malformed_requests_change_nothing(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let terms = terms(1, Duration::from_secs(60));
     let key = OwnedKey::fresh("alice");
-    let long = "x".repeat(LONGEST_LEASE_ID + 1);
-    let ask = |operation| store.lease(LeaseRequest::new(&terms, key.key(), operation));
+    let long = "x".repeat(lease::LONGEST_ID + 1);
+    let ask = |operation| store.lease(lease::Request::new(&terms, key.key(), operation));
     for operation in [
-        LeaseOperation::Acquire { id: b"", weight: 1 },
-        LeaseOperation::Acquire {
+        lease::Operation::Acquire { id: b"", weight: 1 },
+        lease::Operation::Acquire {
             id: long.as_bytes(),
             weight: 1,
         },
-        LeaseOperation::Acquire {
+        lease::Operation::Acquire {
             id: b"a",
             weight: 0,
         },
-        LeaseOperation::Renew { id: b"", token: 1 },
-        LeaseOperation::Release {
+        lease::Operation::Renew { id: b"", token: 1 },
+        lease::Operation::Release {
             id: long.as_bytes(),
             token: 1,
         },
@@ -346,26 +345,26 @@ pub async fn malformed_requests_change_nothing(harness: &Leases, _plan: &Plan) {
         let error = ask(operation).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{operation:?}: {error}");
     }
-    let id = &long.as_bytes()[..LONGEST_LEASE_ID];
+    let id = &long.as_bytes()[..lease::LONGEST_ID];
     for token in [0, 1, u64::MAX] {
-        let renewed = ask(LeaseOperation::Renew { id, token }).await.unwrap();
-        assert_eq!(renewed, LeaseAnswer::Renewed(None));
+        let renewed = ask(lease::Operation::Renew { id, token }).await.unwrap();
+        assert_eq!(renewed, lease::Answer::Renewed(None));
     }
-    let acquired = ask(LeaseOperation::Acquire { id, weight: 1 })
+    let acquired = ask(lease::Operation::Acquire { id, weight: 1 })
         .await
         .unwrap();
     assert!(matches!(
         acquired,
-        LeaseAnswer::Acquired(Acquisition::Granted { .. })
+        lease::Answer::Acquired(Acquisition::Granted { .. })
     ));
     let nothing = self::terms(0, Duration::from_secs(60));
     let key = OwnedKey::fresh("nobody");
-    let acquire = LeaseOperation::Acquire { id, weight: 1 };
+    let acquire = lease::Operation::Acquire { id, weight: 1 };
     let answer = store
-        .lease(LeaseRequest::new(&nothing, key.key(), acquire))
+        .lease(lease::Request::new(&nothing, key.key(), acquire))
         .await
         .unwrap();
-    let LeaseAnswer::Acquired(Acquisition::Denied(denied)) = answer else {
+    let lease::Answer::Acquired(Acquisition::Denied(denied)) = answer else {
         panic!("granted: {answer:?}");
     };
     assert!(denied.ends_within().is_never());

@@ -1,7 +1,8 @@
 //! `Blocks`: how long a key is blocked, from the list of all its blocks.
 
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{BlockSpan, Limit, MAX_EXACT};
+use tollgate_core::Algorithm;
+use tollgate_core::Limit;
+use tollgate_core::store::{BlockSpan, MAX_EXACT};
 
 /// The blocks of one key under one limit.
 #[derive(Clone, Debug)]

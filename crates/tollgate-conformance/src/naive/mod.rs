@@ -8,8 +8,9 @@ mod blocks;
 mod definitions;
 mod starts;
 
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Limit, Verdict};
+use tollgate_core::Algorithm;
+use tollgate_core::Limit;
+use tollgate_core::store::Verdict;
 
 pub(crate) use blocks::Blocks;
 use definitions::{Definition, Event};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{BlockSpan, Check, Limit, Request, Timestamp, Verdict, Wait};
+use tollgate_core::Algorithm;
+use tollgate_core::store::{BlockSpan, Check, Request, Verdict};
+use tollgate_core::{Limit, Timestamp, Wait};
 
 use super::composite::keys;
 use crate::harness::{OwnedKey, Stores};

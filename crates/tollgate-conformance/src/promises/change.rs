@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use proptest::collection::vec;
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
-use tollgate_core::{Check, Limit, MAX_EXACT, Quota};
+use tollgate_core::store::{Check, MAX_EXACT};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
+use tollgate_core::{Limit, Quota};
 
 use super::agreement::agree_on;
 use crate::harness::{OwnedKey, Stores};

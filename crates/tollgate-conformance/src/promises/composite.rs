@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::task::JoinSet;
-use tollgate_core::{Check, Limit, Operation, Request, Verdicts};
+use tollgate_core::Limit;
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
 
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, Stores, fresh_key};

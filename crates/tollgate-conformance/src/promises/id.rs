@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate_core::{CallId, Check, ErrorKind, Limit, Operation, Request, Verdicts, inside};
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::{CallId, ErrorKind, Limit, inside};
 
 use super::composite::keys;
 use crate::clock::{by_the_day, wall_clock};

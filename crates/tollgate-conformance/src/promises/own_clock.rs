@@ -1,6 +1,6 @@
 //! Promises about requests without a caller's instant, which a store decides by its own clock.
 
-use tollgate_core::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
 
 use super::composite::keys;
 use crate::clock::by_the_day;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::strategy::Union;
-use tollgate_core::{Check, Limit, Operation, Receipt, Request, Timestamp, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::{Limit, Receipt, Timestamp};
 
 use super::composite::keys;
 use crate::bound::{Admitted, bound, most_within};

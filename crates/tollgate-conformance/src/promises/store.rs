@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Store, Timestamp, Verdicts};
+use tollgate_core::Algorithm;
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Store, Timestamp};
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::families;

@@ -6,7 +6,7 @@ pub mod promises;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tollgate_core::ScheduleStore;
+use tollgate_core::schedule;
 
 use crate::harness::Source;
 
@@ -16,7 +16,7 @@ pub trait ScheduleHarness: Send + Sync {
     /// Returns a store that shares no key with any other; see [`Harness::store`] for the rules.
     ///
     /// [`Harness::store`]: crate::Harness::store
-    fn store(&self) -> impl Future<Output = Arc<dyn ScheduleStore>> + Send;
+    fn store(&self) -> impl Future<Output = Arc<dyn schedule::Store>> + Send;
 
     /// Returns the number of histories per promise: 64 unless overridden.
     fn histories(&self) -> u32 {
@@ -25,10 +25,10 @@ pub trait ScheduleHarness: Send + Sync {
 }
 
 /// A [`ScheduleHarness`] of any type.
-pub(crate) type Schedules = dyn Source<dyn ScheduleStore>;
+pub(crate) type Schedules = dyn Source<dyn schedule::Store>;
 
-impl<H: ScheduleHarness> Source<dyn ScheduleStore> for H {
-    fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn ScheduleStore>> + Send + 'a>> {
+impl<H: ScheduleHarness> Source<dyn schedule::Store> for H {
+    fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn schedule::Store>> + Send + 'a>> {
         Box::pin(ScheduleHarness::store(self))
     }
 }

@@ -1,10 +1,8 @@
 //! `NaiveSchedule`: the second definition of schedules. It keeps every event for ever, and tries
 //! every window and every time. It shares no code with the machine.
 
-use tollgate_core::{
-    Event, Period, PlannedEvent, Quota, Reason, ScheduleAnswer, ScheduleOperation, ScheduleQuota,
-    ScheduleRequest, Timestamp,
-};
+use tollgate_core::schedule::{self, Event, Period, PlannedEvent, Reason};
+use tollgate_core::{Quota, Timestamp};
 
 /// Up to so many microseconds are tried one by one; beyond, only the ends of what is full.
 const TRIED: u64 = 400;
@@ -28,7 +26,7 @@ pub(crate) enum Rule {
 
 /// What a request is checked against.
 struct Scene<'r> {
-    quotas: &'r [ScheduleQuota],
+    quotas: &'r [schedule::Quota],
     rules: &'r [Rule],
     earliest: u64,
     latest: u64,
@@ -39,10 +37,10 @@ impl NaiveSchedule {
     /// `forgotten` is how long an event is kept.
     pub(crate) fn decide(
         &mut self,
-        request: &ScheduleRequest<'_>,
+        request: &schedule::Request<'_>,
         rules: &[Rule],
         now: Timestamp,
-    ) -> ScheduleAnswer {
+    ) -> schedule::Answer {
         let now = now.as_micros().max(self.latest);
         let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap();
         let terms = request.terms();
@@ -60,7 +58,7 @@ impl NaiveSchedule {
         let visible: Vec<Held> = self.events.iter().filter(kept).cloned().collect();
         let find = |id: &[u8]| visible.iter().find(|event| event.0 == id).cloned();
         match request.operation() {
-            ScheduleOperation::Add(events) => {
+            schedule::Operation::Add(events) => {
                 let mut next = visible.clone();
                 let mut added = 0;
                 for (index, event) in events.iter().enumerate() {
@@ -90,9 +88,9 @@ impl NaiveSchedule {
                 if added > 0 {
                     self.replace(next, now);
                 }
-                ScheduleAnswer::Added(added)
+                schedule::Answer::Added(added)
             }
-            ScheduleOperation::Reschedule(event) => {
+            schedule::Operation::Reschedule(event) => {
                 let Some((_, time, weight)) = find(event.id()) else {
                     return refused(0, Reason::UnknownId, None, None);
                 };
@@ -114,7 +112,7 @@ impl NaiveSchedule {
                 self.replace(next, now);
                 planned(event.time().as_micros(), true)
             }
-            ScheduleOperation::ReserveNext(event) => {
+            schedule::Operation::ReserveNext(event) => {
                 match find(event.id()) {
                     Some((_, time, weight)) if weight == event.weight() => {
                         return planned(time, false);
@@ -135,23 +133,23 @@ impl NaiveSchedule {
                 self.replace(next, now);
                 planned(time, true)
             }
-            ScheduleOperation::Cancel(id) => {
+            schedule::Operation::Cancel(id) => {
                 let found = find(id).is_some();
                 self.events.retain(|held| held.0 != *id || !found);
                 if self.events.is_empty() {
                     self.latest = 0;
                 }
-                ScheduleAnswer::Cancelled(found)
+                schedule::Answer::Cancelled(found)
             }
-            ScheduleOperation::NextFree { from, weight } => {
+            schedule::Operation::NextFree { from, weight } => {
                 let from = from.as_micros().max(scene.earliest);
-                ScheduleAnswer::Found(scene.next_free(&visible, from, *weight).map(stamp))
+                schedule::Answer::Found(scene.next_free(&visible, from, *weight).map(stamp))
             }
-            ScheduleOperation::LatestFree { until, weight } => {
+            schedule::Operation::LatestFree { until, weight } => {
                 let until = until.as_micros().min(scene.latest);
-                ScheduleAnswer::Found(scene.latest_free(&visible, until, *weight).map(stamp))
+                schedule::Answer::Found(scene.latest_free(&visible, until, *weight).map(stamp))
             }
-            ScheduleOperation::List { from, until } => {
+            schedule::Operation::List { from, until } => {
                 let mut listed: Vec<Held> = visible
                     .iter()
                     .filter(|(_, time, _)| (from.as_micros()..until.as_micros()).contains(time))
@@ -159,7 +157,7 @@ impl NaiveSchedule {
                     .collect();
                 listed.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
                 let event = |(id, time, weight): Held| PlannedEvent::new(id, stamp(time), weight);
-                ScheduleAnswer::Events(listed.into_iter().map(event).collect())
+                schedule::Answer::Events(listed.into_iter().map(event).collect())
             }
             other => panic!("no naive definition of {other:?}"),
         }
@@ -216,7 +214,7 @@ impl Scene<'_> {
     }
 
     /// Returns the quota that alone would have room again last.
-    fn in_the_way(&self, events: &[Held], from: u64, weight: u64) -> Option<ScheduleQuota> {
+    fn in_the_way(&self, events: &[Held], from: u64, weight: u64) -> Option<schedule::Quota> {
         let mut worst: Option<(u64, usize)> = None;
         for (index, rule) in self.rules.iter().enumerate() {
             let rule = std::slice::from_ref(rule);
@@ -237,7 +235,7 @@ impl Scene<'_> {
         weight: u64,
         wants_latest: bool,
         index: usize,
-    ) -> Option<ScheduleAnswer> {
+    ) -> Option<schedule::Answer> {
         let time = event.time().as_micros();
         let latest = || {
             let until = time.min(self.latest);
@@ -343,14 +341,14 @@ impl Rule {
     }
 }
 
-fn planned(time: u64, is_new: bool) -> ScheduleAnswer {
-    ScheduleAnswer::Planned {
+fn planned(time: u64, is_new: bool) -> schedule::Answer {
+    schedule::Answer::Planned {
         time: stamp(time),
         is_new,
     }
 }
 
-fn taken(index: usize, time: u64) -> ScheduleAnswer {
+fn taken(index: usize, time: u64) -> schedule::Answer {
     refused(index, Reason::IdTaken(stamp(time)), None, None)
 }
 
@@ -359,11 +357,11 @@ fn refused(
     reason: Reason,
     next_free: Option<u64>,
     latest_free: Option<u64>,
-) -> ScheduleAnswer {
-    let refusal = tollgate_core::Refusal::new(reason)
+) -> schedule::Answer {
+    let refusal = schedule::Refusal::new(reason)
         .with_next_free(next_free.map(stamp))
         .with_latest_free(latest_free.map(stamp));
-    ScheduleAnswer::Refused { index, refusal }
+    schedule::Answer::Refused { index, refusal }
 }
 
 fn stamp(micros: u64) -> Timestamp {

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
-use tollgate_core::{
-    CalendarQuota, CalendarUnit, ErrorKind, Event, Key, LONGEST_EVENT_ID, LimitError,
-    MAX_EVENTS_PER_CALL, Placement, Quota, Reason, Schedule, ScheduleAnswer, ScheduleOperation,
-    ScheduleQuota, ScheduleRequest, ScheduleState, ScheduleStore, ScheduleTerms, Timestamp,
+use tollgate_core::schedule::{
+    self, CalendarQuota, CalendarUnit, Event, MAX_EVENTS_PER_CALL, Placement, Reason, Schedule,
 };
+use tollgate_core::{ErrorKind, Key, LimitError, Quota, Timestamp};
 
 use super::Schedules;
 use super::naive::{NaiveSchedule, Rule};
@@ -54,20 +53,20 @@ struct Setup {
 }
 
 impl Setup {
-    fn terms(&self, unit: u64) -> ScheduleTerms {
+    fn terms(&self, unit: u64) -> schedule::Terms {
         let sliding = self
             .quotas
             .iter()
             .enumerate()
             .map(|(index, (amount, length))| {
                 let quota = Quota::new(*amount, Duration::from_micros(length * unit)).unwrap();
-                ScheduleQuota::new(&format!("q{index}"), quota).unwrap()
+                schedule::Quota::new(&format!("q{index}"), quota).unwrap()
             });
         let daily = self.daily.map(|amount| {
             let zone = "Europe/Berlin";
             format!("daily={amount}/day@{zone}").parse().unwrap()
         });
-        let terms = ScheduleTerms::new("plans", sliding.chain(daily)).unwrap();
+        let terms = schedule::Terms::new("plans", sliding.chain(daily)).unwrap();
         let tolerance = Duration::from_micros(self.tolerance * unit);
         let terms = terms.with_tolerance(tolerance).unwrap();
         let horizon = Duration::from_micros(self.horizon * unit);
@@ -171,43 +170,43 @@ fn steps(span: u64) -> impl Strategy<Value = Vec<Step>> {
 
 /// Calls `run` with the request that `step` means.
 fn request<'a>(
-    terms: &'a ScheduleTerms,
+    terms: &'a schedule::Terms,
     key: Key<'a>,
     step: &Step,
     ids: &'a [String],
     unit: u64,
     start: u64,
-) -> ScheduleRequest<'a> {
+) -> schedule::Request<'a> {
     let time = |of: u64| stamp(start + of * unit);
     let event = |id: u8, of: u64, weight: u64| {
         Event::new(&ids[usize::from(id)], time(of)).with_weight(weight)
     };
     let operation = match &step.act {
-        Act::Add(events) => ScheduleOperation::Add(
+        Act::Add(events) => schedule::Operation::Add(
             events
                 .iter()
                 .map(|(id, of, weight)| event(*id, *of, *weight))
                 .collect(),
         ),
-        Act::Reschedule(id, to) => ScheduleOperation::Reschedule(event(*id, *to, 1)),
-        Act::Cancel(id) => ScheduleOperation::Cancel(ids[usize::from(*id)].as_bytes()),
-        Act::NextFree(from, weight) => ScheduleOperation::NextFree {
+        Act::Reschedule(id, to) => schedule::Operation::Reschedule(event(*id, *to, 1)),
+        Act::Cancel(id) => schedule::Operation::Cancel(ids[usize::from(*id)].as_bytes()),
+        Act::NextFree(from, weight) => schedule::Operation::NextFree {
             from: time(*from),
             weight: *weight,
         },
-        Act::LatestFree(until, weight) => ScheduleOperation::LatestFree {
+        Act::LatestFree(until, weight) => schedule::Operation::LatestFree {
             until: time(*until),
             weight: *weight,
         },
         Act::ReserveNext(id, from, weight) => {
-            ScheduleOperation::ReserveNext(event(*id, *from, *weight))
+            schedule::Operation::ReserveNext(event(*id, *from, *weight))
         }
-        Act::List(from, until) => ScheduleOperation::List {
+        Act::List(from, until) => schedule::Operation::List {
             from: time(*from),
             until: time(*until),
         },
     };
-    let request = ScheduleRequest::new(terms, key, operation);
+    let request = schedule::Request::new(terms, key, operation);
     if step.wants_latest {
         request.with_latest()
     } else {
@@ -231,10 +230,10 @@ fn ids() -> Vec<String> {
 }
 
 /// Asks the store, with more of the calendars' periods as often as it needs them.
-async fn ask(store: &dyn ScheduleStore, mut request: ScheduleRequest<'_>) -> ScheduleAnswer {
+async fn ask(store: &dyn schedule::Store, mut request: schedule::Request<'_>) -> schedule::Answer {
     for _ in 0..24 {
         match store.schedule(&request).await.unwrap() {
-            ScheduleAnswer::Uncovered(at) => request.widen(at),
+            schedule::Answer::Uncovered(at) => request.widen(at),
             answer => return answer,
         }
     }
@@ -242,20 +241,20 @@ async fn ask(store: &dyn ScheduleStore, mut request: ScheduleRequest<'_>) -> Sch
 }
 
 fn ask_machine(
-    state: &mut ScheduleState,
-    mut request: ScheduleRequest<'_>,
+    state: &mut schedule::State,
+    mut request: schedule::Request<'_>,
     now: Timestamp,
-) -> ScheduleAnswer {
+) -> schedule::Answer {
     for _ in 0..24 {
         match request.decide_on(state, now) {
-            ScheduleAnswer::Uncovered(at) => request.widen(at),
+            schedule::Answer::Uncovered(at) => request.widen(at),
             answer => return answer,
         }
     }
     panic!("the machine does not find its periods in {request:?}");
 }
 
-fn differs(step: &Step, found: &ScheduleAnswer, expected: &ScheduleAnswer) -> Stop {
+fn differs(step: &Step, found: &schedule::Answer, expected: &schedule::Answer) -> Stop {
     Stop::Broken(format!(
         "{step:?}\n  answered {found:?}\n  expected {expected:?}"
     ))
@@ -285,7 +284,7 @@ async fn check(harness: &Schedules, plan: &Plan, by_definition: bool) {
         let store = harness.store().await;
         let (terms, rules) = (setup.terms(unit), setup.rules(unit));
         let key = OwnedKey::fresh("alice");
-        let (mut state, mut naive) = (ScheduleState::default(), NaiveSchedule::default());
+        let (mut state, mut naive) = (schedule::State::default(), NaiveSchedule::default());
         let mut now = START;
         for step in &steps {
             now = now.saturating_add_signed(step.moved * i64::try_from(unit).unwrap());
@@ -328,7 +327,7 @@ pub async fn agrees_with_the_machine_at_its_own_clock(harness: &Schedules, plan:
         let (terms, unit) = (setup.terms(HOUR_US), HOUR_US);
         let store = harness.store().await;
         let key = OwnedKey::fresh("alice");
-        let mut state = ScheduleState::default();
+        let mut state = schedule::State::default();
         let now = wall_clock();
         for step in &steps {
             // Searches for earlier times end at the clock, which the machine does not know.
@@ -363,7 +362,7 @@ pub async fn a_call_repeated_changes_nothing(harness: &Schedules, plan: &Plan) {
         let store = harness.store().await;
         let terms = setup.terms(1);
         let key = OwnedKey::fresh("alice");
-        let everything = ScheduleOperation::List {
+        let everything = schedule::Operation::List {
             from: Timestamp::UNIX_EPOCH,
             until: Timestamp::MAX,
         };
@@ -374,19 +373,19 @@ pub async fn a_call_repeated_changes_nothing(harness: &Schedules, plan: &Plan) {
                 ask(&*store, request).await
             };
             let list = async || {
-                let request = ScheduleRequest::new(&terms, key.key(), everything.clone()).at(now);
+                let request = schedule::Request::new(&terms, key.key(), everything.clone()).at(now);
                 ask(&*store, request).await
             };
             let first = ask_once().await;
             let before = list().await;
             let second = ask_once().await;
             let expected = match first.clone() {
-                ScheduleAnswer::Added(_) => ScheduleAnswer::Added(0),
-                ScheduleAnswer::Planned { time, .. } => ScheduleAnswer::Planned {
+                schedule::Answer::Added(_) => schedule::Answer::Added(0),
+                schedule::Answer::Planned { time, .. } => schedule::Answer::Planned {
                     time,
                     is_new: false,
                 },
-                ScheduleAnswer::Cancelled(_) => ScheduleAnswer::Cancelled(false),
+                schedule::Answer::Cancelled(_) => schedule::Answer::Cancelled(false),
                 other => other,
             };
             if second != expected {
@@ -423,16 +422,16 @@ pub async fn the_order_of_additions_makes_no_difference(harness: &Schedules, pla
             .collect();
         let event = |index: usize| Event::new(&ids[index], stamp(START + times[index].0));
         let add = async |key: &OwnedKey, events: Vec<Event<'_>>| {
-            let operation = ScheduleOperation::Add(events);
+            let operation = schedule::Operation::Add(events);
             ask(
                 &*store,
-                ScheduleRequest::new(&terms, key.key(), operation).at(now),
+                schedule::Request::new(&terms, key.key(), operation).at(now),
             )
             .await
         };
         let mut fitting = Vec::new();
         for index in 0..times.len() {
-            if add(&first, vec![event(index)]).await == ScheduleAnswer::Added(1) {
+            if add(&first, vec![event(index)]).await == schedule::Answer::Added(1) {
                 fitting.push(index);
             }
         }
@@ -442,14 +441,14 @@ pub async fn the_order_of_additions_makes_no_difference(harness: &Schedules, pla
         fitting.sort_by_key(|index| times[*index].1);
         for index in &fitting {
             let answer = add(&second, vec![event(*index)]).await;
-            if answer != ScheduleAnswer::Added(1) {
+            if answer != schedule::Answer::Added(1) {
                 return Err(Stop::Broken(format!(
                     "in another order, {index} was {answer:?}"
                 )));
             }
         }
         let together = add(&third, fitting.iter().map(|index| event(*index)).collect()).await;
-        if together != ScheduleAnswer::Added(fitting.len()) {
+        if together != schedule::Answer::Added(fitting.len()) {
             return Err(Stop::Broken(format!("together, they were {together:?}")));
         }
         // What one of them refuses, all of them refuse, and none has changed by it.
@@ -458,10 +457,13 @@ pub async fn the_order_of_additions_makes_no_difference(harness: &Schedules, pla
             let mut answers = Vec::new();
             for key in [&first, &second, &third] {
                 let answer = add(key, vec![probe]).await;
-                if answer == ScheduleAnswer::Added(1) {
-                    let operation = ScheduleOperation::Cancel(b"probe");
-                    let request = ScheduleRequest::new(&terms, key.key(), operation).at(now);
-                    assert_eq!(ask(&*store, request).await, ScheduleAnswer::Cancelled(true));
+                if answer == schedule::Answer::Added(1) {
+                    let operation = schedule::Operation::Cancel(b"probe");
+                    let request = schedule::Request::new(&terms, key.key(), operation).at(now);
+                    assert_eq!(
+                        ask(&*store, request).await,
+                        schedule::Answer::Cancelled(true)
+                    );
                 }
                 answers.push(answer);
             }
@@ -489,21 +491,21 @@ pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) 
             let terms = setup.terms(1);
             let key = OwnedKey::fresh("alice");
             let now = stamp(START);
-            let of = |operation| ScheduleRequest::new(&terms, key.key(), operation).at(now);
+            let of = |operation| schedule::Request::new(&terms, key.key(), operation).at(now);
             let ids: Vec<String> = (0..times.len())
                 .map(|index| format!("id-{index}"))
                 .collect();
             for (id, time) in ids.iter().zip(&times) {
                 let event = Event::new(id, stamp(START + time));
-                ask(&*store, of(ScheduleOperation::Add(vec![event]))).await;
+                ask(&*store, of(schedule::Operation::Add(vec![event]))).await;
             }
             // Adds an event at every time, and removes it again.
             let mut free = Vec::new();
             for time in START..=START + 80 {
-                let add = ScheduleOperation::Add(vec![Event::new("probe", stamp(time))]);
-                if ask(&*store, of(add)).await == ScheduleAnswer::Added(1) {
+                let add = schedule::Operation::Add(vec![Event::new("probe", stamp(time))]);
+                if ask(&*store, of(add)).await == schedule::Answer::Added(1) {
                     free.push(stamp(time));
-                    ask(&*store, of(ScheduleOperation::Cancel(b"probe"))).await;
+                    ask(&*store, of(schedule::Operation::Cancel(b"probe"))).await;
                 }
             }
             let from = stamp(START + from);
@@ -511,9 +513,9 @@ pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) 
             let latest = free.iter().copied().rev().find(|time| *time <= from);
             let weight = 1;
             for (operation, expected) in [
-                (ScheduleOperation::NextFree { from, weight }, next),
+                (schedule::Operation::NextFree { from, weight }, next),
                 (
-                    ScheduleOperation::LatestFree {
+                    schedule::Operation::LatestFree {
                         until: from,
                         weight,
                     },
@@ -521,16 +523,16 @@ pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) 
                 ),
             ] {
                 let answer = ask(&*store, of(operation.clone())).await;
-                if answer != ScheduleAnswer::Found(expected) {
+                if answer != schedule::Answer::Found(expected) {
                     return Err(Stop::Broken(format!(
                         "{operation:?}: {answer:?}, but free are {free:?}"
                     )));
                 }
             }
-            let add = ScheduleOperation::Add(vec![Event::new("probe", from)]);
+            let add = schedule::Operation::Add(vec![Event::new("probe", from)]);
             match ask(&*store, of(add).with_latest()).await {
-                ScheduleAnswer::Added(1) if next == Some(from) => Ok(()),
-                ScheduleAnswer::Refused { refusal, .. }
+                schedule::Answer::Added(1) if next == Some(from) => Ok(()),
+                schedule::Answer::Refused { refusal, .. }
                     if (refusal.next_free(), refusal.latest_free()) == (next, latest)
                         && refusal.quota().is_some() =>
                 {
@@ -550,7 +552,7 @@ pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) 
 /// When the promise is broken.
 pub async fn times_outside_the_horizon_are_refused(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
-    let terms = ScheduleTerms::new("plans", ["5/1h"])
+    let terms = schedule::Terms::new("plans", ["5/1h"])
         .unwrap()
         .with_horizon(Duration::from_secs(7_200))
         .unwrap()
@@ -559,34 +561,34 @@ pub async fn times_outside_the_horizon_are_refused(harness: &Schedules, _plan: &
     let key = OwnedKey::fresh("alice");
     let now = stamp(START);
     let (earliest, latest) = (START - 10_000_000, START + 7_200_000_000);
-    let of = |operation| ScheduleRequest::new(&terms, key.key(), operation).at(now);
-    let add = |id: &'static str, time| ScheduleOperation::Add(vec![Event::new(id, stamp(time))]);
-    let reason = |answer: ScheduleAnswer| match answer {
-        ScheduleAnswer::Refused { refusal, .. } => refusal.reason().clone(),
+    let of = |operation| schedule::Request::new(&terms, key.key(), operation).at(now);
+    let add = |id: &'static str, time| schedule::Operation::Add(vec![Event::new(id, stamp(time))]);
+    let reason = |answer: schedule::Answer| match answer {
+        schedule::Answer::Refused { refusal, .. } => refusal.reason().clone(),
         other => panic!("not refused: {other:?}"),
     };
     let past = ask(&*store, of(add("a", earliest - 1))).await;
     assert_eq!(reason(past), Reason::Past(stamp(earliest)));
     assert_eq!(
         ask(&*store, of(add("a", earliest))).await,
-        ScheduleAnswer::Added(1)
+        schedule::Answer::Added(1)
     );
     let beyond = ask(&*store, of(add("b", latest + 1))).await;
     assert_eq!(reason(beyond), Reason::BeyondHorizon(stamp(latest)));
     assert_eq!(
         ask(&*store, of(add("b", latest))).await,
-        ScheduleAnswer::Added(1)
+        schedule::Answer::Added(1)
     );
     let moved = Event::new("a", stamp(latest + 1));
-    let moved = ask(&*store, of(ScheduleOperation::Reschedule(moved))).await;
+    let moved = ask(&*store, of(schedule::Operation::Reschedule(moved))).await;
     assert_eq!(reason(moved), Reason::BeyondHorizon(stamp(latest)));
     let from = Event::new("c", stamp(latest + 1));
-    let reserved = ask(&*store, of(ScheduleOperation::ReserveNext(from))).await;
+    let reserved = ask(&*store, of(schedule::Operation::ReserveNext(from))).await;
     assert_eq!(reason(reserved), Reason::BeyondHorizon(stamp(latest)));
     let from = Event::new("c", stamp(0));
-    let reserved = ask(&*store, of(ScheduleOperation::ReserveNext(from))).await;
+    let reserved = ask(&*store, of(schedule::Operation::ReserveNext(from))).await;
     let time = stamp(earliest);
-    assert_eq!(reserved, ScheduleAnswer::Planned { time, is_new: true });
+    assert_eq!(reserved, schedule::Answer::Planned { time, is_new: true });
 
     // By the store's own clock, too.
     let real = OwnedKey::fresh("real");
@@ -594,8 +596,8 @@ pub async fn times_outside_the_horizon_are_refused(harness: &Schedules, _plan: &
     let yesterday = stamp(wall_clock().as_micros() - DAY_US);
     let tomorrow = wall_clock().saturating_add(24 * hour);
     for (time, is_past) in [(yesterday, true), (tomorrow, false)] {
-        let add = ScheduleOperation::Add(vec![Event::new("a", time)]);
-        let answer = ask(&*store, ScheduleRequest::new(&terms, real.key(), add)).await;
+        let add = schedule::Operation::Add(vec![Event::new("a", time)]);
+        let answer = ask(&*store, schedule::Request::new(&terms, real.key(), add)).await;
         match reason(answer) {
             Reason::Past(earliest) => assert!(is_past && earliest > yesterday),
             Reason::BeyondHorizon(latest) => assert!(!is_past && latest < tomorrow),
@@ -612,7 +614,7 @@ pub async fn times_outside_the_horizon_are_refused(harness: &Schedules, _plan: &
 /// When the promise is broken.
 pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
-    let terms = ScheduleTerms::new("plans", ["2/10s"])
+    let terms = schedule::Terms::new("plans", ["2/10s"])
         .unwrap()
         .with_horizon(Duration::from_secs(100))
         .unwrap()
@@ -621,38 +623,39 @@ pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Pla
     let key = OwnedKey::fresh("alice");
     let second = 1_000_000;
     let at = |now: u64, operation| {
-        ScheduleRequest::new(&terms, key.key(), operation).at(stamp(START + now))
+        schedule::Request::new(&terms, key.key(), operation).at(stamp(START + now))
     };
-    let add =
-        |id: &'static str, time| ScheduleOperation::Add(vec![Event::new(id, stamp(START + time))]);
-    let all = ScheduleOperation::List {
+    let add = |id: &'static str, time| {
+        schedule::Operation::Add(vec![Event::new(id, stamp(START + time))])
+    };
+    let all = schedule::Operation::List {
         from: Timestamp::UNIX_EPOCH,
         until: Timestamp::MAX,
     };
     let listed = async |now: u64| match ask(&*store, at(now, all.clone())).await {
-        ScheduleAnswer::Events(events) => events.len(),
+        schedule::Answer::Events(events) => events.len(),
         other => panic!("no list: {other:?}"),
     };
     for id in ["a", "b"] {
         assert_eq!(
             ask(&*store, at(0, add(id, second))).await,
-            ScheduleAnswer::Added(1)
+            schedule::Answer::Added(1)
         );
     }
     assert_eq!(listed(11 * second - 1).await, 2);
     assert_eq!(listed(11 * second).await, 0);
     let late = 20 * second;
     assert_eq!(
-        ask(&*store, at(late, ScheduleOperation::Cancel(b"a"))).await,
-        ScheduleAnswer::Cancelled(false)
+        ask(&*store, at(late, schedule::Operation::Cancel(b"a"))).await,
+        schedule::Answer::Cancelled(false)
     );
     assert_eq!(
         ask(&*store, at(late, add("a", late))).await,
-        ScheduleAnswer::Added(1)
+        schedule::Answer::Added(1)
     );
     // What was planned at 20 s is decided as of then, even if the clock steps back.
     let answer = ask(&*store, at(0, add("c", 2 * second))).await;
-    let ScheduleAnswer::Refused { refusal, .. } = answer else {
+    let schedule::Answer::Refused { refusal, .. } = answer else {
         panic!("planned in a past that is forgotten: {answer:?}");
     };
     assert_eq!(*refusal.reason(), Reason::Past(stamp(START + late)));
@@ -661,7 +664,7 @@ pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Pla
     assert_eq!(listed(late).await, 0);
     assert_eq!(
         ask(&*store, at(0, add("c", 2 * second))).await,
-        ScheduleAnswer::Added(1)
+        schedule::Answer::Added(1)
     );
 }
 
@@ -686,25 +689,25 @@ pub async fn keys_are_independent(harness: &Schedules, _plan: &Plan) {
     .map(|(partition, rest)| OwnedKey::of(partition, rest))
     .collect();
     for name in ["plans", "plans-2"] {
-        let terms = ScheduleTerms::new(name, ["1/1h"]).unwrap();
+        let terms = schedule::Terms::new(name, ["1/1h"]).unwrap();
         for key in &keys {
             let event = Event::new("a", wall_clock().saturating_add(Duration::from_secs(600)));
-            let add = ScheduleOperation::Add(vec![event]);
-            let answer = ask(&*store, ScheduleRequest::new(&terms, key.key(), add)).await;
-            assert_eq!(answer, ScheduleAnswer::Added(1), "{name}, {key:?}");
+            let add = schedule::Operation::Add(vec![event]);
+            let answer = ask(&*store, schedule::Request::new(&terms, key.key(), add)).await;
+            assert_eq!(answer, schedule::Answer::Added(1), "{name}, {key:?}");
         }
     }
     // The store's clock and callers' instants count apart.
-    let terms = ScheduleTerms::new("plans", ["1/1h"]).unwrap();
+    let terms = schedule::Terms::new("plans", ["1/1h"]).unwrap();
     let now = wall_clock();
     let event = Event::new("a", now.saturating_add(Duration::from_secs(600)));
-    let add = ScheduleOperation::Add(vec![event]);
+    let add = schedule::Operation::Add(vec![event]);
     let answer = ask(
         &*store,
-        ScheduleRequest::new(&terms, keys[0].key(), add).at(now),
+        schedule::Request::new(&terms, keys[0].key(), add).at(now),
     )
     .await;
-    assert_eq!(answer, ScheduleAnswer::Added(1));
+    assert_eq!(answer, schedule::Answer::Added(1));
 }
 
 /// A request that is not valid fails with `ErrorKind::Malformed` and changes nothing; the largest
@@ -715,61 +718,61 @@ pub async fn keys_are_independent(harness: &Schedules, _plan: &Plan) {
 /// When the promise is broken.
 pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
-    let terms = ScheduleTerms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")])
+    let terms = schedule::Terms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")])
         .unwrap()
         .with_horizon(Duration::from_secs(7_200))
         .unwrap();
     let key = OwnedKey::fresh("alice");
     let now = stamp(START);
     let later = |by: u64| stamp(START + by);
-    let longest = "x".repeat(LONGEST_EVENT_ID);
-    let too_long = "x".repeat(LONGEST_EVENT_ID + 1);
+    let longest = "x".repeat(schedule::LONGEST_ID);
+    let too_long = "x".repeat(schedule::LONGEST_ID + 1);
     let ids: Vec<String> = (0..=MAX_EVENTS_PER_CALL)
         .map(|id| format!("{id:0>200}"))
         .collect();
     let many = |count: usize| {
         let events = ids[..count].iter().zip(0..);
-        ScheduleOperation::Add(events.map(|(id, by)| Event::new(id, later(by))).collect())
+        schedule::Operation::Add(events.map(|(id, by)| Event::new(id, later(by))).collect())
     };
     let event = |id: &'static str| Event::new(id, later(1));
     for operation in [
-        ScheduleOperation::Add(Vec::new()),
-        ScheduleOperation::Add(vec![event("")]),
-        ScheduleOperation::Add(vec![event("a"), event("b"), event("a")]),
-        ScheduleOperation::Add(vec![Event::new(&too_long, later(1))]),
-        ScheduleOperation::Add(vec![event("a").with_weight(0)]),
+        schedule::Operation::Add(Vec::new()),
+        schedule::Operation::Add(vec![event("")]),
+        schedule::Operation::Add(vec![event("a"), event("b"), event("a")]),
+        schedule::Operation::Add(vec![Event::new(&too_long, later(1))]),
+        schedule::Operation::Add(vec![event("a").with_weight(0)]),
         many(MAX_EVENTS_PER_CALL + 1),
-        ScheduleOperation::ReserveNext(event("")),
-        ScheduleOperation::ReserveNext(event("a").with_weight(0)),
-        ScheduleOperation::Reschedule(event("")),
-        ScheduleOperation::Cancel(too_long.as_bytes()),
-        ScheduleOperation::NextFree {
+        schedule::Operation::ReserveNext(event("")),
+        schedule::Operation::ReserveNext(event("a").with_weight(0)),
+        schedule::Operation::Reschedule(event("")),
+        schedule::Operation::Cancel(too_long.as_bytes()),
+        schedule::Operation::NextFree {
             from: now,
             weight: 0,
         },
-        ScheduleOperation::LatestFree {
+        schedule::Operation::LatestFree {
             until: now,
             weight: 0,
         },
     ] {
-        let request = ScheduleRequest::new(&terms, key.key(), operation).at(now);
+        let request = schedule::Request::new(&terms, key.key(), operation).at(now);
         let error = store.schedule(&request).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{request:?}: {error}");
     }
-    let of = |operation| ScheduleRequest::new(&terms, key.key(), operation).at(now);
+    let of = |operation| schedule::Request::new(&terms, key.key(), operation).at(now);
     let list = || {
-        of(ScheduleOperation::List {
+        of(schedule::Operation::List {
             from: Timestamp::UNIX_EPOCH,
             until: Timestamp::MAX,
         })
     };
     assert_eq!(
         ask(&*store, list()).await,
-        ScheduleAnswer::Events(Vec::new())
+        schedule::Answer::Events(Vec::new())
     );
     let answer = ask(&*store, of(many(MAX_EVENTS_PER_CALL))).await;
-    assert_eq!(answer, ScheduleAnswer::Added(MAX_EVENTS_PER_CALL));
-    let ScheduleAnswer::Events(events) = ask(&*store, list()).await else {
+    assert_eq!(answer, schedule::Answer::Added(MAX_EVENTS_PER_CALL));
+    let schedule::Answer::Events(events) = ask(&*store, list()).await else {
         panic!("no list");
     };
     assert_eq!(events.len(), MAX_EVENTS_PER_CALL);
@@ -781,10 +784,13 @@ pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan
     );
     let full = ask(
         &*store,
-        of(ScheduleOperation::Add(vec![Event::new(&longest, later(0))])),
+        of(schedule::Operation::Add(vec![Event::new(
+            &longest,
+            later(0),
+        )])),
     )
     .await;
-    assert!(matches!(full, ScheduleAnswer::Refused { .. }), "{full:?}");
+    assert!(matches!(full, schedule::Answer::Refused { .. }), "{full:?}");
 }
 
 /// Days of a time zone have the hours that the zone gives them, also where clocks change.
@@ -802,7 +808,7 @@ pub async fn days_follow_the_time_zone(harness: &Schedules, _plan: &Plan) {
         let end = start + hours * HOUR_US;
         let schedule = Schedule::with_terms(
             Arc::clone(&store),
-            ScheduleTerms::new("plans", ["2/day@Europe/Berlin"]).unwrap(),
+            schedule::Terms::new("plans", ["2/day@Europe/Berlin"]).unwrap(),
         );
         let key = OwnedKey::fresh("alice");
         let now = stamp(start - DAY_US);
@@ -849,7 +855,7 @@ pub async fn days_follow_the_time_zone(harness: &Schedules, _plan: &Plan) {
 }
 
 /// The last day reaches to the last instant.
-async fn has_a_last_day(store: Arc<dyn ScheduleStore>) {
+async fn has_a_last_day(store: Arc<dyn schedule::Store>) {
     let schedule = Schedule::new(store, "plans", ["2/day@Europe/Berlin"]).unwrap();
     let (key, end) = (OwnedKey::fresh("alice"), Timestamp::MAX);
     let now = stamp(end.as_micros() - 300 * DAY_US);
@@ -879,7 +885,7 @@ pub async fn concurrent_callers_break_no_quota(harness: &Schedules, _plan: &Plan
     const EACH: usize = 4;
     for _ in 0..4 {
         let store = harness.store().await;
-        let terms = ScheduleTerms::new("plans", ["1/1m", "5/1h", "10/1d"]).unwrap();
+        let terms = schedule::Terms::new("plans", ["1/1m", "5/1h", "10/1d"]).unwrap();
         let schedule = Schedule::with_terms(store, terms);
         let key = fresh_key("alice");
         let from = wall_clock().saturating_add(Duration::from_secs(3_600));
@@ -911,18 +917,18 @@ pub async fn concurrent_callers_break_no_quota(harness: &Schedules, _plan: &Plan
             }
         }
         // None waits longer than it must.
-        let mut expected = ScheduleState::default();
+        let mut expected = schedule::State::default();
         let ids: Vec<String> = (0..sorted.len()).map(|id| id.to_string()).collect();
         for (id, time) in ids.iter().zip(&sorted) {
             let event = Event::new(id, from);
-            let request = ScheduleRequest::new(
+            let request = schedule::Request::new(
                 schedule.terms(),
                 Key::from(&key),
-                ScheduleOperation::ReserveNext(event),
+                schedule::Operation::ReserveNext(event),
             );
             let time = stamp(*time);
             let answer = ask_machine(&mut expected, request, wall_clock());
-            assert_eq!(answer, ScheduleAnswer::Planned { time, is_new: true });
+            assert_eq!(answer, schedule::Answer::Planned { time, is_new: true });
         }
     }
 }

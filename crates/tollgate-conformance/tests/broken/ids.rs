@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
-use tollgate_core::{CallId, Checks, Request, Store, StoreError, Verdicts};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{CallId, Store, StoreError};
 
 use super::reference::ReferenceStore;
 

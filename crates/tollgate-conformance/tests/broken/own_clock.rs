@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
-use tollgate_core::{Checks, Request, Store, StoreError, Verdicts};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{Store, StoreError};
 
 use crate::reference::{Reference, WithoutInstants};
 use crate::store::{BrokenStore, Fault};

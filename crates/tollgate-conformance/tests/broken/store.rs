@@ -8,11 +8,10 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Limit, Operation, Request, Store, StoreError, SyncStore,
-    Timestamp, Verdicts,
-};
+use tollgate_core::Algorithm;
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore, Timestamp};
 
 /// A limit's identity and a key's two parts.
 type StateKey = (String, Vec<u8>, Vec<u8>);

@@ -1,8 +1,8 @@
 //! `Machine`: the trait of the state machines that define the algorithms.
 
 use super::State;
+use crate::algorithm::BlockSpan;
 use crate::quota::Quota;
-use crate::request::BlockSpan;
 use crate::time::Wait;
 
 /// The state that a machine keeps for one key.

@@ -10,6 +10,7 @@
 //! To add an algorithm, add a folder, and a line to the list below.
 
 mod block;
+mod change;
 mod fixed_window;
 mod gcra;
 mod list;
@@ -22,6 +23,7 @@ mod text;
 #[cfg(feature = "__twins")]
 mod twin;
 
+pub use change::{BlockSpan, Change};
 #[cfg(feature = "__twins")]
 pub use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
@@ -34,10 +36,9 @@ use twin::Paired;
 #[cfg(feature = "__twins")]
 pub use twin::{CallContext, MOST_PARAMETERS, Twin, Words, double, integer, words};
 
-use crate::decision::Verdict;
 use crate::quota::Quota;
-use crate::request::BlockSpan;
 use crate::time::{Timestamp, Wait};
+use crate::verdict::Verdict;
 
 algorithms! { $
 /// An algorithm with its quota and options.
@@ -48,7 +49,7 @@ algorithms! { $
 ///
 /// ```
 /// use tollgate_core::Quota;
-/// use tollgate_core::algorithm::{Algorithm, Gcra};
+/// use tollgate_core::{Algorithm, Gcra};
 ///
 /// let read: Algorithm = "gcra:10/1m,burst=3".parse()?;
 /// assert_eq!(read, Gcra::with_burst(Quota::per_minute(10), 3)?.into());

@@ -9,8 +9,10 @@ use crate::time::Timestamp;
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::{Gcra, State};
-/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+/// use tollgate_core::Gcra;
+/// use tollgate_core::store::State;
+/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("api", Gcra::new(Quota::per_second(1))?)?;
 /// let mut states = [State::default()];

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State};
 use crate::quota::Quota;
-use crate::request::{Check, Request};
+use crate::store::{Check, Request};
 use crate::time::{Timestamp, Wait};
 use crate::{Limit, LimitError};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+pub use crate::algorithm::Change;
 pub use crate::lease::SHAPE as LEASES;
-pub use crate::request::Change;
-use crate::request::Request;
 pub use crate::schedule::SHAPE as SCHEDULE;
-use crate::schedule::{Period, ScheduleRequest, ScheduleTerms};
+use crate::schedule::{self, Period};
+use crate::store::Request;
 pub use crate::time::micros_ceil;
 
 /// Returns how a refund or a settlement changes what the limit at `index` counts, or `None` for
@@ -26,7 +26,7 @@ pub fn longest_delay_us(request: &Request<'_>, max_delay: Duration) -> u64 {
 /// Returns the amount of each quota of a schedule, the microseconds of its window, and its periods:
 /// zero for a quota by the calendar, and no periods for a sliding window.
 pub fn quotas<'r>(
-    request: &'r ScheduleRequest<'_>,
+    request: &'r schedule::Request<'_>,
 ) -> impl Iterator<Item = (u64, u64, &'r [Period])> {
     let all = request.quotas();
     all.map(|(quota, periods)| (quota.amount(), quota.window_us().unwrap_or(0), periods))
@@ -34,12 +34,12 @@ pub fn quotas<'r>(
 
 /// Returns whether a quota counts by the calendar.
 #[must_use]
-pub fn has_calendar(terms: &ScheduleTerms) -> bool {
+pub fn has_calendar(terms: &schedule::Terms) -> bool {
     terms.has_calendar()
 }
 
 /// Returns for how long events are kept after their times, in microseconds.
 #[must_use]
-pub fn retention_us(terms: &ScheduleTerms) -> u64 {
+pub fn retention_us(terms: &schedule::Terms) -> u64 {
     terms.retention_us()
 }

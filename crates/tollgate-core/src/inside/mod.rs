@@ -8,25 +8,25 @@ pub mod twins;
 use std::any::Any;
 
 use crate::algorithm::{State, States};
-use crate::call::Call;
-pub use crate::call::CallParts;
-use crate::decision::{Decision, Receipt, Verdict, Verdicts};
+pub use crate::companion::Companion;
+use crate::decision::Decision;
 use crate::error::StoreError;
-use crate::evaluation;
-use crate::fingerprint::Fingerprint;
+use crate::key::Key;
 use crate::lease::ConcurrencyLimiter;
 use crate::limit::Limit;
-pub use crate::limiter::Companion;
-use crate::limiter::RateLimiter;
-use crate::request::{Check, Request};
+use crate::limiter::{self, Call, RateLimiter};
+use crate::store::{Check, Fingerprint, Receipt, Request, Verdicts, evaluation};
 use crate::time::Timestamp;
+use crate::verdict::Verdict;
 
 /// A fresh state, to borrow for a key that has none.
 pub const FRESH: &State = State::FRESH;
 
-/// Returns the parts of `call`.
+/// Returns the limiter, the key and the cost of `call`.
 #[must_use]
-pub fn parts<'l, 'k, S>(call: Call<'l, 'k, S>) -> CallParts<'l, 'k, S> {
+pub fn parts<'l, 'k, S>(
+    call: Call<'l, 'k, S, limiter::Check>,
+) -> (&'l RateLimiter<S>, Key<'k>, u64) {
     call.into_parts()
 }
 

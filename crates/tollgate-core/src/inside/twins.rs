@@ -5,7 +5,7 @@ pub use crate::algorithm::{
     CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, TWINS, Twin, Words, double, integer,
     words,
 };
-use crate::request::{Check, Request};
+use crate::store::{Check, Request};
 
 /// Returns the index of `algorithm` in [`TWINS`].
 #[must_use]

@@ -54,7 +54,8 @@ impl Lease {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_core::{Lease, Timestamp};
+    /// use tollgate_core::lease::Lease;
+    /// use tollgate_core::Timestamp;
     ///
     /// let now = Timestamp::from_micros(1_800_000_000_000_000)?;
     /// let ends = now.saturating_add(Duration::from_secs(3_630));
@@ -113,7 +114,8 @@ impl Lease {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_core::{Lease, Timestamp};
+    /// use tollgate_core::lease::Lease;
+    /// use tollgate_core::Timestamp;
     ///
     /// let now = Timestamp::from_micros(1_800_000_000_000_000)?;
     /// let ends = now.saturating_add(Duration::from_secs(30));
@@ -264,10 +266,10 @@ impl Occupancy {
     }
 }
 
-/// What a store answers to a [`LeaseRequest`](crate::LeaseRequest).
+/// What a store answers to a [`Request`](crate::lease::Request).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum LeaseAnswer {
+pub enum Answer {
     /// To `Acquire`.
     Acquired(Acquisition),
     /// To `Renew`: the lease with its new end, or `None` if it was no longer held.
@@ -278,7 +280,7 @@ pub enum LeaseAnswer {
     Occupied(Occupancy),
 }
 
-impl LeaseAnswer {
+impl Answer {
     /// Bounds a lease in this answer by the time to live, whatever the store made of it.
     pub(crate) fn with_ttl(self, ttl: Duration) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! `LeaseCall`: a call to a concurrency limiter, which does nothing until it is awaited or run.
+//! `Call`: a call to a concurrency limiter, which does nothing until it is awaited or run.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::lease::ConcurrencyLimiter;
-use crate::lease::answer::{Acquisition, Lease, LeaseAnswer, Occupancy};
-use crate::lease::request::{LeaseOperation, LeaseRequest};
-use crate::lease::store::{LeaseStore, SyncLeaseStore};
+use crate::lease::answer::{Acquisition, Answer, Lease, Occupancy};
+use crate::lease::request::{Operation, Request};
+use crate::lease::store::{Store, SyncStore};
 use crate::store::Boxed;
 use crate::time::Timestamp;
 
@@ -26,14 +26,14 @@ use crate::time::Timestamp;
 /// If the future is dropped before it completes, a lease may or may not have been acquired. Acquire
 /// again with the same id, or let it end by itself.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
-pub struct LeaseCall<'l, 'k, S, A> {
+pub struct Call<'l, 'k, S, A> {
     limiter: &'l ConcurrencyLimiter<S>,
-    request: LeaseRequest<'k>,
+    request: Request<'k>,
     answer: PhantomData<fn() -> A>,
 }
 
-impl<'l, 'k, S, A> LeaseCall<'l, 'k, S, A> {
-    pub(super) fn new(limiter: &'l ConcurrencyLimiter<S>, request: LeaseRequest<'k>) -> Self {
+impl<'l, 'k, S, A> Call<'l, 'k, S, A> {
+    pub(super) fn new(limiter: &'l ConcurrencyLimiter<S>, request: Request<'k>) -> Self {
         Self {
             limiter,
             request,
@@ -42,7 +42,7 @@ impl<'l, 'k, S, A> LeaseCall<'l, 'k, S, A> {
     }
 
     /// Sets the instant to decide at, instead of the store's own clock. See
-    /// [`Request::at`](crate::Request::at) for its restrictions.
+    /// [`Request::at`](crate::store::Request::at) for its restrictions.
     pub fn at(mut self, now: Timestamp) -> Self {
         self.request = self.request.at(now);
         self
@@ -50,24 +50,24 @@ impl<'l, 'k, S, A> LeaseCall<'l, 'k, S, A> {
 
     /// Converts this call into a request.
     #[must_use]
-    pub fn into_request(self) -> LeaseRequest<'k> {
+    pub fn into_request(self) -> Request<'k> {
         self.request
     }
 }
 
-impl<S> LeaseCall<'_, '_, S, Acquisition> {
+impl<S> Call<'_, '_, S, Acquisition> {
     /// Sets the weight, 1 by default: how much of the amount the lease takes.
     ///
     /// A weight above the amount is always denied.
     pub fn weight(mut self, of: u64) -> Self {
-        if let LeaseOperation::Acquire { weight, .. } = self.request.operation_mut() {
+        if let Operation::Acquire { weight, .. } = self.request.operation_mut() {
             *weight = of;
         }
         self
     }
 }
 
-impl<S: SyncLeaseStore, A: FromLeaseAnswer> LeaseCall<'_, '_, S, A> {
+impl<S: SyncStore, A: FromAnswer> Call<'_, '_, S, A> {
     /// Decides this call without waiting.
     ///
     /// # Errors
@@ -81,19 +81,19 @@ impl<S: SyncLeaseStore, A: FromLeaseAnswer> LeaseCall<'_, '_, S, A> {
 }
 
 /// Returns what a store's answer says to the caller.
-fn answered<S, A: FromLeaseAnswer>(
+fn answered<S, A: FromAnswer>(
     limiter: &ConcurrencyLimiter<S>,
     key: Key<'_>,
-    answer: LeaseAnswer,
+    answer: Answer,
 ) -> Result<A, StoreError> {
-    if matches!(answer, LeaseAnswer::Released(true)) {
+    if matches!(answer, Answer::Released(true)) {
         limiter.given_back(key);
     }
     let answer = answer.with_ttl(limiter.terms().ttl());
     A::of(answer).ok_or_else(StoreError::another_answer)
 }
 
-impl<'l: 'k, 'k, S: LeaseStore, A: FromLeaseAnswer + 'k> IntoFuture for LeaseCall<'l, 'k, S, A> {
+impl<'l: 'k, 'k, S: Store, A: FromAnswer + 'k> IntoFuture for Call<'l, 'k, S, A> {
     type Output = Result<A, StoreError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
@@ -107,9 +107,9 @@ impl<'l: 'k, 'k, S: LeaseStore, A: FromLeaseAnswer + 'k> IntoFuture for LeaseCal
     }
 }
 
-impl<S, A> fmt::Debug for LeaseCall<'_, '_, S, A> {
+impl<S, A> fmt::Debug for Call<'_, '_, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaseCall")
+        f.debug_struct("Call")
             .field("request", &self.request)
             .finish_non_exhaustive()
     }
@@ -122,18 +122,18 @@ impl<S, A> fmt::Debug for LeaseCall<'_, '_, S, A> {
 /// Awaiting and running return the store's errors. After
 /// [`Unknown`](crate::ErrorKind::Unknown), reset again.
 #[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
-pub struct LeaseReset<'l, 'k, S> {
+pub struct Reset<'l, 'k, S> {
     limiter: &'l ConcurrencyLimiter<S>,
     key: Key<'k>,
 }
 
-impl<'l, 'k, S> LeaseReset<'l, 'k, S> {
+impl<'l, 'k, S> Reset<'l, 'k, S> {
     pub(super) fn new(limiter: &'l ConcurrencyLimiter<S>, key: Key<'k>) -> Self {
         Self { limiter, key }
     }
 }
 
-impl<S: SyncLeaseStore> LeaseReset<'_, '_, S> {
+impl<S: SyncStore> Reset<'_, '_, S> {
     /// Runs this reset without waiting.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl<S: SyncLeaseStore> LeaseReset<'_, '_, S> {
     }
 }
 
-impl<'l: 'k, 'k, S: LeaseStore> IntoFuture for LeaseReset<'l, 'k, S> {
+impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
     type Output = Result<(), StoreError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
@@ -162,9 +162,9 @@ impl<'l: 'k, 'k, S: LeaseStore> IntoFuture for LeaseReset<'l, 'k, S> {
     }
 }
 
-impl<S> fmt::Debug for LeaseReset<'_, '_, S> {
+impl<S> fmt::Debug for Reset<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaseReset")
+        f.debug_struct("Reset")
             .field("limiter", &self.limiter.terms().name())
             .field("key", &self.key)
             .finish()
@@ -173,43 +173,43 @@ impl<S> fmt::Debug for LeaseReset<'_, '_, S> {
 
 /// What a call to a concurrency limiter can answer: an [`Acquisition`], a lease that was renewed
 /// or lost (`Option<Lease>`), whether a lease was still held (`bool`), or an [`Occupancy`].
-pub trait FromLeaseAnswer: Sized + Send {
+pub trait FromAnswer: Sized + Send {
     /// Converts the store's answer, if it is of the right kind.
     #[doc(hidden)]
-    fn of(answer: LeaseAnswer) -> Option<Self>;
+    fn of(answer: Answer) -> Option<Self>;
 }
 
-impl FromLeaseAnswer for Acquisition {
-    fn of(answer: LeaseAnswer) -> Option<Self> {
+impl FromAnswer for Acquisition {
+    fn of(answer: Answer) -> Option<Self> {
         match answer {
-            LeaseAnswer::Acquired(acquisition) => Some(acquisition),
+            Answer::Acquired(acquisition) => Some(acquisition),
             _ => None,
         }
     }
 }
 
-impl FromLeaseAnswer for Option<Lease> {
-    fn of(answer: LeaseAnswer) -> Option<Self> {
+impl FromAnswer for Option<Lease> {
+    fn of(answer: Answer) -> Option<Self> {
         match answer {
-            LeaseAnswer::Renewed(lease) => Some(lease),
+            Answer::Renewed(lease) => Some(lease),
             _ => None,
         }
     }
 }
 
-impl FromLeaseAnswer for bool {
-    fn of(answer: LeaseAnswer) -> Option<Self> {
+impl FromAnswer for bool {
+    fn of(answer: Answer) -> Option<Self> {
         match answer {
-            LeaseAnswer::Released(was_held) => Some(was_held),
+            Answer::Released(was_held) => Some(was_held),
             _ => None,
         }
     }
 }
 
-impl FromLeaseAnswer for Occupancy {
-    fn of(answer: LeaseAnswer) -> Option<Self> {
+impl FromAnswer for Occupancy {
+    fn of(answer: Answer) -> Option<Self> {
         match answer {
-            LeaseAnswer::Occupied(occupancy) => Some(occupancy),
+            Answer::Occupied(occupancy) => Some(occupancy),
             _ => None,
         }
     }

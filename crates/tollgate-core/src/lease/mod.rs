@@ -11,17 +11,16 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::companion::Companion;
 use crate::error::LimitError;
 use crate::key::Key;
-use crate::limiter::Companion;
 
-pub use answer::{Acquisition, Lease, LeaseAnswer, NoLease, Occupancy};
-pub use call::{FromLeaseAnswer, LeaseCall, LeaseReset};
-pub use request::{LONGEST_LEASE_ID, LeaseOperation, LeaseRequest};
-pub use state::LeaseState;
-pub use store::{LeaseStore, SyncLeaseStore};
-pub use terms::SHAPE;
-pub use terms::{LeaseTerms, MAX_LEASES};
+pub use answer::{Acquisition, Answer, Lease, NoLease, Occupancy};
+pub use call::{Call, FromAnswer, Reset};
+pub use request::{LONGEST_ID, Operation, Request};
+pub use state::State;
+pub use store::{Store, SyncStore};
+pub use terms::{MAX_LEASES, SHAPE, Terms};
 
 /// Limits how much may be held at once for a key, by leases: concurrent uploads of a user, or
 /// connections to a database that a fleet shares.
@@ -39,9 +38,10 @@ pub use terms::{LeaseTerms, MAX_LEASES};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_core::{ConcurrencyLimiter, LeaseStore, StoreError};
+/// use tollgate_core::lease::{self, ConcurrencyLimiter};
+/// use tollgate_core::StoreError;
 ///
-/// # async fn upload(store: impl LeaseStore) -> Result<(), StoreError> {
+/// # async fn upload(store: impl Store) -> Result<(), StoreError> {
 /// let uploads = ConcurrencyLimiter::new(store, "uploads", 3, Duration::from_secs(30)).unwrap();
 /// match uploads.acquire("alice", "request-4711").await?.permit() {
 ///     Ok(lease) => {
@@ -60,7 +60,7 @@ pub struct ConcurrencyLimiter<S> {
 }
 
 struct Shared<S> {
-    terms: LeaseTerms,
+    terms: Terms,
     store: S,
     companion: OnceLock<Box<dyn Companion>>,
 }
@@ -71,9 +71,9 @@ impl<S> ConcurrencyLimiter<S> {
     ///
     /// # Errors
     ///
-    /// The same as [`LeaseTerms::new`].
+    /// The same as [`Terms::new`].
     pub fn new(store: S, name: &str, amount: u64, ttl: Duration) -> Result<Self, LimitError> {
-        let terms = LeaseTerms::new(name, amount, ttl)?;
+        let terms = Terms::new(name, amount, ttl)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 terms,
@@ -85,7 +85,7 @@ impl<S> ConcurrencyLimiter<S> {
 
     /// Returns the name, the amount and the time to live.
     #[must_use]
-    pub fn terms(&self) -> &LeaseTerms {
+    pub fn terms(&self) -> &Terms {
         &self.shared.terms
     }
 
@@ -107,7 +107,7 @@ impl<S> ConcurrencyLimiter<S> {
         }
     }
 
-    /// Acquires a lease of weight 1, or of [`LeaseCall::weight`], if there is room.
+    /// Acquires a lease of weight 1, or of [`Call::weight`], if there is room.
     ///
     /// If a lease with this id is held already, this returns that lease, whatever its weight, and
     /// does not renew it.
@@ -115,8 +115,9 @@ impl<S> ConcurrencyLimiter<S> {
     /// # Examples
     ///
     /// ```
-    /// # use tollgate_core::{ConcurrencyLimiter, LeaseStore, StoreError};
-    /// # async fn take(limiter: &ConcurrencyLimiter<impl LeaseStore>) -> Result<(), StoreError> {
+    /// # use tollgate_core::lease::{self, ConcurrencyLimiter};
+    /// # use tollgate_core::StoreError;
+    /// # async fn take(limiter: &ConcurrencyLimiter<impl Store>) -> Result<(), StoreError> {
     /// let acquisition = limiter.acquire("alice", "request-4711").weight(2).await?;
     /// if let Err(denied) = acquisition.permit() {
     ///     println!("{} of {} are held", denied.held(), denied.amount());
@@ -128,12 +129,12 @@ impl<S> ConcurrencyLimiter<S> {
         &'l self,
         key: impl Into<Key<'k>>,
         id: &'k (impl AsRef<[u8]> + ?Sized),
-    ) -> LeaseCall<'l, 'k, S, Acquisition>
+    ) -> Call<'l, 'k, S, Acquisition>
     where
         'l: 'k,
     {
         let id = id.as_ref();
-        self.call(key.into(), LeaseOperation::Acquire { id, weight: 1 })
+        self.call(key.into(), Operation::Acquire { id, weight: 1 })
     }
 
     /// Makes `lease` last for another time to live from now, and returns it with its new end, or
@@ -142,12 +143,12 @@ impl<S> ConcurrencyLimiter<S> {
         &'l self,
         key: impl Into<Key<'k>>,
         lease: &'k Lease,
-    ) -> LeaseCall<'l, 'k, S, Option<Lease>>
+    ) -> Call<'l, 'k, S, Option<Lease>>
     where
         'l: 'k,
     {
         let (id, token) = (lease.id(), lease.token());
-        self.call(key.into(), LeaseOperation::Renew { id, token })
+        self.call(key.into(), Operation::Renew { id, token })
     }
 
     /// Ends `lease`, and returns whether it was still held. A second release does nothing.
@@ -155,20 +156,20 @@ impl<S> ConcurrencyLimiter<S> {
         &'l self,
         key: impl Into<Key<'k>>,
         lease: &'k Lease,
-    ) -> LeaseCall<'l, 'k, S, bool>
+    ) -> Call<'l, 'k, S, bool>
     where
         'l: 'k,
     {
         let (id, token) = (lease.id(), lease.token());
-        self.call(key.into(), LeaseOperation::Release { id, token })
+        self.call(key.into(), Operation::Release { id, token })
     }
 
     /// Returns how much is held, and changes nothing.
-    pub fn peek<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> LeaseCall<'l, 'k, S, Occupancy>
+    pub fn peek<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Call<'l, 'k, S, Occupancy>
     where
         'l: 'k,
     {
-        self.call(key.into(), LeaseOperation::Peek)
+        self.call(key.into(), Operation::Peek)
     }
 
     /// Ends all leases of `key`. Their holders learn it when they renew or release them.
@@ -176,26 +177,23 @@ impl<S> ConcurrencyLimiter<S> {
     /// # Examples
     ///
     /// ```
-    /// # use tollgate_core::{ConcurrencyLimiter, StoreError, SyncLeaseStore};
-    /// # fn end(uploads: &ConcurrencyLimiter<impl SyncLeaseStore>) -> Result<(), StoreError> {
+    /// # use tollgate_core::lease::{self, ConcurrencyLimiter};
+    /// # use tollgate_core::StoreError;
+    /// # fn end(uploads: &ConcurrencyLimiter<impl SyncStore>) -> Result<(), StoreError> {
     /// uploads.reset("alice").run()?;
     /// assert_eq!(uploads.peek("alice").run()?.held(), 0);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn reset<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> LeaseReset<'l, 'k, S> {
-        LeaseReset::new(self, key.into())
+    pub fn reset<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Reset<'l, 'k, S> {
+        Reset::new(self, key.into())
     }
 
-    fn call<'l, 'k, A>(
-        &'l self,
-        key: Key<'k>,
-        operation: LeaseOperation<'k>,
-    ) -> LeaseCall<'l, 'k, S, A>
+    fn call<'l, 'k, A>(&'l self, key: Key<'k>, operation: Operation<'k>) -> Call<'l, 'k, S, A>
     where
         'l: 'k,
     {
-        LeaseCall::new(self, LeaseRequest::new(self.terms(), key, operation))
+        Call::new(self, Request::new(self.terms(), key, operation))
     }
 }
 
@@ -207,7 +205,7 @@ impl<S> Clone for ConcurrencyLimiter<S> {
     }
 }
 
-/// Shows the terms; a store, such as a `dyn LeaseStore`, need not implement `Debug`.
+/// Shows the terms; a store, such as a `dyn Store`, need not implement `Debug`.
 impl<S> fmt::Debug for ConcurrencyLimiter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConcurrencyLimiter")

@@ -1,19 +1,19 @@
-//! `LeaseRequest`: one operation on the leases of a key, as data for a store.
+//! `Request`: one operation on the leases of a key, as data for a store.
 
 use std::fmt;
 
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
-use crate::lease::terms::LeaseTerms;
+use crate::lease::terms::Terms;
 use crate::time::Timestamp;
 
 /// The longest id of a lease, in bytes.
-pub const LONGEST_LEASE_ID: usize = 200;
+pub const LONGEST_ID: usize = 200;
 
 /// What a request does with the leases of a key.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub enum LeaseOperation<'a> {
+pub enum Operation<'a> {
     /// Acquires a lease with this id, or returns the one that is held with it.
     Acquire {
         /// The id of the lease.
@@ -40,7 +40,7 @@ pub enum LeaseOperation<'a> {
 }
 
 /// Shows the length of the id only: it may be a secret.
-impl fmt::Debug for LeaseOperation<'_> {
+impl fmt::Debug for Operation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquire { id, weight } => write!(f, "Acquire({} bytes, {weight})", id.len()),
@@ -53,24 +53,20 @@ impl fmt::Debug for LeaseOperation<'_> {
 
 /// One operation on the leases of a key.
 ///
-/// [`ConcurrencyLimiter`](crate::ConcurrencyLimiter) makes these; a
-/// [`LeaseStore`](crate::LeaseStore) decides them.
+/// [`ConcurrencyLimiter`](crate::lease::ConcurrencyLimiter) makes these; a
+/// [`Store`](crate::lease::Store) decides them.
 #[derive(Clone, Copy, Debug)]
-pub struct LeaseRequest<'a> {
-    terms: &'a LeaseTerms,
+pub struct Request<'a> {
+    terms: &'a Terms,
     key: Key<'a>,
-    operation: LeaseOperation<'a>,
+    operation: Operation<'a>,
     at: Option<Timestamp>,
 }
 
-impl<'a> LeaseRequest<'a> {
+impl<'a> Request<'a> {
     /// Returns a request to apply `operation` to the leases of `key`.
     #[must_use]
-    pub fn new(
-        terms: &'a LeaseTerms,
-        key: impl Into<Key<'a>>,
-        operation: LeaseOperation<'a>,
-    ) -> Self {
+    pub fn new(terms: &'a Terms, key: impl Into<Key<'a>>, operation: Operation<'a>) -> Self {
         Self {
             terms,
             key: key.into(),
@@ -80,7 +76,7 @@ impl<'a> LeaseRequest<'a> {
     }
 
     /// Sets the instant to decide at, instead of the store's own clock: see
-    /// [`Request::at`](crate::Request::at).
+    /// [`Request::at`](crate::store::Request::at).
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         self.at = Some(now);
@@ -89,7 +85,7 @@ impl<'a> LeaseRequest<'a> {
 
     /// Returns the name, the amount and the time to live.
     #[must_use]
-    pub fn terms(&self) -> &'a LeaseTerms {
+    pub fn terms(&self) -> &'a Terms {
         self.terms
     }
 
@@ -101,11 +97,11 @@ impl<'a> LeaseRequest<'a> {
 
     /// Returns the operation.
     #[must_use]
-    pub fn operation(&self) -> LeaseOperation<'a> {
+    pub fn operation(&self) -> Operation<'a> {
         self.operation
     }
 
-    pub(super) fn operation_mut(&mut self) -> &mut LeaseOperation<'a> {
+    pub(super) fn operation_mut(&mut self) -> &mut Operation<'a> {
         &mut self.operation
     }
 
@@ -119,18 +115,18 @@ impl<'a> LeaseRequest<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Malformed`] when the id is empty or longer than [`LONGEST_LEASE_ID`] bytes, or
+    /// [`ErrorKind::Malformed`] when the id is empty or longer than [`LONGEST_ID`] bytes, or
     /// when the weight is zero.
     pub fn validate(&self) -> Result<(), StoreError> {
         let (id, weight) = match self.operation {
-            LeaseOperation::Acquire { id, weight } => (id, weight),
-            LeaseOperation::Renew { id, .. } | LeaseOperation::Release { id, .. } => (id, 1),
-            LeaseOperation::Peek => return Ok(()),
+            Operation::Acquire { id, weight } => (id, weight),
+            Operation::Renew { id, .. } | Operation::Release { id, .. } => (id, 1),
+            Operation::Peek => return Ok(()),
         };
         let malformed = |message: String| Err(StoreError::new(ErrorKind::Malformed, message));
-        if !(1..=LONGEST_LEASE_ID).contains(&id.len()) {
+        if !(1..=LONGEST_ID).contains(&id.len()) {
             return malformed(format!(
-                "a lease's id has {} bytes: use 1 to {LONGEST_LEASE_ID}",
+                "a lease's id has {} bytes: use 1 to {LONGEST_ID}",
                 id.len()
             ));
         }

@@ -1,12 +1,12 @@
-//! `LeaseState`: the leases of one key, and how requests are decided on them.
+//! `State`: the leases of one key, and how requests are decided on them.
 
-use crate::lease::answer::{Acquisition, Lease, LeaseAnswer, NoLease, Occupancy};
-use crate::lease::request::{LeaseOperation, LeaseRequest};
+use crate::lease::answer::{Acquisition, Answer, Lease, NoLease, Occupancy};
+use crate::lease::request::{Operation, Request};
 use crate::time::{MAX_EXACT, Timestamp, Wait};
 
 /// The leases of one key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct LeaseState {
+pub struct State {
     /// By the order of their ends.
     held: Vec<Held>,
     /// The latest instant at which a lease was acquired or renewed.
@@ -23,7 +23,7 @@ struct Held {
     expires: u64,
 }
 
-impl LeaseState {
+impl State {
     /// Returns whether this state may be dropped: no lease is held at `now`, none was acquired or
     /// renewed after it, and new tokens would be greater than all earlier ones.
     #[must_use]
@@ -72,13 +72,13 @@ impl LeaseState {
     }
 }
 
-impl LeaseRequest<'_> {
+impl Request<'_> {
     /// Decides this request at `now` on the leases in `state`.
     ///
     /// This defines the answer that every store must give. It changes only `state` and reads no
     /// clock. It also ignores [`caller_time`](Self::caller_time): the store must pass that as
     /// `now`.
-    pub fn decide_on(&self, state: &mut LeaseState, now: Timestamp) -> LeaseAnswer {
+    pub fn decide_on(&self, state: &mut State, now: Timestamp) -> Answer {
         let at = now.as_micros().max(state.latest);
         let amount = self.terms().amount();
         let live = state.held.partition_point(|held| held.expires <= at);
@@ -91,17 +91,17 @@ impl LeaseRequest<'_> {
             state.held.iter().position(is)
         };
         match self.operation() {
-            LeaseOperation::Peek => LeaseAnswer::Occupied(Occupancy { held: sum, amount }),
-            LeaseOperation::Acquire { id, weight } => {
+            Operation::Peek => Answer::Occupied(Occupancy { held: sum, amount }),
+            Operation::Acquire { id, weight } => {
                 if let Some(index) = find(id, None) {
-                    return LeaseAnswer::Acquired(Acquisition::Granted {
+                    return Answer::Acquired(Acquisition::Granted {
                         lease: self.lease(&state.held[index], now),
                         is_new: false,
                     });
                 }
                 if sum.saturating_add(weight) > amount {
                     let ends_within = ends(live, sum, weight, amount, now);
-                    return LeaseAnswer::Acquired(Acquisition::Denied(NoLease {
+                    return Answer::Acquired(Acquisition::Denied(NoLease {
                         held: sum,
                         amount,
                         ends_within,
@@ -119,28 +119,28 @@ impl LeaseRequest<'_> {
                 };
                 let lease = self.lease(&new, now);
                 state.insert(new);
-                LeaseAnswer::Acquired(Acquisition::Granted {
+                Answer::Acquired(Acquisition::Granted {
                     lease,
                     is_new: true,
                 })
             }
-            LeaseOperation::Renew { id, token } => {
+            Operation::Renew { id, token } => {
                 let Some(index) = find(id, Some(token)) else {
-                    return LeaseAnswer::Renewed(None);
+                    return Answer::Renewed(None);
                 };
                 let mut held = state.held.remove(index);
                 held.expires = held.expires.max(self.end(at));
                 state.latest = at;
                 let lease = self.lease(&held, now);
                 state.insert(held);
-                LeaseAnswer::Renewed(Some(lease))
+                Answer::Renewed(Some(lease))
             }
-            LeaseOperation::Release { id, token } => {
+            Operation::Release { id, token } => {
                 let index = find(id, Some(token));
                 if let Some(index) = index {
                     state.held.remove(index);
                 }
-                LeaseAnswer::Released(index.is_some())
+                Answer::Released(index.is_some())
             }
         }
     }
@@ -176,48 +176,48 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::lease::terms::LeaseTerms;
+    use crate::lease::terms::Terms;
 
     /// A state that is dropped too early would give a token twice, or a place to one more.
     #[test]
     fn a_state_is_fresh_once_its_leases_have_ended_and_its_tokens_are_past() {
-        let terms = LeaseTerms::new("places", 9, Duration::from_millis(1)).unwrap();
-        let mut state = LeaseState::default();
+        let terms = Terms::new("places", 9, Duration::from_millis(1)).unwrap();
+        let mut state = State::default();
         assert!(state.is_empty() && state.is_fresh(Timestamp::from_micros(1).unwrap()));
         let at = |micros| Timestamp::from_micros(micros).unwrap();
         for (id, token) in [(b"a", 5), (b"b", 6), (b"c", 7)] {
-            let acquire = LeaseOperation::Acquire { id, weight: 1 };
-            LeaseRequest::new(&terms, "key", acquire).decide_on(&mut state, at(5));
+            let acquire = Operation::Acquire { id, weight: 1 };
+            Request::new(&terms, "key", acquire).decide_on(&mut state, at(5));
             assert!(!state.is_empty() && !state.is_fresh(at(1_004)));
             if token > 5 {
-                let release = LeaseOperation::Release { id, token };
-                let released = LeaseRequest::new(&terms, "key", release);
+                let release = Operation::Release { id, token };
+                let released = Request::new(&terms, "key", release);
                 let answer = released.decide_on(&mut state, at(5));
-                assert_eq!(answer, LeaseAnswer::Released(true));
+                assert_eq!(answer, Answer::Released(true));
             }
         }
         assert!(state.is_fresh(at(1_005)));
-        let release = LeaseOperation::Release { id: b"a", token: 5 };
-        LeaseRequest::new(&terms, "key", release).decide_on(&mut state, at(5));
+        let release = Operation::Release { id: b"a", token: 5 };
+        Request::new(&terms, "key", release).decide_on(&mut state, at(5));
         // The latest token is 7.
         assert!(!state.is_fresh(at(7)) && state.is_fresh(at(8)));
     }
 
     #[test]
     fn a_state_is_kept_while_a_clock_that_stepped_back_is_behind_its_tokens() {
-        let terms = LeaseTerms::new("places", 9, Duration::from_secs(1)).unwrap();
+        let terms = Terms::new("places", 9, Duration::from_secs(1)).unwrap();
         let at = |micros| Timestamp::from_micros(micros).unwrap();
-        let mut state = LeaseState::default();
+        let mut state = State::default();
         let mut decide = |operation, now| {
-            let request = LeaseRequest::new(&terms, "key", operation);
+            let request = Request::new(&terms, "key", operation);
             let answer = request.decide_on(&mut state, at(now));
             (answer, state.clone())
         };
         let (id, token) = (b"a", 60);
-        decide(LeaseOperation::Acquire { id, weight: 1 }, token);
-        decide(LeaseOperation::Renew { id, token }, 100);
-        let (released, state) = decide(LeaseOperation::Release { id, token }, 51);
-        assert_eq!(released, LeaseAnswer::Released(true));
+        decide(Operation::Acquire { id, weight: 1 }, token);
+        decide(Operation::Renew { id, token }, 100);
+        let (released, state) = decide(Operation::Release { id, token }, 51);
+        assert_eq!(released, Answer::Released(true));
         assert!(!state.is_fresh(at(51)) && !state.is_fresh(at(60)));
         assert!(!state.is_fresh(at(99)) && state.is_fresh(at(100)));
     }

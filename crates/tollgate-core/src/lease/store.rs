@@ -1,4 +1,4 @@
-//! `LeaseStore`: the trait of stores that hold leases.
+//! `Store`: the trait of stores that hold leases.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use async_trait::async_trait;
 
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::lease::answer::LeaseAnswer;
-use crate::lease::request::LeaseRequest;
-use crate::lease::terms::LeaseTerms;
+use crate::lease::answer::Answer;
+use crate::lease::request::Request;
+use crate::lease::terms::Terms;
 use crate::store::Boxed;
 
 /// Holds leases, and grants new ones atomically.
 ///
 /// # Behavior
 ///
-/// - An answer MUST equal what [`LeaseRequest::decide_on`] returns for the same leases and instant.
+/// - An answer MUST equal what [`Request::decide_on`] returns for the same leases and instant.
 /// - Concurrent requests MUST behave as if decided one after another: at no instant of the store's
 ///   clock are more leases held than the amount allows.
 /// - A denied request MUST change nothing, and neither must a peek.
-/// - A request with [`LeaseRequest::at`] MUST be decided at that instant, and any other at the
+/// - A request with [`Request::at`] MUST be decided at that instant, and any other at the
 ///   store's own clock. Callers MUST NOT use one key with both.
-/// - A request that is not [valid](LeaseRequest::validate) MUST fail and change nothing.
+/// - A request that is not [valid](Request::validate) MUST fail and change nothing.
 #[async_trait]
-pub trait LeaseStore: Send + Sync {
+pub trait Store: Send + Sync {
     /// Decides `request`.
     ///
     /// # Errors
@@ -34,32 +34,31 @@ pub trait LeaseStore: Send + Sync {
     ///
     /// If the future is dropped before it completes, the lease may or may not have been acquired.
     /// Acquire again with the same id: that returns the same lease. Or let it end by itself.
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError>;
+    async fn lease<'a>(&self, request: Request<'a>) -> Result<Answer, StoreError>;
 
     /// Ends all leases of `key`, those acquired at the store's clock and at callers' instants.
     ///
     /// # Errors
     ///
     /// The error's [`ErrorKind`](crate::ErrorKind) says whether any may have ended.
-    async fn reset_leases<'a>(&self, terms: &'a LeaseTerms, key: Key<'a>)
-    -> Result<(), StoreError>;
+    async fn reset_leases<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError>;
 }
 
 /// A store of leases that can decide on the calling thread, without waiting for anything.
-pub trait SyncLeaseStore: LeaseStore {
-    /// Decides `request`, as [`LeaseStore::lease`] does.
+pub trait SyncStore: Store {
+    /// Decides `request`, as [`Store::lease`] does.
     ///
     /// # Errors
     ///
-    /// Same as [`LeaseStore::lease`].
-    fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError>;
+    /// Same as [`Store::lease`].
+    fn lease_now(&self, request: &Request<'_>) -> Result<Answer, StoreError>;
 
-    /// Ends all leases of `key`, as [`LeaseStore::reset_leases`] does.
+    /// Ends all leases of `key`, as [`Store::reset_leases`] does.
     ///
     /// # Errors
     ///
-    /// Same as [`LeaseStore::reset_leases`].
-    fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError>;
+    /// Same as [`Store::reset_leases`].
+    fn reset_leases_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError>;
 }
 
 macro_rules! forward {
@@ -67,11 +66,11 @@ macro_rules! forward {
         // Written as `async_trait` would expand it, but without a second box around the store's
         // future.
         #[deny(clippy::missing_trait_methods)]
-        impl<S: LeaseStore + ?Sized> LeaseStore for $pointer {
+        impl<S: Store + ?Sized> Store for $pointer {
             fn lease<'a, 'store, 'call>(
                 &'store self,
-                request: LeaseRequest<'a>,
-            ) -> Boxed<'call, Result<LeaseAnswer, StoreError>>
+                request: Request<'a>,
+            ) -> Boxed<'call, Result<Answer, StoreError>>
             where
                 'a: 'call,
                 'store: 'call,
@@ -82,7 +81,7 @@ macro_rules! forward {
 
             fn reset_leases<'a, 'store, 'call>(
                 &'store self,
-                terms: &'a LeaseTerms,
+                terms: &'a Terms,
                 key: Key<'a>,
             ) -> Boxed<'call, Result<(), StoreError>>
             where
@@ -95,12 +94,12 @@ macro_rules! forward {
         }
 
         #[deny(clippy::missing_trait_methods)]
-        impl<S: SyncLeaseStore + ?Sized> SyncLeaseStore for $pointer {
-            fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+        impl<S: SyncStore + ?Sized> SyncStore for $pointer {
+            fn lease_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
                 (**self).lease_now(request)
             }
 
-            fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
+            fn reset_leases_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
                 (**self).reset_leases_now(terms, key)
             }
         }

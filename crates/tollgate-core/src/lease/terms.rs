@@ -1,4 +1,4 @@
-//! `LeaseTerms`: how many leases a key may have at once, and how long each lasts.
+//! `Terms`: how many leases a key may have at once, and how long each lasts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ const SHORTEST_US: u64 = 1_000;
 /// The longest time to live: an instant and a time to live still fit into 2^53 microseconds.
 const LONGEST_US: u64 = MAX_EXACT / 8;
 
-/// What a [`ConcurrencyLimiter`](crate::ConcurrencyLimiter) allows: its name, how much may be held
+/// What a [`ConcurrencyLimiter`](crate::lease::ConcurrencyLimiter) allows: its name, how much may be held
 /// at once, and how long a lease lasts without renewal.
 ///
 /// Cloning is cheap.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LeaseTerms(Arc<Inner>);
+pub struct Terms(Arc<Inner>);
 
 #[derive(Debug, Eq, PartialEq)]
 struct Inner {
@@ -34,7 +34,7 @@ struct Inner {
     ttl_us: u64,
 }
 
-impl LeaseTerms {
+impl Terms {
     /// Returns terms called `name` of at most `amount` at once, in leases that end `ttl` after they
     /// were acquired or last renewed.
     ///

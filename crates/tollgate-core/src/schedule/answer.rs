@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::schedule::quota::ScheduleQuota;
+use crate::schedule::quota::Quota;
 use crate::time::Timestamp;
 
 /// The answer to a request to plan an event: it is planned, or refused.
@@ -11,7 +11,8 @@ use crate::time::Timestamp;
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::{Placement, Timestamp};
+/// use tollgate_core::schedule::Placement;
+/// use tollgate_core::Timestamp;
 ///
 /// fn send_at(placement: Placement) -> Option<Timestamp> {
 ///     match placement {
@@ -66,7 +67,7 @@ impl Placement {
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::{BatchPlacement, BatchRefusal, Reason, Refusal};
+/// use tollgate_core::schedule::{BatchPlacement, BatchRefusal, Reason, Refusal};
 ///
 /// fn plan(placement: BatchPlacement) -> Result<usize, BatchRefusal> {
 ///     let added = placement.permit()?;
@@ -174,7 +175,7 @@ impl Refusal {
     }
 
     /// Says so if a quota never has room for an event of this weight.
-    pub(super) fn of_weight(mut self, weight: u64, quotas: &[ScheduleQuota]) -> Self {
+    pub(super) fn of_weight(mut self, weight: u64, quotas: &[Quota]) -> Self {
         let smallest = quotas.iter().min_by_key(|quota| quota.amount());
         if let (Reason::Quota(quota), Some(smallest)) = (&mut self.reason, smallest)
             && smallest.amount() < weight
@@ -207,7 +208,7 @@ impl Refusal {
 
     /// Returns the quota in the way, if that is the reason.
     #[must_use]
-    pub fn quota(&self) -> Option<&ScheduleQuota> {
+    pub fn quota(&self) -> Option<&Quota> {
         match &self.reason {
             Reason::Quota(quota) => Some(quota),
             _ => None,
@@ -231,7 +232,7 @@ impl Refusal {
     }
 
     /// Returns the last free time before the time that was asked for, if the caller
-    /// [asked for it](crate::ScheduleCall::with_latest) and there is one.
+    /// [asked for it](crate::schedule::Call::with_latest) and there is one.
     #[must_use]
     pub fn latest_free(&self) -> Option<Timestamp> {
         self.latest_free
@@ -243,7 +244,7 @@ impl Refusal {
 #[non_exhaustive]
 pub enum Reason {
     /// This quota has no room. If several have none, it is the one that has room again last.
-    Quota(ScheduleQuota),
+    Quota(Quota),
     /// The time lies further in the past than the tolerance allows. This is the earliest that is
     /// allowed.
     Past(Timestamp),
@@ -341,10 +342,10 @@ impl fmt::Debug for PlannedEvent {
     }
 }
 
-/// What a store answers to a [`ScheduleRequest`](crate::ScheduleRequest).
+/// What a store answers to a [`Request`](crate::schedule::Request).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum ScheduleAnswer {
+pub enum Answer {
     /// To `Add`: all events are planned, this many of them new.
     Added(usize),
     /// To `Reschedule` and `ReserveNext`: the event is planned.
@@ -367,7 +368,7 @@ pub enum ScheduleAnswer {
     Found(Option<Timestamp>),
     /// To `List`: the events, by time, then by id.
     Events(Vec<PlannedEvent>),
-    /// The request brings no period that holds this time. [Widen](crate::ScheduleRequest::widen) it
+    /// The request brings no period that holds this time. [Widen](crate::schedule::Request::widen) it
     /// and ask again. Nothing has changed.
     Uncovered(Timestamp),
 }

@@ -69,7 +69,7 @@ impl CalendarUnit {
 ///
 /// ```
 /// use jiff::tz::TimeZone;
-/// use tollgate_core::{CalendarQuota, CalendarUnit};
+/// use tollgate_core::schedule::{CalendarQuota, CalendarUnit};
 ///
 /// let zone = TimeZone::get("Europe/Berlin")?;
 /// let daily = CalendarQuota::new(10, CalendarUnit::Day, zone);

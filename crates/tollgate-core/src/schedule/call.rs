@@ -1,4 +1,4 @@
-//! `ScheduleCall`: a call to a schedule, which does nothing until it is awaited or run.
+//! `Call`: a call to a schedule, which does nothing until it is awaited or run.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::Schedule;
-use crate::schedule::answer::{BatchPlacement, Placement, PlannedEvent, Refusal, ScheduleAnswer};
-use crate::schedule::request::{ScheduleOperation, ScheduleRequest};
-use crate::schedule::store::{ScheduleStore, SyncScheduleStore};
+use crate::schedule::answer::{Answer, BatchPlacement, Placement, PlannedEvent, Refusal};
+use crate::schedule::request::{Operation, Request};
+use crate::schedule::store::{Store, SyncStore};
 use crate::store::Boxed;
 use crate::time::Timestamp;
 
@@ -28,21 +28,17 @@ const MOST_WIDENINGS: usize = 24;
 /// If the future is dropped before it completes, events may or may not have been planned. Ask again
 /// with the same ids: an event is planned once.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
-pub struct ScheduleCall<'s, 'k, S, A> {
+pub struct Call<'s, 'k, S, A> {
     schedule: &'s Schedule<S>,
     key: Key<'k>,
-    operation: ScheduleOperation<'k>,
+    operation: Operation<'k>,
     wants_latest: bool,
     at: Option<Timestamp>,
     answer: PhantomData<fn() -> A>,
 }
 
-impl<'s, 'k, S, A> ScheduleCall<'s, 'k, S, A> {
-    pub(super) fn new(
-        schedule: &'s Schedule<S>,
-        key: Key<'k>,
-        operation: ScheduleOperation<'k>,
-    ) -> Self {
+impl<'s, 'k, S, A> Call<'s, 'k, S, A> {
+    pub(super) fn new(schedule: &'s Schedule<S>, key: Key<'k>, operation: Operation<'k>) -> Self {
         Self {
             schedule,
             key,
@@ -54,7 +50,7 @@ impl<'s, 'k, S, A> ScheduleCall<'s, 'k, S, A> {
     }
 
     /// Sets the instant to decide at, instead of the store's own clock. See
-    /// [`Request::at`](crate::Request::at) for its restrictions.
+    /// [`Request::at`](crate::store::Request::at) for its restrictions.
     pub fn at(mut self, now: Timestamp) -> Self {
         self.at = Some(now);
         self
@@ -62,11 +58,11 @@ impl<'s, 'k, S, A> ScheduleCall<'s, 'k, S, A> {
 
     /// Converts this call into a request.
     #[must_use]
-    pub fn into_request(self) -> ScheduleRequest<'k>
+    pub fn into_request(self) -> Request<'k>
     where
         's: 'k,
     {
-        let request = ScheduleRequest::new(self.schedule.terms(), self.key, self.operation);
+        let request = Request::new(self.schedule.terms(), self.key, self.operation);
         let request = if self.wants_latest {
             request.with_latest()
         } else {
@@ -79,7 +75,7 @@ impl<'s, 'k, S, A> ScheduleCall<'s, 'k, S, A> {
     }
 }
 
-impl<S, A: Weighted> ScheduleCall<'_, '_, S, A> {
+impl<S, A: Weighted> Call<'_, '_, S, A> {
     /// Sets the weight, 1 by default: how many events this one counts as.
     ///
     /// A weight above the amount of a quota is always refused. An event that is
@@ -87,32 +83,33 @@ impl<S, A: Weighted> ScheduleCall<'_, '_, S, A> {
     /// [`Malformed`](crate::ErrorKind::Malformed).
     pub fn weight(mut self, of: u64) -> Self {
         match &mut self.operation {
-            ScheduleOperation::Add(events) => {
+            Operation::Add(events) => {
                 for event in events {
                     *event = event.with_weight(of);
                 }
             }
-            ScheduleOperation::ReserveNext(event) | ScheduleOperation::Reschedule(event) => {
+            Operation::ReserveNext(event) | Operation::Reschedule(event) => {
                 *event = event.with_weight(of);
             }
-            ScheduleOperation::NextFree { weight, .. }
-            | ScheduleOperation::LatestFree { weight, .. } => *weight = of,
-            ScheduleOperation::Cancel(_) | ScheduleOperation::List { .. } => {}
+            Operation::NextFree { weight, .. } | Operation::LatestFree { weight, .. } => {
+                *weight = of
+            }
+            Operation::Cancel(_) | Operation::List { .. } => {}
         }
         self
     }
 }
 
-impl<S, A: Refusable> ScheduleCall<'_, '_, S, A> {
+impl<S, A: Refusable> Call<'_, '_, S, A> {
     /// Asks that a refusal also names the last free time before the time that was asked for:
-    /// [`Refusal::latest_free`](crate::Refusal::latest_free).
+    /// [`Refusal::latest_free`](crate::schedule::Refusal::latest_free).
     pub fn with_latest(mut self) -> Self {
         self.wants_latest = true;
         self
     }
 }
 
-impl<S: SyncScheduleStore, A: Answer> ScheduleCall<'_, '_, S, A> {
+impl<S: SyncStore, A: FromAnswer> Call<'_, '_, S, A> {
     /// Decides this call without waiting.
     ///
     /// # Errors
@@ -123,7 +120,7 @@ impl<S: SyncScheduleStore, A: Answer> ScheduleCall<'_, '_, S, A> {
         let mut request = self.into_request();
         for _ in 0..MOST_WIDENINGS {
             match store.schedule_now(&request)? {
-                ScheduleAnswer::Uncovered(at) => request.widen(at),
+                Answer::Uncovered(at) => request.widen(at),
                 answer => return A::of(answer, &request).ok_or_else(StoreError::another_answer),
             }
         }
@@ -131,7 +128,7 @@ impl<S: SyncScheduleStore, A: Answer> ScheduleCall<'_, '_, S, A> {
     }
 }
 
-impl<'s: 'k, 'k, S: ScheduleStore, A: Answer + 'k> IntoFuture for ScheduleCall<'s, 'k, S, A> {
+impl<'s: 'k, 'k, S: Store, A: FromAnswer + 'k> IntoFuture for Call<'s, 'k, S, A> {
     type Output = Result<A, StoreError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
@@ -141,7 +138,7 @@ impl<'s: 'k, 'k, S: ScheduleStore, A: Answer + 'k> IntoFuture for ScheduleCall<'
         Box::pin(async move {
             for _ in 0..MOST_WIDENINGS {
                 match store.schedule(&request).await? {
-                    ScheduleAnswer::Uncovered(at) => request.widen(at),
+                    Answer::Uncovered(at) => request.widen(at),
                     answer => {
                         return A::of(answer, &request).ok_or_else(StoreError::another_answer);
                     }
@@ -152,9 +149,9 @@ impl<'s: 'k, 'k, S: ScheduleStore, A: Answer + 'k> IntoFuture for ScheduleCall<'
     }
 }
 
-impl<S, A> fmt::Debug for ScheduleCall<'_, '_, S, A> {
+impl<S, A> fmt::Debug for Call<'_, '_, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduleCall")
+        f.debug_struct("Call")
             .field("schedule", &self.schedule.terms().name())
             .field("key", &self.key)
             .field("operation", &self.operation)
@@ -170,18 +167,18 @@ impl<S, A> fmt::Debug for ScheduleCall<'_, '_, S, A> {
 /// Awaiting and running return the store's errors. After
 /// [`Unknown`](crate::ErrorKind::Unknown), reset again.
 #[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
-pub struct ScheduleReset<'s, 'k, S> {
+pub struct Reset<'s, 'k, S> {
     schedule: &'s Schedule<S>,
     key: Key<'k>,
 }
 
-impl<'s, 'k, S> ScheduleReset<'s, 'k, S> {
+impl<'s, 'k, S> Reset<'s, 'k, S> {
     pub(super) fn new(schedule: &'s Schedule<S>, key: Key<'k>) -> Self {
         Self { schedule, key }
     }
 }
 
-impl<S: SyncScheduleStore> ScheduleReset<'_, '_, S> {
+impl<S: SyncStore> Reset<'_, '_, S> {
     /// Runs this reset without waiting.
     ///
     /// # Errors
@@ -193,7 +190,7 @@ impl<S: SyncScheduleStore> ScheduleReset<'_, '_, S> {
     }
 }
 
-impl<'s: 'k, 'k, S: ScheduleStore> IntoFuture for ScheduleReset<'s, 'k, S> {
+impl<'s: 'k, 'k, S: Store> IntoFuture for Reset<'s, 'k, S> {
     type Output = Result<(), StoreError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
@@ -203,40 +200,40 @@ impl<'s: 'k, 'k, S: ScheduleStore> IntoFuture for ScheduleReset<'s, 'k, S> {
     }
 }
 
-impl<S> fmt::Debug for ScheduleReset<'_, '_, S> {
+impl<S> fmt::Debug for Reset<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduleReset")
+        f.debug_struct("Reset")
             .field("schedule", &self.schedule.terms().name())
             .field("key", &self.key)
             .finish()
     }
 }
 
-/// The answers of calls to a schedule: the type `A` of a [`ScheduleCall`].
+/// The answers of calls to a schedule: the type `A` of a [`Call`].
 ///
 /// A [`Placement`], a [`BatchPlacement`], a time (`Option<Timestamp>`), whether there was an event
 /// (`bool`), or events.
-pub trait Answer: Sized + Send {
+pub trait FromAnswer: Sized + Send {
     /// Converts the store's answer to `request`, if it is of the right kind.
     #[doc(hidden)]
-    fn of(answer: ScheduleAnswer, request: &ScheduleRequest<'_>) -> Option<Self>;
+    fn of(answer: Answer, request: &Request<'_>) -> Option<Self>;
 }
 
 /// Answers of calls that take a weight.
-pub trait Weighted: Answer {}
+pub trait Weighted: FromAnswer {}
 
 /// Answers that can be a refusal.
-pub trait Refusable: Answer {}
+pub trait Refusable: FromAnswer {}
 
-impl Answer for Placement {
-    fn of(answer: ScheduleAnswer, request: &ScheduleRequest<'_>) -> Option<Self> {
+impl FromAnswer for Placement {
+    fn of(answer: Answer, request: &Request<'_>) -> Option<Self> {
         match (answer, request.operation()) {
-            (ScheduleAnswer::Added(added), ScheduleOperation::Add(events)) => Some(Self::Planned {
+            (Answer::Added(added), Operation::Add(events)) => Some(Self::Planned {
                 time: events.first()?.time(),
                 is_new: added > 0,
             }),
-            (ScheduleAnswer::Planned { time, is_new }, _) => Some(Self::Planned { time, is_new }),
-            (ScheduleAnswer::Refused { index, refusal }, _) => {
+            (Answer::Planned { time, is_new }, _) => Some(Self::Planned { time, is_new }),
+            (Answer::Refused { index, refusal }, _) => {
                 Some(Self::Refused(told(refusal, index, request)))
             }
             _ => None,
@@ -247,11 +244,11 @@ impl Answer for Placement {
 impl Weighted for Placement {}
 impl Refusable for Placement {}
 
-impl Answer for BatchPlacement {
-    fn of(answer: ScheduleAnswer, request: &ScheduleRequest<'_>) -> Option<Self> {
+impl FromAnswer for BatchPlacement {
+    fn of(answer: Answer, request: &Request<'_>) -> Option<Self> {
         match answer {
-            ScheduleAnswer::Added(added) => Some(Self::Planned { added }),
-            ScheduleAnswer::Refused { index, refusal } => {
+            Answer::Added(added) => Some(Self::Planned { added }),
+            Answer::Refused { index, refusal } => {
                 let refusal = told(refusal, index, request);
                 Some(Self::Refused { index, refusal })
             }
@@ -261,10 +258,10 @@ impl Answer for BatchPlacement {
 }
 
 /// Returns the refusal of the event at `index`, which says so if the event can never take place.
-fn told(refusal: Refusal, index: usize, request: &ScheduleRequest<'_>) -> Refusal {
+fn told(refusal: Refusal, index: usize, request: &Request<'_>) -> Refusal {
     let event = match request.operation() {
-        ScheduleOperation::Add(events) => events.get(index),
-        ScheduleOperation::ReserveNext(event) => Some(event),
+        Operation::Add(events) => events.get(index),
+        Operation::ReserveNext(event) => Some(event),
         // An event that is moved keeps a weight that the request does not say.
         _ => None,
     };
@@ -276,10 +273,10 @@ fn told(refusal: Refusal, index: usize, request: &ScheduleRequest<'_>) -> Refusa
 
 impl Refusable for BatchPlacement {}
 
-impl Answer for Option<Timestamp> {
-    fn of(answer: ScheduleAnswer, _: &ScheduleRequest<'_>) -> Option<Self> {
+impl FromAnswer for Option<Timestamp> {
+    fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
         match answer {
-            ScheduleAnswer::Found(time) => Some(time),
+            Answer::Found(time) => Some(time),
             _ => None,
         }
     }
@@ -287,19 +284,19 @@ impl Answer for Option<Timestamp> {
 
 impl Weighted for Option<Timestamp> {}
 
-impl Answer for bool {
-    fn of(answer: ScheduleAnswer, _: &ScheduleRequest<'_>) -> Option<Self> {
+impl FromAnswer for bool {
+    fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
         match answer {
-            ScheduleAnswer::Cancelled(was_planned) => Some(was_planned),
+            Answer::Cancelled(was_planned) => Some(was_planned),
             _ => None,
         }
     }
 }
 
-impl Answer for Vec<PlannedEvent> {
-    fn of(answer: ScheduleAnswer, _: &ScheduleRequest<'_>) -> Option<Self> {
+impl FromAnswer for Vec<PlannedEvent> {
+    fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
         match answer {
-            ScheduleAnswer::Events(events) => Some(events),
+            Answer::Events(events) => Some(events),
             _ => None,
         }
     }

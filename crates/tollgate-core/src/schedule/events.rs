@@ -1,14 +1,14 @@
-//! `ScheduleState`: the events of one key, and how requests are decided on them.
+//! `State`: the events of one key, and how requests are decided on them.
 
-use crate::schedule::answer::{PlannedEvent, Reason, Refusal, ScheduleAnswer};
-use crate::schedule::request::{Event, ScheduleOperation, ScheduleRequest};
+use crate::schedule::answer::{Answer, PlannedEvent, Reason, Refusal};
+use crate::schedule::request::{Event, Operation, Request};
 use crate::schedule::search::{Direction, Search, Uncovered};
-use crate::schedule::terms::ScheduleTerms;
+use crate::schedule::terms::Terms;
 use crate::time::{MAX_EXACT, Timestamp};
 
 /// The events of one key, sorted by time, then by id.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct ScheduleState {
+pub struct State {
     entries: Vec<Entry>,
     /// The latest instant at which an event was planned.
     latest: Timestamp,
@@ -24,10 +24,10 @@ struct Limits {
     gone: Option<u64>,
 }
 
-impl ScheduleState {
+impl State {
     /// Returns whether no event counts any more at `now`, so that the state may be dropped.
     #[must_use]
-    pub fn is_fresh(&self, terms: &ScheduleTerms, now: Timestamp) -> bool {
+    pub fn is_fresh(&self, terms: &Terms, now: Timestamp) -> bool {
         let limits = Limits::of(terms, now.max(self.latest));
         let last = self.entries.last().map(|entry| entry.time.as_micros());
         last.is_none_or(|last| limits.gone.is_some_and(|gone| last <= gone))
@@ -74,7 +74,7 @@ impl ScheduleState {
 }
 
 impl Limits {
-    fn of(terms: &ScheduleTerms, now: Timestamp) -> Self {
+    fn of(terms: &Terms, now: Timestamp) -> Self {
         let now = now.as_micros();
         let past = |by: u64| now.checked_sub(terms.tolerance_us() + by);
         Self {
@@ -101,61 +101,61 @@ impl From<Uncovered> for Failed {
     }
 }
 
-impl ScheduleRequest<'_> {
+impl Request<'_> {
     /// Decides this request at `now` on the events in `state`.
     ///
     /// This defines the answer that every store must give. It changes only `state` and reads no
     /// clock. It also ignores [`caller_time`](Self::caller_time): the store must pass that as
     /// `now`.
-    pub fn decide_on(&self, state: &mut ScheduleState, now: Timestamp) -> ScheduleAnswer {
+    pub fn decide_on(&self, state: &mut State, now: Timestamp) -> Answer {
         let now = now.max(state.latest);
         let limits = Limits::of(self.terms(), now);
         let decided = match self.operation() {
-            ScheduleOperation::Add(events) => self.add(state, limits, now, events),
-            ScheduleOperation::Reschedule(event) => self.reschedule(state, limits, now, event),
-            ScheduleOperation::ReserveNext(event) => self.reserve(state, limits, now, event),
-            ScheduleOperation::NextFree { from, weight } => {
+            Operation::Add(events) => self.add(state, limits, now, events),
+            Operation::Reschedule(event) => self.reschedule(state, limits, now, event),
+            Operation::ReserveNext(event) => self.reserve(state, limits, now, event),
+            Operation::NextFree { from, weight } => {
                 let from = from.as_micros().max(limits.earliest);
                 self.find(state, limits, Direction::Later, *weight, from)
             }
-            ScheduleOperation::LatestFree { until, weight } => {
+            Operation::LatestFree { until, weight } => {
                 let until = until.as_micros().min(limits.latest);
                 self.find(state, limits, Direction::Earlier, *weight, until)
             }
-            ScheduleOperation::Cancel(id) => {
+            Operation::Cancel(id) => {
                 let index = state.index(id, limits);
                 if let Some(index) = index {
                     state.entries.remove(index);
                 }
                 if state.entries.is_empty() {
-                    *state = ScheduleState::default();
+                    *state = State::default();
                 }
-                Ok(ScheduleAnswer::Cancelled(index.is_some()))
+                Ok(Answer::Cancelled(index.is_some()))
             }
-            ScheduleOperation::List { from, until } => {
+            Operation::List { from, until } => {
                 let listed = |entry: &&Entry| {
                     (*from..*until).contains(&entry.time) && !limits.is_gone(entry.time)
                 };
                 let events = state.entries.iter().filter(listed).cloned();
-                Ok(ScheduleAnswer::Events(events.collect()))
+                Ok(Answer::Events(events.collect()))
             }
         };
         match decided {
             Ok(answer) => answer,
-            Err((index, Failed::Refused(refusal))) => ScheduleAnswer::Refused { index, refusal },
+            Err((index, Failed::Refused(refusal))) => Answer::Refused { index, refusal },
             Err((_, Failed::Uncovered(Uncovered(time)))) => {
-                ScheduleAnswer::Uncovered(Timestamp::saturating_from_micros(time))
+                Answer::Uncovered(Timestamp::saturating_from_micros(time))
             }
         }
     }
 
     fn add(
         &self,
-        state: &mut ScheduleState,
+        state: &mut State,
         limits: Limits,
         now: Timestamp,
         events: &[Event<'_>],
-    ) -> Result<ScheduleAnswer, (usize, Failed)> {
+    ) -> Result<Answer, (usize, Failed)> {
         let mut added = Vec::new();
         for (index, event) in events.iter().enumerate() {
             match self.place(state, limits, event) {
@@ -171,16 +171,11 @@ impl ScheduleRequest<'_> {
         if !added.is_empty() {
             state.prune(limits, now);
         }
-        Ok(ScheduleAnswer::Added(added.len()))
+        Ok(Answer::Added(added.len()))
     }
 
     /// Adds `event` at its own time, and returns whether it is new.
-    fn place(
-        &self,
-        state: &mut ScheduleState,
-        limits: Limits,
-        event: &Event<'_>,
-    ) -> Result<bool, Failed> {
+    fn place(&self, state: &mut State, limits: Limits, event: &Event<'_>) -> Result<bool, Failed> {
         if let Some(index) = state.index(event.id(), limits) {
             let held = &state.entries[index];
             if (held.time, held.weight) == (event.time(), event.weight()) {
@@ -194,12 +189,7 @@ impl ScheduleRequest<'_> {
     }
 
     /// Checks that `event` can take place at its own time.
-    fn check(
-        &self,
-        state: &ScheduleState,
-        limits: Limits,
-        event: &Event<'_>,
-    ) -> Result<(), Failed> {
+    fn check(&self, state: &State, limits: Limits, event: &Event<'_>) -> Result<(), Failed> {
         let time = event.time().as_micros();
         let search = |direction, from| Search {
             direction,
@@ -238,17 +228,17 @@ impl ScheduleRequest<'_> {
 
     fn reschedule(
         &self,
-        state: &mut ScheduleState,
+        state: &mut State,
         limits: Limits,
         now: Timestamp,
         event: &Event<'_>,
-    ) -> Result<ScheduleAnswer, (usize, Failed)> {
+    ) -> Result<Answer, (usize, Failed)> {
         let Some(index) = state.index(event.id(), limits) else {
             return Err((0, refused(Reason::UnknownId)));
         };
         let (time, weight) = (state.entries[index].time, state.entries[index].weight);
         if time == event.time() {
-            return Ok(ScheduleAnswer::Planned {
+            return Ok(Answer::Planned {
                 time,
                 is_new: false,
             });
@@ -262,7 +252,7 @@ impl ScheduleRequest<'_> {
         }
         state.insert(entry(&event));
         state.prune(limits, now);
-        Ok(ScheduleAnswer::Planned {
+        Ok(Answer::Planned {
             time: event.time(),
             is_new: true,
         })
@@ -270,15 +260,15 @@ impl ScheduleRequest<'_> {
 
     fn reserve(
         &self,
-        state: &mut ScheduleState,
+        state: &mut State,
         limits: Limits,
         now: Timestamp,
         event: &Event<'_>,
-    ) -> Result<ScheduleAnswer, (usize, Failed)> {
+    ) -> Result<Answer, (usize, Failed)> {
         if let Some(index) = state.index(event.id(), limits) {
             let held = &state.entries[index];
             if held.weight == event.weight() {
-                return Ok(ScheduleAnswer::Planned {
+                return Ok(Answer::Planned {
                     time: held.time,
                     is_new: false,
                 });
@@ -306,17 +296,17 @@ impl ScheduleRequest<'_> {
         let time = stamp(time);
         state.insert(entry(&event.at(time)));
         state.prune(limits, now);
-        Ok(ScheduleAnswer::Planned { time, is_new: true })
+        Ok(Answer::Planned { time, is_new: true })
     }
 
     fn find(
         &self,
-        state: &ScheduleState,
+        state: &State,
         limits: Limits,
         direction: Direction,
         weight: u64,
         from: u64,
-    ) -> Result<ScheduleAnswer, (usize, Failed)> {
+    ) -> Result<Answer, (usize, Failed)> {
         let last = match direction {
             Direction::Later => limits.latest,
             Direction::Earlier => limits.earliest,
@@ -330,7 +320,7 @@ impl ScheduleRequest<'_> {
         let found = search
             .run(self, &state.entries)
             .map_err(|uncovered| (0, uncovered.into()))?;
-        Ok(ScheduleAnswer::Found(found.time.map(stamp)))
+        Ok(Answer::Found(found.time.map(stamp)))
     }
 }
 

@@ -18,20 +18,15 @@ use crate::error::LimitError;
 use crate::key::Key;
 use crate::time::Timestamp;
 
-pub use answer::{
-    BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal, ScheduleAnswer,
-};
+pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal};
 #[cfg(feature = "calendar")]
 pub use calendar::{CalendarQuota, CalendarUnit};
-pub use call::{Answer, Refusable, ScheduleCall, ScheduleReset, Weighted};
-pub use events::ScheduleState;
-pub use quota::{MAX_SCHEDULE_AMOUNT, ScheduleQuota};
-pub use request::{
-    Event, LONGEST_EVENT_ID, MAX_EVENTS_PER_CALL, Period, ScheduleOperation, ScheduleRequest,
-};
-pub use store::{ScheduleStore, SyncScheduleStore};
-pub use terms::SHAPE;
-pub use terms::{MAX_EVENTS, ScheduleTerms};
+pub use call::{Call, FromAnswer, Refusable, Reset, Weighted};
+pub use events::State;
+pub use quota::{MAX_AMOUNT, Quota};
+pub use request::{Event, LONGEST_ID, MAX_EVENTS_PER_CALL, Operation, Period, Request};
+pub use store::{Store, SyncStore};
+pub use terms::{MAX_EVENTS, SHAPE, Terms};
 
 /// Plans events for later, so that no window ever holds more of them than its quota.
 ///
@@ -48,9 +43,10 @@ pub use terms::{MAX_EVENTS, ScheduleTerms};
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::{Placement, Schedule, ScheduleStore, StoreError, Timestamp};
+/// use tollgate_core::schedule::{self, Placement, Schedule};
+/// use tollgate_core::{StoreError, Timestamp};
 ///
-/// # async fn remind(store: impl ScheduleStore, noon: Timestamp) -> Result<(), StoreError> {
+/// # async fn remind(store: impl Store, noon: Timestamp) -> Result<(), StoreError> {
 /// let schedule = Schedule::new(store, "reminders", ["1/1m", "5/1h", "10/1d"]).unwrap();
 /// match schedule.add("alice", "msg-17", noon).await? {
 ///     Placement::Planned { time, .. } => println!("planned at {time:?}"),
@@ -68,17 +64,17 @@ pub struct Schedule<S> {
 }
 
 struct Shared<S> {
-    terms: ScheduleTerms,
+    terms: Terms,
     store: S,
 }
 
 impl<S> Schedule<S> {
-    /// Returns a schedule called `name` with these quotas on `store`, each a [`ScheduleQuota`], a
+    /// Returns a schedule called `name` with these quotas on `store`, each a [`Quota`], a
     /// [`Quota`](crate::Quota) or its text.
     ///
     /// # Errors
     ///
-    /// The same as [`ScheduleTerms::new`], which also says what the horizon and the tolerance are. To
+    /// The same as [`Terms::new`], which also says what the horizon and the tolerance are. To
     /// choose them, use [`with_terms`](Self::with_terms).
     pub fn new<Q>(
         store: S,
@@ -86,10 +82,10 @@ impl<S> Schedule<S> {
         quotas: impl IntoIterator<Item = Q>,
     ) -> Result<Self, LimitError>
     where
-        Q: TryInto<ScheduleQuota>,
+        Q: TryInto<Quota>,
         LimitError: From<Q::Error>,
     {
-        Ok(Self::with_terms(store, ScheduleTerms::new(name, quotas)?))
+        Ok(Self::with_terms(store, Terms::new(name, quotas)?))
     }
 
     /// Returns a schedule with these terms on `store`.
@@ -98,18 +94,19 @@ impl<S> Schedule<S> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_core::{LimitError, Schedule, ScheduleTerms};
+    /// use tollgate_core::LimitError;
+    /// use tollgate_core::schedule::{self, Schedule};
     ///
     /// # fn example<S>(store: S) -> Result<(), LimitError> {
     /// let week = Duration::from_secs(7 * 86_400);
-    /// let terms = ScheduleTerms::new("reminders", ["1/1m", "10/1d"])?.with_horizon(week)?;
+    /// let terms = Terms::new("reminders", ["1/1m", "10/1d"])?.with_horizon(week)?;
     /// let schedule = Schedule::with_terms(store, terms);
     /// assert_eq!(schedule.terms().horizon(), week);
     /// # Ok(())
     /// # }
     /// # example(()).unwrap();
     /// ```
-    pub fn with_terms(store: S, terms: ScheduleTerms) -> Self {
+    pub fn with_terms(store: S, terms: Terms) -> Self {
         Self {
             shared: Arc::new(Shared { terms, store }),
         }
@@ -117,7 +114,7 @@ impl<S> Schedule<S> {
 
     /// Returns the name, the quotas, the horizon and the tolerance.
     #[must_use]
-    pub fn terms(&self) -> &ScheduleTerms {
+    pub fn terms(&self) -> &Terms {
         &self.shared.terms
     }
 
@@ -136,8 +133,9 @@ impl<S> Schedule<S> {
     /// # Examples
     ///
     /// ```
-    /// # use tollgate_core::{Schedule, ScheduleStore, StoreError, Timestamp};
-    /// # async fn remind(schedule: &Schedule<impl ScheduleStore>, noon: Timestamp) -> Result<(), StoreError> {
+    /// # use tollgate_core::schedule::{self, Schedule};
+    /// # use tollgate_core::{StoreError, Timestamp};
+    /// # async fn remind(schedule: &Schedule<impl Store>, noon: Timestamp) -> Result<(), StoreError> {
     /// let placement = schedule.add("alice", "msg-17", noon).weight(2).with_latest().await?;
     /// if let Err(refusal) = placement.permit() {
     ///     println!("free before: {:?}, after: {:?}", refusal.latest_free(), refusal.next_free());
@@ -150,9 +148,9 @@ impl<S> Schedule<S> {
         key: impl Into<Key<'k>>,
         id: &'k (impl AsRef<[u8]> + ?Sized),
         time: Timestamp,
-    ) -> ScheduleCall<'s, 'k, S, Placement> {
+    ) -> Call<'s, 'k, S, Placement> {
         let event = Event::new(id, time);
-        self.call(key.into(), ScheduleOperation::Add(vec![event]))
+        self.call(key.into(), Operation::Add(vec![event]))
     }
 
     /// Plans all of `events`, up to [`MAX_EVENTS_PER_CALL`], or none of them.
@@ -163,9 +161,9 @@ impl<S> Schedule<S> {
         &'s self,
         key: impl Into<Key<'k>>,
         events: impl IntoIterator<Item = Event<'k>>,
-    ) -> ScheduleCall<'s, 'k, S, BatchPlacement> {
+    ) -> Call<'s, 'k, S, BatchPlacement> {
         let events = events.into_iter().collect();
-        self.call(key.into(), ScheduleOperation::Add(events))
+        self.call(key.into(), Operation::Add(events))
     }
 
     /// Moves the event `id` to `time`, if every quota has room there once the event has left its
@@ -175,9 +173,9 @@ impl<S> Schedule<S> {
         key: impl Into<Key<'k>>,
         id: &'k (impl AsRef<[u8]> + ?Sized),
         time: Timestamp,
-    ) -> ScheduleCall<'s, 'k, S, Placement> {
+    ) -> Call<'s, 'k, S, Placement> {
         let event = Event::new(id, time);
-        self.call(key.into(), ScheduleOperation::Reschedule(event))
+        self.call(key.into(), Operation::Reschedule(event))
     }
 
     /// Removes the event `id`, and returns whether there was one.
@@ -185,8 +183,8 @@ impl<S> Schedule<S> {
         &'s self,
         key: impl Into<Key<'k>>,
         id: &'k (impl AsRef<[u8]> + ?Sized),
-    ) -> ScheduleCall<'s, 'k, S, bool> {
-        self.call(key.into(), ScheduleOperation::Cancel(id.as_ref()))
+    ) -> Call<'s, 'k, S, bool> {
+        self.call(key.into(), Operation::Cancel(id.as_ref()))
     }
 
     /// Returns the first free time that is neither before `from` nor in the past, or `None` if
@@ -195,8 +193,8 @@ impl<S> Schedule<S> {
         &'s self,
         key: impl Into<Key<'k>>,
         from: Timestamp,
-    ) -> ScheduleCall<'s, 'k, S, Option<Timestamp>> {
-        self.call(key.into(), ScheduleOperation::NextFree { from, weight: 1 })
+    ) -> Call<'s, 'k, S, Option<Timestamp>> {
+        self.call(key.into(), Operation::NextFree { from, weight: 1 })
     }
 
     /// Returns the last free time that is neither after `until` nor in the past, or `None` if
@@ -205,11 +203,8 @@ impl<S> Schedule<S> {
         &'s self,
         key: impl Into<Key<'k>>,
         until: Timestamp,
-    ) -> ScheduleCall<'s, 'k, S, Option<Timestamp>> {
-        self.call(
-            key.into(),
-            ScheduleOperation::LatestFree { until, weight: 1 },
-        )
+    ) -> Call<'s, 'k, S, Option<Timestamp>> {
+        self.call(key.into(), Operation::LatestFree { until, weight: 1 })
     }
 
     /// Plans the event `id` at the first free time that is neither before `from` nor in the past.
@@ -221,9 +216,9 @@ impl<S> Schedule<S> {
         key: impl Into<Key<'k>>,
         from: Timestamp,
         id: &'k (impl AsRef<[u8]> + ?Sized),
-    ) -> ScheduleCall<'s, 'k, S, Placement> {
+    ) -> Call<'s, 'k, S, Placement> {
         let event = Event::new(id, from);
-        self.call(key.into(), ScheduleOperation::ReserveNext(event))
+        self.call(key.into(), Operation::ReserveNext(event))
     }
 
     /// Lists the events of `key` from `from` until before `until`, by time.
@@ -234,8 +229,8 @@ impl<S> Schedule<S> {
         key: impl Into<Key<'k>>,
         from: Timestamp,
         until: Timestamp,
-    ) -> ScheduleCall<'s, 'k, S, Vec<PlannedEvent>> {
-        self.call(key.into(), ScheduleOperation::List { from, until })
+    ) -> Call<'s, 'k, S, Vec<PlannedEvent>> {
+        self.call(key.into(), Operation::List { from, until })
     }
 
     /// Forgets all events of `key`, those planned at the store's clock and at callers' instants.
@@ -243,23 +238,20 @@ impl<S> Schedule<S> {
     /// # Examples
     ///
     /// ```
-    /// # use tollgate_core::{Schedule, StoreError, SyncScheduleStore, Timestamp};
-    /// # fn forget(schedule: &Schedule<impl SyncScheduleStore>, noon: Timestamp) -> Result<(), StoreError> {
+    /// # use tollgate_core::schedule::{self, Schedule};
+    /// # use tollgate_core::{StoreError, Timestamp};
+    /// # fn forget(schedule: &Schedule<impl SyncStore>, noon: Timestamp) -> Result<(), StoreError> {
     /// schedule.reset("alice").run()?;
     /// assert!(schedule.list("alice", Timestamp::UNIX_EPOCH, Timestamp::MAX).run()?.is_empty());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn reset<'s, 'k>(&'s self, key: impl Into<Key<'k>>) -> ScheduleReset<'s, 'k, S> {
-        ScheduleReset::new(self, key.into())
+    pub fn reset<'s, 'k>(&'s self, key: impl Into<Key<'k>>) -> Reset<'s, 'k, S> {
+        Reset::new(self, key.into())
     }
 
-    fn call<'s, 'k, A>(
-        &'s self,
-        key: Key<'k>,
-        operation: ScheduleOperation<'k>,
-    ) -> ScheduleCall<'s, 'k, S, A> {
-        ScheduleCall::new(self, key, operation)
+    fn call<'s, 'k, A>(&'s self, key: Key<'k>, operation: Operation<'k>) -> Call<'s, 'k, S, A> {
+        Call::new(self, key, operation)
     }
 }
 
@@ -271,7 +263,7 @@ impl<S> Clone for Schedule<S> {
     }
 }
 
-/// Shows the terms; a store, such as a `dyn ScheduleStore`, need not implement `Debug`.
+/// Shows the terms; a store, such as a `dyn Store`, need not implement `Debug`.
 impl<S> fmt::Debug for Schedule<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Schedule")

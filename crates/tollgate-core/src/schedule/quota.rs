@@ -1,4 +1,4 @@
-//! `ScheduleQuota`: one of the quotas of a schedule, with its name.
+//! `Quota`: one of the quotas of a schedule, with its name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::error::LimitError;
 use crate::limit::check_name;
-use crate::quota::Quota;
 use crate::schedule::Period;
 use crate::text::Reader;
 use crate::time::{MAX_EXACT, Timestamp};
@@ -16,7 +15,7 @@ use crate::time::{MAX_EXACT, Timestamp};
 ///
 /// Planning one event reads up to twice as many events, so this bounds how long a server works on
 /// one call.
-pub const MAX_SCHEDULE_AMOUNT: u64 = 1_000;
+pub const MAX_AMOUNT: u64 = 1_000;
 
 /// One of the quotas of a [`Schedule`](crate::Schedule), with its name.
 ///
@@ -33,15 +32,15 @@ pub const MAX_SCHEDULE_AMOUNT: u64 = 1_000;
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::{LimitError, Quota, ScheduleQuota};
+/// use tollgate_core::{LimitError, Quota, Quota};
 ///
-/// let hourly = ScheduleQuota::new("hourly", Quota::per_hour(5))?;
+/// let hourly = Quota::new("hourly", Quota::per_hour(5))?;
 /// assert_eq!(hourly, "hourly=5/1h".parse()?);
-/// assert_eq!("5/1h".parse::<ScheduleQuota>()?.name(), "5/1h");
+/// assert_eq!("5/1h".parse::<Quota>()?.name(), "5/1h");
 /// # Ok::<(), LimitError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ScheduleQuota {
+pub struct Quota {
     /// Empty if the quota has no name of its own.
     name: Arc<str>,
     kind: Kind,
@@ -49,20 +48,20 @@ pub struct ScheduleQuota {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
-    Sliding(Quota),
+    Sliding(crate::Quota),
     #[cfg(feature = "calendar")]
     Calendar(super::CalendarQuota),
 }
 
-impl ScheduleQuota {
+impl Quota {
     /// Returns the quota called `name` of a schedule: `quota` in every window, wherever it begins.
     ///
     /// # Errors
     ///
     /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
-    /// - [`LimitError::AmountTooLarge`] when the amount exceeds [`MAX_SCHEDULE_AMOUNT`].
+    /// - [`LimitError::AmountTooLarge`] when the amount exceeds [`MAX_AMOUNT`].
     /// - [`LimitError::BadWindow`] when the window exceeds 35 years.
-    pub fn new(name: &str, quota: Quota) -> Result<Self, LimitError> {
+    pub fn new(name: &str, quota: crate::Quota) -> Result<Self, LimitError> {
         check_name(name)?;
         Self::of(name, Kind::Sliding(quota))
     }
@@ -80,10 +79,10 @@ impl ScheduleQuota {
 
     fn of(name: &str, kind: Kind) -> Result<Self, LimitError> {
         let amount = kind.amount();
-        if amount > MAX_SCHEDULE_AMOUNT {
+        if amount > MAX_AMOUNT {
             return Err(LimitError::AmountTooLarge {
                 amount,
-                most: MAX_SCHEDULE_AMOUNT,
+                most: MAX_AMOUNT,
             });
         }
         if let Kind::Sliding(quota) = &kind
@@ -183,7 +182,7 @@ impl fmt::Display for Kind {
 }
 
 /// Writes the text that [`FromStr`] reads.
-impl fmt::Display for ScheduleQuota {
+impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.name.is_empty() {
             write!(f, "{}=", self.name)?;
@@ -192,7 +191,7 @@ impl fmt::Display for ScheduleQuota {
     }
 }
 
-impl FromStr for ScheduleQuota {
+impl FromStr for Quota {
     type Err = LimitError;
 
     /// Reads `[NAME=]N/WINDOW`, such as `hourly=5/1h`, or with the feature `calendar` also
@@ -221,7 +220,7 @@ impl FromStr for ScheduleQuota {
             });
         }
         let mut reader = Reader::new(text, start);
-        let quota = Quota::read(&mut reader)?;
+        let quota = crate::Quota::read(&mut reader)?;
         if !reader.is_at_end() {
             let at = reader.at();
             return Err(reader.expected(at, "the end of the quota, or `@` and a time zone"));
@@ -235,7 +234,7 @@ impl FromStr for ScheduleQuota {
 }
 
 /// Reads the quota as [`FromStr`] does.
-impl TryFrom<&str> for ScheduleQuota {
+impl TryFrom<&str> for Quota {
     type Error = LimitError;
 
     fn try_from(text: &str) -> Result<Self, LimitError> {
@@ -244,7 +243,7 @@ impl TryFrom<&str> for ScheduleQuota {
 }
 
 /// Reads the quota as [`FromStr`] does.
-impl TryFrom<String> for ScheduleQuota {
+impl TryFrom<String> for Quota {
     type Error = LimitError;
 
     fn try_from(text: String) -> Result<Self, LimitError> {
@@ -253,7 +252,7 @@ impl TryFrom<String> for ScheduleQuota {
 }
 
 /// Reads the quota as [`FromStr`] does.
-impl TryFrom<&String> for ScheduleQuota {
+impl TryFrom<&String> for Quota {
     type Error = LimitError;
 
     fn try_from(text: &String) -> Result<Self, LimitError> {
@@ -262,17 +261,17 @@ impl TryFrom<&String> for ScheduleQuota {
 }
 
 /// Clones the quota, which is cheap.
-impl From<&Self> for ScheduleQuota {
+impl From<&Self> for Quota {
     fn from(quota: &Self) -> Self {
         quota.clone()
     }
 }
 
 /// Names the quota after its text.
-impl TryFrom<Quota> for ScheduleQuota {
+impl TryFrom<crate::Quota> for Quota {
     type Error = LimitError;
 
-    fn try_from(quota: Quota) -> Result<Self, LimitError> {
+    fn try_from(quota: crate::Quota) -> Result<Self, LimitError> {
         Self::of("", Kind::Sliding(quota))
     }
 }

@@ -1,26 +1,27 @@
-//! `ScheduleRequest`: one operation on a schedule, as data for a store.
+//! `Request`: one operation on a schedule, as data for a store.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
-use crate::schedule::quota::{Kind, ScheduleQuota};
-use crate::schedule::terms::ScheduleTerms;
+use crate::schedule::quota::{Kind, Quota};
+use crate::schedule::terms::Terms;
 use crate::time::Timestamp;
 
 /// The most events that one call adds, which bounds how long a server works on it.
 pub const MAX_EVENTS_PER_CALL: usize = 100;
 
 /// The longest id of an event, in bytes.
-pub const LONGEST_EVENT_ID: usize = 200;
+pub const LONGEST_ID: usize = 200;
 
 /// An event to plan: its id, its time and its weight.
 ///
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::{Event, Timestamp};
+/// use tollgate_core::schedule::Event;
+/// use tollgate_core::Timestamp;
 ///
 /// let noon = Timestamp::from_micros(1_800_000_000_000_000)?;
 /// let event = Event::new("msg-17", noon).with_weight(2);
@@ -90,7 +91,7 @@ impl fmt::Debug for Event<'_> {
 /// What a request does with the events of a key.
 #[derive(Clone)]
 #[non_exhaustive]
-pub enum ScheduleOperation<'a> {
+pub enum Operation<'a> {
     /// Adds all of these events, or none.
     Add(Vec<Event<'a>>),
     /// Moves the event with this id to this time. The event keeps its weight, so this one is 1.
@@ -123,7 +124,7 @@ pub enum ScheduleOperation<'a> {
 }
 
 /// Shows the lengths of ids only: they may be secrets.
-impl fmt::Debug for ScheduleOperation<'_> {
+impl fmt::Debug for Operation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Add(events) => f.debug_tuple("Add").field(events).finish(),
@@ -181,13 +182,13 @@ impl Period {
 
 /// One operation on the events of a key in a schedule.
 ///
-/// [`Schedule`](crate::Schedule) makes these; a [`ScheduleStore`](crate::ScheduleStore) decides
+/// [`Schedule`](crate::schedule::Schedule) makes these; a [`Store`](crate::schedule::Store) decides
 /// them.
 #[derive(Clone, Debug)]
-pub struct ScheduleRequest<'a> {
-    terms: &'a ScheduleTerms,
+pub struct Request<'a> {
+    terms: &'a Terms,
     key: Key<'a>,
-    operation: ScheduleOperation<'a>,
+    operation: Operation<'a>,
     wants_latest: bool,
     at: Option<Timestamp>,
     /// For each quota, in order, its periods if it is a calendar's.
@@ -197,14 +198,10 @@ pub struct ScheduleRequest<'a> {
 /// How far ahead the first request brings a calendar's periods.
 const FIRST_SPAN: Duration = Duration::from_secs(40 * 86_400);
 
-impl<'a> ScheduleRequest<'a> {
+impl<'a> Request<'a> {
     /// Returns a request to apply `operation` to the events of `key`.
     #[must_use]
-    pub fn new(
-        terms: &'a ScheduleTerms,
-        key: impl Into<Key<'a>>,
-        operation: ScheduleOperation<'a>,
-    ) -> Self {
+    pub fn new(terms: &'a Terms, key: impl Into<Key<'a>>, operation: Operation<'a>) -> Self {
         let mut request = Self {
             terms,
             key: key.into(),
@@ -226,7 +223,7 @@ impl<'a> ScheduleRequest<'a> {
     }
 
     /// Sets the instant to decide at, instead of the store's own clock: see
-    /// [`Request::at`](crate::Request::at).
+    /// [`Request::at`](crate::store::Request::at).
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         self.at = Some(now);
@@ -244,7 +241,7 @@ impl<'a> ScheduleRequest<'a> {
                 false => until,
             };
             let looks_back =
-                self.wants_latest || matches!(self.operation, ScheduleOperation::LatestFree { .. });
+                self.wants_latest || matches!(self.operation, Operation::LatestFree { .. });
             let from = if looks_back {
                 before(from, FIRST_SPAN)
             } else {
@@ -256,7 +253,7 @@ impl<'a> ScheduleRequest<'a> {
 
     /// Adds calendar periods to this request: those around `at`, and twice as many as before.
     ///
-    /// For a store that answered [`ScheduleAnswer::Uncovered`](crate::ScheduleAnswer).
+    /// For a store that answered [`Answer::Uncovered`](crate::schedule::Answer).
     pub fn widen(&mut self, at: Timestamp) {
         let all = || self.periods.iter().flatten().flatten();
         let start = all().map(|period| period.start).min().unwrap_or(at);
@@ -288,22 +285,23 @@ impl<'a> ScheduleRequest<'a> {
     /// Returns the times between which this request asks for room, if it does.
     fn span(&self) -> Option<(Timestamp, Timestamp)> {
         match &self.operation {
-            ScheduleOperation::Add(events) => {
+            Operation::Add(events) => {
                 let times = || events.iter().map(Event::time);
                 Some((times().min()?, times().max()?))
             }
-            ScheduleOperation::Reschedule(event) | ScheduleOperation::ReserveNext(event) => {
+            Operation::Reschedule(event) | Operation::ReserveNext(event) => {
                 Some((event.time, event.time))
             }
-            ScheduleOperation::NextFree { from: at, .. }
-            | ScheduleOperation::LatestFree { until: at, .. } => Some((*at, *at)),
-            ScheduleOperation::Cancel(_) | ScheduleOperation::List { .. } => None,
+            Operation::NextFree { from: at, .. } | Operation::LatestFree { until: at, .. } => {
+                Some((*at, *at))
+            }
+            Operation::Cancel(_) | Operation::List { .. } => None,
         }
     }
 
     /// Returns the schedule's name, quotas, horizon and tolerance.
     #[must_use]
-    pub fn terms(&self) -> &'a ScheduleTerms {
+    pub fn terms(&self) -> &'a Terms {
         self.terms
     }
 
@@ -315,7 +313,7 @@ impl<'a> ScheduleRequest<'a> {
 
     /// Returns the operation.
     #[must_use]
-    pub fn operation(&self) -> &ScheduleOperation<'a> {
+    pub fn operation(&self) -> &Operation<'a> {
         &self.operation
     }
 
@@ -332,7 +330,7 @@ impl<'a> ScheduleRequest<'a> {
     }
 
     /// Returns each quota with its periods, which are empty for a sliding window.
-    pub(crate) fn quotas(&self) -> impl Iterator<Item = (&'a ScheduleQuota, &[Period])> {
+    pub(crate) fn quotas(&self) -> impl Iterator<Item = (&'a Quota, &[Period])> {
         let periods = self
             .periods
             .iter()
@@ -348,15 +346,15 @@ impl<'a> ScheduleRequest<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when no event is added or more than [`MAX_EVENTS_PER_CALL`], when
-    /// two events have one id, when an id is empty or longer than [`LONGEST_EVENT_ID`] bytes, when
+    /// two events have one id, when an id is empty or longer than [`LONGEST_ID`] bytes, when
     /// a weight is zero, or when an event to move has a weight other than 1.
     pub fn validate(&self) -> Result<(), StoreError> {
         let id = |id: &[u8]| {
-            if (1..=LONGEST_EVENT_ID).contains(&id.len()) {
+            if (1..=LONGEST_ID).contains(&id.len()) {
                 return Ok(());
             }
             malformed(format!(
-                "an event's id has {} bytes: use 1 to {LONGEST_EVENT_ID}, a hash of it for example",
+                "an event's id has {} bytes: use 1 to {LONGEST_ID}, a hash of it for example",
                 id.len()
             ))
         };
@@ -365,7 +363,7 @@ impl<'a> ScheduleRequest<'a> {
             _ => Ok(()),
         };
         match &self.operation {
-            ScheduleOperation::Add(events) => {
+            Operation::Add(events) => {
                 if events.is_empty() || events.len() > MAX_EVENTS_PER_CALL {
                     return malformed(format!(
                         "{} events in one call: add 1 to {MAX_EVENTS_PER_CALL}",
@@ -383,7 +381,7 @@ impl<'a> ScheduleRequest<'a> {
                 }
                 Ok(())
             }
-            ScheduleOperation::Reschedule(event) => {
+            Operation::Reschedule(event) => {
                 id(event.id)?;
                 if event.weight != 1 {
                     return malformed(
@@ -393,14 +391,15 @@ impl<'a> ScheduleRequest<'a> {
                 }
                 Ok(())
             }
-            ScheduleOperation::ReserveNext(event) => {
+            Operation::ReserveNext(event) => {
                 id(event.id)?;
                 weight(event.weight)
             }
-            ScheduleOperation::Cancel(event) => id(event),
-            ScheduleOperation::NextFree { weight: of, .. }
-            | ScheduleOperation::LatestFree { weight: of, .. } => weight(*of),
-            ScheduleOperation::List { .. } => Ok(()),
+            Operation::Cancel(event) => id(event),
+            Operation::NextFree { weight: of, .. } | Operation::LatestFree { weight: of, .. } => {
+                weight(*of)
+            }
+            Operation::List { .. } => Ok(()),
         }
     }
 }
@@ -411,7 +410,7 @@ fn before(time: Timestamp, by: Duration) -> Timestamp {
     Timestamp::saturating_from_micros(time.as_micros().saturating_sub(by))
 }
 
-impl ScheduleQuota {
+impl Quota {
     /// Returns the window in microseconds, or `None` for a calendar's quota.
     pub(crate) fn window_us(&self) -> Option<u64> {
         match self.kind() {
@@ -430,7 +429,7 @@ fn malformed<T>(message: impl Into<String>) -> Result<T, StoreError> {
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use super::*;
-    use crate::schedule::{ScheduleAnswer, ScheduleState};
+    use crate::schedule::{Answer, State};
 
     const DAY: Duration = Duration::from_secs(86_400);
     const MICRO: Duration = Duration::from_micros(1);
@@ -447,10 +446,10 @@ mod tests {
     /// However far from now a time is that cannot be planned, few days are computed and sent.
     #[test]
     fn no_request_brings_more_days_than_can_be_planned() {
-        let terms = ScheduleTerms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
+        let terms = Terms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
         let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
         let far = [Timestamp::UNIX_EPOCH, Timestamp::MAX];
-        let days = |request: &ScheduleRequest<'_>| -> usize {
+        let days = |request: &Request<'_>| -> usize {
             request.quotas().map(|(_, periods)| periods.len()).sum()
         };
         for [first, second] in [
@@ -461,8 +460,8 @@ mod tests {
             [far[1], now],
         ] {
             let events = vec![Event::new("a", first), Event::new("b", second)];
-            let add = ScheduleOperation::Add(events);
-            let mut request = ScheduleRequest::new(&terms, "alice", add).with_latest();
+            let add = Operation::Add(events);
+            let mut request = Request::new(&terms, "alice", add).with_latest();
             assert!(days(&request) < 100, "{}", days(&request));
             request.widen(now);
             assert!(days(&request) < 200, "{}", days(&request));
@@ -474,13 +473,13 @@ mod tests {
     /// A request brings the days that its answer needs, so that no second round trip is needed.
     #[test]
     fn a_request_brings_the_days_that_it_needs() {
-        let terms = ScheduleTerms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
+        let terms = Terms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
         let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
         let day = Duration::from_secs(86_400);
         let later = |days: u32| now.saturating_add(days * day);
-        let mut state = ScheduleState::default();
+        let mut state = State::default();
         let mut decide = |operation, wants_latest| {
-            let request = ScheduleRequest::new(&terms, "alice", operation);
+            let request = Request::new(&terms, "alice", operation);
             let request = if wants_latest {
                 request.with_latest()
             } else {
@@ -494,35 +493,29 @@ mod tests {
             .iter()
             .zip(events)
             .map(|(id, time)| Event::new(id, time));
-        let answer = decide(ScheduleOperation::Add(events.collect()), false);
-        assert_eq!(answer, ScheduleAnswer::Added(3));
-        let add = ScheduleOperation::Add(vec![Event::new("d", later(2))]);
-        let ScheduleAnswer::Refused { refusal, .. } = decide(add, true) else {
+        let answer = decide(Operation::Add(events.collect()), false);
+        assert_eq!(answer, Answer::Added(3));
+        let add = Operation::Add(vec![Event::new("d", later(2))]);
+        let Answer::Refused { refusal, .. } = decide(add, true) else {
             panic!("two events on a day");
         };
         assert!(refusal.next_free() > Some(later(3)));
         assert!(refusal.latest_free() < Some(later(1)) && refusal.latest_free().is_some());
         let (until, weight) = (later(3), 1);
-        let answer = decide(ScheduleOperation::LatestFree { until, weight }, false);
-        assert_eq!(answer, ScheduleAnswer::Found(refusal.latest_free()));
+        let answer = decide(Operation::LatestFree { until, weight }, false);
+        assert_eq!(answer, Answer::Found(refusal.latest_free()));
         let from = later(1);
-        let answer = decide(ScheduleOperation::NextFree { from, weight }, false);
-        assert_eq!(answer, ScheduleAnswer::Found(refusal.next_free()));
-        let reserve = ScheduleOperation::ReserveNext(Event::new("e", later(1)));
-        assert!(matches!(
-            decide(reserve, false),
-            ScheduleAnswer::Planned { .. }
-        ));
-        let moved = ScheduleOperation::Reschedule(Event::new("a", later(9)));
-        assert!(matches!(
-            decide(moved, false),
-            ScheduleAnswer::Planned { .. }
-        ));
+        let answer = decide(Operation::NextFree { from, weight }, false);
+        assert_eq!(answer, Answer::Found(refusal.next_free()));
+        let reserve = Operation::ReserveNext(Event::new("e", later(1)));
+        assert!(matches!(decide(reserve, false), Answer::Planned { .. }));
+        let moved = Operation::Reschedule(Event::new("a", later(9)));
+        assert!(matches!(decide(moved, false), Answer::Planned { .. }));
         assert_eq!(state.len(), 4);
     }
 
     /// Returns the days from the epoch between which `request` brings all days of UTC.
-    fn days(request: &ScheduleRequest<'_>) -> [u64; 2] {
+    fn days(request: &Request<'_>) -> [u64; 2] {
         let (_, periods) = request.quotas().next().unwrap();
         let day = |at: Timestamp| at.as_micros() / 86_400_000_000;
         let [first, .., last] = periods else {
@@ -535,13 +528,13 @@ mod tests {
 
     #[test]
     fn a_request_brings_forty_days_and_earlier_ones_only_to_look_back() {
-        let terms = ScheduleTerms::new("plans", ["1/day@UTC"]).unwrap();
+        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
         let at = day(20_000);
         let weight = 1;
-        let latest = ScheduleOperation::LatestFree { until: at, weight };
-        let next = ScheduleOperation::NextFree { from: at, weight };
-        let latest = ScheduleRequest::new(&terms, "k", latest);
-        let next = ScheduleRequest::new(&terms, "k", next);
+        let latest = Operation::LatestFree { until: at, weight };
+        let next = Operation::NextFree { from: at, weight };
+        let latest = Request::new(&terms, "k", latest);
+        let next = Request::new(&terms, "k", next);
         assert!(!next.wants_latest());
         assert_eq!(days(&next), [20_000, 20_041]);
         assert_eq!(days(&latest), [19_960, 20_041]);
@@ -557,10 +550,10 @@ mod tests {
             (&["1/1m", "1/day@UTC"], true),
             (&["1/day@UTC"], true),
         ] {
-            let terms = ScheduleTerms::new("plans", quotas.iter().copied()).unwrap();
+            let terms = Terms::new("plans", quotas.iter().copied()).unwrap();
             assert_eq!(terms.has_calendar(), has_calendar);
-            let reserve = ScheduleOperation::ReserveNext(Event::new("a", day(20_000)));
-            let request = ScheduleRequest::new(&terms, "k", reserve);
+            let reserve = Operation::ReserveNext(Event::new("a", day(20_000)));
+            let request = Request::new(&terms, "k", reserve);
             assert_eq!(!request.periods.is_empty(), has_calendar);
         }
     }
@@ -568,7 +561,7 @@ mod tests {
     #[test]
     fn a_widened_request_brings_twice_as_many_days_up_to_those_that_can_be_planned() {
         // Times that can be planned are at most 300 days apart.
-        let terms = ScheduleTerms::new("plans", ["1/day@UTC"]).unwrap();
+        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
         let terms = terms.with_horizon(290 * DAY).unwrap();
         let terms = terms.with_tolerance(10 * DAY).unwrap();
         for (at, expected) in [
@@ -584,8 +577,8 @@ mod tests {
             (before(day(19_700), MICRO), [19_699, 19_740]),
         ] {
             let (from, weight) = (day(20_000), 1);
-            let next = ScheduleOperation::NextFree { from, weight };
-            let mut request = ScheduleRequest::new(&terms, "k", next);
+            let next = Operation::NextFree { from, weight };
+            let mut request = Request::new(&terms, "k", next);
             assert_eq!(days(&request), [20_000, 20_041]);
             request.widen(at);
             assert_eq!(days(&request), expected, "{at}");

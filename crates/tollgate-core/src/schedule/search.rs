@@ -4,8 +4,8 @@
 //! both directions run the same code: what is called earlier here comes earlier in the search.
 
 use crate::schedule::events::Entry;
-use crate::schedule::quota::ScheduleQuota;
-use crate::schedule::request::{Period, ScheduleRequest};
+use crate::schedule::quota::Quota;
+use crate::schedule::request::{Period, Request};
 
 /// A time that comes after all others.
 const NEVER: i64 = i64::MAX;
@@ -52,11 +52,7 @@ pub(super) struct Uncovered(pub(super) u64);
 
 impl Search {
     /// Returns the first free time among `entries`, which are sorted by time.
-    pub(super) fn run(
-        &self,
-        request: &ScheduleRequest<'_>,
-        entries: &[Entry],
-    ) -> Result<Found, Uncovered> {
+    pub(super) fn run(&self, request: &Request<'_>, entries: &[Entry]) -> Result<Found, Uncovered> {
         let from = self.direction.mirror(exact(self.from));
         let last = self.direction.mirror(exact(self.last));
         let view = View {
@@ -152,13 +148,7 @@ struct Window {
 }
 
 impl<'e> Cursor<'e> {
-    fn new(
-        quota: &ScheduleQuota,
-        periods: &'e [Period],
-        weight: u64,
-        view: View<'e>,
-        from: i64,
-    ) -> Self {
+    fn new(quota: &Quota, periods: &'e [Period], weight: u64, view: View<'e>, from: i64) -> Self {
         let kind = match quota.window_us() {
             Some(length) => {
                 let first = view.first_after(from - exact(length));

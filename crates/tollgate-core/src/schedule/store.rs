@@ -1,4 +1,4 @@
-//! `ScheduleStore`: the trait of stores that hold schedules.
+//! `Store`: the trait of stores that hold schedules.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use async_trait::async_trait;
 
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::schedule::answer::ScheduleAnswer;
-use crate::schedule::request::ScheduleRequest;
-use crate::schedule::terms::ScheduleTerms;
+use crate::schedule::answer::Answer;
+use crate::schedule::request::Request;
+use crate::schedule::terms::Terms;
 use crate::store::Boxed;
 
 /// Holds the events of schedules, and plans new ones atomically.
 ///
 /// # Behavior
 ///
-/// - An answer MUST equal what [`ScheduleRequest::decide_on`] returns for the same events and
+/// - An answer MUST equal what [`Request::decide_on`] returns for the same events and
 ///   instant.
 /// - Concurrent requests MUST behave as if decided one after another.
 /// - A refused request MUST change nothing, and neither must a search or a list.
-/// - A request with [`ScheduleRequest::at`] MUST be decided at that instant, and any other at the
+/// - A request with [`Request::at`] MUST be decided at that instant, and any other at the
 ///   store's own clock. Callers MUST NOT use one key with both.
-/// - A request that is not [valid](ScheduleRequest::validate) MUST fail and change nothing.
+/// - A request that is not [valid](Request::validate) MUST fail and change nothing.
 #[async_trait]
-pub trait ScheduleStore: Send + Sync {
+pub trait Store: Send + Sync {
     /// Decides `request`.
     ///
     /// # Errors
@@ -34,38 +34,31 @@ pub trait ScheduleStore: Send + Sync {
     ///
     /// If the future is dropped before it completes, events may or may not have been planned. Ask
     /// again with the same ids: an event is planned once.
-    async fn schedule<'a>(
-        &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError>;
+    async fn schedule<'a>(&self, request: &Request<'a>) -> Result<Answer, StoreError>;
 
     /// Forgets all events of `key`, those planned at the store's clock and at callers' instants.
     ///
     /// # Errors
     ///
     /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
-    async fn reset_schedule<'a>(
-        &self,
-        terms: &'a ScheduleTerms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError>;
+    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError>;
 }
 
 /// A store of schedules that can decide on the calling thread, without waiting for anything.
-pub trait SyncScheduleStore: ScheduleStore {
-    /// Decides `request`, as [`ScheduleStore::schedule`] does.
+pub trait SyncStore: Store {
+    /// Decides `request`, as [`Store::schedule`] does.
     ///
     /// # Errors
     ///
-    /// Same as [`ScheduleStore::schedule`].
-    fn schedule_now(&self, request: &ScheduleRequest<'_>) -> Result<ScheduleAnswer, StoreError>;
+    /// Same as [`Store::schedule`].
+    fn schedule_now(&self, request: &Request<'_>) -> Result<Answer, StoreError>;
 
-    /// Forgets all events of `key`, as [`ScheduleStore::reset_schedule`] does.
+    /// Forgets all events of `key`, as [`Store::reset_schedule`] does.
     ///
     /// # Errors
     ///
-    /// Same as [`ScheduleStore::reset_schedule`].
-    fn reset_schedule_now(&self, terms: &ScheduleTerms, key: Key<'_>) -> Result<(), StoreError>;
+    /// Same as [`Store::reset_schedule`].
+    fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError>;
 }
 
 macro_rules! forward {
@@ -73,11 +66,11 @@ macro_rules! forward {
         // Written as `async_trait` would expand it, but without a second box around the store's
         // future.
         #[deny(clippy::missing_trait_methods)]
-        impl<S: ScheduleStore + ?Sized> ScheduleStore for $pointer {
+        impl<S: Store + ?Sized> Store for $pointer {
             fn schedule<'a, 'store, 'request, 'call>(
                 &'store self,
-                request: &'request ScheduleRequest<'a>,
-            ) -> Boxed<'call, Result<ScheduleAnswer, StoreError>>
+                request: &'request Request<'a>,
+            ) -> Boxed<'call, Result<Answer, StoreError>>
             where
                 'a: 'call,
                 'store: 'call,
@@ -89,7 +82,7 @@ macro_rules! forward {
 
             fn reset_schedule<'a, 'store, 'call>(
                 &'store self,
-                terms: &'a ScheduleTerms,
+                terms: &'a Terms,
                 key: Key<'a>,
             ) -> Boxed<'call, Result<(), StoreError>>
             where
@@ -102,19 +95,12 @@ macro_rules! forward {
         }
 
         #[deny(clippy::missing_trait_methods)]
-        impl<S: SyncScheduleStore + ?Sized> SyncScheduleStore for $pointer {
-            fn schedule_now(
-                &self,
-                request: &ScheduleRequest<'_>,
-            ) -> Result<ScheduleAnswer, StoreError> {
+        impl<S: SyncStore + ?Sized> SyncStore for $pointer {
+            fn schedule_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
                 (**self).schedule_now(request)
             }
 
-            fn reset_schedule_now(
-                &self,
-                terms: &ScheduleTerms,
-                key: Key<'_>,
-            ) -> Result<(), StoreError> {
+            fn reset_schedule_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
                 (**self).reset_schedule_now(terms, key)
             }
         }

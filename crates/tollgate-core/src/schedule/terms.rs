@@ -1,11 +1,11 @@
-//! `ScheduleTerms`: what a schedule allows: its name, quotas, horizon and tolerance.
+//! `Terms`: what a schedule allows: its name, quotas, horizon and tolerance.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LimitError;
 use crate::limit::check_name;
-use crate::schedule::quota::ScheduleQuota;
+use crate::schedule::quota::Quota;
 use crate::time::MAX_EXACT;
 
 /// The most events that a key of a schedule can hold, with up to three quotas.
@@ -29,17 +29,17 @@ const DEFAULT_TOLERANCE_US: u64 = 1_000_000;
 /// An event's time and all that is added to it still fit into 2^53 microseconds.
 const LONGEST_US: u64 = MAX_EXACT / 8;
 
-/// What a [`Schedule`](crate::Schedule) allows: its name, quotas, horizon and tolerance.
+/// What a [`Schedule`](crate::schedule::Schedule) allows: its name, quotas, horizon and tolerance.
 ///
 /// Cloning is cheap.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ScheduleTerms(Arc<Inner>);
+pub struct Terms(Arc<Inner>);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Inner {
     name: Box<str>,
     identity: Box<str>,
-    quotas: Box<[ScheduleQuota]>,
+    quotas: Box<[Quota]>,
     horizon_us: u64,
     /// Whether the caller chose the horizon.
     is_chosen: bool,
@@ -48,8 +48,8 @@ struct Inner {
     retention_us: u64,
 }
 
-impl ScheduleTerms {
-    /// Returns the terms of a schedule called `name`, each quota a [`ScheduleQuota`], a
+impl Terms {
+    /// Returns the terms of a schedule called `name`, each quota a [`Quota`], a
     /// [`Quota`](crate::Quota) or its text.
     ///
     /// The tolerance is one second. The horizon is 366 days, or less if a key could otherwise hold
@@ -65,12 +65,11 @@ impl ScheduleTerms {
     /// - The error of a quota that is not valid.
     pub fn new<Q>(name: &str, quotas: impl IntoIterator<Item = Q>) -> Result<Self, LimitError>
     where
-        Q: TryInto<ScheduleQuota>,
+        Q: TryInto<Quota>,
         LimitError: From<Q::Error>,
     {
         check_name(name)?;
-        let quotas: Result<Box<[ScheduleQuota]>, _> =
-            quotas.into_iter().map(TryInto::try_into).collect();
+        let quotas: Result<Box<[Quota]>, _> = quotas.into_iter().map(TryInto::try_into).collect();
         let quotas = quotas?;
         if quotas.is_empty() {
             return Err(LimitError::NoQuotas);
@@ -81,7 +80,7 @@ impl ScheduleTerms {
                 most: MAX_QUOTAS,
             });
         }
-        let retention = quotas.iter().map(ScheduleQuota::reach_us).max();
+        let retention = quotas.iter().map(Quota::reach_us).max();
         let mut terms = Inner {
             identity: format!("{name}:{SHAPE}").into(),
             name: name.into(),
@@ -167,7 +166,7 @@ impl ScheduleTerms {
 
     /// Returns the quotas, in the order in which they were given.
     #[must_use]
-    pub fn quotas(&self) -> &[ScheduleQuota] {
+    pub fn quotas(&self) -> &[Quota] {
         &self.0.quotas
     }
 
@@ -275,7 +274,7 @@ mod tests {
     fn horizon_is_as_long_as_four_thousand_events_allow() {
         // A tolerance of a second and a window of a minute beside 3,999 minutes.
         let longest = 239_879 * SECOND;
-        let terms = ScheduleTerms::new("plans", ["1/1m"]).unwrap();
+        let terms = Terms::new("plans", ["1/1m"]).unwrap();
         assert_eq!((terms.horizon(), terms.tolerance()), (longest, SECOND));
         let terms = terms.with_horizon(longest).unwrap();
         let error = terms.clone().with_horizon(longest + MICRO).unwrap_err();
@@ -286,17 +285,17 @@ mod tests {
         assert_eq!(error, most);
         // A horizon that was chosen stays, and one that was not makes room for the tolerance.
         assert!(terms.with_tolerance(2 * SECOND).is_err());
-        let terms = ScheduleTerms::new("plans", ["1/1m"]).unwrap();
+        let terms = Terms::new("plans", ["1/1m"]).unwrap();
         let terms = terms.with_tolerance(10 * SECOND).unwrap();
         assert_eq!(terms.horizon(), longest - 9 * SECOND);
         // The tightest quota counts, and nothing is planned beyond a year unless that is chosen.
-        let terms = ScheduleTerms::new("plans", ["1000/1s", "1/3h"]).unwrap();
+        let terms = Terms::new("plans", ["1000/1s", "1/3h"]).unwrap();
         assert_eq!(terms.horizon(), 366 * 86_400 * SECOND);
     }
 
     #[test]
     fn tolerance_is_shorter_where_even_that_holds_too_many_events() {
-        let terms = ScheduleTerms::new("plans", ["1000/1us"]).unwrap();
+        let terms = Terms::new("plans", ["1000/1us"]).unwrap();
         assert_eq!(terms.horizon(), Duration::ZERO);
         assert_eq!(terms.tolerance(), 2 * MICRO);
     }
@@ -312,7 +311,7 @@ mod tests {
             // 2 months of 646 hours and two hold 4,000; kept for 770 hours.
             ("1000/month@UTC", 2 * 646 - 770),
         ] {
-            let terms = ScheduleTerms::new("plans", [quota]).unwrap();
+            let terms = Terms::new("plans", [quota]).unwrap();
             assert_eq!(terms.horizon(), (hours * 3_600 - 1) * SECOND, "{quota}");
         }
     }
@@ -322,7 +321,7 @@ mod tests {
     fn more_quotas_allow_fewer_events() {
         let quotas = |count: u64, amount: u64| {
             let hours = (1..=count).map(move |quota| format!("{amount}/{}s", 3_600 + quota));
-            ScheduleTerms::new("plans", hours)
+            Terms::new("plans", hours)
         };
         for (count, most) in [(1, 4_000), (3, 4_000), (4, 3_000), (32, 375)] {
             let terms = quotas(count, 100).unwrap();
@@ -345,13 +344,13 @@ mod tests {
 
     #[test]
     fn terms_have_bounds() {
-        assert!(ScheduleTerms::new("plans", ["1000/1h"]).is_ok());
-        assert!(ScheduleTerms::new("plans", ["1001/1h"]).is_err());
+        assert!(Terms::new("plans", ["1000/1h"]).is_ok());
+        assert!(Terms::new("plans", ["1001/1h"]).is_err());
         let quotas = |count: u64| (1..=count).map(|hours| format!("1/{hours}h"));
-        assert!(ScheduleTerms::new("plans", quotas(32)).is_ok());
-        assert!(ScheduleTerms::new("plans", quotas(33)).is_err());
-        assert!(ScheduleTerms::new("plans", [""; 0]).is_err());
-        let window = |micros: u64| ScheduleTerms::new("plans", [format!("1/{micros}us")]);
+        assert!(Terms::new("plans", quotas(32)).is_ok());
+        assert!(Terms::new("plans", quotas(33)).is_err());
+        assert!(Terms::new("plans", [""; 0]).is_err());
+        let window = |micros: u64| Terms::new("plans", [format!("1/{micros}us")]);
         assert!(window(LONGEST_US + 1).is_err());
         let terms = window(LONGEST_US).unwrap();
         let longest = Duration::from_micros(LONGEST_US);

@@ -3,9 +3,7 @@
 use proptest::prelude::*;
 use tollgate_conformance::naive::{Answer, Naive};
 use tollgate_core::Receipt;
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 
 use crate::histories::{Ask, Size, Step, Subject, backwards, cases, forwards, small, start};
 

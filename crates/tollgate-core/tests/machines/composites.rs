@@ -1,8 +1,10 @@
 //! Several limits decided together: all or nothing, in any order.
 
 use proptest::prelude::*;
-use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{Check, Limit, Operation, Receipt, Request, Verdict, Verdicts};
+use tollgate_core::Algorithm;
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{Limit, Receipt};
 
 use crate::histories::{algorithm, cases, time};
 
@@ -222,8 +224,10 @@ proptest! {
 fn the_binding_limit_has_the_longest_wait() {
     use std::time::Duration;
 
-    use tollgate_core::algorithm::{FixedWindow, Gcra, State};
-    use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+    use tollgate_core::store::State;
+    use tollgate_core::store::{Check, Request};
+    use tollgate_core::{FixedWindow, Gcra};
+    use tollgate_core::{Limit, Quota, Timestamp};
 
     let pace = Gcra::with_burst(Quota::per_minute(1), 1).unwrap();
     let attempts = FixedWindow::aligned(Quota::per_hour(2)).count_denied();

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State,
-};
-use tollgate_core::{
-    Check, Limit, Operation, Quota, Receipt, Request, Timestamp, Verdict, Verdicts,
-};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
+use tollgate_core::{Limit, Quota, Receipt, Timestamp};
 
 /// Returns a configuration with `cases` histories; saves failures beside the tests, to retry first.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {

@@ -1,10 +1,9 @@
 //! A limit that is changed while it is in use: nothing wraps, and the new bound holds.
 
 use proptest::prelude::*;
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
-use tollgate_core::{Limit, Operation};
+use tollgate_core::Limit;
+use tollgate_core::store::Operation;
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 
 use crate::histories::{
     Size, Step, Subject, cases, forwards, reset_us, retry_us, small, start, usual,

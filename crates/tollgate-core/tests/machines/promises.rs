@@ -1,8 +1,9 @@
 //! Promises that every algorithm keeps, whatever the history.
 
 use proptest::prelude::*;
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Operation, Receipt, inside};
+use tollgate_core::Algorithm;
+use tollgate_core::store::Operation;
+use tollgate_core::{Receipt, inside};
 
 use crate::histories::{
     Ask, Step, Subject, algorithm, backwards, cases, forwards, reset_us, retry_us, start, time,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_core::algorithm::FixedWindow;
+use tollgate_core::FixedWindow;
 use tollgate_core::{Decision, ErrorKind, Key, Limit, Quota, RateLimiter, StoreError, Timestamp};
 use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
 use tollgate_fred::{FredStore, Options};

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate_fred::{
-    Check, Clock, ConcurrencyLimiter, ErrorKind, FredStore, Operation, Options, RateLimiter,
-    Request, Store, settings,
-};
+use tollgate_fred::lease::ConcurrencyLimiter;
+use tollgate_fred::store::{Check, Operation, Request};
+use tollgate_fred::{Clock, ErrorKind, FredStore, Options, RateLimiter, Store, settings};
 use tollgate_scenarios::extremes as shared;
 use tollgate_testkit::{Cluster, Flavor, Server};
 

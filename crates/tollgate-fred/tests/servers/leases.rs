@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use tollgate_core::LeaseStore;
+use tollgate_core::lease;
 use tollgate_fred::FredStore;
 use tollgate_scenarios::leases as shared;
 use tollgate_testkit::SentinelGroup;
 
-async fn connect(url: String) -> Arc<dyn LeaseStore> {
+async fn connect(url: String) -> Arc<dyn lease::Store> {
     let builder = FredStore::builder().options(shared::options());
     Arc::new(builder.connect(&url).await.unwrap())
 }
 
-async fn connect_sentinels(group: &SentinelGroup) -> Arc<dyn LeaseStore> {
+async fn connect_sentinels(group: &SentinelGroup) -> Arc<dyn lease::Store> {
     let builder = FredStore::builder().options(shared::options());
     let nodes = group.sentinel_addresses().join("&node=");
     let nodes = nodes.replacen(

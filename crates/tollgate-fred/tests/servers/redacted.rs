@@ -1,6 +1,7 @@
 //! No error and no `Debug` output shows the key of a call.
 
-use tollgate_core::{Check, ErrorKind, Request, Store};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Store};
 use tollgate_fred::FredStore;
 use tollgate_scenarios::redacted as shared;
 use tollgate_testkit::{Cluster, Flavor, Server};

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{Check, ErrorKind, Key, Limit, Quota, RateLimiter, Request, Store};
+use tollgate_core::FixedWindow;
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, Store};
 use tollgate_fred::fred::interfaces::ClientLike;
 use tollgate_fred::fred::prelude::Client;
 use tollgate_fred::fred::types::config::Blocking;

@@ -97,7 +97,7 @@ impl Hints {
             let reset_after = hint.reset_after().map(|reset| reset.min(longest_pause));
             match about {
                 Some(About::One(index)) => {
-                    let known = permit.as_slice().get(index);
+                    let known = permit.verdicts().as_slice().get(index);
                     if known.is_some_and(|known| remaining < known.remaining()) {
                         let name = outbound.limits()[index].name();
                         let report =

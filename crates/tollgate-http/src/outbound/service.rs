@@ -162,7 +162,7 @@ impl<S: Store + 'static> Sending<S> {
 
     /// Waits for a permit, for at most `longest`.
     async fn permit(&self, longest: Duration) -> Result<Permit<S>, WaitError> {
-        let call = self.outbound.call(self.key()).within(longest);
+        let call = self.outbound.call(self.key()).wait_up_to(longest);
         if self.settings.is_background {
             call.background().await
         } else {

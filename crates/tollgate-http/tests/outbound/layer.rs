@@ -76,8 +76,8 @@ async fn what_the_service_says_is_shared_and_only_lowers() {
     let remote = Remote::new(&[less, more, tokens]);
     for left in [3, 2, 1] {
         assert_eq!(send(&one, &remote, "GET").await.0, 200);
-        let permit = other.call(KEY).within(Duration::ZERO).await.unwrap();
-        assert_eq!(permit.remaining(), left - 1);
+        let permit = other.call(KEY).wait_up_to(Duration::ZERO).await.unwrap();
+        assert_eq!(permit.verdicts().remaining(), left - 1);
         permit.give_back().await.unwrap();
     }
     // Nothing remains of a limit that this program does not count.
@@ -92,7 +92,7 @@ async fn what_the_service_says_is_shared_and_only_lowers() {
         ],
     );
     assert_eq!(send(&one, &Remote::new(&[no_tokens]), "GET").await.0, 200);
-    let refused = other.call(KEY).within(SECOND).await.unwrap_err();
+    let refused = other.call(KEY).wait_up_to(SECOND).await.unwrap_err();
     let WaitError::TooLong(refused) = refused else {
         panic!("{refused:?}");
     };
@@ -135,9 +135,13 @@ async fn reports_about_any_of_several_limits_are_shared() {
         let response = client.ready().await.unwrap().call(request("GET"));
         assert_eq!(response.await.unwrap().status(), 200);
         assert_eq!(remote.calls().len(), calls);
-        let permit = other.call(KEY).within(SECOND).await.unwrap();
+        let permit = other.call(KEY).wait_up_to(SECOND).await.unwrap();
         let left = 4_000 - u64::try_from(calls).unwrap();
-        assert_eq!(permit.as_slice()[1].remaining(), left, "{status}");
+        assert_eq!(
+            permit.verdicts().as_slice()[1].remaining(),
+            left,
+            "{status}"
+        );
     }
 }
 
@@ -157,8 +161,9 @@ async fn longest_pause_does_not_choose_the_limit_of_a_report() {
         ],
     );
     assert_eq!(send(&outbound, &Remote::new(&[answer]), "GET").await.0, 200);
-    let permit = outbound.call(KEY).within(SECOND).await.unwrap();
+    let permit = outbound.call(KEY).wait_up_to(SECOND).await.unwrap();
     let left = permit
+        .verdicts()
         .as_slice()
         .iter()
         .take(2)

@@ -92,8 +92,8 @@ impl Service<Request<()>> for Slow {
 
 /// Returns how many units of 10 are left after one more call.
 async fn left(outbound: &Process) -> u64 {
-    let permit = outbound.call(KEY).within(Duration::ZERO).await.unwrap();
-    let left = permit.remaining();
+    let permit = outbound.call(KEY).wait_up_to(Duration::ZERO).await.unwrap();
+    let left = permit.verdicts().remaining();
     permit.give_back().await.unwrap();
     left
 }

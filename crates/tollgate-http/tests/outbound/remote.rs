@@ -105,7 +105,7 @@ pub(crate) async fn send(outbound: &Process, remote: &Remote, method: &str) -> (
 }
 
 pub(crate) async fn may_call_now(outbound: &Process) -> bool {
-    match outbound.call(KEY).within(Duration::ZERO).await {
+    match outbound.call(KEY).wait_up_to(Duration::ZERO).await {
         Ok(permit) => permit.give_back().await.is_ok(),
         Err(_) => false,
     }

@@ -1,7 +1,8 @@
 //! Combines the answers for each limit of a call into the verdicts of the store.
 
-use tollgate_core::algorithm::State;
-use tollgate_core::{Check, Request, StoreError, Verdict, Wait};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Request, Verdict};
+use tollgate_core::{StoreError, Wait};
 
 use super::expected::Answer;
 use super::received::{ReceivedCall, Verb};

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use tollgate_core::{
-    Acquisition, ErrorKind, Key, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore,
-    LeaseTerms, NoLease, Occupancy, StoreError, SyncLeaseStore, Timestamp, Wait,
-};
+use tollgate_core::lease::SyncStore as _;
+use tollgate_core::lease::{self, Acquisition, Lease, NoLease, Occupancy};
+use tollgate_core::{ErrorKind, Key, StoreError, Timestamp, Wait};
 
 use super::MockStore;
 use super::expected::{self, TimesRange};
@@ -17,17 +16,18 @@ use super::single::{self, Standing};
 /// A complete expectation of a call to a concurrency limiter.
 pub(super) type Expected = expected::Expected<Call, Answer>;
 
-/// An expected call to a [`ConcurrencyLimiter`](tollgate_core::ConcurrencyLimiter); takes effect
+/// An expected call to a [`ConcurrencyLimiter`](tollgate_core::lease::ConcurrencyLimiter); takes effect
 /// once it is given an answer.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_core::{ConcurrencyLimiter, Lease, SyncLeaseStore, Timestamp, Wait};
+/// use tollgate_core::lease::{self, ConcurrencyLimiter, Lease};
+/// use tollgate_core::{Timestamp, Wait};
 /// use tollgate_mock::MockStore;
 ///
-/// fn upload(uploads: &ConcurrencyLimiter<impl SyncLeaseStore>, id: &str) -> String {
+/// fn upload(uploads: &ConcurrencyLimiter<impl lease::SyncStore>, id: &str) -> String {
 ///     match uploads.acquire("alice", id).run().unwrap().permit() {
 ///         Ok(lease) => match uploads.release("alice", &lease).run().unwrap() {
 ///             true => "done".to_owned(),
@@ -297,12 +297,12 @@ impl Call {
 
 impl<'r> ReceivedCall<'r> {
     /// Converts `request`, or returns `None` if the mock does not know its operation.
-    fn of(request: &LeaseRequest<'r>) -> Option<Self> {
+    fn of(request: &lease::Request<'r>) -> Option<Self> {
         let (verb, id, weight, token) = match request.operation() {
-            LeaseOperation::Acquire { id, weight } => (Verb::Acquire, Some(id), weight, None),
-            LeaseOperation::Renew { id, token } => (Verb::Renew, Some(id), 1, Some(token)),
-            LeaseOperation::Release { id, token } => (Verb::Release, Some(id), 1, Some(token)),
-            LeaseOperation::Peek => (Verb::Peek, None, 1, None),
+            lease::Operation::Acquire { id, weight } => (Verb::Acquire, Some(id), weight, None),
+            lease::Operation::Renew { id, token } => (Verb::Renew, Some(id), 1, Some(token)),
+            lease::Operation::Release { id, token } => (Verb::Release, Some(id), 1, Some(token)),
+            lease::Operation::Peek => (Verb::Peek, None, 1, None),
             _ => return None,
         };
         Some(Self {
@@ -389,10 +389,10 @@ impl Verb {
 ///
 /// If no store could give this answer to this request.
 fn replied(
-    request: &LeaseRequest<'_>,
+    request: &lease::Request<'_>,
     received: &ReceivedCall<'_>,
     answer: Answer,
-) -> Result<LeaseAnswer, StoreError> {
+) -> Result<lease::Answer, StoreError> {
     let shown = answer.to_string();
     let refuse = |why: &str| -> ! {
         let (verb, line) = (received.verb, received.line());
@@ -420,7 +420,7 @@ fn replied(
             refuse("the lease has another weight: use that of the call");
         }
         let lease = held(lease);
-        LeaseAnswer::Acquired(Acquisition::Granted { lease, is_new })
+        lease::Answer::Acquired(Acquisition::Granted { lease, is_new })
     };
     Ok(match answer {
         Answer::Granted(lease) => granted(lease, true),
@@ -439,46 +439,46 @@ fn replied(
             if ends_within.is_never() != (weight > amount) {
                 refuse("only a weight above the amount never finds room, and it never does");
             }
-            LeaseAnswer::Acquired(Acquisition::Denied(NoLease::new(held, amount, ends_within)))
+            lease::Answer::Acquired(Acquisition::Denied(NoLease::new(held, amount, ends_within)))
         }
         Answer::Renewed(lease) => {
             if received.token != Some(lease.token()) {
                 refuse("the lease has another token: use that of the call");
             }
-            LeaseAnswer::Renewed(Some(held(lease)))
+            lease::Answer::Renewed(Some(held(lease)))
         }
-        Answer::Lost => LeaseAnswer::Renewed(None),
-        Answer::Released(was_held) => LeaseAnswer::Released(was_held),
-        Answer::Occupied(held) => LeaseAnswer::Occupied(Occupancy::new(held, terms.amount())),
+        Answer::Lost => lease::Answer::Renewed(None),
+        Answer::Released(was_held) => lease::Answer::Released(was_held),
+        Answer::Occupied(held) => lease::Answer::Occupied(Occupancy::new(held, terms.amount())),
         Answer::Fail(kind) => return Err(single::failed(kind)),
         Answer::Succeed => refuse("only a reset succeeds"),
     })
 }
 
 #[async_trait]
-impl LeaseStore for MockStore {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+impl lease::Store for MockStore {
+    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.lease_now(&request)
     }
 
     async fn reset_leases<'a>(
         &self,
-        terms: &'a LeaseTerms,
+        terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.reset_leases_now(terms, key)
     }
 }
 
-impl SyncLeaseStore for MockStore {
-    fn lease_now(&self, request: &LeaseRequest<'_>) -> Result<LeaseAnswer, StoreError> {
+impl lease::SyncStore for MockStore {
+    fn lease_now(&self, request: &lease::Request<'_>) -> Result<lease::Answer, StoreError> {
         request.validate()?;
         let received = ReceivedCall::of(request).ok_or_else(single::unsupported)?;
         let answer = self.ask_lease(&received);
         replied(request, &received, answer)
     }
 
-    fn reset_leases_now(&self, terms: &LeaseTerms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_leases_now(&self, terms: &lease::Terms, key: Key<'_>) -> Result<(), StoreError> {
         let received = ReceivedCall {
             verb: Verb::Reset,
             leases: terms.name(),

@@ -16,9 +16,8 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Request, Store, StoreError, SyncStore, Verdicts, Wait,
-};
+use tollgate_core::store::{Check, Checks, Fingerprint, Request, Verdicts};
+use tollgate_core::{ErrorKind, Store, StoreError, SyncStore, Wait};
 
 pub use expected::TimesRange;
 use expected::{Answer, Call, Expected, Listed, Standing};
@@ -54,19 +53,19 @@ pub use schedule::ScheduleExpectation;
 ///
 /// # When a limit is full again
 ///
-/// A verdict's [`reset_after`](tollgate_core::Verdict::reset_after) is what a store would say if all
+/// A verdict's [`reset_after`](tollgate_core::store::Verdict::reset_after) is what a store would say if all
 /// that is used of the limit had been used at the instant of the call: zero if nothing is. A denial
 /// is reset no earlier than the call can be repeated.
 ///
 /// # Schedules
 ///
-/// A call to a [`Schedule`](tollgate_core::Schedule) has expectations of its own, by the name of the
+/// A call to a [`Schedule`](tollgate_core::schedule::Schedule) has expectations of its own, by the name of the
 /// schedule: [`expect_add`](Self::expect_add) and the methods after it return a
 /// [`ScheduleExpectation`].
 ///
 /// # Leases
 ///
-/// So does a call to a [`ConcurrencyLimiter`](tollgate_core::ConcurrencyLimiter):
+/// So does a call to a [`ConcurrencyLimiter`](tollgate_core::lease::ConcurrencyLimiter):
 /// [`expect_acquire`](Self::expect_acquire) and the methods after it return a [`LeaseExpectation`].
 ///
 /// # What every store refuses
@@ -242,7 +241,7 @@ impl MockStore {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_core::algorithm::Gcra;
+    /// use tollgate_core::Gcra;
     /// use tollgate_core::{Limit, Quota, RateLimiter};
     /// use tollgate_mock::MockStore;
     ///

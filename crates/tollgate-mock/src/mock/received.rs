@@ -4,7 +4,8 @@ use std::fmt;
 use std::str;
 use std::time::Duration;
 
-use tollgate_core::{BlockSpan, Check, Key, Operation, Receipt, Request, Timestamp};
+use tollgate_core::store::{BlockSpan, Check, Operation, Request};
+use tollgate_core::{Key, Receipt, Timestamp};
 
 /// A call of a store: one operation on one or more limits.
 #[derive(Clone, Copy)]

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use tollgate_core::{
-    ErrorKind, Event, Key, PlannedEvent, Reason, Refusal, ScheduleAnswer, ScheduleOperation,
-    ScheduleRequest, ScheduleStore, ScheduleTerms, StoreError, SyncScheduleStore, Timestamp,
-};
+use tollgate_core::schedule::SyncStore as _;
+use tollgate_core::schedule::{self, Event, PlannedEvent, Reason, Refusal};
+use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 
 use super::MockStore;
 use super::expected::{self, TimesRange};
@@ -17,17 +16,18 @@ use super::single::{self, Standing};
 /// A complete expectation of a call to a schedule.
 pub(super) type Expected = expected::Expected<Call, Answer>;
 
-/// An expected call to a [`Schedule`](tollgate_core::Schedule); takes effect once it is given an
+/// An expected call to a [`Schedule`](tollgate_core::schedule::Schedule); takes effect once it is given an
 /// answer.
 ///
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::{Schedule, SyncScheduleStore, Timestamp};
+/// use tollgate_core::schedule::{self, Schedule};
+/// use tollgate_core::Timestamp;
 /// use tollgate_mock::MockStore;
 ///
 /// /// Returns when the message is sent: at noon, or as soon after it as possible.
-/// fn send(schedule: &Schedule<impl SyncScheduleStore>, id: &str, noon: Timestamp) -> Timestamp {
+/// fn send(schedule: &Schedule<impl schedule::SyncStore>, id: &str, noon: Timestamp) -> Timestamp {
 ///     match schedule.add("alice", id, noon).run().unwrap().permit() {
 ///         Ok(time) => time,
 ///         Err(_) => schedule.reserve_next("alice", noon, id).run().unwrap().permit().unwrap(),
@@ -375,7 +375,7 @@ impl Call {
 
 impl<'r> ReceivedCall<'r> {
     /// Converts `request`, or returns `None` if the mock does not know its operation.
-    fn of(request: &'r ScheduleRequest<'r>) -> Option<Self> {
+    fn of(request: &'r schedule::Request<'r>) -> Option<Self> {
         let received = |verb| Self {
             verb,
             schedule: request.terms().name(),
@@ -395,19 +395,19 @@ impl<'r> ReceivedCall<'r> {
             ..received(verb)
         };
         Some(match request.operation() {
-            ScheduleOperation::Add(events) => Self {
+            schedule::Operation::Add(events) => Self {
                 events,
                 ..received(Verb::Add)
             },
-            ScheduleOperation::Reschedule(event) => of_event(Verb::Reschedule, event),
-            ScheduleOperation::ReserveNext(event) => of_event(Verb::Reserve, event),
-            ScheduleOperation::Cancel(id) => Self {
+            schedule::Operation::Reschedule(event) => of_event(Verb::Reschedule, event),
+            schedule::Operation::ReserveNext(event) => of_event(Verb::Reserve, event),
+            schedule::Operation::Cancel(id) => Self {
                 id: Some(id),
                 ..received(Verb::Cancel)
             },
-            ScheduleOperation::NextFree { from: time, .. } => from(Verb::NextFree, time),
-            ScheduleOperation::LatestFree { until: time, .. } => from(Verb::LatestFree, time),
-            ScheduleOperation::List { from: time, until } => Self {
+            schedule::Operation::NextFree { from: time, .. } => from(Verb::NextFree, time),
+            schedule::Operation::LatestFree { until: time, .. } => from(Verb::LatestFree, time),
+            schedule::Operation::List { from: time, until } => Self {
                 until: Some(*until),
                 ..from(Verb::List, time)
             },
@@ -519,17 +519,17 @@ impl Verb {
 ///
 /// If no store could give this answer to this request.
 fn replied(
-    request: &ScheduleRequest<'_>,
+    request: &schedule::Request<'_>,
     received: &ReceivedCall<'_>,
     answer: &Answer,
-) -> Result<ScheduleAnswer, StoreError> {
+) -> Result<schedule::Answer, StoreError> {
     let refuse = |why: &str| -> ! {
         let (verb, line) = (received.verb, received.line());
         panic!("no store answers `{answer}` to this {verb}:\n  {line}\n{why}")
     };
     let planned = |time: Timestamp, is_new: bool| match received.verb {
-        Verb::Add => ScheduleAnswer::Added(if is_new { received.events.len() } else { 0 }),
-        _ => ScheduleAnswer::Planned { time, is_new },
+        Verb::Add => schedule::Answer::Added(if is_new { received.events.len() } else { 0 }),
+        _ => schedule::Answer::Planned { time, is_new },
     };
     // The time of the event, or where a search begins.
     let time = match received.events {
@@ -553,7 +553,7 @@ fn replied(
             |event: &Event<'_>| has_reason(event) && next.is_none_or(|next| next > event.time());
         let mut events = received.events.iter();
         match events.position(is_refused) {
-            Some(index) => ScheduleAnswer::Refused { index, refusal },
+            Some(index) => schedule::Answer::Refused { index, refusal },
             None if received.events.iter().any(has_reason) => {
                 refuse("a free time after a refused one is later: name a later one")
             }
@@ -579,7 +579,7 @@ fn replied(
                 )),
             }
         }
-        Answer::Cancelled(was_planned) => ScheduleAnswer::Cancelled(*was_planned),
+        Answer::Cancelled(was_planned) => schedule::Answer::Cancelled(*was_planned),
         Answer::Found(found) => {
             let is_behind = |found: &Timestamp| match received.verb {
                 Verb::LatestFree => *found > time,
@@ -588,21 +588,21 @@ fn replied(
             if found.as_ref().is_some_and(is_behind) {
                 refuse("the search goes the other way: name another time");
             }
-            ScheduleAnswer::Found(*found)
+            schedule::Answer::Found(*found)
         }
         Answer::Events(events) => {
             let range = time..received.until.unwrap_or(Timestamp::MAX);
             if !events.iter().all(|event| range.contains(&event.time())) {
                 refuse("not all of these events are between the times of the list");
             }
-            ScheduleAnswer::Events(events.clone())
+            schedule::Answer::Events(events.clone())
         }
         Answer::Fail(kind) => return Err(single::failed(*kind)),
         Answer::Succeed => refuse("only a reset succeeds"),
     })
 }
 
-fn names(terms: &ScheduleTerms) -> String {
+fn names(terms: &schedule::Terms) -> String {
     let names: Vec<_> = terms
         .quotas()
         .iter()
@@ -620,32 +620,35 @@ fn shown(event: &Event<'_>) -> String {
 }
 
 #[async_trait]
-impl ScheduleStore for MockStore {
+impl schedule::Store for MockStore {
     async fn schedule<'a>(
         &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError> {
+        request: &schedule::Request<'a>,
+    ) -> Result<schedule::Answer, StoreError> {
         self.schedule_now(request)
     }
 
     async fn reset_schedule<'a>(
         &self,
-        terms: &'a ScheduleTerms,
+        terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.reset_schedule_now(terms, key)
     }
 }
 
-impl SyncScheduleStore for MockStore {
-    fn schedule_now(&self, request: &ScheduleRequest<'_>) -> Result<ScheduleAnswer, StoreError> {
+impl schedule::SyncStore for MockStore {
+    fn schedule_now(
+        &self,
+        request: &schedule::Request<'_>,
+    ) -> Result<schedule::Answer, StoreError> {
         request.validate()?;
         let received = ReceivedCall::of(request).ok_or_else(single::unsupported)?;
         let answer = self.ask_of(&received);
         replied(request, &received, &answer)
     }
 
-    fn reset_schedule_now(&self, terms: &ScheduleTerms, key: Key<'_>) -> Result<(), StoreError> {
+    fn reset_schedule_now(&self, terms: &schedule::Terms, key: Key<'_>) -> Result<(), StoreError> {
         let received = ReceivedCall {
             verb: Verb::Reset,
             schedule: terms.name(),

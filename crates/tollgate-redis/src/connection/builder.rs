@@ -12,8 +12,8 @@ use tollgate_wire::NoConnection;
 use tollgate_wire::{Clock, Options};
 
 use super::refused::{invalid_address, refused, refuses_hello};
+use crate::redis_store::RedisStore;
 use crate::settings;
-use crate::store::RedisStore;
 
 /// Sets up a [`RedisStore`], and connects it to one server, a cluster, or the primary that
 /// Sentinels name.

@@ -10,8 +10,8 @@ use tollgate_core::StoreError;
 use super::builder::{RedisStoreBuilder, greet, speaking};
 use crate::cluster::Importers;
 use crate::engine::RedisEngine;
+use crate::redis_store::RedisStore;
 use crate::settings;
-use crate::store::RedisStore;
 
 impl RedisStore<ClusterConnection> {
     /// Connects to the cluster that the nodes at `urls` belong to, and returns a store on it, with

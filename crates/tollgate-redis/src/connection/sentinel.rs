@@ -24,8 +24,8 @@ use super::builder::{RedisStoreBuilder, greet};
 use super::lock::lock;
 use crate::failure;
 use crate::home::Home;
+use crate::redis_store::RedisStore;
 use crate::settings;
-use crate::store::RedisStore;
 
 impl RedisStore<SentinelConnection> {
     /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on

@@ -15,7 +15,7 @@ use super::builder::{RedisStoreBuilder, greet, speaking};
 use super::link::Link;
 use super::lock::lock;
 use crate::failure;
-use crate::store::RedisStore;
+use crate::redis_store::RedisStore;
 
 impl RedisStore<ServerConnection> {
     /// Connects to the server at `url` and returns a store on it, with the default

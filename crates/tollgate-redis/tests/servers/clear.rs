@@ -3,8 +3,9 @@
 use std::slice;
 use std::time::Duration;
 
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{Check, ErrorKind, Limit, Quota, Request, Store};
+use tollgate_core::FixedWindow;
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Limit, Quota, Store};
 use tollgate_redis::redis::Client;
 use tollgate_redis::{Clear, Operate, PlainStore, RedisStore, settings};
 use tollgate_scenarios::clear as shared;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_redis::{
-    Decision, ErrorKind, Options, RateLimiter, RedisStore, Store, Timestamp, Verdict,
-};
+use tollgate_redis::store::Verdict;
+use tollgate_redis::{Decision, ErrorKind, Options, RateLimiter, RedisStore, Store, Timestamp};
 use tollgate_testkit::{Flavor, Server};
 
 const LIMITS: [&str; 2] = ["requests=sliding-log:100/1h", "tokens=gcra:1000/1h"];
@@ -49,14 +48,14 @@ async fn receipts_and_ids_know_the_cost_of_each_limit() {
 
         let settle = limiter.settle(key, first.into_receipt().unwrap(), 3);
         let left = settle.cost_of("tokens", 335).at(NOW).await.unwrap();
-        assert_eq!(each(&left), [(0, 97), (0, 665)]);
+        assert_eq!(each(left.decision()), [(0, 97), (0, 665)]);
         // The same is taken from every limit.
         let take = limiter.take_up_to(key, 90).cost_of("requests", 50);
         let taken = take.at(NOW).await.unwrap();
         assert_eq!(each(&taken), [(50, 47), (50, 615)]);
         let second = check(15).await.unwrap().into_receipt().unwrap();
         let left = limiter.refund(key, second).at(NOW).await.unwrap();
-        assert_eq!(each(&left), [(0, 47), (0, 615)]);
+        assert_eq!(each(left.decision()), [(0, 47), (0, 615)]);
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Check, ErrorKind, Limit, Request, Store, Timestamp};
+use tollgate_core::Algorithm;
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Limit, Store, Timestamp};
 use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::{Clock, Options, PlainStore, redis, settings};
 use tollgate_testkit::{Flavor, Reply, Server};

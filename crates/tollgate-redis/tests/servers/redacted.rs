@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use tollgate_core::{Check, ErrorKind, Key, Request, Store};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Key, Store};
 use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::redis::{self, RedisError, TlsCertificates};
 use tollgate_redis::{PlainStore, RedisStore, settings};

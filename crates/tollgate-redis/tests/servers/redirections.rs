@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate_core::algorithm::FixedWindow;
-use tollgate_core::{Check, ErrorKind, Limit, Quota, RateLimiter, Request, Store, StoreError};
+use tollgate_core::FixedWindow;
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
 use tollgate_redis::{Options, PlainStore, RedisStore, settings};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, StoreError, Verdicts};
+use tollgate_core::store::Verdicts;
+use tollgate_core::{ErrorKind, StoreError};
 
 use super::{DEADLINE, SLACK};
 

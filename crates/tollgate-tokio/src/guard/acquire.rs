@@ -1,4 +1,4 @@
-//! `Acquire` and `AcquireWithin`: pending acquisitions of a `LeaseGuard`.
+//! `Acquire` and `WaitingAcquire`: pending acquisitions of a `LeaseGuard`.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -6,9 +6,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tollgate_core::{
-    Acquisition, ConcurrencyLimiter, ErrorKind, Key, LeaseStore, NoLease, StoreError,
-};
+use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter, NoLease};
+use tollgate_core::{ErrorKind, Key, StoreError};
 
 use super::LeaseGuard;
 use super::error::AcquireError;
@@ -68,7 +67,8 @@ impl<'l, 'k, S> Acquire<'l, 'k, S> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_memory::{ConcurrencyLimiter, MemoryStore};
+    /// use tollgate_memory::lease::ConcurrencyLimiter;
+    /// use tollgate_memory::MemoryStore;
     /// use tollgate_tokio::LeaseGuard;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -80,13 +80,13 @@ impl<'l, 'k, S> Acquire<'l, 'k, S> {
     ///     tokio::time::sleep(Duration::from_millis(5)).await;
     ///     drop(first);
     /// });
-    /// let second = LeaseGuard::acquire(&uploads, "alice").within(ttl).await?;
+    /// let second = LeaseGuard::acquire(&uploads, "alice").wait_up_to(ttl).await?;
     /// assert!(second.is_held());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn within(self, longest: Duration) -> AcquireWithin<'l, 'k, S> {
-        AcquireWithin {
+    pub fn wait_up_to(self, longest: Duration) -> WaitingAcquire<'l, 'k, S> {
+        WaitingAcquire {
             acquire: self,
             longest,
             most: MOST_WAITING,
@@ -110,7 +110,7 @@ type Acquiring<'k> = Pin<Box<dyn Future<Output = Asked> + Send + 'k>>;
 /// The result of asking the store.
 type Asked = Result<Result<LeaseGuard, NoLease>, StoreError>;
 
-impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
+impl<'l: 'k, 'k, S: lease::Store + 'static> IntoFuture for Acquire<'l, 'k, S> {
     type Output = Asked;
     type IntoFuture = Acquiring<'k>;
 
@@ -126,7 +126,7 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
     }
 }
 
-/// A pending acquisition that waits for its turn, made by [`Acquire::within`], to be awaited.
+/// A pending acquisition that waits for its turn, made by [`Acquire::wait_up_to`], to be awaited.
 ///
 /// # Errors
 ///
@@ -138,13 +138,13 @@ impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for Acquire<'l, 'k, S> {
 /// If the future is dropped before it completes, it leaves the line, and the next one takes its
 /// turn. A lease that the store grants nevertheless is released.
 #[must_use = "an acquisition does nothing until it is awaited"]
-pub struct AcquireWithin<'l, 'k, S> {
+pub struct WaitingAcquire<'l, 'k, S> {
     acquire: Acquire<'l, 'k, S>,
     longest: Duration,
     most: usize,
 }
 
-impl<S> AcquireWithin<'_, '_, S> {
+impl<S> WaitingAcquire<'_, '_, S> {
     /// Sets how many may wait for this key through this limiter and its clones, this one included:
     /// 100,000 by default. Beyond that, this acquisition is refused at once.
     pub fn most_waiting(mut self, most: usize) -> Self {
@@ -153,9 +153,9 @@ impl<S> AcquireWithin<'_, '_, S> {
     }
 }
 
-impl<S> fmt::Debug for AcquireWithin<'_, '_, S> {
+impl<S> fmt::Debug for WaitingAcquire<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquireWithin")
+        f.debug_struct("WaitingAcquire")
             .field("acquire", &self.acquire)
             .field("longest", &self.longest)
             .field("most", &self.most)
@@ -163,7 +163,7 @@ impl<S> fmt::Debug for AcquireWithin<'_, '_, S> {
     }
 }
 
-impl<'l: 'k, 'k, S: LeaseStore + 'static> IntoFuture for AcquireWithin<'l, 'k, S> {
+impl<'l: 'k, 'k, S: lease::Store + 'static> IntoFuture for WaitingAcquire<'l, 'k, S> {
     type Output = Result<LeaseGuard, AcquireError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'k>>;
 
@@ -189,7 +189,7 @@ struct Asker<S> {
     weight: u64,
 }
 
-impl<S: LeaseStore + 'static> Asker<S> {
+impl<S: lease::Store + 'static> Asker<S> {
     fn new(acquire: &Acquire<'_, '_, S>) -> Self {
         Self {
             limiter: acquire.limiter.clone(),
@@ -256,7 +256,7 @@ impl<S: LeaseStore + 'static> Asker<S> {
 }
 
 /// Acquires a lease and starts to keep it.
-async fn acquire<S: LeaseStore + 'static>(
+async fn acquire<S: lease::Store + 'static>(
     limiter: ConcurrencyLimiter<S>,
     key: OwnedKey,
     id: String,

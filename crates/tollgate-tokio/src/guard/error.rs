@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use tollgate_core::{NoLease, StoreError};
+use tollgate_core::StoreError;
+use tollgate_core::lease::NoLease;
 
 /// A lease was lost: it could not be renewed in time, or was ended by a reset.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,7 +22,7 @@ impl fmt::Display for LeaseLost {
 
 impl Error for LeaseLost {}
 
-/// Why an acquisition that waits, [`AcquireWithin`](crate::AcquireWithin), got no lease.
+/// Why an acquisition that waits, [`WaitingAcquire`](crate::WaitingAcquire), got no lease.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AcquireError {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tollgate_core::{ConcurrencyLimiter, ErrorKind, Key, Lease, LeaseStore, StoreError};
+use tollgate_core::lease::{self, ConcurrencyLimiter, Lease};
+use tollgate_core::{ErrorKind, Key, StoreError};
 
 use super::LeaseGuard;
 use super::line::{Lines, Release};
@@ -22,7 +23,7 @@ const RETRIES: u32 = 20;
 pub(super) type Stop = oneshot::Sender<oneshot::Sender<Result<bool, StoreError>>>;
 
 /// Starts the background task of a lease that was asked for at `asked`.
-pub(super) fn hold<S: LeaseStore + 'static>(
+pub(super) fn hold<S: lease::Store + 'static>(
     limiter: ConcurrencyLimiter<S>,
     key: OwnedKey,
     lease: Lease,
@@ -123,7 +124,7 @@ enum Renewal<'k> {
     },
 }
 
-impl<S: LeaseStore> Keeper<S> {
+impl<S: lease::Store> Keeper<S> {
     fn key(&self) -> Key<'_> {
         self.end.0.key.as_key()
     }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
+use tollgate_core::Key;
 use tollgate_core::inside::{Companion, companion_of_leases};
-use tollgate_core::{ConcurrencyLimiter, Key, NoLease};
+use tollgate_core::lease::{ConcurrencyLimiter, NoLease};
 
 use crate::key::OwnedKey;
 

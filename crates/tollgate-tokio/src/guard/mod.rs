@@ -14,9 +14,10 @@ use std::task::Poll;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
-use tollgate_core::{ConcurrencyLimiter, ErrorKind, Key, Lease, StoreError};
+use tollgate_core::lease::{ConcurrencyLimiter, Lease};
+use tollgate_core::{ErrorKind, Key, StoreError};
 
-pub use acquire::{Acquire, AcquireWithin};
+pub use acquire::{Acquire, WaitingAcquire};
 pub use error::{AcquireError, LeaseLost};
 use keeper::{Handover, Stop};
 use standing::Standing;
@@ -48,8 +49,8 @@ pub struct LeaseGuard {
 impl LeaseGuard {
     /// Acquires a lease for `key`, with a random id.
     ///
-    /// Awaiting it returns the guard, or [`NoLease`](tollgate_core::NoLease) if there is no room.
-    /// [`Acquire::within`] waits for room.
+    /// Awaiting it returns the guard, or [`NoLease`](tollgate_core::lease::NoLease) if there is no room.
+    /// [`Acquire::wait_up_to`] waits for room.
     ///
     /// If guards of the same limiter or its clones have been dropped for this key, the acquisition
     /// waits until their leases are released.

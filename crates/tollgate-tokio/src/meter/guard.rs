@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tollgate_core::{Consumed, Key, RateLimiter, Receipt, Store};
+use tollgate_core::store::Consumed;
+use tollgate_core::{Key, RateLimiter, Receipt, Store};
 
 use super::{NotSettled, OnDrop, Settled};
 use crate::key::OwnedKey;

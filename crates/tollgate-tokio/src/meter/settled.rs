@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use tollgate_core::{ErrorKind, Receipt, SettleError, StoreError};
+use tollgate_core::call::SettleError;
+use tollgate_core::{ErrorKind, Receipt, StoreError};
 
 /// The result of a settlement by a [`SettleGuard`](crate::SettleGuard) or a
 /// [`Metered`](crate::Metered) stream.

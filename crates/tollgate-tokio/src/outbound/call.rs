@@ -1,16 +1,15 @@
 //! `OutboundCall` and `Permit`: a call that waits for its turn, and the proof that it may be made.
 
 use std::fmt;
-use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::{
-    ErrorKind, Key, Limit, Operation, Receipt, SettleError, Store, StoreError, Verdicts,
-};
+use tollgate_core::call::SettleError;
+use tollgate_core::store::{Operation, Verdicts};
+use tollgate_core::{ErrorKind, Key, Limit, Receipt, Store, StoreError};
 
 use super::Outbound;
 use crate::key::OwnedKey;
@@ -81,7 +80,7 @@ impl<'k, S> OutboundCall<'k, S> {
     /// Sets how long the call may wait. By default, that is for ever.
     ///
     /// If it is clear that it would take longer, the call is refused at once and consumes nothing.
-    pub fn within(mut self, longest: Duration) -> Self {
+    pub fn wait_up_to(mut self, longest: Duration) -> Self {
         self.longest = longest;
         self
     }
@@ -162,8 +161,7 @@ fn too_slow(took: Duration, oldest: Duration) -> StoreError {
 
 /// The proof that a call to a service may be made, now.
 ///
-/// It dereferences to the [`Verdicts`], one for each of its [`limits`](Self::limits). Dropping it
-/// gives nothing back.
+/// Dropping it gives nothing back.
 pub struct Permit<S: Store + 'static> {
     outbound: Outbound<S>,
     caller: Arc<Caller<Arc<S>>>,
@@ -214,6 +212,11 @@ impl<S: Store + 'static> Permit<S> {
         self.verdicts.into_receipt()
     }
 
+    /// Returns the verdicts of its [`limits`](Self::limits), all of which admitted the call.
+    pub fn verdicts(&self) -> &Verdicts {
+        &self.verdicts
+    }
+
     /// Gives back what was consumed, for a request that was not sent.
     ///
     /// Do not give back a request that was sent: the service may have counted it, even if it
@@ -246,20 +249,12 @@ impl<S: Store + 'static> Permit<S> {
     /// let permit = outbound.call("model").cost(300).await?;
     /// // The answer says that 120 tokens were used.
     /// permit.settle(120).await?;
-    /// assert_eq!(outbound.call("model").cost(1).await?.remaining(), 879);
+    /// assert_eq!(outbound.call("model").cost(1).await?.verdicts().remaining(), 879);
     /// # Ok(())
     /// # }
     /// ```
     pub async fn settle(self, cost: u64) -> Result<(), SettleError> {
         self.caller.settle(self.verdicts, cost).await
-    }
-}
-
-impl<S: Store + 'static> Deref for Permit<S> {
-    type Target = Verdicts;
-
-    fn deref(&self) -> &Verdicts {
-        &self.verdicts
     }
 }
 

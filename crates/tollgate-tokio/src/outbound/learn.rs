@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Check, ErrorKind, Key, Limit, Request, Store, StoreError, Wait};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, Wait};
 
 use super::Outbound;
 use super::builder::counts;
@@ -126,7 +127,7 @@ impl<S: Store> Outbound<S> {
     /// as long as the block for pauses lasts.
     ///
     /// That is 1 second by default. A pause that begins soon after the last one lasts twice as long,
-    /// up to 64 seconds; see [`Block`](tollgate_core::algorithm::Block).
+    /// up to 64 seconds; see [`Block`](tollgate_core::Block).
     ///
     /// # Errors
     ///

@@ -40,7 +40,7 @@ pub use self::call::{OutboundCall, Permit};
 /// # Pauses
 ///
 /// When the service asks for a pause, [`penalize`](Self::penalize) denies all calls for the key, of
-/// all processes. For that, a [`Block`](tollgate_core::algorithm::Block) called `FIRST-paused` is
+/// all processes. For that, a [`Block`](tollgate_core::Block) called `FIRST-paused` is
 /// added to the limits, where `FIRST` is the name of the first limit. To choose its name and times,
 /// add one yourself, such as `paused=block:5s,doublings=4`.
 ///
@@ -66,11 +66,11 @@ pub use self::call::{OutboundCall, Permit};
 ///     .build()?;
 /// assert_eq!(outbound.stricter_limits()[0].to_string(), "api=sliding-log:100/1030ms");
 ///
-/// outbound.call("api.example.com").within(Duration::from_secs(5)).await?;
+/// outbound.call("api.example.com").wait_up_to(Duration::from_secs(5)).await?;
 /// // Send the request. The answer is 429, with `Retry-After: 60`.
 /// outbound.penalize("api.example.com", Duration::from_secs(60)).await?;
 ///
-/// let refused = outbound.call("api.example.com").within(Duration::from_secs(5)).await;
+/// let refused = outbound.call("api.example.com").wait_up_to(Duration::from_secs(5)).await;
 /// match refused {
 ///     Err(WaitError::TooLong(refused)) => assert_eq!(refused.limit().name(), "api-paused"),
 ///     other => panic!("{other:?} instead of a refusal"),
@@ -176,7 +176,7 @@ impl<S> Outbound<S> {
     ///     .call("api.example.com")
     ///     .cost(2)
     ///     .background()
-    ///     .within(Duration::from_secs(30))
+    ///     .wait_up_to(Duration::from_secs(30))
     ///     .await?;
     /// assert_eq!(permit.cost(), 2);
     /// # Ok(())

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 use tollgate_core::{Limit, LimitError, Quota};
 
 use super::OutboundError;
@@ -152,8 +150,9 @@ mod tests {
 
     #[test]
     fn what_departs_within_stricter_limits_arrives_within_the_service_s() {
-        use tollgate_core::algorithm::State;
-        use tollgate_core::{Check, Request, Timestamp};
+        use tollgate_core::Timestamp;
+        use tollgate_core::store::State;
+        use tollgate_core::store::{Check, Request};
 
         // Calls depart as soon as they may, and take the least or the most time, as a fixed
         // pattern says. The service is another limit, at the instants of arrival.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tollgate_core::{
-    Check, Key, Limit, Operation, RateLimiter, Request, SettleError, Store, StoreError, Verdicts,
-    inside,
-};
+use tollgate_core::call::SettleError;
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::{Key, Limit, RateLimiter, Store, StoreError, inside};
 
 use crate::key::OwnedKey;
 

@@ -9,7 +9,8 @@ use futures_util::future::join_all;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tollgate_core::inside::Companion;
-use tollgate_core::{Key, Operation, Store, Verdicts};
+use tollgate_core::store::{Operation, Verdicts};
+use tollgate_core::{Key, Store};
 
 use super::Patience;
 use super::caller::Caller;

@@ -1,4 +1,4 @@
-//! `Within`: waits until a limiter admits a call.
+//! `WaitUpTo`: waits until a limiter admits a call.
 
 mod caller;
 mod error;
@@ -9,15 +9,14 @@ mod sent;
 mod turns;
 
 use std::fmt;
-use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::{
-    Call, Decision, ErrorKind, Operation, Receipt, Store, StoreError, Verdicts, inside,
-};
+use tollgate_core::call::{Call, Check};
+use tollgate_core::store::{Operation, Verdicts};
+use tollgate_core::{Decision, ErrorKind, Receipt, Store, StoreError, inside};
 
 pub(crate) use self::caller::Caller;
 pub use self::error::{TooLong, WaitError};
@@ -61,36 +60,66 @@ impl Patience {
 /// use std::time::Duration;
 ///
 /// use tollgate_memory::{MemoryStore, RateLimiter};
-/// use tollgate_tokio::{WaitError, Within};
+/// use tollgate_tokio::{WaitError, WaitUpTo};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let limiter = RateLimiter::new(MemoryStore::new(), ["mail=sliding-log:2/100ms"])?;
 /// for _ in 0..6 {
-///     limiter.check("alice").within(Duration::from_secs(5)).await?;
+///     limiter.check("alice").wait_up_to(Duration::from_secs(5)).await?;
 ///     // Send a mail.
 /// }
 ///
 /// // It would have to wait for longer than this, so it is refused at once.
-/// let refused = limiter.check("alice").within(Duration::from_millis(1)).await;
+/// let refused = limiter.check("alice").wait_up_to(Duration::from_millis(1)).await;
 /// assert!(matches!(refused, Err(WaitError::TooLong(_))));
 /// # Ok(())
 /// # }
 /// ```
-pub trait Within {
+///
+/// Only a check waits, at the store's clock and without an id. What could not wait does not
+/// compile:
+///
+/// ```compile_fail,E0599
+/// # use std::time::Duration;
+/// # use tollgate_memory::{MemoryStore, RateLimiter};
+/// # use tollgate_tokio::WaitUpTo;
+/// # fn waits(limiter: &RateLimiter<MemoryStore>) {
+/// let call = limiter.peek("alice").wait_up_to(Duration::from_secs(5));
+/// # }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use std::time::Duration;
+/// # use tollgate_memory::{MemoryStore, RateLimiter, Timestamp};
+/// # use tollgate_tokio::WaitUpTo;
+/// # fn waits(limiter: &RateLimiter<MemoryStore>, now: Timestamp) {
+/// let call = limiter.check("alice").at(now).wait_up_to(Duration::from_secs(5));
+/// # }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use std::time::Duration;
+/// # use tollgate_memory::{MemoryStore, RateLimiter};
+/// # use tollgate_tokio::WaitUpTo;
+/// # fn waits(limiter: &RateLimiter<MemoryStore>) {
+/// let call = limiter.check("alice").id("request-1").wait_up_to(Duration::from_secs(5));
+/// # }
+/// ```
+pub trait WaitUpTo {
     /// The pending call.
     type Waiting;
 
     /// Waits until the call is admitted, for at most `longest`.
     ///
     /// If it is clear that it would take longer, the call is refused at once and consumes nothing.
-    fn within(self, longest: Duration) -> Self::Waiting;
+    fn wait_up_to(self, longest: Duration) -> Self::Waiting;
 }
 
-impl<'l, 'k, S> Within for Call<'l, 'k, S> {
+impl<'l, 'k, S> WaitUpTo for Call<'l, 'k, S, Check> {
     type Waiting = Waiting<'l, 'k, S>;
 
-    fn within(self, longest: Duration) -> Waiting<'l, 'k, S> {
+    fn wait_up_to(self, longest: Duration) -> Waiting<'l, 'k, S> {
         Waiting {
             call: self,
             longest,
@@ -99,12 +128,12 @@ impl<'l, 'k, S> Within for Call<'l, 'k, S> {
     }
 }
 
-/// A check that waits until it is admitted, made by [`Within::within`], to be awaited.
+/// A check that waits until it is admitted, made by [`WaitUpTo::wait_up_to`], to be awaited.
 ///
 /// # Order
 ///
 /// The calls for one key, of one limiter and its clones, stand in line. If every limit is
-/// [`Gcra`](tollgate_core::algorithm::Gcra), the line [reserves](tollgate_core::RateLimiter::reserve)
+/// [`Gcra`](tollgate_core::Gcra), the line [reserves](tollgate_core::RateLimiter::reserve)
 /// starts, at most a second ahead; the lines of several processes get equal shares, for about one
 /// store call each. Otherwise the first in line asks the store when it can be admitted, and the
 /// first ones of several processes compete.
@@ -124,7 +153,7 @@ impl<'l, 'k, S> Within for Call<'l, 'k, S> {
 /// as a [refund](tollgate_core::RateLimiter::refund) can give it back.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Waiting<'l, 'k, S> {
-    call: Call<'l, 'k, S>,
+    call: Call<'l, 'k, S, Check>,
     longest: Duration,
     most: Option<usize>,
 }
@@ -139,12 +168,12 @@ impl<S> Waiting<'_, '_, S> {
     /// use std::time::Duration;
     ///
     /// use tollgate_memory::{MemoryStore, RateLimiter};
-    /// use tollgate_tokio::{WaitError, Within};
+    /// use tollgate_tokio::{WaitError, WaitUpTo};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let limiter = RateLimiter::new(MemoryStore::new(), ["mail=gcra:1/1m"])?;
-    /// let call = || limiter.check("alice").within(Duration::from_secs(300)).most_waiting(1);
+    /// let call = || limiter.check("alice").wait_up_to(Duration::from_secs(300)).most_waiting(1);
     /// call().await?;
     /// let waiting = tokio::time::timeout(Duration::from_millis(10), call());
     /// let beside = async { call().await };
@@ -174,34 +203,15 @@ impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, '_, S> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'l>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let parts = inside::parts(self.call);
-        let error = refusal(parts.operation, parts.at.is_some(), parts.id.is_some());
-        let (limiter, key, cost) = (parts.limiter, OwnedKey::from(parts.key), parts.cost);
+        let (limiter, key, cost) = inside::parts(self.call);
+        let key = OwnedKey::from(key);
         Box::pin(async move {
-            if let Some(error) = error {
-                return Err(error.into());
-            }
             let caller = Caller::new(limiter.clone(), key, cost);
             let patience = Patience::new(self.longest, self.most);
             let verdicts = wait(caller, patience).await?;
             Ok(Admitted(inside::decision(limiter.limits(), verdicts)?))
         })
     }
-}
-
-/// Returns the error of a call that cannot wait.
-fn refusal(operation: Operation<'_>, has_instant: bool, has_id: bool) -> Option<StoreError> {
-    let message = match operation {
-        Operation::Consume if has_instant => {
-            "a call that waits is decided at the store's clock: leave out `at`"
-        }
-        Operation::Consume if has_id => {
-            "a call that waits may ask more than once: leave out `id`, or `within`"
-        }
-        Operation::Consume => return None,
-        _ => "only a check can wait: use `check` with `within`",
-    };
-    Some(StoreError::new(ErrorKind::Malformed, message))
 }
 
 /// Waits until the call of `caller` is admitted.
@@ -258,11 +268,17 @@ fn foreign_companion() -> StoreError {
 
 /// A call that was admitted after it had waited, if it had to.
 ///
-/// It need not be read. It dereferences to the [`Decision`], which is always allowed.
+/// It need not be read.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Admitted<'l>(Decision<'l>);
 
-impl Admitted<'_> {
+impl<'l> Admitted<'l> {
+    /// Returns the decision, which is always allowed.
+    #[must_use]
+    pub fn decision(&self) -> &Decision<'l> {
+        &self.0
+    }
+
     /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
@@ -272,13 +288,5 @@ impl Admitted<'_> {
     /// Returns the verdicts without the limits; they borrow nothing.
     pub fn into_verdicts(self) -> Verdicts {
         self.0.into_verdicts()
-    }
-}
-
-impl<'l> Deref for Admitted<'l> {
-    type Target = Decision<'l>;
-
-    fn deref(&self) -> &Decision<'l> {
-        &self.0
     }
 }

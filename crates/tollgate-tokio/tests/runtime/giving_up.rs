@@ -8,9 +8,9 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::RateLimiter;
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::Within;
+use tollgate_tokio::WaitUpTo;
 
-use crate::within::{MINUTE, Remote, SECOND, TICK};
+use crate::waiting::{MINUTE, Remote, SECOND, TICK};
 
 /// Callers of a limit that give up and come again.
 struct Crowd {
@@ -77,7 +77,7 @@ impl Crowd {
                     // They do not come all at once.
                     sleep(TICK * u32::try_from(caller * 37 % 1_000).unwrap() / spread).await;
                     while Instant::now() < until {
-                        let call = limiter.check("alice").within(MINUTE);
+                        let call = limiter.check("alice").wait_up_to(MINUTE);
                         match timeout(patience, call.into_future()).await {
                             Ok(call) => {
                                 call.unwrap();
@@ -214,7 +214,7 @@ async fn at_most_what_is_reserved_ahead_is_lost_with_the_callers_of_a_process() 
             let limiter = limiter.clone();
             callers.spawn(async move {
                 loop {
-                    limiter.check("alice").within(MINUTE).await.unwrap();
+                    limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
                 }
             });
         }
@@ -231,7 +231,7 @@ async fn at_most_what_is_reserved_ahead_is_lost_with_the_callers_of_a_process() 
             callers.spawn(async move {
                 let mut admitted = 0;
                 while started.elapsed() < SECOND {
-                    limiter.check("alice").within(MINUTE).await.unwrap();
+                    limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
                     admitted += 1;
                 }
                 admitted
@@ -248,8 +248,8 @@ async fn at_most_what_is_reserved_ahead_is_lost_with_the_callers_of_a_process() 
 async fn a_start_that_nobody_uses_is_given_back_when_it_is_due() {
     let store = Remote::new();
     let limiter = RateLimiter::new(Arc::clone(&store), ["l=gcra:2/1s,burst=1"]).unwrap();
-    limiter.check("alice").within(SECOND).await.unwrap();
-    let call = limiter.check("alice").within(SECOND).into_future();
+    limiter.check("alice").wait_up_to(SECOND).await.unwrap();
+    let call = limiter.check("alice").wait_up_to(SECOND).into_future();
     assert!(timeout(10 * TICK, call).await.is_err());
     // It is kept for whoever comes next.
     sleep(SECOND / 4).await;
@@ -268,12 +268,16 @@ async fn a_caller_does_not_overtake_what_its_line_is_giving_back() {
         let store = Remote::new();
         let limiter = RateLimiter::new(Arc::clone(&store), [&*format!("l={limit}")]).unwrap();
         store.delay_ms.store(100, Ordering::SeqCst);
-        let call = limiter.check("alice").within(SECOND).into_future();
+        let call = limiter.check("alice").wait_up_to(SECOND).into_future();
         assert!(timeout(10 * TICK, call).await.is_err());
         // At 100 ms the call is admitted, and nobody is there; it is given back at 150 ms.
         sleep(100 * TICK).await;
         let started = Instant::now();
-        limiter.check("alice").within(Duration::ZERO).await.unwrap();
+        limiter
+            .check("alice")
+            .wait_up_to(Duration::ZERO)
+            .await
+            .unwrap();
         assert!(
             started.elapsed() < 200 * TICK,
             "{limit}: {:?}",
@@ -293,7 +297,7 @@ async fn what_many_callers_left_holds_up_others_for_one_round_trip() {
         let mut calls = JoinSet::new();
         for _ in 0..64 {
             let limiter = limiter.clone();
-            calls.spawn(async move { limiter.check("alice").within(MINUTE).await.map(drop) });
+            calls.spawn(async move { limiter.check("alice").wait_up_to(MINUTE).await.map(drop) });
         }
         // The first one is answered, and the others are on their way.
         sleep(150 * TICK).await;
@@ -305,7 +309,7 @@ async fn what_many_callers_left_holds_up_others_for_one_round_trip() {
             limiter
                 .check("alice")
                 .cost(2)
-                .within(500 * TICK)
+                .wait_up_to(500 * TICK)
                 .await
                 .map(drop)
         };
@@ -333,8 +337,8 @@ fn a_line_works_on_after_the_runtime_of_its_calls_has_ended() {
         let (store, limiter) = ending.block_on(async {
             let store = Remote::new();
             let limiter = RateLimiter::new(Arc::clone(&store), ["l=gcra:1/1s"]).unwrap();
-            limiter.check("alice").within(SECOND).await.unwrap();
-            let call = limiter.check("alice").within(SECOND).into_future();
+            limiter.check("alice").wait_up_to(SECOND).await.unwrap();
+            let call = limiter.check("alice").wait_up_to(SECOND).into_future();
             assert!(timeout(TICK, call).await.is_err());
             store.delay_ms.store(100, Ordering::SeqCst);
             sleep(passes).await;
@@ -344,7 +348,7 @@ fn a_line_works_on_after_the_runtime_of_its_calls_has_ended() {
         store.delay_ms.store(0, Ordering::SeqCst);
         runtime().block_on(async {
             let started = Instant::now();
-            limiter.check("alice").within(5 * SECOND).await.unwrap();
+            limiter.check("alice").wait_up_to(5 * SECOND).await.unwrap();
             assert!(started.elapsed() <= 2 * SECOND, "{:?}", started.elapsed());
         });
     }
@@ -365,7 +369,7 @@ fn a_runtime_may_end_while_its_calls_wait_for_their_starts() {
                 let limiter = limiter.clone();
                 tokio::spawn(async move {
                     loop {
-                        limiter.check("alice").within(MINUTE).await.unwrap();
+                        limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
                     }
                 });
             }
@@ -375,7 +379,7 @@ fn a_runtime_may_end_while_its_calls_wait_for_their_starts() {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_time().build().unwrap();
         runtime.block_on(async {
-            let call = limiter.check("alice").within(MINUTE).into_future();
+            let call = limiter.check("alice").wait_up_to(MINUTE).into_future();
             timeout(10 * SECOND, call).await.unwrap().unwrap();
         });
     }
@@ -387,17 +391,17 @@ async fn a_call_that_is_not_polled_keeps_its_start_and_nobody_else_gets_it_late(
     let store = Remote::new();
     let limiter = RateLimiter::new(Arc::clone(&store), ["l=gcra:10/1s,burst=1"]).unwrap();
     let started = Instant::now();
-    limiter.check("alice").within(SECOND).await.unwrap();
-    let mut idle = Box::pin(limiter.check("alice").within(MINUTE).into_future());
+    limiter.check("alice").wait_up_to(SECOND).await.unwrap();
+    let mut idle = Box::pin(limiter.check("alice").wait_up_to(MINUTE).into_future());
     assert!(timeout(10 * TICK, &mut idle).await.is_err());
     // It holds up nobody.
-    limiter.check("alice").within(MINUTE).await.unwrap();
+    limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
     assert!(started.elapsed() <= 201 * TICK, "{:?}", started.elapsed());
     assert_eq!(store.calls(), 3);
     // It was due after 100 ms; whoever comes now asks for a start of its own.
     sleep(SECOND / 2).await;
     drop(idle);
-    limiter.check("alice").within(MINUTE).await.unwrap();
+    limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
     assert_eq!(store.calls(), 4);
 }
 
@@ -414,9 +418,9 @@ async fn calls_of_several_costs_that_give_up_leave_their_starts_to_others() {
             let mut units = 0;
             while started.elapsed() < 6 * SECOND {
                 let cost = 1 + caller % 5;
-                let call = limiter.check("alice").cost(cost).within(MINUTE);
+                let call = limiter.check("alice").cost(cost).wait_up_to(MINUTE);
                 if let Ok(call) = timeout(SECOND / 2, call.into_future()).await {
-                    assert_eq!(call.unwrap().consumed(), cost);
+                    assert_eq!(call.unwrap().decision().consumed(), cost);
                     units += cost;
                 }
             }

@@ -9,10 +9,9 @@ use futures_util::FutureExt;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::{Instant, advance, sleep, timeout};
-use tollgate_core::{
-    ConcurrencyLimiter, ErrorKind, Key, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseStore,
-    LeaseTerms, StoreError, SyncLeaseStore, Timestamp,
-};
+use tollgate_core::lease::SyncStore as _;
+use tollgate_core::lease::{self, ConcurrencyLimiter};
+use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_tokio::LeaseGuard;
 
@@ -55,8 +54,8 @@ impl Troubled {
 }
 
 #[async_trait]
-impl LeaseStore for Troubled {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+impl lease::Store for Troubled {
+    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         if self.fails.load(Ordering::SeqCst) {
             return Err(StoreError::new(ErrorKind::Unavailable, "down"));
@@ -68,7 +67,7 @@ impl LeaseStore for Troubled {
             self.arrive.notified().await;
         }
         if self.drops.load(Ordering::SeqCst) > 0 {
-            return arrives(Ok(LeaseAnswer::Released(false)), &self.drops);
+            return arrives(Ok(lease::Answer::Released(false)), &self.drops);
         }
         let answer = self.store.lease_now(&request);
         if self.answers_late.swap(false, Ordering::SeqCst) {
@@ -79,7 +78,7 @@ impl LeaseStore for Troubled {
 
     async fn reset_leases<'a>(
         &self,
-        terms: &'a LeaseTerms,
+        terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.store.reset_leases_now(terms, key)
@@ -207,16 +206,16 @@ async fn a_lost_lease_is_told_before_anyone_else_can_hold_it() {
         trouble.store(true, Ordering::SeqCst);
         let told = timeout(2 * TTL, guard.lost()).await;
         assert!(told.is_ok(), "the holder was not told");
-        let other = store.store.lease_now(&LeaseRequest::new(
+        let other = store.store.lease_now(&lease::Request::new(
             limiter.terms(),
             "alice",
-            LeaseOperation::Acquire {
+            lease::Operation::Acquire {
                 id: b"other",
                 weight: 1,
             },
         ));
         // At this very instant, nobody else gets it yet.
-        let LeaseAnswer::Acquired(acquisition) = other.unwrap() else {
+        let lease::Answer::Acquired(acquisition) = other.unwrap() else {
             panic!("another answer");
         };
         assert!(

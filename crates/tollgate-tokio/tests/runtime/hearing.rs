@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
 use tollgate_core::{RateLimiter, StoreError};
-use tollgate_tokio::{Outbound, TooLong, WaitError, Within};
+use tollgate_tokio::{Outbound, TooLong, WaitError, WaitUpTo};
 
-use crate::within::{MINUTE, Remote, SECOND, TICK};
+use crate::waiting::{MINUTE, Remote, SECOND, TICK};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -45,7 +45,7 @@ async fn a_line_hears_within_a_second_what_another_process_gives_back() {
         let receipt = here.check("alice").await.unwrap().into_receipt().unwrap();
         let waiting = tokio::spawn({
             let here = here.clone();
-            async move { here.check("alice").within(3 * HOUR).await.map(drop) }
+            async move { here.check("alice").wait_up_to(3 * HOUR).await.map(drop) }
         });
         sleep(10 * SECOND + SECOND / 2).await;
         assert!(!waiting.is_finished(), "{limit}");
@@ -73,22 +73,22 @@ async fn a_refusal_rests_on_an_answer_of_the_last_second() {
         // The first in line asks once a second.
         let waiting = tokio::spawn({
             let here = here.clone();
-            async move { here.check("alice").within(3 * HOUR).await.map(drop) }
+            async move { here.check("alice").wait_up_to(3 * HOUR).await.map(drop) }
         });
         sleep(5 * SECOND / 2).await;
-        let refused = too_long(here.check("alice").within(MINUTE).await);
+        let refused = too_long(here.check("alice").wait_up_to(MINUTE).await);
         assert!(refused.wait().duration().unwrap() > MINUTE, "{limit}");
         let before = store.calls();
-        let refused = too_long(here.check("alice").within(MINUTE).await);
+        let refused = too_long(here.check("alice").wait_up_to(MINUTE).await);
         assert_eq!(refused.limit().name(), "l");
         assert_eq!(store.calls(), before, "{limit}: a refusal makes no call");
         there.reset("alice").await.unwrap();
         waiting.await.unwrap().unwrap();
         // Now the one that has waited has used all of it.
-        let refused = too_long(here.check("alice").within(MINUTE).await);
+        let refused = too_long(here.check("alice").wait_up_to(MINUTE).await);
         assert!(refused.wait().duration().unwrap() > MINUTE, "{limit}");
         there.reset("alice").await.unwrap();
-        here.check("alice").within(MINUTE).await.unwrap();
+        here.check("alice").wait_up_to(MINUTE).await.unwrap();
     }
 }
 
@@ -98,16 +98,16 @@ async fn a_line_whose_store_is_silent_refuses_nobody_for_what_was_true_before() 
     let store = Remote::new();
     let limits = ["l=sliding-log:1/10s"];
     let limiter = limiter(&store, &limits);
-    limiter.check("alice").within(SECOND).await.unwrap();
+    limiter.check("alice").wait_up_to(SECOND).await.unwrap();
     let waiting = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.check("alice").within(MINUTE).await.map(drop) }
+        async move { limiter.check("alice").wait_up_to(MINUTE).await.map(drop) }
     });
     sleep(TICK).await;
     store.delay_ms.store(5_000, Ordering::SeqCst);
     sleep(5 * SECOND / 2).await;
     let begun = Instant::now();
-    let refused = too_long(limiter.check("alice").within(SECOND).await);
+    let refused = too_long(limiter.check("alice").wait_up_to(SECOND).await);
     assert!(refused.wait().duration().unwrap() > SECOND);
     assert!(begun.elapsed() >= SECOND, "{:?}", begun.elapsed());
     drop(waiting);
@@ -124,7 +124,7 @@ async fn an_outbound_hears_within_a_second_that_an_operator_ended_its_pause() {
     let call = outbound.call("k");
     let waiting = tokio::spawn(async move { call.await.map(drop) });
     sleep(10 * SECOND).await;
-    let refused = too_long(outbound.call("k").within(MINUTE).await);
+    let refused = too_long(outbound.call("k").wait_up_to(MINUTE).await);
     assert_eq!(refused.limit().name(), "api-paused");
     let operator = RateLimiter::new(Arc::clone(&store), outbound.limits()).unwrap();
     operator.reset("k").await.unwrap();
@@ -142,7 +142,7 @@ async fn limits_that_count_denied_calls_do_not_count_that_a_line_asks_again() {
     sleep(5 * SECOND).await;
     let begun = Instant::now();
     // Its first check is denied and counted.
-    limiter.check("alice").within(MINUTE).await.unwrap();
+    limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
     assert!(
         begun.elapsed() <= 10 * SECOND + 10 * TICK,
         "{:?}",
@@ -162,17 +162,17 @@ async fn refusals_name_the_limit_that_takes_longest() {
     ] {
         let store = Remote::new();
         let limiter = limiter(&store, &limits);
-        limiter.check("alice").within(SECOND).await.unwrap();
+        limiter.check("alice").wait_up_to(SECOND).await.unwrap();
         // By the store, and by a line that knows.
-        let refused = too_long(limiter.check("alice").within(SECOND).await);
+        let refused = too_long(limiter.check("alice").wait_up_to(SECOND).await);
         assert_eq!(refused.limit().name(), "b");
-        let patient = limiter.check("alice").within(2 * MINUTE).into_future();
+        let patient = limiter.check("alice").wait_up_to(2 * MINUTE).into_future();
         let waiting = tokio::time::timeout(10 * TICK, patient);
         let (_, refused) = tokio::join!(waiting, async {
             yield_now().await;
             sleep(TICK).await;
             let before = store.calls();
-            let refused = too_long(limiter.check("alice").within(SECOND).await);
+            let refused = too_long(limiter.check("alice").wait_up_to(SECOND).await);
             assert_eq!(store.calls(), before);
             refused
         });
@@ -195,7 +195,7 @@ async fn a_call_never_starts_before_its_start() {
         for number in 0..20 {
             // So that a start that is rounded down falls into an earlier tick.
             advance(TICK * 4 / 5).await;
-            limiter.check("alice").within(MINUTE).await.unwrap();
+            limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
             let earliest = window * number / amount;
             assert!(
                 start.elapsed() >= earliest,
@@ -212,12 +212,12 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
     for limit in ["gcra:1/1h", "sliding-log:1/1h"] {
         let store = Remote::new();
         let limiter = limiter(&store, &[&format!("l={limit}")]);
-        limiter.check("alice").within(SECOND).await.unwrap();
+        limiter.check("alice").wait_up_to(SECOND).await.unwrap();
         let mut waiting = JoinSet::new();
         for _ in 0..3 {
             let limiter = limiter.clone();
             waiting.spawn(async move {
-                let call = limiter.check("alice").within(9 * HOUR);
+                let call = limiter.check("alice").wait_up_to(9 * HOUR);
                 call.most_waiting(3).await.map(drop)
             });
             yield_now().await;
@@ -226,7 +226,7 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
         let before = store.calls();
         let refused = limiter
             .check("alice")
-            .within(9 * HOUR)
+            .wait_up_to(9 * HOUR)
             .most_waiting(3)
             .await;
         match &refused {
@@ -241,13 +241,13 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
         // Other keys, and calls that may wait behind more, are not refused.
         limiter
             .check("bob")
-            .within(SECOND)
+            .wait_up_to(SECOND)
             .most_waiting(1)
             .await
             .unwrap();
         let patient = limiter
             .check("alice")
-            .within(9 * HOUR)
+            .wait_up_to(9 * HOUR)
             .most_waiting(4)
             .into_future();
         assert!(
@@ -258,7 +258,7 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
         while waiting.join_next().await.is_some() {}
         let again = limiter
             .check("alice")
-            .within(9 * HOUR)
+            .wait_up_to(9 * HOUR)
             .most_waiting(1)
             .into_future();
         assert!(tokio::time::timeout(TICK, again).await.is_err(), "{limit}");
@@ -288,7 +288,7 @@ async fn a_refusal_says_how_long_the_call_may_wait_and_no_more() {
         .unwrap();
     drop(outbound.call("k").await.unwrap());
     advance(Duration::from_nanos(20)).await;
-    let refused = too_long(outbound.call("k").within(Duration::ZERO).await);
+    let refused = too_long(outbound.call("k").wait_up_to(Duration::ZERO).await);
     assert!(
         refused.to_string().ends_with("but may wait 0ns"),
         "{refused}"
@@ -307,7 +307,7 @@ async fn a_limiter_has_a_bounded_number_of_calls_on_their_way() {
             let limiter = limiter.clone();
             calls.spawn(async move {
                 let key = format!("user-{number}");
-                limiter.check(&key).within(MINUTE).await.map(drop)
+                limiter.check(&key).wait_up_to(MINUTE).await.map(drop)
             });
         }
         for hundreds in 1..=3 {
@@ -336,7 +336,7 @@ async fn a_call_that_was_not_on_its_way_in_time_is_refused_then() {
             let limiter = limiter.clone();
             calls.spawn(async move {
                 let key = format!("user-{number}");
-                limiter.check(&key).within(100 * TICK).await.map(drop)
+                limiter.check(&key).wait_up_to(100 * TICK).await.map(drop)
             });
         }
         let outcomes = calls.join_all().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep};
-use tollgate_core::{ConcurrencyLimiter, LeaseStore, NoLease};
+use tollgate_core::lease::{self, ConcurrencyLimiter, NoLease};
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::{AcquireError, LeaseGuard};
 
@@ -19,7 +19,7 @@ const MS: Duration = Duration::from_millis(1);
 type Waiting = JoinHandle<Result<LeaseGuard, AcquireError>>;
 
 /// Waits for a lease of this weight in a task, which has begun to when this returns.
-async fn wait<S: LeaseStore + 'static>(
+async fn wait<S: lease::Store + 'static>(
     limiter: &ConcurrencyLimiter<S>,
     weight: u64,
     longest: Duration,
@@ -27,7 +27,7 @@ async fn wait<S: LeaseStore + 'static>(
     let limiter = limiter.clone();
     let waiting = tokio::spawn(async move {
         let call = LeaseGuard::acquire(&limiter, "alice").weight(weight);
-        call.within(longest).await
+        call.wait_up_to(longest).await
     });
     settle().await;
     waiting
@@ -208,14 +208,16 @@ async fn deadline_refuses_with_the_last_denial() {
     assert!(began.elapsed() <= 5 * SECOND + MS, "{:?}", began.elapsed());
     assert_eq!(denied_first.held(), 3);
     // What never fits does not wait, and no time to wait is one question.
-    let heavy = LeaseGuard::acquire(&limiter, "alice").weight(4).within(TTL);
+    let heavy = LeaseGuard::acquire(&limiter, "alice")
+        .weight(4)
+        .wait_up_to(TTL);
     assert!(denied(heavy.await).ends_within().is_never());
     let calls = store.calls.load(Ordering::SeqCst);
-    let at_once = LeaseGuard::acquire(&limiter, "alice").within(Duration::ZERO);
+    let at_once = LeaseGuard::acquire(&limiter, "alice").wait_up_to(Duration::ZERO);
     assert_eq!(denied(at_once.await).held(), 3);
     assert_eq!(store.calls.load(Ordering::SeqCst), calls + 1);
     drop(held);
-    let at_once = LeaseGuard::acquire(&limiter, "alice").within(Duration::ZERO);
+    let at_once = LeaseGuard::acquire(&limiter, "alice").wait_up_to(Duration::ZERO);
     assert!(at_once.await.unwrap().is_held());
 }
 
@@ -268,7 +270,7 @@ async fn too_many_waiting_are_refused_at_once() {
     let calls = store.calls.load(Ordering::SeqCst);
     let acquire_one = || {
         LeaseGuard::acquire(&limiter, "alice")
-            .within(TTL)
+            .wait_up_to(TTL)
             .most_waiting(2)
     };
     let error = acquire_one().await.unwrap_err();
@@ -284,7 +286,7 @@ async fn too_many_waiting_are_refused_at_once() {
     assert_eq!(store.calls.load(Ordering::SeqCst), calls);
     // Other keys have lines of their own, and whoever leaves makes room.
     let other = LeaseGuard::acquire(&limiter, "bob")
-        .within(TTL)
+        .wait_up_to(TTL)
         .most_waiting(1);
     assert!(other.await.is_ok());
     waiting[1].abort();
@@ -292,7 +294,7 @@ async fn too_many_waiting_are_refused_at_once() {
     let third = tokio::spawn({
         let limiter = limiter.clone();
         async move {
-            let call = LeaseGuard::acquire(&limiter, "alice").within(TTL);
+            let call = LeaseGuard::acquire(&limiter, "alice").wait_up_to(TTL);
             call.most_waiting(2).await
         }
     });

@@ -11,7 +11,7 @@ mod meter;
 mod outbound;
 mod settle_guard;
 mod shown;
-mod within;
+mod waiting;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

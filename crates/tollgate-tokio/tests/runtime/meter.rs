@@ -13,12 +13,10 @@ use futures_util::{Stream, StreamExt, stream};
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
-use tollgate_core::{
-    Checks, ErrorKind, Operation, RateLimiter, Receipt, Request, Store, StoreError, SyncStore,
-    Verdicts,
-};
+use tollgate_core::store::{Checks, Operation, Request, Verdicts};
+use tollgate_core::{ErrorKind, RateLimiter, Receipt, Store, StoreError, SyncStore};
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::{Meter, Metered, Within};
+use tollgate_tokio::{Meter, Metered, WaitUpTo};
 
 use crate::arrives;
 use crate::clock::TokioClock;
@@ -340,7 +338,7 @@ async fn a_call_that_waits_is_admitted_when_a_stream_gives_back() {
         async move {
             limiter
                 .check("alice")
-                .within(600 * 60 * SECOND)
+                .wait_up_to(600 * 60 * SECOND)
                 .await
                 .is_ok()
         }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_tokio::{Outbound, OutboundError, Permit, WaitError};
 
-use crate::within::{MINUTE, Remote, SECOND, TICK};
+use crate::waiting::{MINUTE, Remote, SECOND, TICK};
 
 const KEY: &str = "api.example.com";
 const MARGIN: Duration = Duration::from_millis(50);
@@ -25,11 +25,11 @@ fn process(store: &Arc<Remote>, limits: &[&str]) -> Fleet {
 }
 
 async fn urgent(outbound: &Fleet) -> Result<Permit<Arc<Remote>>, WaitError> {
-    outbound.call(KEY).within(NOW).await
+    outbound.call(KEY).wait_up_to(NOW).await
 }
 
 async fn background(outbound: &Fleet) -> Result<Permit<Arc<Remote>>, WaitError> {
-    outbound.call(KEY).background().within(NOW).await
+    outbound.call(KEY).background().wait_up_to(NOW).await
 }
 
 /// Returns the name of the limit that refused a call.
@@ -46,7 +46,7 @@ async fn departures(fleet: &[Fleet], count: usize) -> Vec<Duration> {
     let started = Instant::now();
     let mut calls = JoinSet::new();
     for outbound in fleet.iter().cycle().take(count) {
-        let call = outbound.call(KEY).within(10 * MINUTE);
+        let call = outbound.call(KEY).wait_up_to(10 * MINUTE);
         calls.spawn(async move {
             let permit = call.await.unwrap();
             (started.elapsed(), permit.age())
@@ -114,7 +114,7 @@ async fn without_a_margin_the_limits_are_the_services() {
 async fn any_store_will_do() {
     let store: Arc<dyn Store> = Remote::new();
     let outbound = Outbound::builder(store, ["a=gcra:2/1s"]).build().unwrap();
-    assert_eq!(outbound.call(KEY).await.unwrap().remaining(), 1);
+    assert_eq!(outbound.call(KEY).await.unwrap().verdicts().remaining(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +205,7 @@ async fn a_pause_stops_every_process_until_it_ends() {
         let calls = [outbound.call(KEY), outbound.call(KEY).background()];
         for call in calls {
             waiting.spawn(async move {
-                call.within(MINUTE).await.unwrap();
+                call.wait_up_to(MINUTE).await.unwrap();
                 started.elapsed()
             });
         }
@@ -222,7 +222,7 @@ async fn a_pause_stops_every_process_until_it_ends() {
     assert_eq!(refused_by(background(&third).await), "a-paused");
     for outbound in &fleet {
         assert!(urgent(outbound).await.is_err());
-        let other = outbound.call("other.example.com").within(NOW).await;
+        let other = outbound.call("other.example.com").wait_up_to(NOW).await;
         assert!(other.is_ok());
     }
     let ends = SECOND / 2 + 5 * SECOND + MARGIN;
@@ -270,7 +270,11 @@ async fn a_report_lowers_what_remains_and_never_raises_it() {
         one.observe(KEY, 3, Some(SECOND)).await.unwrap();
         one.observe(KEY, 8, None).await.unwrap();
         for left in [2, 1, 0] {
-            assert_eq!(urgent(&other).await.unwrap().remaining(), left, "{limit}");
+            assert_eq!(
+                urgent(&other).await.unwrap().verdicts().remaining(),
+                left,
+                "{limit}"
+            );
         }
         assert_eq!(refused_by(urgent(&other).await), "a");
         one.observe(KEY, 100, Some(SECOND)).await.unwrap();
@@ -313,7 +317,7 @@ async fn a_report_is_about_the_limit_that_fits_its_reset() {
         let outbound = process(&Remote::new(), &limits);
         outbound.observe(KEY, 1, reset_after).await.unwrap();
         let permit = urgent(&outbound).await.unwrap();
-        for (verdict, limit) in permit.as_slice().iter().zip(permit.limits()) {
+        for (verdict, limit) in permit.verdicts().as_slice().iter().zip(permit.limits()) {
             let is_lowered = verdict.remaining() == 0;
             assert_eq!(
                 is_lowered,
@@ -330,8 +334,8 @@ async fn a_report_is_about_the_limit_that_fits_its_reset() {
     let report = outbound.observe_limit(KEY, "a", 9, Some(SECOND));
     report.await.unwrap();
     let permit = urgent(&outbound).await.unwrap();
-    assert_eq!(permit.as_slice()[0].remaining(), 8);
-    assert_eq!(permit.as_slice()[1].remaining(), 29);
+    assert_eq!(permit.verdicts().as_slice()[0].remaining(), 8);
+    assert_eq!(permit.verdicts().as_slice()[1].remaining(), 29);
 
     let outbound = process(&Remote::new(), &["a=sliding-log:20/1m"]);
     for unknown in ["b", "a-paused"] {
@@ -358,10 +362,10 @@ async fn a_permit_that_is_too_old_is_given_back() {
         sleep(Duration::from_millis(90)).await;
         slow.delay_ms.store(40, Ordering::SeqCst);
     });
-    let permit = outbound.call(KEY).within(MINUTE).await.unwrap();
+    let permit = outbound.call(KEY).wait_up_to(MINUTE).await.unwrap();
     assert!(permit.age() <= MARGIN, "{:?}", permit.age());
     // What was given back is there again.
-    assert_eq!(permit.remaining(), 4);
+    assert_eq!(permit.verdicts().remaining(), 4);
     let stats = outbound.stats();
     assert_eq!((stats.admitted, stats.stale), (1, 2));
     assert_eq!(outbound.clone().stats(), stats);
@@ -393,7 +397,7 @@ async fn a_call_whose_permit_was_too_old_waits_no_longer_than_it_may_in_all() {
         let store = Remote::new();
         let outbound = process(&store, &["a=sliding-log:1/1s"]);
         store.delay_ms.store(100, Ordering::SeqCst);
-        let call = tokio::spawn(outbound.call(KEY).within(longest).into_future());
+        let call = tokio::spawn(outbound.call(KEY).wait_up_to(longest).into_future());
         // The permit came too late, and was given back in the store.
         sleep(Duration::from_millis(180)).await;
         store.delay_ms.store(0, Ordering::SeqCst);
@@ -429,7 +433,7 @@ async fn a_store_that_stays_slow_is_an_error_and_nothing_is_consumed() {
         let store = Remote::new();
         let outbound = process(&store, &["a=sliding-log:5/1h"]);
         store.delay_ms.store(120, Ordering::SeqCst);
-        let error = outbound.call(KEY).within(longest).await.unwrap_err();
+        let error = outbound.call(KEY).wait_up_to(longest).await.unwrap_err();
         let WaitError::Store(error) = error else {
             panic!("{error:?}");
         };
@@ -440,7 +444,7 @@ async fn a_store_that_stays_slow_is_an_error_and_nothing_is_consumed() {
             (asked, u64::try_from(asked).unwrap())
         );
         store.delay_ms.store(0, Ordering::SeqCst);
-        assert_eq!(urgent(&outbound).await.unwrap().remaining(), 4);
+        assert_eq!(urgent(&outbound).await.unwrap().verdicts().remaining(), 4);
     }
     // Without a margin, permits have any age.
     let store = Remote::new();
@@ -459,30 +463,30 @@ async fn a_call_that_goes_away_gives_its_permit_back() {
     let outbound = process(&store, &["a=sliding-log:5/1h"]);
     store.delay_ms.store(80, Ordering::SeqCst);
     for millis in (5..200).step_by(10) {
-        let call = outbound.call(KEY).within(MINUTE).into_future();
+        let call = outbound.call(KEY).wait_up_to(MINUTE).into_future();
         let gone = tokio::time::timeout(Duration::from_millis(millis), call).await;
         assert!(gone.is_err());
     }
     sleep(SECOND).await;
     store.delay_ms.store(0, Ordering::SeqCst);
-    assert_eq!(urgent(&outbound).await.unwrap().remaining(), 4);
+    assert_eq!(urgent(&outbound).await.unwrap().verdicts().remaining(), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_can_be_given_back_or_settled() {
     let store = Remote::new();
     let outbound = process(&store, &["a=sliding-log:10/1h"]);
-    let permit = outbound.call(KEY).cost(4).within(NOW).await.unwrap();
-    assert_eq!((permit.cost(), permit.remaining()), (4, 6));
+    let permit = outbound.call(KEY).cost(4).wait_up_to(NOW).await.unwrap();
+    assert_eq!((permit.cost(), permit.verdicts().remaining()), (4, 6));
     assert_eq!(permit.key().partition(), KEY.as_bytes());
     permit.give_back().await.unwrap();
-    let permit = outbound.call(KEY).cost(4).within(NOW).await.unwrap();
-    assert_eq!(permit.remaining(), 6);
+    let permit = outbound.call(KEY).cost(4).wait_up_to(NOW).await.unwrap();
+    assert_eq!(permit.verdicts().remaining(), 6);
     permit.settle(2).await.unwrap();
-    let permit = outbound.call(KEY).cost(8).within(NOW).await.unwrap();
-    assert_eq!(permit.remaining(), 0);
+    let permit = outbound.call(KEY).cost(8).wait_up_to(NOW).await.unwrap();
+    assert_eq!(permit.verdicts().remaining(), 0);
     // Who waits for the key is admitted at once.
-    let waiting = tokio::spawn(outbound.call(KEY).within(SECOND * 10_000).into_future());
+    let waiting = tokio::spawn(outbound.call(KEY).wait_up_to(SECOND * 10_000).into_future());
     sleep(SECOND).await;
     let started = Instant::now();
     permit.settle(7).await.unwrap();
@@ -490,7 +494,7 @@ async fn a_permit_can_be_given_back_or_settled() {
     assert!(started.elapsed() <= 5 * TICK);
     sleep(SECOND).await;
     // Or as any other call, by its receipt.
-    let permit = outbound.call(KEY).cost(1).within(NOW).await;
+    let permit = outbound.call(KEY).cost(1).wait_up_to(NOW).await;
     assert_eq!(refused_by(permit), "a");
     let receipt = waiting.into_receipt().unwrap();
     let limiter = RateLimiter::new(store, outbound.stricter_limits()).unwrap();
@@ -503,12 +507,12 @@ async fn a_call_that_costs_nothing_is_admitted_at_once_whatever_others_wait_for(
     let store = Remote::new();
     let outbound = process(&store, &["a=sliding-log:1/1h"]);
     assert!(urgent(&outbound).await.is_ok());
-    let _waiting = tokio::spawn(outbound.call(KEY).within(100 * MINUTE).into_future());
+    let _waiting = tokio::spawn(outbound.call(KEY).wait_up_to(100 * MINUTE).into_future());
     sleep(SECOND).await;
     outbound.penalize(KEY, MINUTE).await.unwrap();
     // It gives nothing back, so it is never too old.
     store.delay_ms.store(100, Ordering::SeqCst);
-    let free = outbound.call(KEY).cost(0).within(NOW).await.unwrap();
+    let free = outbound.call(KEY).cost(0).wait_up_to(NOW).await.unwrap();
     assert!(free.age() > MARGIN, "{:?}", free.age());
     assert_eq!((free.cost(), outbound.stats().stale), (0, 0));
     assert!(free.into_receipt().is_none());

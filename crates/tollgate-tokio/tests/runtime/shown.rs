@@ -4,11 +4,12 @@ use std::fmt::Debug;
 use std::future::ready;
 
 use futures_util::stream;
-use tollgate_core::{ConcurrencyLimiter, RateLimiter};
+use tollgate_core::RateLimiter;
+use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::{LeaseGuard, Outbound, Pace, SettleGuard, Within};
+use tollgate_tokio::{LeaseGuard, Outbound, Pace, SettleGuard, WaitUpTo};
 
-use crate::within::{MINUTE, Remote, SECOND};
+use crate::waiting::{MINUTE, Remote, SECOND};
 
 const KEY: &str = "alice@example.com";
 
@@ -22,7 +23,7 @@ fn shows(value: &impl Debug, expected: &str) {
 #[tokio::test(start_paused = true)]
 async fn waiting_calls_and_streams_show_their_limits_and_no_key() {
     let limiter = RateLimiter::new(Remote::new(), ["l=gcra:9/1s"]).unwrap();
-    let paced = stream::iter([1, 2]).pace(&limiter, KEY).within(MINUTE);
+    let paced = stream::iter([1, 2]).pace(&limiter, KEY).wait_up_to(MINUTE);
     shows(
         &paced,
         "Paced { stream: Iter { iter: IntoIter([1, 2]) }, \
@@ -43,7 +44,7 @@ async fn waiting_calls_and_streams_show_their_limits_and_no_key() {
     );
     let call = limiter.check(KEY);
     let expected = format!("Waiting {{ call: {call:?}, longest: 60s, most: None }}");
-    shows(&call.within(MINUTE), &expected);
+    shows(&call.wait_up_to(MINUTE), &expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,14 +63,14 @@ async fn outbound_calls_show_their_limits_and_no_key() {
                  Limit(api-paused=block:1s,doublings=6)], margin: 1s, .. }";
     shows(&outbound, shown);
     shows(
-        &outbound.call(KEY).cost(3).background().within(MINUTE),
+        &outbound.call(KEY).cost(3).background().wait_up_to(MINUTE),
         &format!(
             "OutboundCall {{ outbound: {shown}, key: Key(17 + 0 bytes), cost: 3, \
              is_background: true, longest: 60s, most: None }}"
         ),
     );
     let permit = outbound.call(KEY).await.unwrap();
-    let verdicts = &*permit;
+    let verdicts = permit.verdicts();
     shows(
         &permit,
         &format!("Permit {{ outbound: {shown}, verdicts: {verdicts:?}, age: 0ns, .. }}"),

@@ -3,11 +3,11 @@
 use std::slice;
 use std::time::Duration;
 
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{
-    Acquisition, Check, Event, Key, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseTerms, Limit,
-    Request, ScheduleOperation, ScheduleRequest, ScheduleTerms, StoreError, Timestamp,
-};
+use tollgate_core::Algorithm;
+use tollgate_core::lease::{self, Acquisition};
+use tollgate_core::schedule::{self, Event};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{Key, Limit, StoreError, Timestamp};
 
 use super::diagnose::{Finding, Severity};
 use super::{Command, Master, Nodes, Reply, Sender, command, refusal};
@@ -197,20 +197,20 @@ pub(super) async fn probe<E: Nodes>(
         }
     }
 
-    let terms = ScheduleTerms::new(LIMIT, ["9/10s"]).ok();
+    let terms = schedule::Terms::new(LIMIT, ["9/10s"]).ok();
     let planned = match &terms {
         Some(terms) => {
             keys.extend(keyspace.both(terms.identity(), Key::from(&key)));
             // The first free time, so that it does not matter what time it is here.
             let event = Event::new("probe", Timestamp::UNIX_EPOCH);
-            let reserve = ScheduleOperation::ReserveNext(event);
-            let request = ScheduleRequest::new(terms, &key, reserve);
+            let reserve = schedule::Operation::ReserveNext(event);
+            let request = schedule::Request::new(terms, &key, reserve);
             store.schedule(&request).await.map(drop)
         }
         None => Ok(()),
     };
     let schedules = schedules(sender, master, &on, &tried, planned).await?;
-    let leases = match LeaseTerms::new(LIMIT, 1, TERM) {
+    let leases = match lease::Terms::new(LIMIT, 1, TERM) {
         Ok(terms) => {
             keys.extend(keyspace.both(terms.identity(), Key::from(&key)));
             leases(store, &terms, &key).await
@@ -241,18 +241,22 @@ pub(super) async fn probe<E: Nodes>(
 /// Acquires a lease for `key`, and releases it.
 async fn leases<E: Nodes>(
     store: &WireStore<E>,
-    terms: &LeaseTerms,
+    terms: &lease::Terms,
     key: &str,
 ) -> Result<(), StoreError> {
     let id = b"probe";
-    let acquire = LeaseOperation::Acquire { id, weight: 1 };
-    let answer = store.lease(&LeaseRequest::new(terms, key, acquire)).await?;
-    if let LeaseAnswer::Acquired(Acquisition::Granted { lease, .. }) = answer {
-        let release = LeaseOperation::Release {
+    let acquire = lease::Operation::Acquire { id, weight: 1 };
+    let answer = store
+        .lease(&lease::Request::new(terms, key, acquire))
+        .await?;
+    if let lease::Answer::Acquired(Acquisition::Granted { lease, .. }) = answer {
+        let release = lease::Operation::Release {
             id,
             token: lease.token(),
         };
-        store.lease(&LeaseRequest::new(terms, key, release)).await?;
+        store
+            .lease(&lease::Request::new(terms, key, release))
+            .await?;
     }
     Ok(())
 }

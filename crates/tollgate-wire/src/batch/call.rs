@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use tollgate_core::inside::is_same;
-use tollgate_core::{Check, Limit, Operation, Timestamp};
+use tollgate_core::store::{Check, Operation};
+use tollgate_core::{Limit, Timestamp};
 
 use crate::codec::{self, Question};
 use crate::hash::{self, Hashes};

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use tollgate_core::{StoreError, Verdicts};
+use tollgate_core::StoreError;
+use tollgate_core::store::Verdicts;
 
 use super::call::{BatchedCall, Kind};
 use super::reply::{self, Answer};

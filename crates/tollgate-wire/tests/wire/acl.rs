@@ -1,6 +1,7 @@
 //! The least that a server's user must be allowed: exactly what the documentation lists.
 
-use tollgate_core::{Check, ErrorKind, Operation, Request, StoreError, Timestamp};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{ErrorKind, StoreError, Timestamp};
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Server};
 use tollgate_wire::{Clock, Options, WireStore};

@@ -1,10 +1,8 @@
 //! Replies that no script gives: each is an error that says so, and none is a panic.
 
 use proptest::prelude::*;
-use tollgate_core::{
-    Check, ErrorKind, Fingerprint, Operation, Receipt, Request, StoreError, Timestamp, Verdict,
-    Verdicts,
-};
+use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Receipt, StoreError, Timestamp};
 
 use crate::engine::{Canned, LIMITS, limit, now};
 

@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tollgate_core::{Check, Limit, Request, Store, StoreError, Verdicts};
+use tollgate_core::store::{Check, Request, Verdicts};
+use tollgate_core::{Limit, Store, StoreError};
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
 use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
@@ -314,7 +315,7 @@ pub(crate) fn consume(
 
 /// Returns the limit that `text` writes, such as `gcra:10/1m`.
 pub(crate) fn limit(text: &str) -> Limit {
-    let algorithm: tollgate_core::algorithm::Algorithm = text.parse().unwrap();
+    let algorithm: tollgate_core::Algorithm = text.parse().unwrap();
     Limit::new("l", algorithm).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::future;
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{Check, Request};
+use tollgate_core::store::{Check, Request};
 use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
 
 use crate::engine::limit;

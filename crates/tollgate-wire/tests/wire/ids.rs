@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{CallId, Check, ErrorKind, Limit, Operation, Request, Timestamp, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::{CallId, ErrorKind, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
 
@@ -54,7 +55,9 @@ fn left<E: Engine>(store: &WireStore<E>, request: &Request<'_>) -> Vec<u64> {
     };
     let verdicts = now(store.execute(&peek)).unwrap();
     let verdicts = verdicts.as_slice().iter();
-    verdicts.map(tollgate_core::Verdict::remaining).collect()
+    verdicts
+        .map(tollgate_core::store::Verdict::remaining)
+        .collect()
 }
 
 #[test]

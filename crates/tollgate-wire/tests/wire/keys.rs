@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::{Check, ErrorKind, Key, Limit, Request, Timestamp};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Key, Limit, Timestamp};
 use tollgate_wire::{Clock, Options, WireStore};
 
 use crate::engine::{Canned, limit, now};
@@ -163,7 +164,7 @@ fn no_key_is_longer_than_1500_bytes() {
         "fixed-window:1000000/100000d,anchored",
     ];
     for written in algorithms {
-        let algorithm: tollgate_core::algorithm::Algorithm = written.parse().unwrap();
+        let algorithm: tollgate_core::Algorithm = written.parse().unwrap();
         let limit = Limit::new(&name, algorithm).unwrap();
         for part in [vec![0; 200], vec![b'{'; 201], vec![b'x'; 1 << 20]] {
             for options in [

@@ -4,10 +4,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::{
-    Acquisition, ErrorKind, Lease, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseTerms, NoLease,
-    Occupancy, StoreError, Timestamp, Wait,
-};
+use tollgate_core::lease::{self, Acquisition, Lease, NoLease, Occupancy};
+use tollgate_core::{ErrorKind, StoreError, Timestamp, Wait};
 
 use crate::engine::{Canned, now};
 
@@ -21,17 +19,17 @@ fn stamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-fn operations() -> [LeaseOperation<'static>; 5] {
+fn operations() -> [lease::Operation<'static>; 5] {
     let id = b"a";
     [
-        LeaseOperation::Acquire { id, weight: 2 },
-        LeaseOperation::Acquire {
+        lease::Operation::Acquire { id, weight: 2 },
+        lease::Operation::Acquire {
             id,
             weight: AMOUNT + 1,
         },
-        LeaseOperation::Renew { id, token: TOKEN },
-        LeaseOperation::Release { id, token: TOKEN },
-        LeaseOperation::Peek,
+        lease::Operation::Renew { id, token: TOKEN },
+        lease::Operation::Release { id, token: TOKEN },
+        lease::Operation::Peek,
     ]
 }
 
@@ -44,9 +42,9 @@ const PEEK: usize = 4;
 /// Asks with one operation, at an instant or by the server's clock, and is answered `reply`.
 ///
 /// Whatever comes of it must be an answer or an error of the protocol.
-fn answered(operation: usize, at: Option<u64>, reply: &[u8]) -> Result<LeaseAnswer, StoreError> {
-    let terms = LeaseTerms::new("places", AMOUNT, Duration::from_micros(TTL)).unwrap();
-    let request = LeaseRequest::new(&terms, "k", operations()[operation]);
+fn answered(operation: usize, at: Option<u64>, reply: &[u8]) -> Result<lease::Answer, StoreError> {
+    let terms = lease::Terms::new("places", AMOUNT, Duration::from_micros(TTL)).unwrap();
+    let request = lease::Request::new(&terms, "k", operations()[operation]);
     let request = match at {
         Some(at) => request.at(stamp(at)),
         None => request,
@@ -110,30 +108,30 @@ fn replies_of_the_script_are_read() {
     let answer = |index: usize| answered(GIVEN[index].0, None, &given(&GIVEN[index])).unwrap();
     let denied = |held, wait| {
         let denied = NoLease::new(held, AMOUNT, wait);
-        LeaseAnswer::Acquired(Acquisition::Denied(denied))
+        lease::Answer::Acquired(Acquisition::Denied(denied))
     };
     assert_eq!(answer(0), denied(4, Wait::from_micros(1)));
     assert_eq!(answer(5), denied(0, Wait::NEVER));
     let granted = |token, weight, end, is_new| {
         let lease = Lease::new(*b"a", token, weight, stamp(NOW), stamp(end));
-        LeaseAnswer::Acquired(Acquisition::Granted { lease, is_new })
+        lease::Answer::Acquired(Acquisition::Granted { lease, is_new })
     };
     assert_eq!(answer(2), granted(NOW, 2, NOW + TTL, true));
     assert_eq!(answer(4), granted(TOKEN, 1_000, NOW + 1, false));
-    assert_eq!(answer(6), LeaseAnswer::Renewed(None));
+    assert_eq!(answer(6), lease::Answer::Renewed(None));
     // After the server's clock has stepped back by an hour.
     let (_, status, [token, weight, _]) = GIVEN[2];
     let late = reply(status, [at(0), token, weight, at(3_630_000_000)]);
-    let LeaseAnswer::Acquired(late) = answered(GIVEN[2].0, None, &late).unwrap() else {
+    let lease::Answer::Acquired(late) = answered(GIVEN[2].0, None, &late).unwrap() else {
         panic!("not acquired");
     };
     let ttl = Duration::from_micros(TTL);
     assert_eq!(late.permit().unwrap().valid_for(), ttl - ttl / 1_000);
     let renewed = Lease::new(*b"a", TOKEN, 3, stamp(NOW), stamp(NOW + TTL));
-    assert_eq!(answer(7), LeaseAnswer::Renewed(Some(renewed)));
-    assert_eq!(answer(8), LeaseAnswer::Released(false));
-    assert_eq!(answer(9), LeaseAnswer::Released(true));
-    let occupied = LeaseAnswer::Occupied(Occupancy::new(1_000, AMOUNT));
+    assert_eq!(answer(7), lease::Answer::Renewed(Some(renewed)));
+    assert_eq!(answer(8), lease::Answer::Released(false));
+    assert_eq!(answer(9), lease::Answer::Released(true));
+    let occupied = lease::Answer::Occupied(Occupancy::new(1_000, AMOUNT));
     assert_eq!(answer(11), occupied);
 }
 
@@ -241,20 +239,22 @@ fn number() -> impl Strategy<Value = f64> {
 }
 
 /// Checks that an answer is one to this operation, and possible.
-fn check(operation: usize, answer: &LeaseAnswer) {
+fn check(operation: usize, answer: &lease::Answer) {
     let is_possible = |lease: &Lease| {
         lease.id() == b"a" && lease.weight() > 0 && lease.expires_at() > lease.decided_at()
     };
     let fits = match answer {
-        LeaseAnswer::Acquired(Acquisition::Granted { lease, is_new }) => {
+        lease::Answer::Acquired(Acquisition::Granted { lease, is_new }) => {
             operation <= usize::from(!is_new) && is_possible(lease)
         }
-        LeaseAnswer::Acquired(Acquisition::Denied(denied)) => {
+        lease::Answer::Acquired(Acquisition::Denied(denied)) => {
             operation <= TOO_MUCH && !denied.ends_within().is_zero()
         }
-        LeaseAnswer::Renewed(lease) => operation == RENEW && lease.as_ref().is_none_or(is_possible),
-        LeaseAnswer::Released(_) => operation == RELEASE,
-        LeaseAnswer::Occupied(_) => operation == PEEK,
+        lease::Answer::Renewed(lease) => {
+            operation == RENEW && lease.as_ref().is_none_or(is_possible)
+        }
+        lease::Answer::Released(_) => operation == RELEASE,
+        lease::Answer::Occupied(_) => operation == PEEK,
         _ => false,
     };
     assert!(fits, "{operation} {answer:?}");

@@ -3,10 +3,8 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
-use tollgate_core::{
-    Acquisition, ConcurrencyLimiter, ErrorKind, Key, Lease, LeaseAnswer, LeaseOperation,
-    LeaseRequest, LeaseTerms, Occupancy, StoreError, Timestamp,
-};
+use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter, Lease, Occupancy};
+use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Clear, Clock, Engine, Options, Severity, WireStore};
 
@@ -38,29 +36,29 @@ fn stamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-fn terms() -> LeaseTerms {
-    LeaseTerms::new("places", AMOUNT, Duration::from_secs(TTL)).unwrap()
+fn terms() -> lease::Terms {
+    lease::Terms::new("places", AMOUNT, Duration::from_secs(TTL)).unwrap()
 }
 
-fn acquire(id: &'static str, weight: u64) -> LeaseOperation<'static> {
+fn acquire(id: &'static str, weight: u64) -> lease::Operation<'static> {
     let id = id.as_bytes();
-    LeaseOperation::Acquire { id, weight }
+    lease::Operation::Acquire { id, weight }
 }
 
 /// Decides `operation` on the leases of `k`, so many seconds later.
 fn ask(
     store: &WireStore<impl Engine>,
-    operation: LeaseOperation<'_>,
+    operation: lease::Operation<'_>,
     later: u64,
-) -> Result<LeaseAnswer, StoreError> {
+) -> Result<lease::Answer, StoreError> {
     let terms = terms();
-    let request = LeaseRequest::new(&terms, "k", operation);
+    let request = lease::Request::new(&terms, "k", operation);
     now(store.lease(&request.at(stamp(NOW + later * SECOND))))
 }
 
-fn granted(answer: LeaseAnswer) -> (Lease, bool) {
+fn granted(answer: lease::Answer) -> (Lease, bool) {
     match answer {
-        LeaseAnswer::Acquired(Acquisition::Granted { lease, is_new }) => (lease, is_new),
+        lease::Answer::Acquired(Acquisition::Granted { lease, is_new }) => (lease, is_new),
         other => panic!("{other:?}"),
     }
 }
@@ -70,7 +68,7 @@ fn keys_of_leases_are_what_they_were() {
     let terms = terms();
     let keys_of = |options: Options, key: Key<'_>, at: Option<Timestamp>| {
         let store = WireStore::new(Canned::default(), options);
-        let request = LeaseRequest::new(&terms, key, LeaseOperation::Peek);
+        let request = lease::Request::new(&terms, key, lease::Operation::Peek);
         let request = match at {
             Some(at) => request.at(at),
             None => request,
@@ -131,7 +129,7 @@ const TOKEN: u64 = NOW + HELD_SINCE * SECOND;
 const LATER: u64 = 40;
 
 /// Operations that together run every command, on what [`prepare`] leaves.
-fn operations() -> Vec<LeaseOperation<'static>> {
+fn operations() -> Vec<lease::Operation<'static>> {
     let (id, token) = (b"held", TOKEN);
     vec![
         acquire("new", 1),
@@ -140,17 +138,17 @@ fn operations() -> Vec<LeaseOperation<'static>> {
         acquire("more", AMOUNT + 1),
         acquire("held", 1),
         acquire("old", 1),
-        LeaseOperation::Renew { id, token },
-        LeaseOperation::Release { id, token },
-        LeaseOperation::Renew {
+        lease::Operation::Renew { id, token },
+        lease::Operation::Release { id, token },
+        lease::Operation::Renew {
             id,
             token: token - 1,
         },
-        LeaseOperation::Release {
+        lease::Operation::Release {
             id: b"none",
             token: 1,
         },
-        LeaseOperation::Peek,
+        lease::Operation::Peek,
     ]
 }
 
@@ -208,8 +206,8 @@ fn assert_lives(users: &Users, what: &str) {
     let raw = users.all.engine();
     let keys = raw.keys(users.all.options());
     let Some(key) = keys.first() else {
-        let answer = ask(&users.all, LeaseOperation::Peek, LATER).unwrap();
-        let nothing = LeaseAnswer::Occupied(Occupancy::new(0, AMOUNT));
+        let answer = ask(&users.all, lease::Operation::Peek, LATER).unwrap();
+        let nothing = lease::Answer::Occupied(Occupancy::new(0, AMOUNT));
         assert_eq!(answer, nothing, "{what}");
         return;
     };
@@ -323,7 +321,7 @@ fn at_maxmemory_nothing_is_acquired_and_releases_work() {
                 server.command(&["CONFIG", "SET", "maxmemory", "1"]);
                 let answer = ask(&store, operation, LATER);
                 // What is released needs no memory.
-                if writes && decided != LeaseAnswer::Released(true) {
+                if writes && decided != lease::Answer::Released(true) {
                     let error = answer.expect_err(&what);
                     assert_eq!(error.kind(), ErrorKind::Full, "{what}: {error}");
                     assert_eq!(everything(&store), before, "{what}");
@@ -353,27 +351,27 @@ fn denials_peeks_and_what_is_not_held_write_nothing() {
             let (before, old) = (everything(&store), changes());
             let (id, token) = (b"held", TOKEN);
             for operation in [
-                LeaseOperation::Peek,
+                lease::Operation::Peek,
                 acquire("more", AMOUNT + 1),
                 acquire("most", u64::MAX),
-                LeaseOperation::Renew {
+                lease::Operation::Renew {
                     id,
                     token: token + 1,
                 },
-                LeaseOperation::Release {
+                lease::Operation::Release {
                     id,
                     token: token - 1,
                 },
                 // They have ended.
-                LeaseOperation::Renew {
+                lease::Operation::Renew {
                     id: b"old",
                     token: NOW + SECOND,
                 },
-                LeaseOperation::Release {
+                lease::Operation::Release {
                     id: b"old",
                     token: NOW + SECOND,
                 },
-                LeaseOperation::Release { id: b"c", token: 1 },
+                lease::Operation::Release { id: b"c", token: 1 },
             ] {
                 ask(&store, operation, LATER).unwrap();
                 assert_eq!(changes(), old, "{operation:?} on {prepared:?}, {flavor}");
@@ -386,7 +384,7 @@ fn denials_peeks_and_what_is_not_held_write_nothing() {
             }
             assert_eq!(everything(&store), before, "{prepared:?}, {flavor}");
             // And what has ended is not counted by an instant that is earlier.
-            ask(&store, LeaseOperation::Peek, 0).unwrap();
+            ask(&store, lease::Operation::Peek, 0).unwrap();
             assert_eq!(changes(), old);
         }
     }
@@ -401,8 +399,8 @@ fn keys_expire_when_the_last_lease_has_ended() {
     for flavor in Flavor::chosen() {
         let store = store(flavor);
         let raw = store.engine();
-        let short = LeaseTerms::new("places", 9, Duration::from_micros(10_001_500)).unwrap();
-        let long = LeaseTerms::new("places", 9, 60 * second).unwrap();
+        let short = lease::Terms::new("places", 9, Duration::from_micros(10_001_500)).unwrap();
+        let long = lease::Terms::new("places", 9, 60 * second).unwrap();
         let (a, b) = (b"a", b"b");
         // The operation, when, and the milliseconds that the key then lives.
         for (terms, operation, at, lives) in [
@@ -412,13 +410,13 @@ fn keys_expire_when_the_last_lease_has_ended() {
             (&short, acquire("c", 1), 1_500, 59_999),
             (
                 &short,
-                LeaseOperation::Renew { id: a, token: NOW },
+                lease::Operation::Renew { id: a, token: NOW },
                 2_501,
                 59_998,
             ),
             (
                 &long,
-                LeaseOperation::Renew { id: a, token: NOW },
+                lease::Operation::Renew { id: a, token: NOW },
                 500_000,
                 60_000,
             ),
@@ -426,7 +424,7 @@ fn keys_expire_when_the_last_lease_has_ended() {
             (&long, acquire("d", 1), 499_999, 60_001),
             (
                 &long,
-                LeaseOperation::Release {
+                lease::Operation::Release {
                     id: b,
                     token: NOW + 500,
                 },
@@ -434,7 +432,7 @@ fn keys_expire_when_the_last_lease_has_ended() {
                 60_000,
             ),
         ] {
-            let request = LeaseRequest::new(terms, "k", operation).at(micros(at));
+            let request = lease::Request::new(terms, "k", operation).at(micros(at));
             let begun = Instant::now();
             now(store.lease(&request)).unwrap();
             let keys = raw.keys(store.options());
@@ -452,9 +450,9 @@ fn keys_expire_when_the_last_lease_has_ended() {
         for (operation, at, lives) in [
             (acquire("a", 1), 0, 60_000),
             (acquire("b", 1), 0, 60_000),
-            (LeaseOperation::Release { id: a, token: NOW }, 0, 60_000),
+            (lease::Operation::Release { id: a, token: NOW }, 0, 60_000),
             (
-                LeaseOperation::Renew {
+                lease::Operation::Renew {
                     id: b,
                     token: NOW + 1,
                 },
@@ -463,7 +461,7 @@ fn keys_expire_when_the_last_lease_has_ended() {
             ),
             // Behind the renewal, by a clock that stepped back.
             (
-                LeaseOperation::Release {
+                lease::Operation::Release {
                     id: b,
                     token: NOW + 1,
                 },
@@ -471,7 +469,7 @@ fn keys_expire_when_the_last_lease_has_ended() {
                 10,
             ),
         ] {
-            let request = LeaseRequest::new(&long, "k", operation).at(micros(at));
+            let request = lease::Request::new(&long, "k", operation).at(micros(at));
             let begun = Instant::now();
             now(store.lease(&request)).unwrap();
             let keys = raw.keys(store.options());
@@ -485,15 +483,15 @@ fn keys_expire_when_the_last_lease_has_ended() {
             );
         }
         // By the server's clock, a key without leases is gone at once.
-        let brief = LeaseTerms::new("brief", 9, second).unwrap();
-        let request = LeaseRequest::new(&brief, "k", acquire("a", 1));
+        let brief = lease::Terms::new("brief", 9, second).unwrap();
+        let request = lease::Request::new(&brief, "k", acquire("a", 1));
         let (lease, _) = granted(now(store.lease(&request)).unwrap());
-        let release = LeaseOperation::Release {
+        let release = lease::Operation::Release {
             id: b"a",
             token: lease.token(),
         };
-        let released = now(store.lease(&LeaseRequest::new(&brief, "k", release))).unwrap();
-        assert_eq!(released, LeaseAnswer::Released(true));
+        let released = now(store.lease(&lease::Request::new(&brief, "k", release))).unwrap();
+        assert_eq!(released, lease::Answer::Released(true));
         std::thread::sleep(Duration::from_millis(10));
         assert_eq!(raw.keys(store.options()).len(), 1, "{flavor}");
     }
@@ -501,7 +499,7 @@ fn keys_expire_when_the_last_lease_has_ended() {
 
 /// Returns the milliseconds that the script of an operation sets as the life of a key that holds
 /// `state`, exactly: a server tells them only in relation to its clock.
-fn life(raw: &Raw, operation: LeaseOperation<'_>, state: &[u8]) -> Option<i64> {
+fn life(raw: &Raw, operation: lease::Operation<'_>, state: &[u8]) -> Option<i64> {
     let canned = WireStore::new(Canned::default(), Options::new());
     ask(&canned, operation, 0).unwrap_err();
     let asked = canned.engine().asked();
@@ -522,8 +520,8 @@ fn life(raw: &Raw, operation: LeaseOperation<'_>, state: &[u8]) -> Option<i64> {
 #[test]
 fn keys_live_as_long_as_they_matter_to_the_millisecond() {
     let (id, token) = (b"a", 77);
-    let release = LeaseOperation::Release { id, token };
-    let renew = LeaseOperation::Renew { id, token };
+    let release = lease::Operation::Release { id, token };
+    let renew = lease::Operation::Renew { id, token };
     let (acquire, ttl) = (acquire("b", 1), TTL * SECOND);
     // The operation, and by how many microseconds the latest instant, the latest token and the end of
     // another lease are ahead.
@@ -570,10 +568,10 @@ fn a_lease_is_over_at_its_end() {
         let ask = |operation, later| ask(&store, operation, later).unwrap();
         assert!(granted(ask(acquire("a", 1), 0)).1);
         assert!(!granted(ask(acquire("a", 1), TTL - 1)).1, "{flavor}");
-        let renewed = ask(LeaseOperation::Renew { id, token }, TTL);
-        assert_eq!(renewed, LeaseAnswer::Renewed(None), "{flavor}");
-        let released = ask(LeaseOperation::Release { id, token }, TTL);
-        assert_eq!(released, LeaseAnswer::Released(false), "{flavor}");
+        let renewed = ask(lease::Operation::Renew { id, token }, TTL);
+        assert_eq!(renewed, lease::Answer::Renewed(None), "{flavor}");
+        let released = ask(lease::Operation::Release { id, token }, TTL);
+        assert_eq!(released, lease::Answer::Released(false), "{flavor}");
         assert!(granted(ask(acquire("a", 1), TTL)).1, "{flavor}");
     }
 }
@@ -602,18 +600,18 @@ fn after_a_lost_reply_the_same_id_has_the_same_lease() {
         let end = stamp(NOW + TTL * SECOND);
         let expected = Lease::new(*id, token, 2, stamp(NOW + 5 * SECOND), end);
         assert_eq!(lease, expected);
-        let peeked = ask(&store, LeaseOperation::Peek, 5).unwrap();
-        assert_eq!(peeked, LeaseAnswer::Occupied(Occupancy::new(2, AMOUNT)));
-        unknown(lose(LeaseOperation::Renew { id, token }, 10));
-        let renewed = ask(&store, LeaseOperation::Renew { id, token }, 10).unwrap();
+        let peeked = ask(&store, lease::Operation::Peek, 5).unwrap();
+        assert_eq!(peeked, lease::Answer::Occupied(Occupancy::new(2, AMOUNT)));
+        unknown(lose(lease::Operation::Renew { id, token }, 10));
+        let renewed = ask(&store, lease::Operation::Renew { id, token }, 10).unwrap();
         let end = stamp(NOW + (10 + TTL) * SECOND);
         let expected = Lease::new(*id, token, 2, stamp(NOW + 10 * SECOND), end);
-        assert_eq!(renewed, LeaseAnswer::Renewed(Some(expected)));
-        unknown(lose(LeaseOperation::Release { id, token }, 10));
-        let again = ask(&store, LeaseOperation::Release { id, token }, 10).unwrap();
-        assert_eq!(again, LeaseAnswer::Released(false));
+        assert_eq!(renewed, lease::Answer::Renewed(Some(expected)));
+        unknown(lose(lease::Operation::Release { id, token }, 10));
+        let again = ask(&store, lease::Operation::Release { id, token }, 10).unwrap();
+        assert_eq!(again, lease::Answer::Released(false));
         // A peek changes nothing, so that its loss is no question.
-        let error = lose(LeaseOperation::Peek, 10);
+        let error = lose(lease::Operation::Peek, 10);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.is_retryable());
         store.engine().lose(1);
@@ -631,11 +629,11 @@ fn a_server_that_lost_its_scripts_acquires_once() {
     server.command(&["SCRIPT", "FLUSH"]);
     assert!(granted(ask(&store, acquire("a", 2), 0).unwrap()).1);
     server.command(&["SCRIPT", "FLUSH"]);
-    let peeked = ask(&store, LeaseOperation::Peek, 0).unwrap();
-    assert_eq!(peeked, LeaseAnswer::Occupied(Occupancy::new(2, AMOUNT)));
+    let peeked = ask(&store, lease::Operation::Peek, 0).unwrap();
+    assert_eq!(peeked, lease::Answer::Occupied(Occupancy::new(2, AMOUNT)));
     server.command(&["SCRIPT", "FLUSH"]);
-    let released = ask(&store, LeaseOperation::Release { id, token }, 0).unwrap();
-    assert_eq!(released, LeaseAnswer::Released(true));
+    let released = ask(&store, lease::Operation::Release { id, token }, 0).unwrap();
+    assert_eq!(released, lease::Answer::Released(true));
     assert_eq!(crate::engine::calls(&server, "script|load"), 3);
 }
 
@@ -691,16 +689,16 @@ fn arguments_and_states_are_what_they_were() {
     for (operation, numbers, sent) in [
         (acquire("a", 2), [1., 2., 0.], &id[..]),
         (
-            LeaseOperation::Renew { id: b"a", token: 7 },
+            lease::Operation::Renew { id: b"a", token: 7 },
             [2., 1., 7.],
             &id,
         ),
         (
-            LeaseOperation::Release { id: b"a", token: 7 },
+            lease::Operation::Release { id: b"a", token: 7 },
             [3., 1., 7.],
             &id,
         ),
-        (LeaseOperation::Peek, [4., 1., 0.], &[]),
+        (lease::Operation::Peek, [4., 1., 0.], &[]),
     ] {
         ask(&canned, operation, 0).unwrap_err();
         let [code, weight, token] = numbers;
@@ -719,7 +717,7 @@ fn arguments_and_states_are_what_they_were() {
     }
     // A key that lives by the server's clock is kept no longer than needed.
     let terms = terms();
-    let by_server = LeaseRequest::new(&terms, "k", LeaseOperation::Peek);
+    let by_server = lease::Request::new(&terms, "k", lease::Operation::Peek);
     now(canned.lease(&by_server)).unwrap_err();
     #[allow(clippy::cast_precision_loss, reason = "they are small")]
     let numbers = [4., -1., 0., (TTL * SECOND) as f64, AMOUNT as f64, 1., 0.];
@@ -780,21 +778,21 @@ fn an_id_is_found_only_where_a_record_begins() {
             store.engine().command(&words);
         };
         let token = token + 1;
-        let renew = LeaseOperation::Renew { id, token };
-        let release = LeaseOperation::Release { id, token };
-        let acquire = LeaseOperation::Acquire { id, weight: 1 };
+        let renew = lease::Operation::Renew { id, token };
+        let release = lease::Operation::Release { id, token };
+        let acquire = lease::Operation::Acquire { id, weight: 1 };
         set(written.clone());
         assert!(!granted(ask(&store, acquire, 1).unwrap()).1, "{flavor}");
-        let LeaseAnswer::Renewed(Some(renewed)) = ask(&store, renew, 1).unwrap() else {
+        let lease::Answer::Renewed(Some(renewed)) = ask(&store, renew, 1).unwrap() else {
             panic!("not found on {flavor}");
         };
         assert_eq!(renewed.expires_at(), stamp(NOW + (1 + TTL) * SECOND));
         let released = ask(&store, release, 1).unwrap();
-        assert_eq!(released, LeaseAnswer::Released(true));
+        assert_eq!(released, lease::Answer::Released(true));
         set(state(NOW, token, &[other]));
-        assert_eq!(ask(&store, renew, 1).unwrap(), LeaseAnswer::Renewed(None));
+        assert_eq!(ask(&store, renew, 1).unwrap(), lease::Answer::Renewed(None));
         let released = ask(&store, release, 1).unwrap();
-        assert_eq!(released, LeaseAnswer::Released(false));
+        assert_eq!(released, lease::Answer::Released(false));
         let (lease, is_new) = granted(ask(&store, acquire, 1).unwrap());
         assert!(is_new && lease.token() == NOW + SECOND, "{flavor}");
     }
@@ -804,7 +802,7 @@ fn an_id_is_found_only_where_a_record_begins() {
 /// [`Flavor::chosen()`].
 #[test]
 fn leases_take_no_more_memory_than_is_documented() {
-    let terms = LeaseTerms::new("uploads", 1_000, Duration::from_secs(TTL)).unwrap();
+    let terms = lease::Terms::new("uploads", 1_000, Duration::from_secs(TTL)).unwrap();
     for (flavor, documented) in Flavor::chosen().into_iter().zip(BYTES) {
         // Of its own, for names of just that length.
         let server = Server::start(flavor);
@@ -813,11 +811,11 @@ fn leases_take_no_more_memory_than_is_documented() {
         for (most, documented) in documented {
             for id in held..most {
                 let id = format!("request-{id}");
-                let operation = LeaseOperation::Acquire {
+                let operation = lease::Operation::Acquire {
                     id: id.as_bytes(),
                     weight: 1,
                 };
-                let request = LeaseRequest::new(&terms, "alice", operation);
+                let request = lease::Request::new(&terms, "alice", operation);
                 assert!(granted(now(store.lease(&request)).unwrap()).1);
             }
             held = most;
@@ -845,10 +843,10 @@ fn errors_and_debug_output_show_no_id() {
     let (id, token) = (b"secret-id", 7);
     for operation in [
         acquire("secret-id", 1),
-        LeaseOperation::Renew { id, token },
-        LeaseOperation::Release { id, token },
+        lease::Operation::Renew { id, token },
+        lease::Operation::Release { id, token },
     ] {
-        let request = LeaseRequest::new(&terms, "k", operation);
+        let request = lease::Request::new(&terms, "k", operation);
         let error = now(store.lease(&request)).unwrap_err();
         let bytes = format!("{id:?}");
         for shown in [
@@ -870,22 +868,22 @@ fn errors_and_debug_output_show_no_id() {
 /// As many leases as there can be, with the longest ids and other weights, end at once.
 #[test]
 fn the_most_leases_are_held_and_dropped_in_one_call() {
-    let terms = LeaseTerms::new("places", 1_000, Duration::from_secs(TTL)).unwrap();
+    let terms = lease::Terms::new("places", 1_000, Duration::from_secs(TTL)).unwrap();
     for flavor in Flavor::chosen() {
         let store = store(flavor);
         let ask = |id: &str, weight: u64, later: u64| {
-            let operation = LeaseOperation::Acquire {
+            let operation = lease::Operation::Acquire {
                 id: id.as_bytes(),
                 weight,
             };
-            let request = LeaseRequest::new(&terms, "k", operation);
+            let request = lease::Request::new(&terms, "k", operation);
             now(store.lease(&request.at(stamp(NOW + later * SECOND)))).unwrap()
         };
         for id in 0..500 {
             assert!(granted(ask(&format!("{id:0>200}"), 1, 0)).1, "{flavor}");
         }
         assert!(granted(ask("heavy", 500, 0)).1);
-        let LeaseAnswer::Acquired(Acquisition::Denied(denied)) = ask("late", 2, 1) else {
+        let lease::Answer::Acquired(Acquisition::Denied(denied)) = ask("late", 2, 1) else {
             panic!("granted");
         };
         assert_eq!(denied.held(), 1_000);
@@ -908,9 +906,9 @@ fn operators_find_and_clear_leases() {
         let store = store_on(&server);
         let real = Timestamp::try_from(SystemTime::now()).unwrap();
         let hold = |name: &str, key: &str, ahead: u64| {
-            let terms = LeaseTerms::new(name, 2, Duration::from_secs(3_600)).unwrap();
+            let terms = lease::Terms::new(name, 2, Duration::from_secs(3_600)).unwrap();
             let at = real.saturating_add(Duration::from_secs(ahead));
-            let request = LeaseRequest::new(&terms, key, acquire("a", 1)).at(at);
+            let request = lease::Request::new(&terms, key, acquire("a", 1)).at(at);
             assert!(granted(now(store.lease(&request)).unwrap()).1);
         };
         let limit = crate::engine::limit("gcra:3/1h");
@@ -975,7 +973,7 @@ fn leases_count_from_the_servers_time() {
         let store = store(flavor);
         let terms = terms();
         let before = crate::lifetime::server_time(store.engine());
-        let request = LeaseRequest::new(&terms, "k", acquire("a", 1));
+        let request = lease::Request::new(&terms, "k", acquire("a", 1));
         let (lease, _) = granted(now(store.lease(&request)).unwrap());
         let after = crate::lifetime::server_time(store.engine());
         assert!((before..=after).contains(&lease.token()), "{flavor}");

@@ -7,9 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
-use tollgate_core::{
-    Acquisition, LeaseAnswer, LeaseOperation, LeaseRequest, LeaseState, LeaseTerms, Timestamp,
-};
+use tollgate_core::Timestamp;
+use tollgate_core::lease::{self, Acquisition};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
@@ -24,10 +23,10 @@ const UNIT: i64 = 300;
 /// The last instant that there is.
 const MAX: u64 = (1 << 53) - 1;
 
-/// ScheduleTerms that may take each other's place while leases are held.
-fn terms() -> [LeaseTerms; 4] {
+/// schedule::Terms that may take each other's place while leases are held.
+fn terms() -> [lease::Terms; 4] {
     [(4, 6_000), (9, 2_001), (1, 6_000), (30, 60_000)].map(|(amount, micros)| {
-        LeaseTerms::new("places", amount, Duration::from_micros(micros)).unwrap()
+        lease::Terms::new("places", amount, Duration::from_micros(micros)).unwrap()
     })
 }
 
@@ -127,11 +126,11 @@ impl Expected {
 
     /// Notes what `answer` says, to a request at `now` about the lease of an id. Returns whether it
     /// changes anything.
-    fn note(&mut self, answer: &LeaseAnswer, id: Option<&[u8]>, now: u64) -> bool {
+    fn note(&mut self, answer: &lease::Answer, id: Option<&[u8]>, now: u64) -> bool {
         let at = self.latest.max(now);
         let id = id.map(id_bytes);
         let lease = match answer {
-            LeaseAnswer::Acquired(Acquisition::Granted {
+            lease::Answer::Acquired(Acquisition::Granted {
                 lease,
                 is_new: true,
             }) => {
@@ -139,11 +138,11 @@ impl Expected {
                 self.last_token = lease.token();
                 lease
             }
-            LeaseAnswer::Renewed(Some(lease)) => {
+            lease::Answer::Renewed(Some(lease)) => {
                 self.leases.retain(|lease| Some(lease.0) != id);
                 lease
             }
-            LeaseAnswer::Released(true) => {
+            lease::Answer::Released(true) => {
                 self.leases.retain(|lease| Some(lease.0) != id);
                 return true;
             }
@@ -163,7 +162,7 @@ impl Expected {
     }
 
     /// Returns from when on the machine may drop its state, which is not before `now`.
-    fn matters_until(&self, state: &LeaseState, now: u64) -> u64 {
+    fn matters_until(&self, state: &lease::State, now: u64) -> u64 {
         let ends = self.leases.last().map_or(0, |lease| lease.1);
         let until = (self.last_token + 1).max(self.latest).max(ends).max(now);
         if until <= MAX {
@@ -182,7 +181,7 @@ static ON_TIME: AtomicU64 = AtomicU64::new(0);
 static EARLY: AtomicU64 = AtomicU64::new(0);
 
 fn run(flavor: Flavor, store: &WireStore<Raw>, start: u64, steps: &[Step]) {
-    let (mut machine, mut expected) = (LeaseState::default(), Expected::default());
+    let (mut machine, mut expected) = (lease::State::default(), Expected::default());
     let (all, mut clock) = (terms(), start);
     let mut before = look(store);
     for step in steps {
@@ -194,26 +193,29 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, start: u64, steps: &[Step]) {
         let (id, operation) = match step.act {
             Act::Acquire(id, weight) => (
                 Some(IDS[id]),
-                LeaseOperation::Acquire {
+                lease::Operation::Acquire {
                     id: IDS[id],
                     weight,
                 },
             ),
             Act::Renew(id, off) => {
                 let token = expected.token(id) + off;
-                (Some(IDS[id]), LeaseOperation::Renew { id: IDS[id], token })
+                (
+                    Some(IDS[id]),
+                    lease::Operation::Renew { id: IDS[id], token },
+                )
             }
             Act::Release(id, off) => {
                 let token = expected.token(id) + off;
                 (
                     Some(IDS[id]),
-                    LeaseOperation::Release { id: IDS[id], token },
+                    lease::Operation::Release { id: IDS[id], token },
                 )
             }
-            Act::Peek => (None, LeaseOperation::Peek),
+            Act::Peek => (None, lease::Operation::Peek),
         };
         let what = format!("{step:?} at {clock} by {terms:?}, {flavor}");
-        let request = LeaseRequest::new(terms, "k", operation).at(at);
+        let request = lease::Request::new(terms, "k", operation).at(at);
         let decided = request.decide_on(&mut machine, at);
         let answer = now(store.lease(&request))
             .unwrap_or_else(|error| panic!("{what}: {error}, expected {decided:?}"));
@@ -277,14 +279,14 @@ fn histories_leave_what_the_machine_says() {
 /// The bytes of an instant must be read where they are: shifted by one, these are another number.
 #[test]
 fn a_lease_that_has_ended_gives_its_place_to_another_soon_after_the_epoch() {
-    let terms = LeaseTerms::new("places", 1, Duration::from_millis(4_100)).unwrap();
+    let terms = lease::Terms::new("places", 1, Duration::from_millis(4_100)).unwrap();
     for flavor in Flavor::chosen() {
         let store = crate::engine::store(flavor);
-        let mut machine = LeaseState::default();
+        let mut machine = lease::State::default();
         for (id, micros) in [(b"a", 0), (b"b", 4_000_000), (b"b", 5_000_000)] {
             let at = Timestamp::from_micros(micros).unwrap();
-            let operation = LeaseOperation::Acquire { id, weight: 1 };
-            let request = LeaseRequest::new(&terms, "k", operation).at(at);
+            let operation = lease::Operation::Acquire { id, weight: 1 };
+            let request = lease::Request::new(&terms, "k", operation).at(at);
             let expected = request.decide_on(&mut machine, at);
             assert_eq!(
                 now(store.lease(&request)).unwrap(),

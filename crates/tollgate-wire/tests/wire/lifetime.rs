@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::{Check, Operation, Receipt, Request, Timestamp};
+use tollgate_core::Algorithm;
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply};
 use tollgate_wire::{Clock, Options};
 

@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{Check, ErrorKind, Key, Request, StoreError};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Key, StoreError};
 use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
 
 use crate::engine::{limit, now};

@@ -1,8 +1,7 @@
 //! A server that has reached its `maxmemory`: nothing is written, and what reads still works.
 
-use tollgate_core::{
-    Check, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp, Verdicts,
-};
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::WireStore;
 

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Key, Operation, Request, Store, StoreError, Timestamp,
-    Verdict, Verdicts,
-};
+use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Key, Store, StoreError, Timestamp};
 use tollgate_wire::{Call, Command, Engine, Failure, Options, PlainStore, Transact, WireStore};
 
 use crate::engine::{limit, now};

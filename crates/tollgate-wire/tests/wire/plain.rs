@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
-use tollgate_core::{Check, Limit, Receipt, Request, Verdicts};
+use tollgate_core::store::{Check, Request, Verdicts};
+use tollgate_core::{Limit, Receipt};
 use tollgate_wire::{Call, Command, Engine, Failure, Options, PlainStore, Transact};
 
 use crate::engine::{limit, now};

@@ -2,10 +2,9 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate_core::algorithm::State;
-use tollgate_core::{
-    Check, ErrorKind, Limit, Operation, Receipt, Request, StoreError, Timestamp, Verdicts,
-};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::WireStore;
 

@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, StoreError};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{ErrorKind, Limit, StoreError};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::WireStore;
 

@@ -1,6 +1,7 @@
 //! Replies of scripts, pinned byte for byte, the same on every server.
 
-use tollgate_core::{Check, Limit, Operation, Request, Timestamp};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{Limit, Timestamp};
 use tollgate_testkit::Flavor;
 use tollgate_wire::WireStore;
 

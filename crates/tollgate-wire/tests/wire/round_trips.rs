@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use tollgate_core::{Check, Limit, Operation, Request};
+use tollgate_core::Limit;
+use tollgate_core::store::{Check, Operation, Request};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Clock, Options, WireStore};
 

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
-use tollgate_core::{
-    Event, MAX_EVENTS_PER_CALL, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState,
-    ScheduleTerms, Timestamp,
-};
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::{self, Event, MAX_EVENTS_PER_CALL};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::{Options, WireStore};
 
@@ -25,22 +23,23 @@ fn stamp(micros: u64) -> Timestamp {
 /// Decides `events` in one call and one after another, and compares the answers.
 fn plan(
     store: &WireStore<Raw>,
-    state: &mut ScheduleState,
-    terms: &ScheduleTerms,
+    state: &mut schedule::State,
+    terms: &schedule::Terms,
     clock: u64,
     events: &[(String, u64, u64)],
-) -> ScheduleAnswer {
+) -> schedule::Answer {
     let events = events.iter();
     let events = events.map(|(id, time, weight)| Event::new(id, stamp(*time)).with_weight(*weight));
     let at = stamp(clock);
-    let mut request = ScheduleRequest::new(terms, "k", ScheduleOperation::Add(events.collect()));
+    let mut request =
+        schedule::Request::new(terms, "k", schedule::Operation::Add(events.collect()));
     request = request.with_latest().at(at);
     loop {
         let expected = request.decide_on(state, at);
         let answer = now(store.schedule(&request)).unwrap();
         assert_eq!(answer, expected, "{request:?}");
         match answer {
-            ScheduleAnswer::Uncovered(at) => request.widen(at),
+            schedule::Answer::Uncovered(at) => request.widen(at),
             answer => return answer,
         }
     }
@@ -56,10 +55,10 @@ fn reads(server: &Server) -> u64 {
 /// from the set once, and not for each event.
 #[test]
 fn batch_reads_its_neighbours_once() {
-    let terms = ScheduleTerms::new("plans", ["1000/1h"]).unwrap();
+    let terms = schedule::Terms::new("plans", ["1000/1h"]).unwrap();
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
-        let (store, mut state) = (store_on(&server), ScheduleState::default());
+        let (store, mut state) = (store_on(&server), schedule::State::default());
         let events = |first: u64| -> Vec<_> {
             let numbers = (0..100).map(|event| first + event);
             let time = |number| START + number * 2 * HOUR / 1_100;
@@ -69,11 +68,11 @@ fn batch_reads_its_neighbours_once() {
         };
         for batch in 0..10 {
             let answer = plan(&store, &mut state, &terms, START, &events(100 * batch));
-            assert_eq!(answer, ScheduleAnswer::Added(100), "{flavor}");
+            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
         }
         let before = reads(&server);
         let answer = plan(&store, &mut state, &terms, START, &events(1_000));
-        assert_eq!(answer, ScheduleAnswer::Added(100), "{flavor}");
+        assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
         let reads = reads(&server) - before;
         // One for the id of each event, one for each 64 events, and a few.
         assert!(reads < 100 + 1_100 / 64 + 20, "{reads} reads on {flavor}");
@@ -96,7 +95,7 @@ fn batches_are_decided_like_one_event_after_another() {
         &["1/7s"],
     ]
     .into_iter()
-    .map(|quotas| ScheduleTerms::new("plans", quotas.iter().copied()).unwrap())
+    .map(|quotas| schedule::Terms::new("plans", quotas.iter().copied()).unwrap())
     .collect();
     let weight = prop_oneof![20 => Just(1_u64), 2 => 2_u64..5, 1 => select(&[1_001, u64::MAX][..])];
     let time = prop_oneof![8 => 0_u64..200, 2 => 0_u64..4_000, 1 => 70_000_u64..100_000];
@@ -111,7 +110,7 @@ fn batches_are_decided_like_one_event_after_another() {
                 let options = Options::new().with_small_schedule(small);
                 let options = options.with_prefix(&fresh("batches")).unwrap();
                 let store = WireStore::new(Raw::to(flavor), options);
-                let mut state = ScheduleState::default();
+                let mut state = schedule::State::default();
                 for batch in batches {
                     let mut ids = BTreeMap::new();
                     for (place, (id, second, weight, early)) in batch.into_iter().enumerate() {
@@ -140,10 +139,10 @@ fn batches_are_decided_like_one_event_after_another() {
 /// A long list is read in parts, each up to the last event of one time.
 #[test]
 fn long_lists_are_read_in_parts_and_whole() {
-    let terms = ScheduleTerms::new("plans", ["1000/1h"]).unwrap();
+    let terms = schedule::Terms::new("plans", ["1000/1h"]).unwrap();
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
-        let (store, mut state) = (store_on(&server), ScheduleState::default());
+        let (store, mut state) = (store_on(&server), schedule::State::default());
         // 450 that are seconds apart, 550 at once, and 700 seconds apart more than an hour later.
         let time = |event: u64| match event {
             0..450 => event,
@@ -155,15 +154,15 @@ fn long_lists_are_read_in_parts_and_whole() {
             .collect();
         for batch in events.chunks(100) {
             let answer = plan(&store, &mut state, &terms, START, batch);
-            assert_eq!(answer, ScheduleAnswer::Added(batch.len()), "{flavor}");
+            assert_eq!(answer, schedule::Answer::Added(batch.len()), "{flavor}");
         }
         // The first part of all ends with the 550 events of one time.
         for (from, until, parts) in [(0, 7_200, 3), (0, 450, 1), (450, 451, 1), (451, 7_200, 2)] {
-            let list = ScheduleOperation::List {
+            let list = schedule::Operation::List {
                 from: stamp(START + from * SECOND),
                 until: stamp(START + until * SECOND),
             };
-            let request = ScheduleRequest::new(&terms, "k", list).at(stamp(START));
+            let request = schedule::Request::new(&terms, "k", list).at(stamp(START));
             let before = calls(&server, "evalsha");
             let answer = now(store.schedule(&request)).unwrap();
             let expected = request.decide_on(&mut state, stamp(START));

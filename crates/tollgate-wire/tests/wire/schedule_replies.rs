@@ -2,10 +2,8 @@
 //! none is a panic.
 
 use proptest::prelude::*;
-use tollgate_core::{
-    ErrorKind, Event, PlannedEvent, Reason, ScheduleAnswer, ScheduleOperation, ScheduleRequest,
-    ScheduleTerms, StoreError, Timestamp,
-};
+use tollgate_core::schedule::{self, Event, PlannedEvent, Reason};
+use tollgate_core::{ErrorKind, StoreError, Timestamp};
 
 use crate::engine::{Canned, now};
 
@@ -15,27 +13,27 @@ fn stamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-fn terms() -> ScheduleTerms {
-    ScheduleTerms::new("plans", ["2/10s", "3/1d", "9/day@Europe/Berlin"]).unwrap()
+fn terms() -> schedule::Terms {
+    schedule::Terms::new("plans", ["2/10s", "3/1d", "9/day@Europe/Berlin"]).unwrap()
 }
 
 /// Every operation, on two events for `Add`.
-fn operations() -> [ScheduleOperation<'static>; 7] {
+fn operations() -> [schedule::Operation<'static>; 7] {
     let event = |id: &'static str, time| Event::new(id, stamp(time));
     [
-        ScheduleOperation::Add(vec![event("a", NOW + 10), event("b", NOW + 20)]),
-        ScheduleOperation::Reschedule(event("a", NOW + 10)),
-        ScheduleOperation::Cancel(b"a"),
-        ScheduleOperation::NextFree {
+        schedule::Operation::Add(vec![event("a", NOW + 10), event("b", NOW + 20)]),
+        schedule::Operation::Reschedule(event("a", NOW + 10)),
+        schedule::Operation::Cancel(b"a"),
+        schedule::Operation::NextFree {
             from: stamp(NOW + 10),
             weight: 1,
         },
-        ScheduleOperation::LatestFree {
+        schedule::Operation::LatestFree {
             until: stamp(NOW + 10),
             weight: 1,
         },
-        ScheduleOperation::ReserveNext(event("a", NOW + 10)),
-        ScheduleOperation::List {
+        schedule::Operation::ReserveNext(event("a", NOW + 10)),
+        schedule::Operation::List {
             from: stamp(NOW),
             until: stamp(NOW + 100),
         },
@@ -67,10 +65,14 @@ fn reply(status: u8, numbers: [f64; 5], events: &[(f64, f64, &[u8])]) -> Vec<u8>
 /// Asks with one operation, at an instant or by the server's clock, and is answered `reply`.
 ///
 /// Whatever comes of it must be an answer or an error of the protocol.
-fn answered(operation: usize, at: Option<u64>, reply: &[u8]) -> Result<ScheduleAnswer, StoreError> {
+fn answered(
+    operation: usize,
+    at: Option<u64>,
+    reply: &[u8],
+) -> Result<schedule::Answer, StoreError> {
     let terms = terms();
     let operation = operations()[operation].clone();
-    let request = ScheduleRequest::new(&terms, "k", operation).with_latest();
+    let request = schedule::Request::new(&terms, "k", operation).with_latest();
     let request = match at {
         Some(at) => request.at(stamp(at)),
         None => request,
@@ -135,14 +137,14 @@ fn replies_of_the_script_are_read() {
         answered(row.0, Some(NOW + 1), &given(row)).unwrap_err();
     }
     let refused = answered(ADD, None, &given(&GIVEN[2])).unwrap();
-    let ScheduleAnswer::Refused { index: 1, refusal } = refused else {
+    let schedule::Answer::Refused { index: 1, refusal } = refused else {
         panic!("{refused:?}");
     };
     assert_eq!(refusal.quota().unwrap().name(), "9/day@Europe/Berlin");
     assert_eq!(refusal.next_free(), Some(stamp(NOW + 21)));
     assert_eq!(refusal.latest_free(), Some(stamp(NOW + 19)));
     let refused = answered(ADD, None, &given(&GIVEN[4])).unwrap();
-    let ScheduleAnswer::Refused { index: 0, refusal } = refused else {
+    let schedule::Answer::Refused { index: 0, refusal } = refused else {
         panic!("{refused:?}");
     };
     assert_eq!(*refusal.reason(), Reason::Past(stamp(NOW + 11)));
@@ -153,7 +155,7 @@ fn replies_of_the_script_are_read() {
         event(b"a", NOW + 99, 1),
     ];
     let listed = answered(LIST, None, &given(&GIVEN[21])).unwrap();
-    assert_eq!(listed, ScheduleAnswer::Events(events));
+    assert_eq!(listed, schedule::Answer::Events(events));
 }
 
 #[test]
@@ -291,11 +293,11 @@ fn numbers_that_no_script_gives_are_errors() {
 
 #[test]
 fn only_calendars_lack_periods_and_only_a_caller_who_asks_is_told_the_latest_time() {
-    let ask = |terms: &ScheduleTerms, row: &Row| {
-        let request = ScheduleRequest::new(terms, "k", operations()[row.0].clone());
+    let ask = |terms: &schedule::Terms, row: &Row| {
+        let request = schedule::Request::new(terms, "k", operations()[row.0].clone());
         now(Canned::store(&given(row)).schedule(&request))
     };
-    let sliding = ScheduleTerms::new("plans", ["2/10s"]).unwrap();
+    let sliding = schedule::Terms::new("plans", ["2/10s"]).unwrap();
     ask(&sliding, &(ADD, 6, [-1., -1., at(7), -1.], &[])).unwrap_err();
     ask(&terms(), &(ADD, 6, [-1., -1., at(7), -1.], &[])).unwrap();
     ask(&sliding, &(ADD, 1, [0., 0., at(11), at(9)], &[])).unwrap_err();
@@ -317,17 +319,17 @@ fn number() -> impl Strategy<Value = f64> {
 }
 
 /// Checks that an answer is one to this operation.
-fn check(operation: usize, answer: &ScheduleAnswer) {
+fn check(operation: usize, answer: &schedule::Answer) {
     let fits = match answer {
-        ScheduleAnswer::Added(_) => operation == ADD,
-        ScheduleAnswer::Planned { .. } => [RESCHEDULE, RESERVE].contains(&operation),
-        ScheduleAnswer::Refused { index, .. } => {
+        schedule::Answer::Added(_) => operation == ADD,
+        schedule::Answer::Planned { .. } => [RESCHEDULE, RESERVE].contains(&operation),
+        schedule::Answer::Refused { index, .. } => {
             [ADD, RESCHEDULE, RESERVE].contains(&operation) && *index < 2
         }
-        ScheduleAnswer::Cancelled(_) => operation == CANCEL,
-        ScheduleAnswer::Found(_) => [NEXT, LATEST].contains(&operation),
-        ScheduleAnswer::Events(_) => operation == LIST,
-        ScheduleAnswer::Uncovered(_) => ![CANCEL, LIST].contains(&operation),
+        schedule::Answer::Cancelled(_) => operation == CANCEL,
+        schedule::Answer::Found(_) => [NEXT, LATEST].contains(&operation),
+        schedule::Answer::Events(_) => operation == LIST,
+        schedule::Answer::Uncovered(_) => ![CANCEL, LIST].contains(&operation),
         _ => false,
     };
     assert!(fits, "{operation} {answer:?}");

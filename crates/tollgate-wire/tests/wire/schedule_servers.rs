@@ -2,10 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{
-    ErrorKind, Event, Key, Reason, Schedule, ScheduleAnswer, ScheduleOperation, ScheduleRequest,
-    ScheduleTerms, StoreError, Timestamp,
-};
+use tollgate_core::schedule::{self, Event, Reason, Schedule};
+use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 use tollgate_testkit::shared;
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{
@@ -55,17 +53,17 @@ fn stamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-fn terms() -> ScheduleTerms {
-    ScheduleTerms::new("plans", ["2/10s", "9/1h"]).unwrap()
+fn terms() -> schedule::Terms {
+    schedule::Terms::new("plans", ["2/10s", "9/1h"]).unwrap()
 }
 
-fn add(id: &'static str, second: u64, weight: u64) -> ScheduleOperation<'static> {
+fn add(id: &'static str, second: u64, weight: u64) -> schedule::Operation<'static> {
     let event = Event::new(id, stamp(NOW + second * SECOND));
-    ScheduleOperation::Add(vec![event.with_weight(weight)])
+    schedule::Operation::Add(vec![event.with_weight(weight)])
 }
 
-fn list() -> ScheduleOperation<'static> {
-    ScheduleOperation::List {
+fn list() -> schedule::Operation<'static> {
+    schedule::Operation::List {
         from: Timestamp::UNIX_EPOCH,
         until: Timestamp::MAX,
     }
@@ -74,11 +72,11 @@ fn list() -> ScheduleOperation<'static> {
 /// Decides `operation` on the events of `k`, so many seconds later.
 fn ask(
     store: &WireStore<impl Engine>,
-    operation: ScheduleOperation<'_>,
+    operation: schedule::Operation<'_>,
     later: u64,
-) -> Result<ScheduleAnswer, StoreError> {
+) -> Result<schedule::Answer, StoreError> {
     let terms = terms();
-    let request = ScheduleRequest::new(&terms, "k", operation);
+    let request = schedule::Request::new(&terms, "k", operation);
     now(store.schedule(&request.at(stamp(NOW + later * SECOND))))
 }
 
@@ -95,7 +93,7 @@ fn keys_of_schedules_are_what_they_were() {
     let terms = terms();
     let keys_of = |options: Options, key: Key<'_>, at: Option<Timestamp>| {
         let store = WireStore::new(Canned::default(), options);
-        let request = ScheduleRequest::new(&terms, key, list());
+        let request = schedule::Request::new(&terms, key, list());
         let request = match at {
             Some(at) => request.at(at),
             None => request,
@@ -173,23 +171,23 @@ fn users_with(options: Options, mut connect: impl FnMut() -> Raw, commands: &[&s
 }
 
 /// Operations that together run every command, on what [`prepare`] leaves, 20 seconds later.
-fn operations() -> Vec<ScheduleOperation<'static>> {
+fn operations() -> Vec<schedule::Operation<'static>> {
     let event = |id: &'static str, second| Event::new(id, stamp(NOW + second * SECOND));
     vec![
         add("new", 3_700, 1),
         add("heavy", 3_700, 2),
         add("later", 4_000, 2),
-        ScheduleOperation::Reschedule(event("later", 3_702)),
-        ScheduleOperation::Reschedule(event("later", 7_000)),
-        ScheduleOperation::ReserveNext(event("reserved", 3_700)),
-        ScheduleOperation::ReserveNext(event("reserved", 4_000)),
-        ScheduleOperation::Cancel(b"later"),
-        ScheduleOperation::Cancel(b"heavy"),
-        ScheduleOperation::NextFree {
+        schedule::Operation::Reschedule(event("later", 3_702)),
+        schedule::Operation::Reschedule(event("later", 7_000)),
+        schedule::Operation::ReserveNext(event("reserved", 3_700)),
+        schedule::Operation::ReserveNext(event("reserved", 4_000)),
+        schedule::Operation::Cancel(b"later"),
+        schedule::Operation::Cancel(b"heavy"),
+        schedule::Operation::NextFree {
             from: stamp(NOW + 4_000 * SECOND),
             weight: 2,
         },
-        ScheduleOperation::LatestFree {
+        schedule::Operation::LatestFree {
             until: stamp(NOW + 4_000 * SECOND),
             weight: 2,
         },
@@ -212,14 +210,14 @@ fn prepare(store: &WireStore<Raw>, events: &[(&'static str, u64, u64)]) {
     now(store.reset_schedule(&terms(), "k".into())).unwrap();
     for (id, second, weight) in events {
         let answer = ask(store, add(id, *second, *weight), 0).unwrap();
-        assert_eq!(answer, ScheduleAnswer::Added(1));
+        assert_eq!(answer, schedule::Answer::Added(1));
     }
 }
 
 /// Checks that every event will be kept for as long as it counts, and the key not forever.
 fn assert_lives(users: &Users, what: &str) {
     let raw = users.all.engine();
-    let ScheduleAnswer::Events(events) = ask(&users.all, list(), LATER).unwrap() else {
+    let schedule::Answer::Events(events) = ask(&users.all, list(), LATER).unwrap() else {
         panic!("no list");
     };
     let keys = raw.keys(users.all.options());
@@ -255,7 +253,7 @@ fn a_schedule_lives_a_millisecond_longer_than_its_events_count() {
             let before = server_time(raw) / 1_000;
             now(store.reset_schedule(&terms(), "k".into())).unwrap();
             let terms = terms();
-            let request = ScheduleRequest::new(&terms, "k", add("a", second, 1));
+            let request = schedule::Request::new(&terms, "k", add("a", second, 1));
             // A part of a millisecond counts as a whole one.
             now(store.schedule(&request.at(stamp(NOW + 1)))).unwrap();
             // The longest window, the tolerance, and what a caller's clock may lag behind.
@@ -370,8 +368,8 @@ fn user_without_pexpire_plans_nothing_among_many() {
                 assert!(matches!(before, Reply::Array(_)), "{before:?}");
                 let what = format!("{operation:?} on {prepared:?}, {flavor}");
                 if let Ok(answer) = ask(&users.user, operation, LATER) {
-                    let is_old = answer == ScheduleAnswer::Added(0);
-                    let is_refused = matches!(answer, ScheduleAnswer::Refused { .. });
+                    let is_old = answer == schedule::Answer::Added(0);
+                    let is_refused = matches!(answer, schedule::Answer::Refused { .. });
                     assert!(is_old || is_refused, "{what}: {answer:?}");
                 }
                 assert_eq!(held(raw, &keys[0]), before, "{what}");
@@ -391,16 +389,16 @@ fn more_events_stay_a_string_for_a_user_who_may_not_write_sets() {
         let users = users_with(options, || Raw::to(Flavor::System), &others);
         for id in ["a", "b"] {
             let answer = ask(&users.user, add(id, 100, 1), 0).unwrap();
-            assert_eq!(answer, ScheduleAnswer::Added(1), "{missing}");
+            assert_eq!(answer, schedule::Answer::Added(1), "{missing}");
         }
         let raw = users.all.engine();
         let keys = raw.keys(users.all.options());
         assert!(matches!(held(raw, &keys[0]), Reply::Bulk(_)), "{missing}");
         assert!(raw.pttl(&keys[0]) > 3_600_000);
         let answer = ask(&users.all, add("c", 200, 1), 0).unwrap();
-        assert_eq!(answer, ScheduleAnswer::Added(1));
+        assert_eq!(answer, schedule::Answer::Added(1));
         assert!(matches!(held(raw, &keys[0]), Reply::Array(_)));
-        let ScheduleAnswer::Events(events) = ask(&users.all, list(), 0).unwrap() else {
+        let schedule::Answer::Events(events) = ask(&users.all, list(), 0).unwrap() else {
             panic!("no list");
         };
         assert!(events.iter().map(|event| event.id()).eq([b"a", b"b", b"c"]));
@@ -432,7 +430,7 @@ fn at_maxmemory_nothing_is_planned_and_searches_work() {
                 server.command(&["CONFIG", "SET", "maxmemory", "1"]);
                 let answer = ask(&store, operation.clone(), LATER);
                 // What is cancelled needs no memory.
-                if writes && !matches!(operation, ScheduleOperation::Cancel(_)) {
+                if writes && !matches!(operation, schedule::Operation::Cancel(_)) {
                     let error = answer.expect_err(&what);
                     assert_eq!(error.kind(), ErrorKind::Full, "{what}: {error}");
                     let after: Vec<_> = keys.iter().map(|key| held(raw, key)).collect();
@@ -459,12 +457,12 @@ fn refused_events_searches_and_lists_write_nothing() {
         let store = WireStore::new(Raw::over(server.connection(), None), options);
         let raw = store.engine();
         let event = |id: &'static str, second: u64| Event::new(id, stamp(NOW + second * SECOND));
-        let batch = |last| ScheduleOperation::Add(vec![event("x", 500), event("y", 600), last]);
+        let batch = |last| schedule::Operation::Add(vec![event("x", 500), event("y", 600), last]);
         let free = |weight| {
             let at = stamp(NOW + 100 * SECOND);
             [
-                ScheduleOperation::NextFree { from: at, weight },
-                ScheduleOperation::LatestFree { until: at, weight },
+                schedule::Operation::NextFree { from: at, weight },
+                schedule::Operation::LatestFree { until: at, weight },
             ]
         };
         for weight in [1, 2] {
@@ -474,8 +472,8 @@ fn refused_events_searches_and_lists_write_nothing() {
             let beyond = 400 * 86_400;
             let mut table = vec![
                 // There already, or refused: by a quota, in the past, too far ahead, its id taken.
-                (add("a", 100, 1), ScheduleAnswer::Added(0)),
-                (add("b", 200, weight), ScheduleAnswer::Added(0)),
+                (add("a", 100, 1), schedule::Answer::Added(0)),
+                (add("b", 200, weight), schedule::Answer::Added(0)),
             ];
             for operation in [
                 add("d", 100, 1),
@@ -486,22 +484,22 @@ fn refused_events_searches_and_lists_write_nothing() {
                 add("b", 200, 3 - weight),
                 batch(event("d", 100)),
                 batch(event("a", 300)),
-                ScheduleOperation::Reschedule(event("b", 100)),
-                ScheduleOperation::Reschedule(event("a", 0)),
-                ScheduleOperation::Reschedule(event("d", 300)),
-                ScheduleOperation::ReserveNext(event("d", beyond)),
-                ScheduleOperation::ReserveNext(event("b", 300).with_weight(3 - weight)),
-                ScheduleOperation::ReserveNext(event("d", 100).with_weight(10)),
+                schedule::Operation::Reschedule(event("b", 100)),
+                schedule::Operation::Reschedule(event("a", 0)),
+                schedule::Operation::Reschedule(event("d", 300)),
+                schedule::Operation::ReserveNext(event("d", beyond)),
+                schedule::Operation::ReserveNext(event("b", 300).with_weight(3 - weight)),
+                schedule::Operation::ReserveNext(event("d", 100).with_weight(10)),
             ] {
                 let answer = ask(&store, operation.clone(), 40).unwrap();
-                let is_refused = matches!(answer, ScheduleAnswer::Refused { .. });
+                let is_refused = matches!(answer, schedule::Answer::Refused { .. });
                 assert!(is_refused, "{operation:?}: {answer:?}");
                 table.push((operation, answer));
             }
             let others = [
-                ScheduleOperation::Reschedule(event("a", 100)),
-                ScheduleOperation::ReserveNext(event("a", 300)),
-                ScheduleOperation::Cancel(b"d"),
+                schedule::Operation::Reschedule(event("a", 100)),
+                schedule::Operation::ReserveNext(event("a", 300)),
+                schedule::Operation::Cancel(b"d"),
                 list(),
             ];
             for operation in others.into_iter().chain(free(1)).chain(free(2)) {
@@ -528,24 +526,24 @@ fn refused_events_searches_and_lists_write_nothing() {
 fn after_a_lost_reply_the_same_call_gives_the_same_answer() {
     let event = |id: &'static str, second: u64| Event::new(id, stamp(NOW + second * SECOND));
     let writes = [
-        (add("a", 100, 2), ScheduleAnswer::Added(0)),
+        (add("a", 100, 2), schedule::Answer::Added(0)),
         (
-            ScheduleOperation::ReserveNext(event("b", 100)),
-            ScheduleAnswer::Planned {
+            schedule::Operation::ReserveNext(event("b", 100)),
+            schedule::Answer::Planned {
                 time: stamp(NOW + 110 * SECOND),
                 is_new: false,
             },
         ),
         (
-            ScheduleOperation::Reschedule(event("b", 200)),
-            ScheduleAnswer::Planned {
+            schedule::Operation::Reschedule(event("b", 200)),
+            schedule::Answer::Planned {
                 time: stamp(NOW + 200 * SECOND),
                 is_new: false,
             },
         ),
         (
-            ScheduleOperation::Cancel(b"a"),
-            ScheduleAnswer::Cancelled(false),
+            schedule::Operation::Cancel(b"a"),
+            schedule::Answer::Cancelled(false),
         ),
     ];
     for flavor in Flavor::chosen() {
@@ -563,7 +561,7 @@ fn after_a_lost_reply_the_same_call_gives_the_same_answer() {
             assert_eq!(again, *expected, "{operation:?}");
         }
         let answer = ask(&store, list(), 0).unwrap();
-        let ScheduleAnswer::Events(events) = answer else {
+        let schedule::Answer::Events(events) = answer else {
             panic!("{answer:?}");
         };
         assert_eq!(events.len(), 1);
@@ -588,17 +586,17 @@ fn a_server_that_lost_its_scripts_plans_once() {
     let store = store_on(&server);
     let event = Event::new("b", stamp(NOW + 100 * SECOND));
     for (operation, expected) in [
-        (add("a", 100, 2), ScheduleAnswer::Added(1)),
+        (add("a", 100, 2), schedule::Answer::Added(1)),
         (
-            ScheduleOperation::ReserveNext(event),
-            ScheduleAnswer::Planned {
+            schedule::Operation::ReserveNext(event),
+            schedule::Answer::Planned {
                 time: stamp(NOW + 110 * SECOND),
                 is_new: true,
             },
         ),
         (
-            ScheduleOperation::Cancel(b"a"),
-            ScheduleAnswer::Cancelled(true),
+            schedule::Operation::Cancel(b"a"),
+            schedule::Answer::Cancelled(true),
         ),
     ] {
         server.command(&["SCRIPT", "FLUSH"]);
@@ -700,12 +698,12 @@ fn errors_and_debug_output_show_no_id() {
     let terms = terms();
     let event = Event::new("secret-id", stamp(NOW));
     for operation in [
-        ScheduleOperation::Add(vec![Event::new("other-id", stamp(NOW)), event]),
-        ScheduleOperation::Reschedule(event),
-        ScheduleOperation::Cancel(b"secret-id"),
-        ScheduleOperation::ReserveNext(event),
+        schedule::Operation::Add(vec![Event::new("other-id", stamp(NOW)), event]),
+        schedule::Operation::Reschedule(event),
+        schedule::Operation::Cancel(b"secret-id"),
+        schedule::Operation::ReserveNext(event),
     ] {
-        let request = ScheduleRequest::new(&terms, "k", operation);
+        let request = schedule::Request::new(&terms, "k", operation);
         let error = now(store.schedule(&request)).unwrap_err();
         let bytes = format!("{:?}", b"secret-id");
         for shown in [
@@ -727,7 +725,7 @@ fn errors_and_debug_output_show_no_id() {
 /// As many events at once as one call may add, with the longest ids and other weights.
 #[test]
 fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
-    let terms = ScheduleTerms::new("plans", ["200/1h"]).unwrap();
+    let terms = schedule::Terms::new("plans", ["200/1h"]).unwrap();
     for flavor in Flavor::chosen() {
         let server = shared::standalone(flavor);
         let options = Options::new().with_prefix(&fresh("many")).unwrap();
@@ -739,15 +737,15 @@ fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
             let events = ids[start..start + 100].iter();
             let events = events.map(|id| Event::new(id, time).with_weight(2));
             let request =
-                ScheduleRequest::new(&terms, "k", ScheduleOperation::Add(events.collect()));
+                schedule::Request::new(&terms, "k", schedule::Operation::Add(events.collect()));
             let answer = now(store.schedule(&request.at(stamp(NOW)))).unwrap();
-            assert_eq!(answer, ScheduleAnswer::Added(100), "{flavor}");
+            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
         }
         let late = stamp(NOW + 4 * 3_600 * SECOND);
         let event = Event::new("last", late);
-        let request = ScheduleRequest::new(&terms, "k", ScheduleOperation::Add(vec![event]));
+        let request = schedule::Request::new(&terms, "k", schedule::Operation::Add(vec![event]));
         let answer = now(store.schedule(&request.at(late))).unwrap();
-        assert_eq!(answer, ScheduleAnswer::Added(1), "{flavor}");
+        assert_eq!(answer, schedule::Answer::Added(1), "{flavor}");
         let keys = store.engine().keys(store.options());
         let Reply::Integer(members) = store.engine().command(&[b"ZCARD", &keys[0]]) else {
             panic!("no number");
@@ -755,9 +753,9 @@ fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
         // The last event, the mark of weights, and the instant. Events an hour before the tolerance
         // have not left.
         assert!(members <= 3 + 200, "{members} on {flavor}");
-        let refused = ScheduleOperation::Reschedule(Event::new("none", late));
-        let request = ScheduleRequest::new(&terms, "k", refused);
-        let ScheduleAnswer::Refused { refusal, .. } =
+        let refused = schedule::Operation::Reschedule(Event::new("none", late));
+        let request = schedule::Request::new(&terms, "k", refused);
+        let schedule::Answer::Refused { refusal, .. } =
             now(store.schedule(&request.at(late))).unwrap()
         else {
             panic!("not refused");
@@ -797,11 +795,11 @@ fn operators_find_and_clear_events() {
         let store = store_on(&server);
         let real = Timestamp::try_from(SystemTime::now()).unwrap();
         let plan = |name: &str, key: &str, ahead: u64| {
-            let terms = ScheduleTerms::new(name, ["2/10s"]).unwrap();
+            let terms = schedule::Terms::new(name, ["2/10s"]).unwrap();
             let at = real.saturating_add(Duration::from_secs(ahead));
-            let event = ScheduleOperation::Add(vec![Event::new("a", at)]);
-            let answer = now(store.schedule(&ScheduleRequest::new(&terms, key, event).at(at)));
-            assert_eq!(answer.unwrap(), ScheduleAnswer::Added(1));
+            let event = schedule::Operation::Add(vec![Event::new("a", at)]);
+            let answer = now(store.schedule(&schedule::Request::new(&terms, key, event).at(at)));
+            assert_eq!(answer.unwrap(), schedule::Answer::Added(1));
         };
         let limit = crate::engine::limit("gcra:3/1h");
         let consume = || drop(crate::engine::consume(&store, &limit, "k", 1).unwrap());
@@ -880,11 +878,11 @@ fn schedules_count_from_the_servers_time() {
         let store = store(flavor);
         let terms = terms();
         let horizon = u64::try_from(terms.horizon().as_micros()).unwrap();
-        let far = ScheduleOperation::Add(vec![Event::new("a", Timestamp::MAX)]);
+        let far = schedule::Operation::Add(vec![Event::new("a", Timestamp::MAX)]);
         let before = server_time(store.engine());
-        let answer = now(store.schedule(&ScheduleRequest::new(&terms, "k", far))).unwrap();
+        let answer = now(store.schedule(&schedule::Request::new(&terms, "k", far))).unwrap();
         let after = server_time(store.engine());
-        let ScheduleAnswer::Refused { refusal, .. } = answer else {
+        let schedule::Answer::Refused { refusal, .. } = answer else {
             panic!("{answer:?}");
         };
         let Reason::BeyondHorizon(latest) = refusal.reason() else {

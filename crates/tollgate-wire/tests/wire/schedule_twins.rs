@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
-use tollgate_core::{
-    Event, ScheduleAnswer, ScheduleOperation, ScheduleRequest, ScheduleState, ScheduleTerms,
-    Timestamp,
-};
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::{self, Event};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
@@ -22,11 +20,11 @@ const HOUR: u64 = 3_600_000_000;
 /// The last instant that there is.
 const MAX: u64 = (1 << 53) - 1;
 
-/// ScheduleTerms that may take each other's place while a schedule is in use: other amounts, windows,
+/// schedule::Terms that may take each other's place while a schedule is in use: other amounts, windows,
 /// horizons and tolerances, and calendars that come and go. All times are multiples of the unit.
 struct Family {
     unit: u64,
-    terms: Vec<ScheduleTerms>,
+    terms: Vec<schedule::Terms>,
 }
 
 fn micros(units: u64, unit: u64) -> std::time::Duration {
@@ -35,7 +33,7 @@ fn micros(units: u64, unit: u64) -> std::time::Duration {
 
 fn families() -> Vec<Family> {
     let terms = |quotas: &[&str], horizon: u64, tolerance: u64, unit: u64| {
-        let terms = ScheduleTerms::new("plans", quotas.iter().copied()).unwrap();
+        let terms = schedule::Terms::new("plans", quotas.iter().copied()).unwrap();
         let terms = terms.with_tolerance(micros(tolerance, unit)).unwrap();
         terms.with_horizon(micros(horizon, unit)).unwrap()
     };
@@ -132,7 +130,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 const IDS: [&str; 8] = ["-", "c", "w", "e", "w1", "1", "a\0b", "\u{e9}"];
 
-fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> ScheduleOperation<'static> {
+fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> schedule::Operation<'static> {
     let event = |id: u8, at: i64, weight: u64| {
         Event::new(IDS[usize::from(id)], time(at)).with_weight(weight)
     };
@@ -141,22 +139,22 @@ fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> ScheduleOperation<'s
             let events = events
                 .iter()
                 .map(|(id, at, weight)| event(*id, *at, *weight));
-            ScheduleOperation::Add(events.collect())
+            schedule::Operation::Add(events.collect())
         }
-        Act::Reschedule(id, to) => ScheduleOperation::Reschedule(event(id, to, 1)),
-        Act::Cancel(id) => ScheduleOperation::Cancel(IDS[usize::from(id)].as_bytes()),
-        Act::NextFree(from, weight) => ScheduleOperation::NextFree {
+        Act::Reschedule(id, to) => schedule::Operation::Reschedule(event(id, to, 1)),
+        Act::Cancel(id) => schedule::Operation::Cancel(IDS[usize::from(id)].as_bytes()),
+        Act::NextFree(from, weight) => schedule::Operation::NextFree {
             from: time(from),
             weight,
         },
-        Act::LatestFree(until, weight) => ScheduleOperation::LatestFree {
+        Act::LatestFree(until, weight) => schedule::Operation::LatestFree {
             until: time(until),
             weight,
         },
         Act::ReserveNext(id, from, weight) => {
-            ScheduleOperation::ReserveNext(event(id, from, weight))
+            schedule::Operation::ReserveNext(event(id, from, weight))
         }
-        Act::List(from, until) => ScheduleOperation::List {
+        Act::List(from, until) => schedule::Operation::List {
             from: time(from),
             until: time(until),
         },
@@ -264,14 +262,18 @@ fn look(store: &WireStore<Raw>) -> (Held, u64) {
 }
 
 /// Returns the events of the machine's state at an instant, which it shows to a list.
-fn shown(terms: &ScheduleTerms, state: &ScheduleState, at: Timestamp) -> Vec<(Vec<u8>, u64, u64)> {
-    let all = ScheduleOperation::List {
+fn shown(
+    terms: &schedule::Terms,
+    state: &schedule::State,
+    at: Timestamp,
+) -> Vec<(Vec<u8>, u64, u64)> {
+    let all = schedule::Operation::List {
         from: Timestamp::UNIX_EPOCH,
         until: Timestamp::MAX,
     };
     let mut state = state.clone();
-    let answer = ScheduleRequest::new(terms, "k", all).decide_on(&mut state, at);
-    let ScheduleAnswer::Events(events) = answer else {
+    let answer = schedule::Request::new(terms, "k", all).decide_on(&mut state, at);
+    let schedule::Answer::Events(events) = answer else {
         panic!("{answer:?}");
     };
     let events = events.iter();
@@ -292,7 +294,7 @@ static ON_TIME: AtomicU64 = AtomicU64::new(0);
 static EARLY: AtomicU64 = AtomicU64::new(0);
 
 fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, steps: &[Step]) {
-    let mut state = ScheduleState::default();
+    let mut state = schedule::State::default();
     let mut clock = start;
     for step in steps {
         let terms = &family.terms[step.terms % family.terms.len()];
@@ -303,7 +305,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
             Timestamp::from_micros(u64::try_from(at.clamp(0, MAX.into())).unwrap()).unwrap()
         };
         let at = time(0);
-        let mut request = ScheduleRequest::new(terms, "k", operation(&step.act, time)).at(at);
+        let mut request = schedule::Request::new(terms, "k", operation(&step.act, time)).at(at);
         if step.wants_latest {
             request = request.with_latest();
         }
@@ -321,7 +323,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
             // A server drops what is over by these terms, although others may count it again. The
             // machine drops it when its store does.
             if after.ends == 0 && state.is_fresh(terms, at) {
-                state = ScheduleState::default();
+                state = schedule::State::default();
             }
             // The machine drops a state without events; a server keeps nothing of it either.
             assert_eq!(
@@ -352,7 +354,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
                 let slack = 2;
                 if lives < 100 {
                     std::thread::sleep(std::time::Duration::from_millis(lives + 3));
-                    state = ScheduleState::default();
+                    state = schedule::State::default();
                 }
                 let is_early = after.ends < lives + sent;
                 [&ON_TIME, &EARLY][usize::from(is_early)].fetch_add(1, Relaxed);
@@ -363,7 +365,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
                 );
             }
             match answer {
-                ScheduleAnswer::Uncovered(at) => request.widen(at),
+                schedule::Answer::Uncovered(at) => request.widen(at),
                 _ => break,
             }
             widenings += 1;
@@ -373,7 +375,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
 }
 
 /// Returns how long an event is kept after its time: the longest window, and the tolerance.
-fn kept_us(terms: &ScheduleTerms) -> u64 {
+fn kept_us(terms: &schedule::Terms) -> u64 {
     let longest = terms.quotas().iter().map(|quota| {
         let text = quota.to_string();
         let (_, window) = text.split_once('/').unwrap();
@@ -391,7 +393,7 @@ fn kept_us(terms: &ScheduleTerms) -> u64 {
     longest.max().unwrap() + tolerance
 }
 
-fn gone(terms: &ScheduleTerms, now: u64) -> Option<u64> {
+fn gone(terms: &schedule::Terms, now: u64) -> Option<u64> {
     now.checked_sub(kept_us(terms))
 }
 
@@ -454,10 +456,10 @@ fn play(small: u32) {
 /// Asks both for each operation at `clock`, and returns the last answer.
 fn both(
     store: &WireStore<Raw>,
-    terms: &ScheduleTerms,
+    terms: &schedule::Terms,
     clock: u64,
-    operations: impl IntoIterator<Item = ScheduleOperation<'static>>,
-) -> ScheduleAnswer {
+    operations: impl IntoIterator<Item = schedule::Operation<'static>>,
+) -> schedule::Answer {
     let operations = operations.into_iter().map(|operation| (clock, operation));
     both_at(store, terms, operations)
 }
@@ -465,9 +467,9 @@ fn both(
 /// Asks both for each operation at its instant, and returns the last answer.
 fn both_at(
     store: &WireStore<Raw>,
-    terms: &ScheduleTerms,
-    operations: impl IntoIterator<Item = (u64, ScheduleOperation<'static>)>,
-) -> ScheduleAnswer {
+    terms: &schedule::Terms,
+    operations: impl IntoIterator<Item = (u64, schedule::Operation<'static>)>,
+) -> schedule::Answer {
     let operations = operations.into_iter();
     both_by(
         store,
@@ -478,16 +480,16 @@ fn both_at(
 /// Asks both for each operation by its terms and at its instant, and returns the last answer.
 fn both_by<'t>(
     store: &WireStore<Raw>,
-    operations: impl IntoIterator<Item = (&'t ScheduleTerms, u64, ScheduleOperation<'static>)>,
-) -> ScheduleAnswer {
-    let mut state = ScheduleState::default();
+    operations: impl IntoIterator<Item = (&'t schedule::Terms, u64, schedule::Operation<'static>)>,
+) -> schedule::Answer {
+    let mut state = schedule::State::default();
     let mut last = None;
     for (terms, clock, operation) in operations {
         if last.is_none() {
             now(store.reset_schedule(terms, "k".into())).unwrap();
         }
         let at = Timestamp::from_micros(clock).unwrap();
-        let request = ScheduleRequest::new(terms, "k", operation);
+        let request = schedule::Request::new(terms, "k", operation);
         let request = request.with_latest().at(at);
         let expected = request.decide_on(&mut state, at);
         let answer = now(store.schedule(&request)).unwrap();
@@ -508,22 +510,22 @@ fn id(number: u64) -> &'static str {
     format!("id{number}").leak()
 }
 
-fn add(events: impl IntoIterator<Item = Event<'static>>) -> ScheduleOperation<'static> {
-    ScheduleOperation::Add(events.into_iter().collect())
+fn add(events: impl IntoIterator<Item = Event<'static>>) -> schedule::Operation<'static> {
+    schedule::Operation::Add(events.into_iter().collect())
 }
 
-fn next(micros: u64, weight: u64) -> ScheduleOperation<'static> {
+fn next(micros: u64, weight: u64) -> schedule::Operation<'static> {
     let from = Timestamp::from_micros(micros).unwrap();
-    ScheduleOperation::NextFree { from, weight }
+    schedule::Operation::NextFree { from, weight }
 }
 
-fn latest(micros: u64, weight: u64) -> ScheduleOperation<'static> {
+fn latest(micros: u64, weight: u64) -> schedule::Operation<'static> {
     let until = Timestamp::from_micros(micros).unwrap();
-    ScheduleOperation::LatestFree { until, weight }
+    schedule::Operation::LatestFree { until, weight }
 }
 
-fn found(micros: u64) -> ScheduleAnswer {
-    ScheduleAnswer::Found(Some(Timestamp::from_micros(micros).unwrap()))
+fn found(micros: u64) -> schedule::Answer {
+    schedule::Answer::Found(Some(Timestamp::from_micros(micros).unwrap()))
 }
 
 fn event(id: &'static str, micros: u64) -> Event<'static> {
@@ -537,7 +539,7 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
             for (quota, window) in [("1/10us", 10), ("1/day@UTC", DAY)] {
-                let terms = ScheduleTerms::new("plans", [quota]).unwrap();
+                let terms = schedule::Terms::new("plans", [quota]).unwrap();
                 let terms = terms.with_tolerance(micros(0, 1)).unwrap();
                 // The first instant of a day.
                 let start = START / DAY * DAY + DAY;
@@ -555,7 +557,7 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
                             let far = far.map(|far| add([far]));
                             let calls = far.into_iter().chain([add(batch.clone())]);
                             let answer = both(&store, &terms, start, calls);
-                            let is_planned = answer == ScheduleAnswer::Added(2);
+                            let is_planned = answer == schedule::Answer::Added(2);
                             assert_eq!(is_planned, planned, "{quota} {apart} {flavor}: {answer:?}");
                         }
                     }
@@ -570,23 +572,23 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
 fn weights_and_ids_tell_events_apart() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["9/1h"]).unwrap();
-            let all = ScheduleOperation::List {
+            let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
+            let all = schedule::Operation::List {
                 from: Timestamp::UNIX_EPOCH,
                 until: Timestamp::MAX,
             };
             for (first, second) in [(1, 2), (2, 1), (2, 3)] {
                 let add = |id, weight: u64| {
-                    ScheduleOperation::Add(vec![event(id, START).with_weight(weight)])
+                    schedule::Operation::Add(vec![event(id, START).with_weight(weight)])
                 };
                 let adds = [add("b", first), add("a", 1), add("b", second)];
                 let answer = both(&store, &terms, START, adds.clone());
                 assert!(
-                    matches!(answer, ScheduleAnswer::Refused { .. }),
+                    matches!(answer, schedule::Answer::Refused { .. }),
                     "{answer:?}"
                 );
                 let answer = both(&store, &terms, START, adds.into_iter().chain([all.clone()]));
-                let ScheduleAnswer::Events(events) = answer else {
+                let schedule::Answer::Events(events) = answer else {
                     panic!("{answer:?}");
                 };
                 assert!(events.iter().map(|event| event.id()).eq([b"a", b"b"]));
@@ -600,7 +602,7 @@ fn weights_and_ids_tell_events_apart() {
 fn a_window_with_more_events_than_are_read_at_once_is_full() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["65/1h"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["65/1h"]).unwrap();
             let all = (0..65).map(|number| event(id(number), START + number));
             let full = [add(all), latest(START + HOUR - 1, 1), next(START, 1)];
             let answer = both(&store, &terms, START, full);
@@ -614,7 +616,7 @@ fn a_window_with_more_events_than_are_read_at_once_is_full() {
 fn a_search_reads_on_in_both_directions() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["1/10us", "1000/100ms"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["1/10us", "1000/100ms"]).unwrap();
             let terms = terms.with_tolerance(micros(1_000, 1)).unwrap();
             let chain = || add((0..70).map(|number| event(id(number), START + 10 * number)));
             for (search, end) in [
@@ -628,7 +630,7 @@ fn a_search_reads_on_in_both_directions() {
             for first in [START + 2_000, START - 50] {
                 let batch = add([event("a", first), event("b", START + 655)]);
                 let answer = both(&store, &terms, START, [chain(), batch]);
-                let is_refused = matches!(answer, ScheduleAnswer::Refused { index: 1, .. });
+                let is_refused = matches!(answer, schedule::Answer::Refused { index: 1, .. });
                 assert!(is_refused, "{answer:?}, {flavor}");
             }
         }
@@ -641,7 +643,7 @@ fn a_day_with_more_events_than_are_read_at_once_is_summed_up() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
             for (quota, is_full) in [("140/day@UTC", true), ("141/day@UTC", false)] {
-                let terms = ScheduleTerms::new("plans", [quota]).unwrap();
+                let terms = schedule::Terms::new("plans", [quota]).unwrap();
                 let day = START / (24 * HOUR) * 24 * HOUR + 24 * HOUR;
                 let heavy = |number| event(id(number), day + number).with_weight(2);
                 let all = add((0..70).map(heavy));
@@ -659,11 +661,11 @@ fn a_day_does_not_count_the_event_that_is_moved() {
     const DAY: u64 = 24 * HOUR;
     let day = START / DAY * DAY + 2 * DAY;
     let terms =
-        ["1/day@UTC", "3/day@UTC"].map(|quota| ScheduleTerms::new("plans", [quota]).unwrap());
+        ["1/day@UTC", "3/day@UTC"].map(|quota| schedule::Terms::new("plans", [quota]).unwrap());
     let [one, three] = &terms;
     // The terms by which events are planned, another event, the one that is moved, and whether it
     // may be.
-    let cases: [(&ScheduleTerms, Option<u64>, u64, bool); 5] = [
+    let cases: [(&schedule::Terms, Option<u64>, u64, bool); 5] = [
         (one, None, day, true),
         (one, None, day + DAY - 1, true),
         (one, Some(day + HOUR), day + DAY, false),
@@ -677,9 +679,9 @@ fn a_day_does_not_count_the_event_that_is_moved() {
                 let there = [event("far", day + 20 * DAY), event("moved", at)];
                 let there = there.into_iter().chain(other);
                 let there = there.map(|event| (before, START, add([event])));
-                let to = ScheduleOperation::Reschedule(event("moved", day + 2 * HOUR));
+                let to = schedule::Operation::Reschedule(event("moved", day + 2 * HOUR));
                 let answer = both_by(&store, there.chain([(one, START, to)]));
-                let is_refused = matches!(answer, ScheduleAnswer::Refused { .. });
+                let is_refused = matches!(answer, schedule::Answer::Refused { .. });
                 assert_eq!(is_refused, !is_planned, "{at} {flavor}: {answer:?}");
             }
         }
@@ -691,21 +693,21 @@ fn a_day_does_not_count_the_event_that_is_moved() {
 fn the_last_time_of_a_search_is_free_only_if_every_quota_has_room() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["2/10us", "3/25us"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["2/10us", "3/25us"]).unwrap();
             let terms = terms.with_tolerance(micros(100, 1)).unwrap();
             let terms = terms.with_horizon(micros(100, 1)).unwrap();
             let at = |micros| Timestamp::from_micros(START + micros - 1_000).unwrap();
             let ends = [
                 (
                     [1_075, 1_095, 1_095],
-                    ScheduleOperation::NextFree {
+                    schedule::Operation::NextFree {
                         from: at(1_080),
                         weight: 1,
                     },
                 ),
                 (
                     [925, 905, 905],
-                    ScheduleOperation::LatestFree {
+                    schedule::Operation::LatestFree {
                         until: at(920),
                         weight: 1,
                     },
@@ -714,9 +716,9 @@ fn the_last_time_of_a_search_is_free_only_if_every_quota_has_room() {
             for ([single, pair, other], search) in ends {
                 let events = [("a", single), ("b", pair), ("c", other)];
                 let events = events.map(|(id, micros)| event(id, START + micros - 1_000));
-                let add = ScheduleOperation::Add(events.to_vec());
+                let add = schedule::Operation::Add(events.to_vec());
                 let answer = both(&store, &terms, START, [add, search]);
-                assert_eq!(answer, ScheduleAnswer::Found(None), "{flavor}");
+                assert_eq!(answer, schedule::Answer::Found(None), "{flavor}");
             }
         }
     }
@@ -726,15 +728,15 @@ fn the_last_time_of_a_search_is_free_only_if_every_quota_has_room() {
 fn a_list_ends_before_its_end() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["9/1h"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
             for (end, listed) in [(5, 1), (6, 2), (7, 2)] {
-                let add = ScheduleOperation::Add(vec![event("a", START), event("b", START + 5)]);
-                let list = ScheduleOperation::List {
+                let add = schedule::Operation::Add(vec![event("a", START), event("b", START + 5)]);
+                let list = schedule::Operation::List {
                     from: Timestamp::from_micros(START).unwrap(),
                     until: Timestamp::from_micros(START + end).unwrap(),
                 };
                 let answer = both(&store, &terms, START, [add, list]);
-                let ScheduleAnswer::Events(events) = answer else {
+                let schedule::Answer::Events(events) = answer else {
                     panic!("{answer:?}");
                 };
                 assert_eq!(events.len(), listed, "{end} {flavor}");
@@ -748,7 +750,7 @@ fn a_list_ends_before_its_end() {
 fn a_list_begins_with_its_beginning() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["9/10ms"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["9/10ms"]).unwrap();
             let terms = terms.with_tolerance(micros(5, 1)).unwrap();
             for (begin, later, listed) in [
                 (START, 0, 2),
@@ -758,13 +760,13 @@ fn a_list_begins_with_its_beginning() {
                 (0, 10_005, 1),
                 (0, 10_006, 0),
             ] {
-                let list = ScheduleOperation::List {
+                let list = schedule::Operation::List {
                     from: Timestamp::from_micros(begin).unwrap(),
                     until: Timestamp::MAX,
                 };
                 let events = add([event("a", START), event("b", START + 1)]);
                 let answer = both_at(&store, &terms, [(START, events), (START + later, list)]);
-                let ScheduleAnswer::Events(events) = answer else {
+                let schedule::Answer::Events(events) = answer else {
                     panic!("{answer:?}");
                 };
                 assert_eq!(events.len(), listed, "{begin} {later} {flavor}");
@@ -778,17 +780,17 @@ fn a_list_begins_with_its_beginning() {
 fn a_list_of_more_events_than_are_read_at_once_is_whole() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["1000/1h"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["1000/1h"]).unwrap();
             for heavy in [1, 2] {
                 for count in [63, 64, 65, 128] {
                     let event = |number| event(id(number), START + number).with_weight(heavy);
                     let [first, rest] = [0..60, 60..count].map(|numbers| add(numbers.map(event)));
-                    let list = ScheduleOperation::List {
+                    let list = schedule::Operation::List {
                         from: Timestamp::UNIX_EPOCH,
                         until: Timestamp::MAX,
                     };
                     let answer = both(&store, &terms, START, [first, rest, list]);
-                    let ScheduleAnswer::Events(events) = answer else {
+                    let schedule::Answer::Events(events) = answer else {
                         panic!("{answer:?}");
                     };
                     assert_eq!(events.len() as u64, count, "{flavor}");
@@ -806,15 +808,19 @@ fn a_month_counts_if_it_is_the_only_one_of_a_request() {
     let at = Timestamp::from_micros(day).unwrap();
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["1/month@UTC"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["1/month@UTC"]).unwrap();
             let terms = terms.with_horizon(micros(48, HOUR)).unwrap();
-            let mut state = ScheduleState::default();
+            let mut state = schedule::State::default();
             for (id, is_planned) in [("a", true), ("b", false)] {
-                let request = ScheduleRequest::new(&terms, "k", add([event(id, day)])).at(at);
+                let request = schedule::Request::new(&terms, "k", add([event(id, day)])).at(at);
                 let expected = request.decide_on(&mut state, at);
                 let answer = now(store.schedule(&request)).unwrap();
                 assert_eq!(answer, expected, "{id} {flavor}");
-                assert_eq!(answer == ScheduleAnswer::Added(1), is_planned, "{answer:?}");
+                assert_eq!(
+                    answer == schedule::Answer::Added(1),
+                    is_planned,
+                    "{answer:?}"
+                );
             }
         }
     }
@@ -825,18 +831,18 @@ fn a_month_counts_if_it_is_the_only_one_of_a_request() {
 fn an_id_within_another_is_not_mistaken_for_it() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["9/1h"]).unwrap();
-            let add = |id, at| ScheduleOperation::Add(vec![event(id, START + at)]);
+            let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
+            let add = |id, at| schedule::Operation::Add(vec![event(id, START + at)]);
             for (first, second) in [
                 ("\u{1}a", "a"),
                 ("x\u{1}", "\u{1}"),
                 ("\u{1}\u{1}", "\u{1}"),
             ] {
                 let new = both(&store, &terms, START, [add(first, 0), add(second, 1)]);
-                assert_eq!(new, ScheduleAnswer::Added(1), "{first:?} {flavor}");
+                assert_eq!(new, schedule::Answer::Added(1), "{first:?} {flavor}");
                 let again = [add(first, 0), add(second, 1), add(second, 1)];
                 let again = both(&store, &terms, START, again);
-                assert_eq!(again, ScheduleAnswer::Added(0), "{first:?} {flavor}");
+                assert_eq!(again, schedule::Answer::Added(0), "{first:?} {flavor}");
             }
         }
     }
@@ -847,17 +853,17 @@ fn an_id_within_another_is_not_mistaken_for_it() {
 fn an_event_is_forgotten_when_it_no_longer_counts() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["1/10ms"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["1/10ms"]).unwrap();
             let terms = terms.with_tolerance(micros(5, 1)).unwrap();
-            let add = ScheduleOperation::Add(vec![event("a", START)]);
+            let add = schedule::Operation::Add(vec![event("a", START)]);
             for (later, was_planned) in [(10_004, true), (10_005, false)] {
-                let cancel = ScheduleOperation::Cancel(b"a");
+                let cancel = schedule::Operation::Cancel(b"a");
                 let answer = both_at(
                     &store,
                     &terms,
                     [(START, add.clone()), (START + later, cancel)],
                 );
-                let expected = ScheduleAnswer::Cancelled(was_planned);
+                let expected = schedule::Answer::Cancelled(was_planned);
                 assert_eq!(answer, expected, "{later} {flavor}");
             }
         }
@@ -869,7 +875,7 @@ fn an_event_is_forgotten_when_it_no_longer_counts() {
 fn events_of_one_call_keep_their_weights() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["5/10us"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["5/10us"]).unwrap();
             let terms = terms.with_tolerance(micros(0, 1)).unwrap();
             let terms = terms.with_horizon(micros(100, 1)).unwrap();
             let heavy = |id, at, weight| event(id, START + at).with_weight(weight);
@@ -880,7 +886,7 @@ fn events_of_one_call_keep_their_weights() {
                     let there = (!is_first).then(|| add([heavy("there", 60, 1)]));
                     let calls = there.into_iter().chain([add(batch.clone())]);
                     let answer = both(&store, &terms, START, calls);
-                    let is_planned = answer == ScheduleAnswer::Added(4);
+                    let is_planned = answer == schedule::Answer::Added(4);
                     assert_eq!(is_planned, planned, "{last} {flavor}: {answer:?}");
                 }
             }
@@ -895,8 +901,8 @@ fn events_of_weight_one_take_no_room_for_weights() {
     for flavor in Flavor::chosen() {
         let options = Options::new().with_small_schedule(2);
         let store = crate::engine::store_with(flavor, options);
-        let terms = ScheduleTerms::new("plans", ["9/1h"]).unwrap();
-        let add = |id, at| ScheduleOperation::Add(vec![event(id, START + at)]);
+        let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
+        let add = |id, at| schedule::Operation::Add(vec![event(id, START + at)]);
         let prefix = store.options().prefix();
         let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
         let size = |command: &str, added: &[(&'static str, u64)]| {
@@ -933,15 +939,15 @@ fn events_of_weight_one_take_no_room_for_weights() {
 fn no_time_before_the_epoch_is_free() {
     for flavor in Flavor::chosen() {
         let store = crate::engine::store(flavor);
-        let terms = ScheduleTerms::new("plans", ["1/10us"]).unwrap();
+        let terms = schedule::Terms::new("plans", ["1/10us"]).unwrap();
         let terms = terms.with_tolerance(micros(30, 1)).unwrap();
-        let latest = ScheduleOperation::LatestFree {
+        let latest = schedule::Operation::LatestFree {
             until: Timestamp::from_micros(14).unwrap(),
             weight: 1,
         };
-        let add = ScheduleOperation::Add(vec![event("a", 7)]);
+        let add = schedule::Operation::Add(vec![event("a", 7)]);
         let answer = both(&store, &terms, 15, [add, latest]);
-        assert_eq!(answer, ScheduleAnswer::Found(None));
+        assert_eq!(answer, schedule::Answer::Found(None));
     }
 }
 
@@ -950,7 +956,7 @@ fn no_time_before_the_epoch_is_free() {
 fn the_mark_of_weights_is_no_event() {
     for flavor in Flavor::chosen() {
         for store in forms(flavor) {
-            let terms = ScheduleTerms::new("plans", ["2/10us"]).unwrap();
+            let terms = schedule::Terms::new("plans", ["2/10us"]).unwrap();
             let terms = terms.with_tolerance(micros(20, 1)).unwrap();
             let heavy = add([event("a", 40).with_weight(2)]);
             let answer = both(&store, &terms, 15, [heavy, latest(5, 2)]);
@@ -965,20 +971,20 @@ fn the_epoch_can_be_free() {
     for flavor in Flavor::chosen() {
         let store = crate::engine::store(flavor);
         for quota in ["1/10us", "1/day@UTC"] {
-            let terms = ScheduleTerms::new("plans", [quota]).unwrap();
+            let terms = schedule::Terms::new("plans", [quota]).unwrap();
             let terms = terms.with_tolerance(micros(20, 1)).unwrap();
             let at = |micros| Timestamp::from_micros(micros).unwrap();
             let (until, time) = match quota {
                 "1/10us" => (5, 10),
                 _ => (0, 24 * HOUR),
             };
-            let latest = ScheduleOperation::LatestFree {
+            let latest = schedule::Operation::LatestFree {
                 until: at(until),
                 weight: 1,
             };
-            let add = ScheduleOperation::Add(vec![event("a", time)]);
+            let add = schedule::Operation::Add(vec![event("a", time)]);
             let answer = both(&store, &terms, 15, [add, latest]);
-            assert_eq!(answer, ScheduleAnswer::Found(Some(at(0))), "{quota}");
+            assert_eq!(answer, schedule::Answer::Found(Some(at(0))), "{quota}");
         }
     }
 }

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::algorithm::State;
-use tollgate_core::{
-    Check, Fingerprint, Operation, Request, ScheduleOperation, ScheduleRequest, ScheduleTerms,
-    Timestamp, Verdict, Verdicts,
-};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{Timestamp, schedule};
 use tollgate_wire::{Options, WireStore};
 
 use crate::engine::{Canned, LIMITS, SentCall, limit, now};
@@ -116,9 +114,9 @@ fn arguments_have_not_changed() {
 
 #[test]
 fn arguments_of_schedules_have_not_changed() {
-    let terms = ScheduleTerms::new("plans", ["2/10s", "9/day@UTC"]).unwrap();
+    let terms = schedule::Terms::new("plans", ["2/10s", "9/day@UTC"]).unwrap();
     let store = Canned::store(&[]);
-    let request = ScheduleRequest::new(&terms, "k", ScheduleOperation::Cancel(b"a"));
+    let request = schedule::Request::new(&terms, "k", schedule::Operation::Cancel(b"a"));
     let at = Timestamp::from_micros(77).unwrap();
     // A key that lives by the server's clock is kept no longer than needed.
     for (request, instant, slack) in [(request.clone(), -1., 0.), (request.at(at), 77., 600_000.)] {

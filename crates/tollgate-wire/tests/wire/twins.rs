@@ -7,8 +7,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
-use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{BlockSpan, Check, Limit, MAX_EXACT, Operation, Receipt, Request, Timestamp};
+use tollgate_core::Algorithm;
+use tollgate_core::store::State;
+use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request};
+use tollgate_core::{Limit, Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::WireStore;
 

@@ -1,7 +1,7 @@
 //! `Plan`: the messages with their permitted times, as JSON or as a table.
 
 use serde::Serialize;
-use tollgate_core::{ScheduleQuota, ScheduleTerms, Timestamp};
+use tollgate_core::{Timestamp, schedule};
 
 use super::messages::{Message, Messages};
 use crate::text::{Grouped, Span, Table, json, plural, printable, rfc3339};
@@ -17,7 +17,7 @@ pub(crate) enum Outcome {
 /// The messages in the order of the file, and what became of each.
 pub(crate) struct Plan<'m> {
     messages: &'m Messages,
-    quotas: &'m [ScheduleQuota],
+    quotas: &'m [schedule::Quota],
     outcomes: Vec<Outcome>,
     pub(crate) moved: u64,
     pub(crate) refused: u64,
@@ -49,7 +49,7 @@ struct Refused<'a> {
 impl<'m> Plan<'m> {
     pub(super) fn new(
         messages: &'m Messages,
-        terms: &'m ScheduleTerms,
+        terms: &'m schedule::Terms,
         outcomes: Vec<Outcome>,
     ) -> Self {
         let (mut moved, mut refused) = (0, 0);
@@ -73,7 +73,7 @@ impl<'m> Plan<'m> {
         self.messages.name()
     }
 
-    pub(crate) fn quotas(&self) -> &'m [ScheduleQuota] {
+    pub(crate) fn quotas(&self) -> &'m [schedule::Quota] {
         self.quotas
     }
 

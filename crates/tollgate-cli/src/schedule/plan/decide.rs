@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tollgate_core::{Placement, Reason, Schedule, ScheduleTerms, StoreError, Timestamp};
+use tollgate_core::schedule::{self, Placement, Reason, Schedule};
+use tollgate_core::{StoreError, Timestamp};
 use tollgate_memory::MemoryStore;
 
 use super::answer::Outcome;
@@ -25,7 +26,7 @@ type Item<'m> = (&'m Message, Timestamp);
 
 /// Plans each of `messages` in memory, at its instant.
 pub(super) fn in_memory(
-    terms: &ScheduleTerms,
+    terms: &schedule::Terms,
     messages: &Messages,
     instants: &[Timestamp],
     progress: &Progress,
@@ -55,7 +56,7 @@ pub(super) fn in_memory(
 /// Plans each of `messages` on the server of `run`, at its instant.
 pub(super) fn on_server(
     run: &Run,
-    terms: &ScheduleTerms,
+    terms: &schedule::Terms,
     messages: &Messages,
     instants: &[Timestamp],
     watched: (&Output, &Progress),
@@ -85,7 +86,7 @@ struct Planner<S> {
 }
 
 impl<S> Planner<S> {
-    fn new(store: S, terms: &ScheduleTerms, messages: &Messages) -> Self {
+    fn new(store: S, terms: &schedule::Terms, messages: &Messages) -> Self {
         Self {
             schedule: Schedule::with_terms(store, terms.clone()),
             full: Mutex::new(messages.key_ids().map(|_| Full::default()).collect()),

@@ -21,8 +21,10 @@ use crate::time::{MAX_EXACT, Wait, micros_ceil};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_core::algorithm::{Block, State};
-/// use tollgate_core::{BlockSpan, Check, Limit, Request, Timestamp};
+/// use tollgate_core::Block;
+/// use tollgate_core::store::State;
+/// use tollgate_core::store::{BlockSpan, Check, Request};
+/// use tollgate_core::{Limit, Timestamp};
 ///
 /// // One minute, then two, then four.
 /// let limit = Limit::new("ban", Block::new(Duration::from_secs(60))?.doubling(2)?)?;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::Block;
-use crate::algorithm::{Machine, State};
-use crate::decision::Verdicts;
-use crate::request::{BlockSpan, Check, Request};
+use crate::algorithm::{BlockSpan, Machine, State};
+use crate::store::{Check, Request, Verdicts};
 use crate::time::{MAX_EXACT, Timestamp};
 use crate::{Limit, LimitError};
 

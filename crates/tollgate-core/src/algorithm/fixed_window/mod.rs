@@ -16,8 +16,10 @@ use crate::time::{MAX_EXACT, Wait};
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::{FixedWindow, State};
-/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+/// use tollgate_core::FixedWindow;
+/// use tollgate_core::store::State;
+/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(20)))?;
 /// let mut state = State::default();

@@ -14,8 +14,10 @@ use crate::time::{MAX_EXACT, Wait};
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::{Gcra, State};
-/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+/// use tollgate_core::Gcra;
+/// use tollgate_core::store::State;
+/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// // Ten a minute, at most three at once: one token every six seconds.
 /// let limit = Limit::new("mail", Gcra::with_burst(Quota::per_minute(10), 3)?)?;

@@ -19,8 +19,10 @@ const MOST_BUCKETS: u64 = 127;
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::{SlidingBuckets, State};
-/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+/// use tollgate_core::SlidingBuckets;
+/// use tollgate_core::store::State;
+/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("export", SlidingBuckets::new(Quota::per_hour(20), 12)?)?;
 /// let mut state = State::default();

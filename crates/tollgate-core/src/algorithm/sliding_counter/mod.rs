@@ -14,14 +14,16 @@ const LEAST_STEPS: u64 = 1_000;
 /// the result is rounded up. The estimate assumes that calls were spread evenly. If they were not,
 /// a half-open span of length `T` may admit up to `2N - 1` units (and one of `W <= T` at most
 /// `N + N * W / T`), and calls may be denied that an exact count would admit. Choose
-/// [`SlidingLog`](crate::algorithm::SlidingLog) or
-/// [`SlidingBuckets`](crate::algorithm::SlidingBuckets) if `N` must never be exceeded.
+/// [`SlidingLog`](crate::SlidingLog) or
+/// [`SlidingBuckets`](crate::SlidingBuckets) if `N` must never be exceeded.
 ///
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::{SlidingCounter, State};
-/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+/// use tollgate_core::SlidingCounter;
+/// use tollgate_core::store::State;
+/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("search", SlidingCounter::new(Quota::per_minute(10))?)?;
 /// let mut state = State::default();

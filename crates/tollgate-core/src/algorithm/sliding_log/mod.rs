@@ -18,8 +18,10 @@ const MOST: u64 = 100_000;
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::algorithm::{SlidingLog, State};
-/// use tollgate_core::{Check, Limit, Quota, Request, Timestamp};
+/// use tollgate_core::SlidingLog;
+/// use tollgate_core::store::State;
+/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("reset-password", SlidingLog::new(Quota::per_minute(2))?)?;
 /// let mut state = State::default();
@@ -70,7 +72,7 @@ impl SlidingLog {
     /// # Errors
     ///
     /// [`LimitError::AmountTooLarge`] when the quota's amount exceeds 100,000: use
-    /// [`SlidingBuckets`](crate::algorithm::SlidingBuckets), which is as strict.
+    /// [`SlidingBuckets`](crate::SlidingBuckets), which is as strict.
     pub const fn new(quota: Quota) -> Result<Self, LimitError> {
         if quota.amount() > MOST {
             return Err(LimitError::AmountTooLarge {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_core::algorithm::{
-    Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State,
-};
-use tollgate_core::{Check, Limit, Quota, RateLimiter, Request, Timestamp, Verdicts};
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Request, Verdicts};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
+use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_testkit::{Flavor, Server};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::Quota;
-use tollgate_core::algorithm::SlidingBuckets;
+use tollgate_core::SlidingBuckets;
 
 use super::support::{Place, START_MS, admitted, admitted_at, at_ms};
 use tollgate_scenarios::published;

@@ -1,7 +1,7 @@
 //! A schedule of one per minute, five per hour and ten per day, kept in a set of seconds per day.
 
 use tokio::task::JoinSet;
-use tollgate_core::{Placement, Reason};
+use tollgate_core::schedule::{Placement, Reason};
 use tollgate_scenarios::published::{self, MOST_PER_DAY, MOST_PER_HOUR};
 
 use super::support::{OwnSchedule, Place, START_MS, at_ms};

@@ -4,8 +4,10 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::algorithm::{Algorithm, State};
-use tollgate_core::{Check, Limit, Operation, Quota, Request, Timestamp, Verdict, Verdicts};
+use tollgate_core::Algorithm;
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{Limit, Quota, Timestamp};
 
 use super::caller::Asker;
 

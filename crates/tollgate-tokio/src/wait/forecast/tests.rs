@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::algorithm::State;
-use tollgate_core::{Fingerprint, Key, Limit, Operation, Timestamp, Verdict, Verdicts, Wait};
+use tollgate_core::store::State;
+use tollgate_core::store::{Fingerprint, Operation, Verdict, Verdicts};
+use tollgate_core::{Key, Limit, Timestamp, Wait};
 
 use super::Forecast;
 use crate::wait::caller::Asker;

@@ -4,7 +4,7 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::{Operation, Verdict, Verdicts};
+use tollgate_core::store::{Operation, Verdict, Verdicts};
 
 use super::{Denied, Line, Position, Standing, Start, State, TICK};
 use crate::random::random;

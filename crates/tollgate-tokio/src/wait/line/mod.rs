@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tollgate_core::{Operation, Timestamp};
+use tollgate_core::Timestamp;
+use tollgate_core::store::Operation;
 
 pub(super) use self::keep::Kept;
 pub(crate) use self::starts::Start;

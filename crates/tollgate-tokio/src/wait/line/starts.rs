@@ -6,7 +6,7 @@ use std::mem;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::Verdicts;
+use tollgate_core::store::Verdicts;
 
 /// What the store has admitted for a line.
 pub(crate) struct Start {

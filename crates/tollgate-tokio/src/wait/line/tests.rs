@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tollgate_core::algorithm::State;
-use tollgate_core::{Key, Limit, Operation, Timestamp, Verdict, Verdicts, Wait};
+use tollgate_core::store::State;
+use tollgate_core::store::{Operation, Verdict, Verdicts};
+use tollgate_core::{Key, Limit, Timestamp, Wait};
 
 use super::{Line, Position, Start, TICK, Turn};
 use crate::wait::Patience;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::{Limit, Operation};
+use tollgate_core::Limit;
+use tollgate_core::store::Operation;
 
 use super::{Denied, FRESH, Line, Position, State, Turn};
 use crate::wait::Patience;

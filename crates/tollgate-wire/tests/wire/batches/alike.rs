@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate_core::{
-    BlockSpan, Check, Limit, Operation, Receipt, Request, StoreError, Timestamp, Verdicts, inside,
-};
+use tollgate_core::store::{BlockSpan, Check, Operation, Request, Verdicts};
+use tollgate_core::{Limit, Receipt, StoreError, Timestamp, inside};
 use tollgate_testkit::Flavor;
 use tollgate_wire::{Options, WireStore};
 

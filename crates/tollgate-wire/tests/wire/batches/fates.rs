@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use tollgate_core::{CallId, Check, ErrorKind, Request, StoreError, Timestamp, Verdicts};
+use tollgate_core::store::{Check, Request, Verdicts};
+use tollgate_core::{CallId, ErrorKind, StoreError, Timestamp};
 use tollgate_wire::Options;
 
 use super::gate::{Gated, answer, fresh_state, gated, refusal};

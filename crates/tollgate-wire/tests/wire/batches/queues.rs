@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{Check, Key, Limit, Operation, Request, Timestamp};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{Key, Limit, Timestamp};
 use tollgate_wire::{Clock, Options};
 
 use super::gate::{ALONE, Gated, HOUR, Sent, answer, fresh_state, gated, gated_cluster};

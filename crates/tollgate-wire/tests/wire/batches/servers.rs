@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Check, ErrorKind, Limit, Operation, Request, Timestamp};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{ErrorKind, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
-use tollgate_core::{Request, StoreError, Verdicts};
+use tollgate_core::StoreError;
+use tollgate_core::store::{Request, Verdicts};
 use tollgate_wire::{Call, Engine, Failure, Runtime, WireStore};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use tollgate_core::{Check, ErrorKind, Limit, Request};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{ErrorKind, Limit};
 use tollgate_wire::Options;
 
 use super::gate::{ALONE, Gated, HOUR, answer, fresh_state, gated};

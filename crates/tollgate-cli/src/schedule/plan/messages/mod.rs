@@ -10,7 +10,8 @@ use std::path::Path;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use tollgate_core::{LONGEST_EVENT_ID, Timestamp};
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::LONGEST_ID;
 
 use self::text::Text;
 use crate::failure::Failure;
@@ -209,9 +210,9 @@ impl Reading {
                 "the field key is empty: give whom the message is for".to_owned()
             ));
         }
-        if !(1..=LONGEST_EVENT_ID).contains(&fields.id.len()) {
+        if !(1..=LONGEST_ID).contains(&fields.id.len()) {
             return Err(bad(format!(
-                "the field id has {} bytes: give 1 to {LONGEST_EVENT_ID}, a hash of a longer one \
+                "the field id has {} bytes: give 1 to {LONGEST_ID}, a hash of a longer one \
                  for example",
                 fields.id.len(),
             )));

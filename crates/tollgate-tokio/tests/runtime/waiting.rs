@@ -14,12 +14,11 @@ use futures_util::{FutureExt, Stream, StreamExt, stream};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
-use tollgate_core::{
-    Checks, ErrorKind, Operation, RateLimiter, Request, Store, StoreError, SyncStore, Verdicts,
-};
+use tollgate_core::store::{Checks, Operation, Request, Verdicts};
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, SyncStore};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::MockStore;
-use tollgate_tokio::{Admitted, Pace, TooLong, WaitError, Within};
+use tollgate_tokio::{Admitted, Pace, TooLong, WaitError, WaitUpTo};
 
 use crate::arrives;
 use crate::clock::TokioClock;
@@ -111,8 +110,12 @@ async fn start(
     for (number, cost) in costs.into_iter().enumerate() {
         let limiter = limiter.clone();
         calls.spawn(async move {
-            let admitted = limiter.check("alice").cost(cost).within(100 * MINUTE).await;
-            assert!(admitted.unwrap().is_allowed());
+            let admitted = limiter
+                .check("alice")
+                .cost(cost)
+                .wait_up_to(100 * MINUTE)
+                .await;
+            assert!(admitted.unwrap().decision().is_allowed());
             (number, started.elapsed())
         });
         yield_now().await;
@@ -236,7 +239,7 @@ async fn a_call_that_would_wait_too_long_is_refused_at_once_and_consumes_nothing
         let (store, limiter) = limiter(&[&format!("mail={limit}")]);
         let at_once = start(&limiter, [1, 1]).await;
         assert_eq!(finish(at_once).await.len(), 2);
-        let refused = too_long(limiter.check("alice").within(SECOND / 10).await);
+        let refused = too_long(limiter.check("alice").wait_up_to(SECOND / 10).await);
         assert_eq!(refused.limit().name(), "mail");
         let wait = if limit.starts_with("gcra") {
             SECOND / 2
@@ -258,7 +261,7 @@ async fn a_call_that_would_wait_too_long_is_refused_at_once_and_consumes_nothing
         let waiting = start(&limiter, [1, 2, 1]).await;
         let before = store.calls();
         let started = Instant::now();
-        let refused = too_long(limiter.check("alice").within(2 * SECOND).await);
+        let refused = too_long(limiter.check("alice").wait_up_to(2 * SECOND).await);
         let wait = match limit {
             "gcra:2/1s" => 5 * SECOND / 2,
             _ => 3 * SECOND,
@@ -269,10 +272,10 @@ async fn a_call_that_would_wait_too_long_is_refused_at_once_and_consumes_nothing
         // It is admitted then; timers are late by up to a tick for each call in the line.
         let last = limiter
             .check("alice")
-            .within(wait + 4 * TICK)
+            .wait_up_to(wait + 4 * TICK)
             .await
             .unwrap();
-        assert_eq!(last.consumed(), 1);
+        assert_eq!(last.decision().consumed(), 1);
         assert!(
             started.elapsed() < wait + 5 * TICK,
             "{limit}: {:?}",
@@ -288,12 +291,12 @@ async fn a_call_that_waits_in_line_until_its_deadline_is_refused_then() {
     let first = start(&limiter, [1, 1, 1]).await;
     // Another process takes the next three.
     let other = RateLimiter::new(Arc::clone(&store), limiter.limits()).unwrap();
-    let waits = too_long(limiter.check("alice").within(SECOND).await);
+    let waits = too_long(limiter.check("alice").wait_up_to(SECOND).await);
     assert_eq!(waits.wait().duration(), Some(3 * SECOND));
     let started = Instant::now();
     let call = tokio::spawn({
         let limiter = limiter.clone();
-        async move { too_long(limiter.check("alice").within(SECOND * 7 / 2).await) }
+        async move { too_long(limiter.check("alice").wait_up_to(SECOND * 7 / 2).await) }
     });
     for _ in 0..3 {
         // Just before the others wake.
@@ -319,7 +322,13 @@ async fn a_cost_above_the_capacity_is_refused_for_ever() {
     for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
         let (_, limiter) = limiter(&[&format!("mail={limit}")]);
         for _ in 0..2 {
-            let refused = too_long(limiter.check("alice").cost(3).within(Duration::MAX).await);
+            let refused = too_long(
+                limiter
+                    .check("alice")
+                    .cost(3)
+                    .wait_up_to(Duration::MAX)
+                    .await,
+            );
             assert!(refused.wait().is_never() && refused.excess().is_never());
             assert_eq!(
                 refused.to_string(),
@@ -339,43 +348,21 @@ async fn without_time_a_call_is_decided_as_a_check() {
             limiter
                 .check("alice")
                 .cost(2)
-                .within(Duration::ZERO)
+                .wait_up_to(Duration::ZERO)
                 .await
                 .is_ok()
         );
-        too_long(limiter.check("alice").within(Duration::ZERO).await);
+        too_long(limiter.check("alice").wait_up_to(Duration::ZERO).await);
         assert_eq!(store.calls(), 2);
         assert!(
             limiter
                 .check("bob")
                 .cost(0)
-                .within(Duration::ZERO)
+                .wait_up_to(Duration::ZERO)
                 .await
                 .is_ok()
         );
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_a_check_at_the_clock_of_the_store_waits() {
-    let (store, limiter) = limiter(&["l=gcra:2/1s"]);
-    let calls = [
-        limiter.peek("alice").within(SECOND),
-        limiter.take_up_to("alice", 2).within(SECOND),
-        limiter.reserve("alice").within(SECOND).within(SECOND),
-        limiter
-            .check("alice")
-            .at(tollgate_core::Timestamp::UNIX_EPOCH)
-            .within(SECOND),
-        limiter.check("alice").id("request-1").within(SECOND),
-    ];
-    for call in calls {
-        match call.await {
-            Err(WaitError::Store(error)) => assert_eq!(error.kind(), ErrorKind::Malformed),
-            other => panic!("{other:?} instead of an error"),
-        }
-    }
-    assert_eq!(store.calls(), 0);
 }
 
 /// Timers tick once in a millisecond, and a call that is admitted now does not wait for that.
@@ -385,7 +372,7 @@ async fn a_call_that_need_not_wait_starts_at_once() {
         let (_, limiter) = limiter(&[&format!("l={limit}")]);
         advance(TICK / 2).await;
         let started = Instant::now();
-        limiter.check("alice").within(SECOND).await.unwrap();
+        limiter.check("alice").wait_up_to(SECOND).await.unwrap();
         assert_eq!(started.elapsed(), Duration::ZERO, "{limit}");
     }
 }
@@ -395,7 +382,7 @@ async fn an_answered_call_leaves_nothing_to_do_in_the_background() {
     for limit in ["gcra:1/1s", "sliding-log:1/1s"] {
         let (_, limiter) = limiter(&[&format!("l={limit}")]);
         for longest in [SECOND, 2 * SECOND, Duration::ZERO] {
-            let admitted = limiter.check("alice").within(longest).await;
+            let admitted = limiter.check("alice").wait_up_to(longest).await;
             assert_eq!(admitted.is_ok(), !longest.is_zero(), "{limit}");
             let tasks = Handle::current().metrics().num_alive_tasks();
             assert_eq!(tasks, 0, "{limit}");
@@ -407,11 +394,21 @@ async fn an_answered_call_leaves_nothing_to_do_in_the_background() {
 async fn what_a_call_consumed_can_be_given_back() {
     for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
         let (_, limiter) = limiter(&[&format!("l={limit}")]);
-        let admitted = limiter.check("alice").cost(2).within(SECOND).await.unwrap();
+        let admitted = limiter
+            .check("alice")
+            .cost(2)
+            .wait_up_to(SECOND)
+            .await
+            .unwrap();
         let receipt = admitted.into_receipt().unwrap();
         limiter.refund("alice", receipt).await.unwrap();
         assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 2);
-        let free = limiter.check("alice").cost(0).within(SECOND).await.unwrap();
+        let free = limiter
+            .check("alice")
+            .cost(0)
+            .wait_up_to(SECOND)
+            .await
+            .unwrap();
         assert!(free.into_receipt().is_none(), "{limit}");
     }
 }
@@ -435,7 +432,7 @@ fn a_runtime_that_ends_before_its_calls_are_answered_holds_up_no_others() {
     store.delay_ms.store(0, Ordering::SeqCst);
     runtime().block_on(async {
         let started = Instant::now();
-        limiter.check("alice").within(MINUTE).await.unwrap();
+        limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
         assert_eq!(started.elapsed(), Duration::ZERO);
     });
 }
@@ -447,11 +444,11 @@ async fn a_call_that_is_dropped_consumes_nothing() {
         let remaining = async || limiter.peek("alice").await.unwrap().remaining();
 
         // Before it was polled, and on its way to the store.
-        drop(limiter.check("alice").within(MINUTE).into_future());
+        drop(limiter.check("alice").wait_up_to(MINUTE).into_future());
         assert_eq!(store.calls(), 0);
         store.delay_ms.store(100, Ordering::SeqCst);
         for travelled in [Duration::ZERO, 60 * TICK] {
-            let call = limiter.check("alice").within(MINUTE).into_future();
+            let call = limiter.check("alice").wait_up_to(MINUTE).into_future();
             let gone = tokio::time::timeout(travelled, call).await;
             assert!(gone.is_err(), "{limit}: {gone:?}");
             sleep(SECOND / 4).await;
@@ -461,12 +458,16 @@ async fn a_call_that_is_dropped_consumes_nothing() {
 
         // While it waits: it gives its place to the next.
         let _ = finish(start(&limiter, [2]).await).await;
-        let call = limiter.check("alice").cost(2).within(MINUTE).into_future();
+        let call = limiter
+            .check("alice")
+            .cost(2)
+            .wait_up_to(MINUTE)
+            .into_future();
         let gone = tokio::time::timeout(10 * TICK, call).await;
         assert!(gone.is_err(), "{limit}: {gone:?}");
         sleep(10 * TICK).await;
         let started = Instant::now();
-        limiter.check("alice").within(MINUTE).await.unwrap();
+        limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
         assert!(
             started.elapsed() <= SECOND + TICK,
             "{limit}: {:?}",
@@ -483,7 +484,13 @@ async fn a_cheap_call_need_not_wait_for_a_costly_one_that_has_left() {
     // Another process leaves room for one.
     let other = RateLimiter::new(store, limiter.limits()).unwrap();
     assert!(other.check("alice").cost(3).await.unwrap().is_allowed());
-    let mut costly = Box::pin(limiter.check("alice").cost(4).within(MINUTE).into_future());
+    let mut costly = Box::pin(
+        limiter
+            .check("alice")
+            .cost(4)
+            .wait_up_to(MINUTE)
+            .into_future(),
+    );
     // Its check is denied, and it waits.
     assert!(tokio::time::timeout(10 * TICK, &mut costly).await.is_err());
     let cheap = start(&limiter, [1]).await;
@@ -504,7 +511,7 @@ async fn lines_that_end_and_begin_lose_no_call() {
         let limiter = limiter.clone();
         tasks.spawn(async move {
             for _ in 0..5_000 {
-                let call = limiter.check("alice").within(MINUTE).into_future();
+                let call = limiter.check("alice").wait_up_to(MINUTE).into_future();
                 let done = tokio::time::timeout(20 * SECOND, call).await;
                 done.expect("there is room for all of them").unwrap();
             }
@@ -519,12 +526,12 @@ async fn lines_that_end_and_begin_lose_no_call() {
 #[tokio::test(start_paused = true)]
 async fn a_window_that_an_earlier_call_has_begun_is_taken_over() {
     let (_, limiter) = limiter(&["l=fixed-window:2/10s,anchored"]);
-    limiter.check("alice").within(SECOND).await.unwrap();
+    limiter.check("alice").wait_up_to(SECOND).await.unwrap();
     sleep(8 * SECOND).await;
     let calls = start(&limiter, [1, 1, 1]).await;
     yield_now().await;
     // The window ends in two seconds, and the next one has room for two.
-    let refused = too_long(limiter.check("alice").within(11 * SECOND).await);
+    let refused = too_long(limiter.check("alice").wait_up_to(11 * SECOND).await);
     assert_eq!(refused.wait().duration(), Some(12 * SECOND));
     for (number, at) in finish(calls).await {
         let due = if number == 0 {
@@ -554,7 +561,7 @@ async fn shares(limit: &str) -> Vec<usize> {
             callers.spawn(async move {
                 let mut admitted = 0;
                 while Instant::now() < until {
-                    limiter.check("alice").within(MINUTE).await.unwrap();
+                    limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
                     admitted += 1;
                 }
                 (line, admitted)
@@ -593,7 +600,13 @@ async fn calls_without_time_are_asked_about_side_by_side() {
     let mut calls = JoinSet::new();
     for _ in 0..50 {
         let limiter = limiter.clone();
-        calls.spawn(async move { limiter.check("alice").within(Duration::ZERO).await.is_ok() });
+        calls.spawn(async move {
+            limiter
+                .check("alice")
+                .wait_up_to(Duration::ZERO)
+                .await
+                .is_ok()
+        });
     }
     assert!(calls.join_all().await.into_iter().all(|admitted| admitted));
     assert_eq!(store.calls(), 50);
@@ -616,7 +629,7 @@ async fn a_call_that_waits_asks_again_when_something_is_given_back() {
         let begun = Instant::now();
         let waiting = tokio::spawn({
             let limiter = limiter.clone();
-            async move { limiter.check("k").within(2 * MINUTE).await.map(drop) }
+            async move { limiter.check("k").wait_up_to(2 * MINUTE).await.map(drop) }
         });
         sleep(SECOND).await;
         match by {
@@ -639,7 +652,13 @@ async fn the_next_call_gets_what_a_dropped_one_gives_back() {
     store.delay_ms.store(50, Ordering::SeqCst);
     let dropped = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.check("alice").within(100 * MINUTE).await.is_ok() }
+        async move {
+            limiter
+                .check("alice")
+                .wait_up_to(100 * MINUTE)
+                .await
+                .is_ok()
+        }
     });
     yield_now().await;
     let next = start(&limiter, [1]).await;
@@ -655,12 +674,18 @@ async fn calls_that_no_waiting_helps_are_answered_at_once_behind_others() {
     let waiting = start(&limiter, [2, 2, 2]).await;
     yield_now().await;
     let started = Instant::now();
-    let refused = too_long(limiter.check("alice").cost(3).within(Duration::MAX).await);
+    let refused = too_long(
+        limiter
+            .check("alice")
+            .cost(3)
+            .wait_up_to(Duration::MAX)
+            .await,
+    );
     assert!(refused.wait().is_never());
     limiter
         .check("alice")
         .cost(0)
-        .within(Duration::ZERO)
+        .wait_up_to(Duration::ZERO)
         .await
         .unwrap();
     assert_eq!(started.elapsed(), Duration::ZERO);
@@ -678,7 +703,7 @@ async fn calls_that_leave_the_line_do_not_hold_up_the_others() {
     for number in 0..90_u64 {
         let limiter = limiter.clone();
         let call = async move {
-            limiter.check("alice").within(MINUTE).await.unwrap();
+            limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
             number
         };
         if number % 3 == 0 {
@@ -710,7 +735,7 @@ async fn a_lost_reply_is_unknown_once() {
     for limit in ["gcra:1/1s", "sliding-log:1/1s"] {
         let (store, limiter) = limiter(&[&format!("l={limit}")]);
         store.lose_replies(1);
-        let lost = limiter.check("alice").within(MINUTE).await;
+        let lost = limiter.check("alice").wait_up_to(MINUTE).await;
         match lost {
             Err(WaitError::Store(error)) => assert_eq!(error.kind(), ErrorKind::Unknown),
             other => panic!("{other:?} instead of an error"),
@@ -718,7 +743,7 @@ async fn a_lost_reply_is_unknown_once() {
         assert_eq!(store.calls(), 1);
         // It was counted: the next waits for it.
         let started = Instant::now();
-        limiter.check("alice").within(MINUTE).await.unwrap();
+        limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
         assert!(
             started.elapsed() >= SECOND,
             "{limit}: {:?}",
@@ -730,7 +755,7 @@ async fn a_lost_reply_is_unknown_once() {
         let mut calls = JoinSet::new();
         for _ in 0..5 {
             let limiter = limiter.clone();
-            calls.spawn(async move { limiter.check("alice").within(MINUTE).await.is_err() });
+            calls.spawn(async move { limiter.check("alice").wait_up_to(MINUTE).await.is_err() });
         }
         let mut unknown = 0;
         while let Some(call) = calls.join_next().await {
@@ -757,7 +782,7 @@ async fn a_stream_yields_items_as_they_are_admitted() {
     // An item that is refused comes back.
     let mut items = stream::iter(["mail"; 2])
         .pace(&limiter, "alice")
-        .within(SECOND / 2);
+        .wait_up_to(SECOND / 2);
     let refused = items.next().await.unwrap().unwrap_err();
     assert!(matches!(refused.error(), WaitError::TooLong(_)));
     assert_eq!(refused.into_item(), "mail");
@@ -784,7 +809,7 @@ async fn an_item_whose_check_failed_comes_back_with_the_error() {
 #[tokio::test(start_paused = true)]
 async fn an_item_that_waits_is_still_to_come() {
     let (_, limiter) = limiter(&["l=gcra:1/1s,burst=1"]);
-    limiter.check("alice").within(SECOND).await.unwrap();
+    limiter.check("alice").wait_up_to(SECOND).await.unwrap();
 
     // The stream has ended with the item that waits.
     let mut items = stream::once(ready("mail")).pace(&limiter, "alice");
@@ -819,7 +844,7 @@ async fn a_mock_is_asked_for_a_reservation_or_a_check() {
         .map(|limit| RateLimiter::new(Arc::clone(&mock), [limit]).unwrap());
     for limiter in [mail, login] {
         let started = Instant::now();
-        limiter.check("alice").within(SECOND).await.unwrap();
+        limiter.check("alice").wait_up_to(SECOND).await.unwrap();
         assert!(started.elapsed() >= half && started.elapsed() <= half + 2 * TICK);
     }
 }
@@ -828,12 +853,12 @@ async fn a_mock_is_asked_for_a_reservation_or_a_check() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_polled_holds_up_the_line_until_it_is_dropped() {
     let (_, limiter) = limiter(&["l=sliding-log:1/1s"]);
-    limiter.check("alice").within(SECOND).await.unwrap();
-    let mut idle = Box::pin(limiter.check("alice").within(MINUTE).into_future());
+    limiter.check("alice").wait_up_to(SECOND).await.unwrap();
+    let mut idle = Box::pin(limiter.check("alice").wait_up_to(MINUTE).into_future());
     assert!(tokio::time::timeout(10 * TICK, &mut idle).await.is_err());
     let waiting = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.check("alice").within(MINUTE).await.is_ok() }
+        async move { limiter.check("alice").wait_up_to(MINUTE).await.is_ok() }
     });
     sleep(10 * SECOND).await;
     assert!(!waiting.is_finished());

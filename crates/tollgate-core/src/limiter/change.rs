@@ -1,14 +1,14 @@
-//! `Adjust`, `BlockCall` and `Reset`: calls that change what a key may do, and consume nothing.
+//! `Lower`, `Block` and `Reset`: calls that change what a key may do, and consume nothing.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::Left;
+use crate::algorithm::BlockSpan;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limiter::RateLimiter;
-use crate::request::{BlockSpan, Check, Checks, Operation, Request};
-use crate::store::{Boxed, Store, SyncStore};
+use crate::store::{Boxed, Check, Checks, Operation, Request, Store, SyncStore};
 use crate::time::{Timestamp, Wait};
 
 /// A pending [`RateLimiter::lower`], which lowers what remains for a key. End it with `.await` or
@@ -19,14 +19,14 @@ use crate::time::{Timestamp, Wait};
 /// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
 /// repeat the call: once or twice makes no difference.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
-pub struct Adjust<'l, 'k, S> {
+pub struct Lower<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
     remaining: u64,
     at: Option<Timestamp>,
 }
 
-impl<'l, 'k, S> Adjust<'l, 'k, S> {
+impl<'l, 'k, S> Lower<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, remaining: u64) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl<'l, 'k, S> Adjust<'l, 'k, S> {
     }
 }
 
-impl<'l, S: SyncStore> Adjust<'l, '_, S> {
+impl<'l, S: SyncStore> Lower<'l, '_, S> {
     /// Runs this call without waiting.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl<'l, S: SyncStore> Adjust<'l, '_, S> {
     }
 }
 
-impl<'l: 'k, 'k, S: Store> IntoFuture for Adjust<'l, 'k, S> {
+impl<'l: 'k, 'k, S: Store> IntoFuture for Lower<'l, 'k, S> {
     type Output = Result<Left<'l>, StoreError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
@@ -74,9 +74,9 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Adjust<'l, 'k, S> {
     }
 }
 
-impl<S> fmt::Debug for Adjust<'_, '_, S> {
+impl<S> fmt::Debug for Lower<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Adjust")
+        f.debug_struct("Lower")
             .field("limits", &self.limiter.limits())
             .field("key", &self.key)
             .field("remaining", &self.remaining)
@@ -91,17 +91,17 @@ impl<S> fmt::Debug for Adjust<'_, '_, S> {
 ///
 /// Awaiting and running return the store's errors, and
 /// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit is a
-/// [`Block`](crate::algorithm::Block). After [`Unknown`](crate::ErrorKind::Unknown), block again:
+/// [`Block`](crate::Block). After [`Unknown`](crate::ErrorKind::Unknown), block again:
 /// once or twice makes no difference.
 #[must_use = "a block does nothing until it is awaited, or ended by `run`"]
-pub struct BlockCall<'l, 'k, S> {
+pub struct Block<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
     span: BlockSpan,
     at: Option<Timestamp>,
 }
 
-impl<'l, 'k, S> BlockCall<'l, 'k, S> {
+impl<'l, 'k, S> Block<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl<'l, 'k, S> BlockCall<'l, 'k, S> {
     }
 }
 
-impl<S: SyncStore> BlockCall<'_, '_, S> {
+impl<S: SyncStore> Block<'_, '_, S> {
     /// Runs this block without waiting, and returns how long the key is blocked now.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl<S: SyncStore> BlockCall<'_, '_, S> {
     }
 }
 
-impl<'l: 'k, 'k, S: Store> IntoFuture for BlockCall<'l, 'k, S> {
+impl<'l: 'k, 'k, S: Store> IntoFuture for Block<'l, 'k, S> {
     type Output = Result<Wait, StoreError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
@@ -173,9 +173,9 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for BlockCall<'l, 'k, S> {
     }
 }
 
-impl<S> fmt::Debug for BlockCall<'_, '_, S> {
+impl<S> fmt::Debug for Block<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockCall")
+        f.debug_struct("Block")
             .field("limits", &self.limiter.limits())
             .field("key", &self.key)
             .field("span", &self.span)

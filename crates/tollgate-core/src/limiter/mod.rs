@@ -1,26 +1,36 @@
 //! `RateLimiter`: one or more limits on a store.
 
-use std::any::Any;
+mod call;
+mod change;
+mod left;
+mod refund;
+mod settle;
+
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use crate::call::{Adjust, BlockCall, Call, Reserve, Reset, Settle};
-use crate::decision::Receipt;
+pub use call::{Call, Check, Consume, Consumes, Costs, Deciding, Kind, Peek, Reserve};
+pub use change::{Block, Lower, Reset};
+pub use left::Left;
+pub use refund::Refund;
+pub use settle::{Settle, SettleError};
+
+use crate::companion::Companion;
 use crate::error::LimitError;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::request::{MAX_CHECKS, Operation};
+use crate::store::{MAX_CHECKS, Operation, Receipt};
 
 /// Limits how often something may happen for a key: one or more limits on one store.
 ///
 /// Several limits are decided together, all-or-nothing, in one round trip. To combine limits on
-/// different keys, build a [`Request`](crate::Request) and pass it to the store:
+/// different keys, build a [`Request`](crate::store::Request) and pass it to the store:
 ///
 /// ```
-/// # use tollgate_core::{Check, RateLimiter, Store, StoreError};
+/// # use tollgate_core::store::Check;
+/// # use tollgate_core::{RateLimiter, Store, StoreError};
 /// async fn admit(
 ///     per_ip: &RateLimiter<impl Store>,
 ///     per_user: &RateLimiter<impl Store>,
@@ -38,7 +48,7 @@ use crate::request::{MAX_CHECKS, Operation};
 /// cost or time, then end it with `.await`, or with `.run()` if the store is a [`SyncStore`]:
 ///
 /// ```
-/// use tollgate_core::algorithm::FixedWindow;
+/// use tollgate_core::FixedWindow;
 /// use tollgate_core::{Limit, Quota, RateLimiter, Store, StoreError, SyncStore};
 ///
 /// # fn limiter<S>(store: S) -> RateLimiter<S> {
@@ -95,13 +105,6 @@ struct Shared<S> {
     limits: SmallVec<[Limit; 1]>,
     store: S,
     companion: OnceLock<Box<dyn Companion>>,
-}
-
-/// What another crate keeps for a limiter and all of its clones.
-pub trait Companion: Any + Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// Something was given back to `key` through the limiter: by a refund, a settlement, a reset, or
-    /// the release of a lease.
-    fn given_back(&self, key: Key<'_>);
 }
 
 impl<S> RateLimiter<S> {
@@ -202,7 +205,7 @@ impl<S> RateLimiter<S> {
     /// # }
     /// ```
     #[inline]
-    pub fn check<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Call<'l, 'k, S> {
+    pub fn check<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Call<'l, 'k, S, Check> {
         Call::new(self, Operation::Consume, key.into(), 1)
     }
 
@@ -223,7 +226,7 @@ impl<S> RateLimiter<S> {
     /// # }
     /// ```
     #[inline]
-    pub fn peek<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Call<'l, 'k, S> {
+    pub fn peek<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Call<'l, 'k, S, Peek> {
         Call::new(self, Operation::Peek, key.into(), 1)
     }
 
@@ -240,7 +243,7 @@ impl<S> RateLimiter<S> {
     /// back if no later call was admitted; otherwise it gives back nothing, because later calls
     /// keep their starts.
     ///
-    /// All limits must be [`Gcra`](crate::algorithm::Gcra); with any other, the call fails with
+    /// All limits must be [`Gcra`](crate::Gcra); with any other, the call fails with
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     ///
     /// # Examples
@@ -285,7 +288,11 @@ impl<S> RateLimiter<S> {
     /// # }
     /// ```
     #[inline]
-    pub fn take_up_to<'l, 'k>(&'l self, key: impl Into<Key<'k>>, most: u64) -> Call<'l, 'k, S> {
+    pub fn take_up_to<'l, 'k>(
+        &'l self,
+        key: impl Into<Key<'k>>,
+        most: u64,
+    ) -> Call<'l, 'k, S, Consume> {
         Call::new(self, Operation::TakeUpTo, key.into(), most)
     }
 
@@ -313,8 +320,8 @@ impl<S> RateLimiter<S> {
         &'l self,
         key: impl Into<Key<'k>>,
         receipt: Receipt,
-    ) -> Settle<'l, 'k, S> {
-        Settle::new(self, key.into(), receipt, None)
+    ) -> Refund<'l, 'k, S> {
+        Refund::new(self, key.into(), receipt)
     }
 
     /// Corrects what a call consumed for `key` from an estimate to its real `cost`, in each limit.
@@ -328,11 +335,11 @@ impl<S> RateLimiter<S> {
     ///
     /// | algorithm | remembers |
     /// |---|---|
-    /// | [`Gcra`](crate::algorithm::Gcra) | all of it, and pays it off at the quota's rate |
-    /// | [`FixedWindow`](crate::algorithm::FixedWindow) | all of it, until the window ends |
-    /// | [`SlidingBuckets`](crate::algorithm::SlidingBuckets) | all of it, until its bucket leaves |
-    /// | [`SlidingCounter`](crate::algorithm::SlidingCounter) | in a window, at most the quota's amount in all |
-    /// | [`SlidingLog`](crate::algorithm::SlidingLog) | the newest units, as many as the quota's amount |
+    /// | [`Gcra`](crate::Gcra) | all of it, and pays it off at the quota's rate |
+    /// | [`FixedWindow`](crate::FixedWindow) | all of it, until the window ends |
+    /// | [`SlidingBuckets`](crate::SlidingBuckets) | all of it, until its bucket leaves |
+    /// | [`SlidingCounter`](crate::SlidingCounter) | in a window, at most the quota's amount in all |
+    /// | [`SlidingLog`](crate::SlidingLog) | the newest units, as many as the quota's amount |
     ///
     /// So the costs of all calls, as settled, exceed a limit's bound by at most what was counted
     /// beyond the estimates. For a cost of its own under a limit, use [`Settle::cost_of`]. A call that is never settled counts at its estimate. Settle a
@@ -360,7 +367,7 @@ impl<S> RateLimiter<S> {
         receipt: Receipt,
         cost: u64,
     ) -> Settle<'l, 'k, S> {
-        Settle::new(self, key.into(), receipt, Some(cost))
+        Settle::new(self, key.into(), receipt, cost)
     }
 
     /// Lowers what remains for `key` to at most `remaining`, under each limit.
@@ -383,15 +390,15 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn lower<'l, 'k>(&'l self, key: impl Into<Key<'k>>, remaining: u64) -> Adjust<'l, 'k, S> {
-        Adjust::new(self, key.into(), remaining)
+    pub fn lower<'l, 'k>(&'l self, key: impl Into<Key<'k>>, remaining: u64) -> Lower<'l, 'k, S> {
+        Lower::new(self, key.into(), remaining)
     }
 
     /// Denies every call for `key` for some time, whatever its other limits say.
     ///
-    /// One of the limits must be a [`Block`](crate::algorithm::Block); without one, the call fails
+    /// One of the limits must be a [`Block`](crate::Block); without one, the call fails
     /// with [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). The block lasts as long as
-    /// that limit says, unless [`until`](BlockCall::until) or [`lasting`](BlockCall::lasting) says
+    /// that limit says, unless [`until`](Block::until) or [`lasting`](Block::lasting) says
     /// how long. A block never ends earlier than an earlier one of the same key said;
     /// [`reset`](Self::reset) ends it, and forgets the other limits, too.
     ///
@@ -412,8 +419,8 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> BlockCall<'l, 'k, S> {
-        BlockCall::new(self, key.into())
+    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Block<'l, 'k, S> {
+        Block::new(self, key.into())
     }
 
     /// Forgets everything consumed for `key`, at the store's clock and at callers' instants

@@ -1,20 +1,18 @@
-//! `Settle`: a pending refund or settlement, and what it leaves.
+//! `Settle`: a pending settlement, and the error of it and of a refund.
 
 use std::error::Error;
 use std::fmt;
-use std::ops::Deref;
 
-use super::{Charge, Costs};
-use crate::decision::{Decision, Receipt, Verdicts};
+use super::call::Charge;
+use super::{Costs, Left};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limiter::RateLimiter;
-use crate::request::{Checks, Operation, Request};
-use crate::store::{Boxed, Store, SyncStore};
+use crate::store::{Boxed, Checks, Operation, Receipt, Request, Store, SyncStore, Verdicts};
 use crate::time::Timestamp;
 
-/// A pending refund or settlement, made by [`RateLimiter::refund`] and [`RateLimiter::settle`]. End
-/// it with `.await` or [`run`](Self::run).
+/// A pending settlement, made by [`RateLimiter::settle`]. End it with `.await` or
+/// [`run`](Self::run).
 ///
 /// # Errors
 ///
@@ -24,15 +22,15 @@ use crate::time::Timestamp;
 ///   other clock.
 /// - [`Full`](ErrorKind::Full): more is to be counted for a key that the store has no room for.
 /// - [`Unsupported`](ErrorKind::Unsupported): on a server, a
-///   [`SlidingLog`](crate::algorithm::SlidingLog) holds more than 2,000 entries before the entry of
+///   [`SlidingLog`](crate::SlidingLog) holds more than 2,000 entries before the entry of
 ///   the call and more than 2,000 after it. The call then counts until it leaves the window.
-#[must_use = "a refund or settlement does nothing until it is awaited, or ended by `run`"]
+#[must_use = "a settlement does nothing until it is awaited, or ended by `run`"]
 pub struct Settle<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
     receipt: Receipt,
-    /// What the call turned out to cost, or `None` for a refund.
-    cost: Option<u64>,
+    /// What the call turned out to cost.
+    cost: u64,
     /// Set if a limit has a cost of its own.
     costs: Option<Costs>,
     at: Option<Timestamp>,
@@ -44,7 +42,7 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
         limiter: &'l RateLimiter<S>,
         key: Key<'k>,
         receipt: Receipt,
-        cost: Option<u64>,
+        cost: u64,
     ) -> Self {
         Self {
             limiter,
@@ -68,8 +66,7 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
     /// # Errors
     ///
     /// If no limit of the limiter has this name, the settlement fails with
-    /// [`ErrorKind::Malformed`], and the error lists the names and holds the receipt. A refund that
-    /// sets a cost fails likewise, because it gives back everything.
+    /// [`ErrorKind::Malformed`], and the error lists the names and holds the receipt.
     ///
     /// # Examples
     ///
@@ -83,14 +80,14 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
     ///     let receipt = decision.into_receipt().ok_or("denied")?;
     ///     // It was one request, and took 335 tokens.
     ///     let left = limiter.settle("alice", receipt, 1).cost_of("tokens", 335).run()?;
-    ///     let remaining = |name| left.verdict(name).map(|verdict| verdict.remaining());
+    ///     let remaining = |name| left.decision().verdict(name).map(|verdict| verdict.remaining());
     ///     assert_eq!(remaining("requests"), Some(59));
     ///     assert_eq!(remaining("tokens"), Some(665));
     ///     Ok(())
     /// }
     /// ```
     pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
-        let (limits, same) = (self.limiter.limits(), self.cost.unwrap_or_default());
+        let (limits, same) = (self.limiter.limits(), self.cost);
         let costs = self.costs.get_or_insert_with(|| Costs::same(limits, same));
         costs.set(limits, name, cost);
         self
@@ -98,36 +95,32 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
 
     fn request(&self) -> Result<Request<'_>, StoreError> {
         let limits = self.limiter.limits();
-        let (operation, checks) = match (self.cost, &self.costs) {
-            (None, None) => (
-                Operation::Refund(&self.receipt),
-                Checks::of_key(limits, self.key, 0),
-            ),
-            (None, Some(_)) => return Err(cost_of_refund()),
-            (Some(cost), None) => (
-                Operation::Settle(&self.receipt),
-                Checks::of_key(limits, self.key, cost),
-            ),
-            (Some(_), Some(costs)) => (
-                Operation::Settle(&self.receipt),
-                costs.checks(limits, self.key)?,
-            ),
+        let checks = match &self.costs {
+            None => Checks::of_key(limits, self.key, self.cost),
+            Some(costs) => costs.checks(limits, self.key)?,
         };
+        let operation = Operation::Settle(&self.receipt);
         Ok(Request::of_parts(operation, checks, self.at))
-    }
-
-    fn finish(self, verdicts: Result<Verdicts, StoreError>) -> Result<Left<'l>, SettleError> {
-        if verdicts.is_ok() {
-            self.limiter.given_back(self.key);
-        }
-        verdicts
-            .and_then(|verdicts| Left::new(self.limiter, verdicts))
-            .map_err(|error| SettleError::new(error, self.receipt))
     }
 }
 
+/// Returns what remains after the store's answer to a refund or a settlement of `receipt`.
+pub(super) fn finish<'l, S>(
+    limiter: &'l RateLimiter<S>,
+    key: Key<'_>,
+    receipt: Receipt,
+    verdicts: Result<Verdicts, StoreError>,
+) -> Result<Left<'l>, SettleError> {
+    if verdicts.is_ok() {
+        limiter.given_back(key);
+    }
+    verdicts
+        .and_then(|verdicts| Left::new(limiter, verdicts))
+        .map_err(|error| SettleError::new(error, receipt))
+}
+
 impl<'l, S: SyncStore> Settle<'l, '_, S> {
-    /// Runs this refund or settlement without waiting.
+    /// Runs this settlement without waiting.
     ///
     /// # Errors
     ///
@@ -135,7 +128,7 @@ impl<'l, S: SyncStore> Settle<'l, '_, S> {
     pub fn run(self) -> Result<Left<'l>, SettleError> {
         let request = self.request();
         let verdicts = request.and_then(|request| self.limiter.store().decide_now(&request));
-        self.finish(verdicts)
+        finish(self.limiter, self.key, self.receipt, verdicts)
     }
 }
 
@@ -149,7 +142,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Settle<'l, 'k, S> {
                 Ok(request) => self.limiter.store().decide(request).await,
                 Err(error) => Err(error),
             };
-            self.finish(verdicts)
+            finish(self.limiter, self.key, self.receipt, verdicts)
         })
     }
 }
@@ -164,51 +157,6 @@ impl<S> fmt::Debug for Settle<'_, '_, S> {
             .field("costs", &self.costs)
             .field("at", &self.at)
             .finish()
-    }
-}
-
-#[cold]
-fn cost_of_refund() -> StoreError {
-    StoreError::new(
-        ErrorKind::Malformed,
-        "a refund gives back everything: leave out `cost_of`, or use `settle`",
-    )
-}
-
-/// What remains after a refund, a settlement or [`lower`](RateLimiter::lower), as the decision of a
-/// call of cost zero. It need not be read.
-///
-/// # Examples
-///
-/// ```
-/// #![deny(unused_must_use)]
-/// # use std::error::Error;
-/// # use tollgate_core::{RateLimiter, Receipt, SyncStore};
-/// # fn example(limiter: &RateLimiter<impl SyncStore>, receipts: [Receipt; 2]) -> Result<(), Box<dyn Error>> {
-/// # let [first, second] = receipts;
-/// limiter.refund("alice", first).run()?;
-/// let left = limiter.refund("alice", second).run()?.remaining();
-/// assert_eq!(limiter.peek("alice").run()?.remaining(), left);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Eq, PartialEq)]
-pub struct Left<'l>(Decision<'l>);
-
-impl<'l> Left<'l> {
-    pub(super) fn new<S>(
-        limiter: &'l RateLimiter<S>,
-        verdicts: Verdicts,
-    ) -> Result<Self, StoreError> {
-        Decision::new(limiter.limits(), verdicts).map(Self)
-    }
-}
-
-impl<'l> Deref for Left<'l> {
-    type Target = Decision<'l>;
-
-    fn deref(&self) -> &Decision<'l> {
-        &self.0
     }
 }
 

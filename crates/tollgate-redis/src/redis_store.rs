@@ -5,10 +5,8 @@ use std::pin::Pin;
 
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
-use tollgate_core::{
-    Checks, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request, ScheduleAnswer,
-    ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, SyncStore, Verdicts,
-};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{Key, Store, StoreError, SyncStore, lease, schedule};
 use tollgate_wire::{Options, WireStore};
 
 use crate::engine::RedisEngine;
@@ -111,20 +109,20 @@ where
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<C> ScheduleStore for RedisStore<C>
+impl<C> schedule::Store for RedisStore<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn schedule<'a>(
         &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError> {
+        request: &schedule::Request<'a>,
+    ) -> Result<schedule::Answer, StoreError> {
         self.0.schedule(request).await
     }
 
     async fn reset_schedule<'a>(
         &self,
-        terms: &'a ScheduleTerms,
+        terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.0.reset_schedule(terms, key).await
@@ -133,17 +131,17 @@ where
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<C> LeaseStore for RedisStore<C>
+impl<C> lease::Store for RedisStore<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.0.lease(&request).await
     }
 
     async fn reset_leases<'a>(
         &self,
-        terms: &'a LeaseTerms,
+        terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.0.reset_leases(terms, key).await

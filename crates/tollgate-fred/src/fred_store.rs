@@ -5,11 +5,8 @@ use std::pin::Pin;
 use async_trait::async_trait;
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
-use tollgate_core::{
-    Checks, ErrorKind, Key, LeaseAnswer, LeaseRequest, LeaseStore, LeaseTerms, Request,
-    ScheduleAnswer, ScheduleRequest, ScheduleStore, ScheduleTerms, Store, StoreError, SyncStore,
-    Verdicts,
-};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
 use tollgate_wire::{Options, WireStore};
 
 use crate::clients::Clients;
@@ -124,17 +121,17 @@ impl<C: Clients> Store for FredStore<C> {
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<C: Clients> ScheduleStore for FredStore<C> {
+impl<C: Clients> schedule::Store for FredStore<C> {
     async fn schedule<'a>(
         &self,
-        request: &ScheduleRequest<'a>,
-    ) -> Result<ScheduleAnswer, StoreError> {
+        request: &schedule::Request<'a>,
+    ) -> Result<schedule::Answer, StoreError> {
         self.0.schedule(request).await
     }
 
     async fn reset_schedule<'a>(
         &self,
-        terms: &'a ScheduleTerms,
+        terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.0.reset_schedule(terms, key).await
@@ -143,14 +140,14 @@ impl<C: Clients> ScheduleStore for FredStore<C> {
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<C: Clients> LeaseStore for FredStore<C> {
-    async fn lease<'a>(&self, request: LeaseRequest<'a>) -> Result<LeaseAnswer, StoreError> {
+impl<C: Clients> lease::Store for FredStore<C> {
+    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.0.lease(&request).await
     }
 
     async fn reset_leases<'a>(
         &self,
-        terms: &'a LeaseTerms,
+        terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         self.0.reset_leases(terms, key).await

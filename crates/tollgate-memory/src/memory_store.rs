@@ -9,10 +9,10 @@ use std::{fmt, future, thread};
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::algorithm::State;
+use tollgate_core::store::State;
+use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{
-    Check, Checks, ErrorKind, Fingerprint, Key, LeaseState, Limit, Operation, Request,
-    ScheduleState, Store, StoreError, SyncStore, Timestamp, Verdict, Verdicts, inside,
+    ErrorKind, Key, Limit, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule,
 };
 
 use crate::answers::Answers;
@@ -83,14 +83,14 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// at most 160. A log grows to its bound only for keys that use up their amount.
 ///
 /// `E` is the largest number of events that the key has held since it was last empty. The quotas and
-/// the horizon of a [`Schedule`](tollgate_core::Schedule) bound it, by at most
-/// [`MAX_EVENTS`](tollgate_core::MAX_EVENTS), which is 4,000, and an id has at most 200 bytes: a key
+/// the horizon of a [`Schedule`](tollgate_core::schedule::Schedule) bound it, by at most
+/// [`MAX_EVENTS`](tollgate_core::schedule::MAX_EVENTS), which is 4,000, and an id has at most 200 bytes: a key
 /// takes up to 1.1 MB. With the quotas `1/1m`, `5/1h` and `10/1d` it holds up to 3,700 events in a
 /// year, which take 350 KB with ids of 32 bytes.
 ///
 /// For leases, `E` is the largest number that the key has held at once. The amount of a
-/// [`ConcurrencyLimiter`](tollgate_core::ConcurrencyLimiter) bounds it, which is at most
-/// [`MAX_LEASES`](tollgate_core::MAX_LEASES), which is 1,000: a key takes up to 280 KB. Once
+/// [`ConcurrencyLimiter`](tollgate_core::lease::ConcurrencyLimiter) bounds it, which is at most
+/// [`MAX_LEASES`](tollgate_core::lease::MAX_LEASES), which is 1,000: a key takes up to 280 KB. Once
 /// its leases are released, a key expires as soon as the clock is past their tokens: at once, unless
 /// many were acquired in one microsecond, or the clock stepped back.
 /// [`bytes`](Self::bytes) returns what is in use.
@@ -129,8 +129,8 @@ pub struct MemoryStore {
     shard_mask: usize,
     pub(crate) hasher: KeyHasher,
     pub(crate) clock: Source,
-    pub(crate) schedules: Tables<ScheduleState>,
-    pub(crate) leases: Tables<LeaseState>,
+    pub(crate) schedules: Tables<schedule::State>,
+    pub(crate) leases: Tables<lease::State>,
     pub(crate) answers: Answers,
     max_keys: usize,
     /// The number of keys that are stored or about to be.
@@ -676,8 +676,9 @@ impl Store for MemoryStore {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use tollgate_core::algorithm::FixedWindow;
-    use tollgate_core::{Check, Limit, Quota};
+    use tollgate_core::FixedWindow;
+    use tollgate_core::store::Check;
+    use tollgate_core::{Limit, Quota};
 
     use super::{MemoryStore, Timeline, shards};
 

@@ -1,144 +1,22 @@
 //! `Request`: one or more checks for a store to decide together.
 
 use std::borrow::Borrow;
-use std::ops::Deref;
 use std::time::Duration;
 
-use crate::algorithm::{Reserved, State, States};
-use crate::call::CallId;
-use crate::decision::{Receipt, Verdict, Verdicts};
+use super::check::{Check, Checks};
+use super::fingerprint::Fingerprint;
+use super::operation::Operation;
+use super::receipt::Receipt;
+use super::verdicts::Verdicts;
+use crate::algorithm::{BlockSpan, Change, Reserved, States};
+use crate::call_id::CallId;
 use crate::error::{ErrorKind, StoreError};
-use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::one_or_many::OneOrMany;
 use crate::time::Timestamp;
 
 /// The maximum number of checks in a request.
 pub const MAX_CHECKS: usize = 32;
-
-/// A limit, the key it is counted for, and the cost of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Check<'a> {
-    limit: &'a Limit,
-    key: Key<'a>,
-    cost: u64,
-}
-
-impl<'a> Check<'a> {
-    /// Returns a check of `limit` for `key` at `cost`.
-    ///
-    /// Any cost is valid: zero is always allowed and changes nothing; more than the limit's
-    /// capacity is always denied.
-    #[must_use]
-    pub fn new(limit: &'a Limit, key: impl Into<Key<'a>>, cost: u64) -> Self {
-        Self {
-            limit,
-            key: key.into(),
-            cost,
-        }
-    }
-
-    /// Returns the limit.
-    #[must_use]
-    pub fn limit(&self) -> &'a Limit {
-        self.limit
-    }
-
-    /// Returns the key that the limit is counted for.
-    #[must_use]
-    pub fn key(&self) -> Key<'a> {
-        self.key
-    }
-
-    /// Returns the cost of the call.
-    #[must_use]
-    pub fn cost(&self) -> u64 {
-        self.cost
-    }
-
-    /// Consumes this check's cost, which must not be zero, from `state` if it fits.
-    ///
-    /// The most common call, for stores that hold a lock while they decide.
-    #[inline(always)]
-    pub(crate) fn consume_from(&self, state: &mut State, now: Timestamp) -> Verdict {
-        self.limit.algorithm().consume(state, now, self.cost)
-    }
-
-    /// Returns whether both checks count in the same state.
-    #[must_use]
-    pub fn shares_state_with(&self, other: &Self) -> bool {
-        self.limit.identity() == other.limit.identity() && self.key == other.key
-    }
-}
-
-/// What a request does with its checks.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Operation<'a> {
-    /// Blocks the keys, if the algorithm of every limit
-    /// [can](crate::algorithm::Algorithm::can_block). Decides as a peek afterwards would.
-    Block(BlockSpan),
-    /// Consumes every cost, or nothing.
-    Consume,
-    /// Decides as [`Operation::Consume`] would, but consumes nothing and is not counted as an
-    /// attempt.
-    Peek,
-    /// Lowers what remains to at most the cost of each check, and changes nothing where less remains
-    /// already. Always allowed.
-    Lower,
-    /// Gives back what a request with the same limits and keys consumed. The costs are ignored.
-    Refund(&'a Receipt),
-    /// Consumes every cost for a call that starts now or after a delay, at most `max_delay`, or
-    /// consumes nothing. Sub-microseconds are ignored.
-    ///
-    /// Only if the algorithm of every limit [can reserve](crate::algorithm::Algorithm::can_reserve).
-    Reserve {
-        /// The longest delay that is accepted.
-        max_delay: Duration,
-    },
-    /// Corrects what a request with the same limits and keys consumed to the costs of the checks:
-    /// gives back what it consumed beyond them, or counts the rest, whether it fits or not. Always
-    /// allowed.
-    Settle(&'a Receipt),
-    /// Consumes the same cost from every limit: as much as all of them allow, at most the smallest
-    /// cost of the checks.
-    TakeUpTo,
-}
-
-/// How long a key is blocked.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[allow(
-    clippy::exhaustive_enums,
-    reason = "a limit, an instant and a time are all that can say it"
-)]
-pub enum BlockSpan {
-    /// As long as the limit says; a key that is blocked already stays as it is.
-    Usual,
-    /// Until this instant, unless it is blocked for longer already.
-    Until(Timestamp),
-    /// This long from the decision on, rounded up to microseconds, unless it is blocked for longer
-    /// already.
-    Lasting(Duration),
-}
-
-/// How a refund or a settlement changes what one limit counts.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "only the crates of this workspace see it"
-)]
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Change {
-    /// Counts this much more now; zero changes nothing.
-    Count(u64),
-    /// Gives back this much of what was counted at the instant `at`.
-    GiveBack {
-        /// How much.
-        amount: u64,
-        /// When it was counted.
-        at: Timestamp,
-    },
-}
 
 /// One or more checks that are decided together, all-or-nothing.
 ///
@@ -149,8 +27,9 @@ pub enum Change {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_core::algorithm::{FixedWindow, Gcra};
-/// use tollgate_core::{Check, Key, Limit, Quota, Request};
+/// use tollgate_core::{FixedWindow, Gcra};
+/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::{Key, Limit, Quota};
 ///
 /// let burst = Limit::new("burst", Gcra::new(Quota::per_second(3))?)?;
 /// let steady = Limit::new("steady", FixedWindow::aligned(Quota::per_minute(20)))?;
@@ -168,87 +47,6 @@ pub struct Request<'a> {
     checks: Checks<'a>,
     at: Option<Timestamp>,
     id: Option<CallId<'a>>,
-}
-
-/// The checks of a request: up to four without an allocation.
-#[derive(Clone, Debug)]
-pub struct Checks<'a>(Held<'a>);
-
-#[derive(Clone, Debug)]
-enum Held<'a> {
-    Borrowed(&'a [Check<'a>]),
-    Owned(OneOrMany<Check<'a>>),
-}
-
-impl<'a> Checks<'a> {
-    /// Returns a list of one check.
-    #[inline(always)]
-    pub(crate) fn one(check: Check<'a>) -> Self {
-        Self(Held::Owned(OneOrMany::One(check)))
-    }
-
-    /// Returns a check at `cost` for `key` of each of `limits`.
-    #[inline(always)]
-    pub(crate) fn of_key(limits: &'a [Limit], key: Key<'a>, cost: u64) -> Self {
-        Self::from_fn(limits.len(), |index| Check::new(&limits[index], key, cost))
-    }
-
-    /// Returns the list of `length` checks that `check` returns for the indices in order.
-    #[inline(always)]
-    pub(crate) fn from_fn(length: usize, check: impl FnMut(usize) -> Check<'a>) -> Self {
-        Self(Held::Owned(OneOrMany::from_fn(length, check)))
-    }
-
-    /// Returns `checks` without copying them.
-    #[inline(always)]
-    pub(crate) fn borrowed(checks: &'a [Check<'a>]) -> Self {
-        Self(Held::Borrowed(checks))
-    }
-
-    fn push(&mut self, check: Check<'a>) {
-        if let Held::Borrowed(checks) = self.0 {
-            self.0 = Held::Owned(checks.iter().copied().collect());
-        }
-        if let Held::Owned(checks) = &mut self.0 {
-            checks.push(check);
-        }
-    }
-}
-
-impl<'a> Deref for Checks<'a> {
-    type Target = [Check<'a>];
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        match &self.0 {
-            Held::Borrowed(checks) => checks,
-            Held::Owned(checks) => checks,
-        }
-    }
-}
-
-impl<'a> From<Check<'a>> for Checks<'a> {
-    fn from(check: Check<'a>) -> Self {
-        Self::one(check)
-    }
-}
-
-impl<'a> From<&[Check<'a>]> for Checks<'a> {
-    fn from(checks: &[Check<'a>]) -> Self {
-        checks.iter().copied().collect()
-    }
-}
-
-impl<'a, const N: usize> From<[Check<'a>; N]> for Checks<'a> {
-    fn from(checks: [Check<'a>; N]) -> Self {
-        checks.into_iter().collect()
-    }
-}
-
-impl<'a> FromIterator<Check<'a>> for Checks<'a> {
-    fn from_iter<I: IntoIterator<Item = Check<'a>>>(checks: I) -> Self {
-        Self(Held::Owned(checks.into_iter().collect()))
-    }
 }
 
 impl<'a> Request<'a> {

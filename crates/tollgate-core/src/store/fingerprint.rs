@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::request::Request;
+use crate::store::Request;
 
 /// A hash of a request's limits, keys and clock (the store's or the caller's).
 ///

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use crate::algorithm::{Reserved, State, States};
-use crate::decision::{Verdict, Verdicts};
-use crate::fingerprint::Fingerprint;
+use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
 use crate::one_or_many::OneOrMany;
-use crate::request::{BlockSpan, Change, Check, Operation, Request};
+use crate::store::{Check, Fingerprint, Operation, Request, Verdicts};
 use crate::time::{Timestamp, Wait};
+use crate::verdict::Verdict;
 
 /// The result of evaluating a request, before anything is recorded.
 ///

@@ -5,10 +5,10 @@ use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
-use crate::request::{Check, Checks, Request};
-use crate::store::SyncStore;
+use crate::store::{Check, Checks, Request, SyncStore};
 
-use super::{Asked, Call, Charge, decide_checks};
+use super::Call;
+use super::asked::{Asked, Charge, decide_checks};
 
 /// The costs of a call that has a cost of its own for some limits, set with [`Call::cost_of`].
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Costs {
 
 impl Costs {
     /// Returns the same cost for each of `limits`.
-    pub(super) fn same(limits: &[Limit], cost: u64) -> Self {
+    pub(in crate::limiter) fn same(limits: &[Limit], cost: u64) -> Self {
         Self {
             each: OneOrMany::from_fn(limits.len(), |_| cost),
             unknown: None,
@@ -29,7 +29,7 @@ impl Costs {
     }
 
     /// Sets the cost for the limit called `name`.
-    pub(super) fn set(&mut self, limits: &[Limit], name: &str, cost: u64) {
+    pub(in crate::limiter) fn set(&mut self, limits: &[Limit], name: &str, cost: u64) {
         match limits.iter().position(|limit| limit.name() == name) {
             Some(index) => self.each[index] = cost,
             None => {
@@ -70,7 +70,7 @@ fn unknown_limit(limits: &[Limit], unknown: &str) -> StoreError {
     )
 }
 
-impl<'l, 'k, S> Call<'l, 'k, S> {
+impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     /// Sets the cost for the limit called `name`. All other limits keep the [`cost`](Self::cost),
     /// which must be set before, and is 1 by default.
     ///
@@ -101,7 +101,7 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
     /// }
     /// ```
     #[inline]
-    pub fn cost_of(self, name: &str, cost: u64) -> Call<'l, 'k, S, Costs> {
+    pub fn cost_of(self, name: &str, cost: u64) -> Call<'l, 'k, S, V, Costs> {
         let Asked {
             operation,
             key,
@@ -117,11 +117,17 @@ impl<'l, 'k, S> Call<'l, 'k, S> {
             at,
             id,
         };
-        Call { limiter, asked }.cost_of(name, cost)
+        let kind = self.kind;
+        Call {
+            limiter,
+            asked,
+            kind,
+        }
+        .cost_of(name, cost)
     }
 }
 
-impl<'l, 'k, S> Call<'l, 'k, S, Costs> {
+impl<'l, 'k, S, V> Call<'l, 'k, S, V, Costs> {
     /// Sets the cost for another limit, or another cost for the same. See [`Call::cost_of`].
     pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
         self.asked.cost.set(self.limiter.limits(), name, cost);
@@ -162,7 +168,7 @@ impl<'l, 'k, S> Call<'l, 'k, S, Costs> {
     }
 }
 
-impl<'l, S: SyncStore> Call<'l, '_, S, Costs> {
+impl<'l, S: SyncStore, V> Call<'l, '_, S, V, Costs> {
     /// Decides this call without waiting.
     ///
     /// # Errors

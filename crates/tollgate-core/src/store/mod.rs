@@ -1,16 +1,32 @@
 //! `Store`: the trait that a backend implements.
 
+mod check;
+pub(crate) mod evaluation;
+mod fingerprint;
+mod operation;
+mod receipt;
+mod request;
+pub(crate) mod verdicts;
+
 use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::decision::{Verdict, Verdicts};
+pub use crate::algorithm::{BlockSpan, State, States};
+pub use crate::time::MAX_EXACT;
+pub use check::{Check, Checks};
+pub use evaluation::Evaluation;
+pub use fingerprint::Fingerprint;
+pub use operation::Operation;
+pub use receipt::{Consumed, Receipt};
+pub use request::{MAX_CHECKS, Request};
+pub use verdicts::Verdicts;
+
 use crate::error::StoreError;
-use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::request::{Check, Checks, Request};
+pub use crate::verdict::Verdict;
 
 /// The future of a store's method.
 pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
@@ -40,10 +56,10 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 /// - A [`Receipt`](crate::Receipt) from before a reset MUST free nothing that was consumed after
 ///   it, if the state records the instants of calls (checked by
 ///   `receipts_from_before_a_reset_free_nothing`).
-/// - An [`Operation::Reserve`](crate::Operation::Reserve) MUST be supported exactly if it
+/// - An [`Operation::Reserve`](crate::store::Operation::Reserve) MUST be supported exactly if it
 ///   [is defined](Request::is_defined), if the store runs the algorithm at all (checked by
 ///   `says_what_it_supports` and `reservations_agree_with_the_machine`).
-/// - An [`Operation::Block`](crate::Operation::Block) MUST be supported exactly if it is defined, if
+/// - An [`Operation::Block`](crate::store::Operation::Block) MUST be supported exactly if it is defined, if
 ///   the store runs the algorithm at all (checked by `blocks_agree_with_the_machine`).
 /// - A call that is repeated with its [id](crate::CallId) MUST get the first answer and MUST NOT be
 ///   counted again, unless the store refuses all requests with ids as
@@ -91,7 +107,7 @@ pub trait Store: Send + Sync {
     /// Returns this store as one that need not wait, if it is one.
     ///
     /// Awaited calls on such a store are decided in place: they allocate nothing, and take little
-    /// longer than calls that are [run](crate::Call::run). The default is that the store may have to
+    /// longer than calls that are [run](crate::call::Call::run). The default is that the store may have to
     /// wait, which is never wrong: a store that wraps another one need not forward this.
     ///
     /// # Behavior

@@ -1,0 +1,141 @@
+//! `Asked`: what a call asks of a limiter, and how a store that need not wait decides it.
+
+use crate::call_id::CallId;
+use crate::decision::Decision;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::store::{Check, Checks, Operation, Request, SyncStore};
+use crate::time::Timestamp;
+
+/// What a call asks of a limiter.
+#[derive(Clone, Copy)]
+pub(in crate::limiter) struct Asked<'k, C = u64> {
+    pub(super) operation: Operation<'k>,
+    pub(super) key: Key<'k>,
+    pub(super) cost: C,
+    pub(super) at: Option<Timestamp>,
+    pub(super) id: Option<CallId<'k>>,
+}
+
+/// What a call costs: one number for all limits, or [`Costs`].
+pub(in crate::limiter) trait Charge: Sized {
+    /// Returns the check of each of `limits`.
+    fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError>;
+
+    /// Decides an awaited call on a store that need not wait.
+    fn decide_in_place<'l>(
+        limits: &'l [Limit],
+        store: &dyn SyncStore,
+        asked: &Asked<'_, Self>,
+    ) -> Result<Decision<'l>, StoreError>;
+}
+
+impl Charge for u64 {
+    #[inline(always)]
+    fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError> {
+        Ok(Checks::of_key(limits, key, *self))
+    }
+
+    // The store is known only at run time: it writes its result where it is wanted, because
+    // returning it through memory takes longer than deciding.
+    #[inline(always)]
+    fn decide_in_place<'l>(
+        limits: &'l [Limit],
+        store: &dyn SyncStore,
+        asked: &Asked<'_>,
+    ) -> Result<Decision<'l>, StoreError> {
+        match asked {
+            Asked {
+                operation: Operation::Consume,
+                key,
+                cost,
+                at: None,
+                id: None,
+            } => Decision::written(limits, |verdicts| {
+                store.consume_all_now(limits, *key, *cost, verdicts)
+            }),
+            _ => decide_request(limits, store, *asked),
+        }
+    }
+}
+
+impl<'k, C> Asked<'k, C> {
+    /// Returns the request for `checks`, one of each limit.
+    pub(super) fn request<'c>(&self, checks: Checks<'c>) -> Request<'c>
+    where
+        'k: 'c,
+    {
+        Request::of_parts(self.operation, checks, self.at).with_id(self.id)
+    }
+}
+
+/// Decides a call without waiting.
+#[inline(always)]
+pub(super) fn decide_now<'l>(
+    limits: &'l [Limit],
+    store: &impl SyncStore,
+    asked: Asked<'_>,
+) -> Result<Decision<'l>, StoreError> {
+    let Asked {
+        operation,
+        key,
+        cost,
+        at,
+        id,
+    } = asked;
+    match (limits, operation, at, id) {
+        (limits @ [limit], Operation::Consume, None, None) => {
+            consume(limits, store, Check::new(limit, key, cost))
+        }
+        (limits, Operation::Consume, None, None) => consume_all(limits, store, key, cost),
+        _ => decide_request(limits, store, asked),
+    }
+}
+
+/// Decides any call, as a request.
+#[inline(never)]
+fn decide_request<'l>(
+    limits: &'l [Limit],
+    store: &(impl SyncStore + ?Sized),
+    asked: Asked<'_>,
+) -> Result<Decision<'l>, StoreError> {
+    let checks = Checks::of_key(limits, asked.key, asked.cost);
+    let request = asked.request(Checks::borrowed(&checks));
+    Decision::new(limits, store.decide_now(&request)?)
+}
+
+#[inline(always)]
+pub(super) fn decide_checks<'l, C: Charge>(
+    limits: &'l [Limit],
+    store: &(impl SyncStore + ?Sized),
+    asked: &Asked<'_, C>,
+) -> Result<Decision<'l>, StoreError> {
+    let checks = asked.cost.checks(limits, asked.key)?;
+    let request = asked.request(Checks::borrowed(&checks));
+    Decision::new(limits, store.decide_now(&request)?)
+}
+
+/// Decides the most common call: a consume from one limit, at the store's own clock.
+#[inline]
+fn consume<'l>(
+    limits: &'l [Limit],
+    store: &impl SyncStore,
+    check: Check<'_>,
+) -> Result<Decision<'l>, StoreError> {
+    let (fingerprint, verdict) = store.consume_now(check)?;
+    Ok(Decision::of_one(limits, fingerprint, verdict))
+}
+
+/// Decides the most common call under several limits.
+#[inline(never)]
+fn consume_all<'l>(
+    limits: &'l [Limit],
+    store: &impl SyncStore,
+    key: Key<'_>,
+    cost: u64,
+) -> Result<Decision<'l>, StoreError> {
+    Decision::written(limits, |verdicts| {
+        store.consume_all_now(limits, key, cost, verdicts)
+    })
+}

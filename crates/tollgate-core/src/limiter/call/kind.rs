@@ -1,0 +1,56 @@
+//! What kind a call is, which says what can be set.
+
+/// A call to [`RateLimiter::check`](crate::RateLimiter::check), which may wait: with the crate
+/// `tollgate-tokio`, `wait_up_to` makes it wait until it is admitted.
+///
+/// A check at a caller's [instant](super::Call::at), or with an [id](super::Call::id), is a
+/// [`Consume`]: it is decided once.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Check {}
+
+/// A call that consumes, and is decided once: a [check](crate::RateLimiter::check) at a caller's
+/// instant or with an id, a [reservation](crate::RateLimiter::reserve), or a
+/// [take](crate::RateLimiter::take_up_to).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Consume {}
+
+/// A call to [`RateLimiter::peek`](crate::RateLimiter::peek), which consumes nothing, and so has no
+/// [id](super::Call::id).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Peek {}
+
+/// A kind of call: [`Check`], [`Consume`] or [`Peek`].
+pub trait Kind: sealed::Sealed {
+    /// The kind of a call that is decided once, and does not wait.
+    type Once: Kind;
+}
+
+impl Kind for Check {
+    type Once = Consume;
+}
+
+impl Kind for Consume {
+    type Once = Self;
+}
+
+impl Kind for Peek {
+    type Once = Self;
+}
+
+/// A kind of call that consumes, and so may have an [id](super::Call::id).
+pub trait Consumes: Kind {}
+
+impl Consumes for Check {}
+impl Consumes for Consume {}
+
+mod sealed {
+    #[expect(unnameable_types, reason = "so that no other crate implements `Kind`")]
+    pub trait Sealed {}
+
+    impl Sealed for super::Check {}
+    impl Sealed for super::Consume {}
+    impl Sealed for super::Peek {}
+}

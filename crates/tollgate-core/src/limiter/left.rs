@@ -1,0 +1,47 @@
+//! `Left`: what remains after a call that gave back or counted.
+
+use crate::decision::Decision;
+use crate::error::StoreError;
+use crate::limiter::RateLimiter;
+use crate::store::Verdicts;
+
+/// What remains after a refund, a settlement or [`lower`](RateLimiter::lower), as the decision of a
+/// call of cost zero. It need not be read.
+///
+/// # Examples
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// # use std::error::Error;
+/// # use tollgate_core::{RateLimiter, Receipt, SyncStore};
+/// # fn example(limiter: &RateLimiter<impl SyncStore>, receipts: [Receipt; 2]) -> Result<(), Box<dyn Error>> {
+/// # let [first, second] = receipts;
+/// limiter.refund("alice", first).run()?;
+/// let left = limiter.refund("alice", second).run()?.remaining();
+/// assert_eq!(limiter.peek("alice").run()?.remaining(), left);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Eq, PartialEq)]
+pub struct Left<'l>(Decision<'l>);
+
+impl<'l> Left<'l> {
+    pub(super) fn new<S>(
+        limiter: &'l RateLimiter<S>,
+        verdicts: Verdicts,
+    ) -> Result<Self, StoreError> {
+        Decision::new(limiter.limits(), verdicts).map(Self)
+    }
+
+    /// Returns the decision of a call of cost zero: each limit, and what remains of it.
+    #[must_use]
+    pub fn decision(&self) -> &Decision<'l> {
+        &self.0
+    }
+
+    /// Returns the largest cost that all limits would allow now.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.0.remaining()
+    }
+}

@@ -1,0 +1,300 @@
+//! `Verdicts`: what each limit of a request said.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use super::fingerprint::Fingerprint;
+use super::receipt::{Consumed, Receipt};
+use crate::algorithm::Reserved;
+use crate::error::{ErrorKind, StoreError};
+use crate::one_or_many::OneOrMany;
+use crate::time::{Timestamp, Wait};
+use crate::verdict::Verdict;
+
+/// The verdicts on a [`Request`](crate::store::Request), in the order of its checks.
+///
+/// Stores return this. A [`RateLimiter`](crate::RateLimiter) returns a [`Decision`], which also
+/// knows the limits.
+///
+/// A request is decided all-or-nothing: it is allowed only if every limit allows it. A denied
+/// request consumes nothing, except that limits which count denied calls count it.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::FixedWindow;
+/// use tollgate_core::store::State;
+/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::{Limit, Quota, Timestamp};
+///
+/// let limit = Limit::new("login", FixedWindow::aligned(Quota::per_minute(2)))?;
+/// let request = Request::consume(Check::new(&limit, "alice", 2));
+/// let mut states = [State::default()];
+/// let verdicts = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
+/// assert!(verdicts.is_allowed());
+/// assert_eq!((verdicts.remaining(), verdicts.capacity()), (0, 2));
+/// assert_eq!(verdicts.reset_after().as_secs_ceil(), Some(60));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[must_use = "verdicts limit nothing unless the program reads them: call `is_allowed` or `is_denied`"]
+pub struct Verdicts {
+    pub(crate) allowed: bool,
+    pub(crate) verdicts: OneOrMany<Verdict>,
+    pub(crate) fingerprint: Fingerprint,
+    /// Of a reservation that starts later: what each limit recorded.
+    pub(crate) reserved: Option<Box<OneOrMany<Reserved>>>,
+}
+
+impl Verdicts {
+    /// Returns the verdicts on a request with this `fingerprint`: allowed if all of them allow it,
+    /// denied if there are none.
+    ///
+    /// For stores that get their verdicts from elsewhere; [`Request::decide_on`] makes its own.
+    ///
+    /// [`Request::decide_on`]: crate::store::Request::decide_on
+    pub fn new(fingerprint: Fingerprint, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
+        Self::of(fingerprint, verdicts.into_iter().collect())
+    }
+
+    /// See [`Verdicts::new`].
+    #[inline(always)]
+    pub(crate) fn of(fingerprint: Fingerprint, verdicts: OneOrMany<Verdict>) -> Self {
+        Self {
+            allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
+            verdicts,
+            fingerprint,
+            reserved: None,
+        }
+    }
+
+    /// Returns `length` verdicts to be overwritten.
+    #[inline]
+    pub(crate) fn blank(length: usize) -> Self {
+        Self {
+            allowed: false,
+            verdicts: OneOrMany::from_fn(length, |_| Verdict::allow(0, 0)),
+            fingerprint: Fingerprint::new(0),
+            reserved: None,
+        }
+    }
+
+    /// Makes these, whatever they are, `length` verdicts to be overwritten.
+    #[inline]
+    pub(crate) fn resize(&mut self, length: usize) {
+        if self.verdicts.len() != length || self.reserved.is_some() {
+            *self = Self::blank(length);
+        }
+    }
+
+    /// Returns each limit's verdict, to overwrite it.
+    #[inline]
+    pub(crate) fn each_mut(&mut self) -> &mut [Verdict] {
+        &mut self.verdicts
+    }
+
+    /// Returns the verdicts on a request with one check.
+    // Always inlined: otherwise the space for several verdicts is copied, too.
+    #[inline(always)]
+    pub(crate) fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
+        Self {
+            allowed: verdict.allowed,
+            verdicts: OneOrMany::One(verdict),
+            fingerprint,
+            reserved: None,
+        }
+    }
+
+    /// Returns the fingerprint and the only verdict.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] unless there is exactly one verdict.
+    #[inline]
+    pub fn into_one(self) -> Result<(Fingerprint, Verdict), StoreError> {
+        match *self.verdicts {
+            [verdict] => Ok((self.fingerprint, verdict)),
+            ref verdicts => Err(other_number(1, verdicts.len())),
+        }
+    }
+
+    /// Returns whether the call may go ahead.
+    #[inline]
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// Returns whether the call must not go ahead.
+    #[inline]
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        !self.allowed
+    }
+
+    /// Returns each limit's verdict, in the order of the request's checks.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// Returns the index of the binding limit; see [`Decision::binding`].
+    #[must_use]
+    pub fn binding(&self) -> usize {
+        let mut best = 0;
+        for (index, verdict) in self.verdicts.iter().enumerate() {
+            let held = &self.verdicts[best];
+            let tighter = if self.allowed {
+                let tightness = |of: &Verdict| (of.delay(), Reverse(of.remaining));
+                tightness(verdict) > tightness(held)
+            } else {
+                (verdict.wait, !verdict.allowed) > (held.wait, !held.allowed)
+            };
+            if tighter {
+                best = index;
+            }
+        }
+        best
+    }
+
+    /// Returns the capacity of the binding limit: the largest cost that it can ever admit.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.verdicts
+            .get(self.binding())
+            .map_or(0, Verdict::capacity)
+    }
+
+    /// Returns the largest cost that all limits would allow now.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.verdicts
+            .iter()
+            .map(Verdict::remaining)
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Returns how long to wait until the same call is allowed, if nobody else calls: the longest
+    /// wait of its limits, or zero if the call was allowed.
+    #[must_use]
+    pub fn retry_after(&self) -> Wait {
+        // Every verdict of an allowed call has a wait of zero.
+        self.verdicts
+            .iter()
+            .map(Verdict::retry_after)
+            .max()
+            .unwrap_or(Wait::ZERO)
+    }
+
+    /// Returns how long to wait before the call starts: the longest delay of the limits; see
+    /// [`Decision::delay`].
+    #[must_use]
+    pub fn delay(&self) -> Wait {
+        self.verdicts
+            .iter()
+            .map(Verdict::delay)
+            .max()
+            .unwrap_or(Wait::ZERO)
+    }
+
+    /// Returns how long until every limit has its full capacity again, if nobody else calls.
+    #[must_use]
+    pub fn reset_after(&self) -> Wait {
+        self.verdicts
+            .iter()
+            .map(Verdict::reset_after)
+            .max()
+            .unwrap_or(Wait::ZERO)
+    }
+
+    /// Returns the cost that was consumed from each limit; the smallest, if the costs differ.
+    ///
+    /// After [`take_up_to`](crate::RateLimiter::take_up_to) this is what was taken.
+    #[must_use]
+    pub fn consumed(&self) -> u64 {
+        self.verdicts
+            .iter()
+            .map(Verdict::consumed)
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
+    #[must_use]
+    pub fn into_receipt(self) -> Option<Receipt> {
+        self.receipt()
+    }
+
+    /// Returns the same verdicts, with the same receipt, for a store that keeps answers by
+    /// [id](crate::CallId): it gives them only to repeated calls.
+    pub fn again(&self) -> Self {
+        Self {
+            allowed: self.allowed,
+            verdicts: self.verdicts.clone(),
+            fingerprint: self.fingerprint,
+            reserved: self.reserved.clone(),
+        }
+    }
+
+    /// Returns the bytes that are allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let starts = self.reserved.as_ref();
+        let starts = starts.map_or(0, |starts| size_of_val(&**starts) + starts.heap_bytes());
+        self.verdicts.heap_bytes() + starts
+    }
+
+    /// Returns the receipt and leaves the verdicts: only one of the two may be given to callers.
+    pub(crate) fn receipt(&self) -> Option<Receipt> {
+        let starts = self.reserved.as_deref();
+        let start = |index: usize| {
+            let reserved = starts.and_then(|starts| starts.get(index));
+            reserved.map(|reserved| Timestamp::saturating_from_micros(reserved.start))
+        };
+        let consumed: OneOrMany<Consumed> = self
+            .verdicts
+            .iter()
+            .enumerate()
+            .map(|(index, verdict)| Consumed {
+                cost: verdict.consumed,
+                at: start(index).unwrap_or(verdict.at),
+            })
+            .collect();
+        consumed
+            .iter()
+            .any(|consumed| consumed.cost > 0)
+            .then_some(Receipt {
+                consumed,
+                fingerprint: self.fingerprint,
+                reserved: self.reserved.clone(),
+            })
+    }
+}
+
+/// Compares the verdicts, and ignores the request's fingerprint.
+impl PartialEq for Verdicts {
+    fn eq(&self, other: &Self) -> bool {
+        (self.allowed, &self.verdicts, &self.reserved)
+            == (other.allowed, &other.verdicts, &other.reserved)
+    }
+}
+
+impl Eq for Verdicts {}
+
+impl fmt::Debug for Verdicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verdicts")
+            .field("allowed", &self.allowed)
+            .field("verdicts", &self.as_slice())
+            .finish()
+    }
+}
+
+#[cold]
+pub(crate) fn other_number(limits: usize, verdicts: usize) -> StoreError {
+    StoreError::new(
+        ErrorKind::Protocol,
+        format!(
+            "the store answered for {verdicts} limits instead of {limits}: this is a bug in it"
+        ),
+    )
+}
