@@ -41,7 +41,7 @@ pub use terms::{MAX_LEASES, SHAPE, Terms};
 /// use tollgate_core::lease::{self, ConcurrencyLimiter};
 /// use tollgate_core::StoreError;
 ///
-/// # async fn upload(store: impl Store) -> Result<(), StoreError> {
+/// # async fn upload(store: impl lease::Store) -> Result<(), StoreError> {
 /// let uploads = ConcurrencyLimiter::new(store, "uploads", 3, Duration::from_secs(30)).unwrap();
 /// match uploads.acquire("alice", "request-4711").await?.permit() {
 ///     Ok(lease) => {
@@ -117,7 +117,7 @@ impl<S> ConcurrencyLimiter<S> {
     /// ```
     /// # use tollgate_core::lease::{self, ConcurrencyLimiter};
     /// # use tollgate_core::StoreError;
-    /// # async fn take(limiter: &ConcurrencyLimiter<impl Store>) -> Result<(), StoreError> {
+    /// # async fn take(limiter: &ConcurrencyLimiter<impl lease::Store>) -> Result<(), StoreError> {
     /// let acquisition = limiter.acquire("alice", "request-4711").weight(2).await?;
     /// if let Err(denied) = acquisition.permit() {
     ///     println!("{} of {} are held", denied.held(), denied.amount());
@@ -179,7 +179,7 @@ impl<S> ConcurrencyLimiter<S> {
     /// ```
     /// # use tollgate_core::lease::{self, ConcurrencyLimiter};
     /// # use tollgate_core::StoreError;
-    /// # fn end(uploads: &ConcurrencyLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    /// # fn end(uploads: &ConcurrencyLimiter<impl lease::SyncStore>) -> Result<(), StoreError> {
     /// uploads.reset("alice").run()?;
     /// assert_eq!(uploads.peek("alice").run()?.held(), 0);
     /// # Ok(())

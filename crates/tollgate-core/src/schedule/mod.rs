@@ -46,7 +46,7 @@ pub use terms::{MAX_EVENTS, SHAPE, Terms};
 /// use tollgate_core::schedule::{self, Placement, Schedule};
 /// use tollgate_core::{StoreError, Timestamp};
 ///
-/// # async fn remind(store: impl Store, noon: Timestamp) -> Result<(), StoreError> {
+/// # async fn remind(store: impl schedule::Store, noon: Timestamp) -> Result<(), StoreError> {
 /// let schedule = Schedule::new(store, "reminders", ["1/1m", "5/1h", "10/1d"]).unwrap();
 /// match schedule.add("alice", "msg-17", noon).await? {
 ///     Placement::Planned { time, .. } => println!("planned at {time:?}"),
@@ -99,7 +99,7 @@ impl<S> Schedule<S> {
     ///
     /// # fn example<S>(store: S) -> Result<(), LimitError> {
     /// let week = Duration::from_secs(7 * 86_400);
-    /// let terms = Terms::new("reminders", ["1/1m", "10/1d"])?.with_horizon(week)?;
+    /// let terms = schedule::Terms::new("reminders", ["1/1m", "10/1d"])?.with_horizon(week)?;
     /// let schedule = Schedule::with_terms(store, terms);
     /// assert_eq!(schedule.terms().horizon(), week);
     /// # Ok(())
@@ -135,7 +135,7 @@ impl<S> Schedule<S> {
     /// ```
     /// # use tollgate_core::schedule::{self, Schedule};
     /// # use tollgate_core::{StoreError, Timestamp};
-    /// # async fn remind(schedule: &Schedule<impl Store>, noon: Timestamp) -> Result<(), StoreError> {
+    /// # async fn remind(schedule: &Schedule<impl schedule::Store>, noon: Timestamp) -> Result<(), StoreError> {
     /// let placement = schedule.add("alice", "msg-17", noon).weight(2).with_latest().await?;
     /// if let Err(refusal) = placement.permit() {
     ///     println!("free before: {:?}, after: {:?}", refusal.latest_free(), refusal.next_free());
@@ -240,7 +240,7 @@ impl<S> Schedule<S> {
     /// ```
     /// # use tollgate_core::schedule::{self, Schedule};
     /// # use tollgate_core::{StoreError, Timestamp};
-    /// # fn forget(schedule: &Schedule<impl SyncStore>, noon: Timestamp) -> Result<(), StoreError> {
+    /// # fn forget(schedule: &Schedule<impl schedule::SyncStore>, noon: Timestamp) -> Result<(), StoreError> {
     /// schedule.reset("alice").run()?;
     /// assert!(schedule.list("alice", Timestamp::UNIX_EPOCH, Timestamp::MAX).run()?.is_empty());
     /// # Ok(())

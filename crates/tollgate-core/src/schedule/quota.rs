@@ -32,11 +32,11 @@ pub const MAX_AMOUNT: u64 = 1_000;
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::{LimitError, Quota, Quota};
+/// use tollgate_core::{LimitError, Quota, schedule};
 ///
-/// let hourly = Quota::new("hourly", Quota::per_hour(5))?;
+/// let hourly = schedule::Quota::new("hourly", Quota::per_hour(5))?;
 /// assert_eq!(hourly, "hourly=5/1h".parse()?);
-/// assert_eq!("5/1h".parse::<Quota>()?.name(), "5/1h");
+/// assert_eq!("5/1h".parse::<schedule::Quota>()?.name(), "5/1h");
 /// # Ok::<(), LimitError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -77,7 +77,7 @@ async fn what_the_service_says_is_shared_and_only_lowers() {
     for left in [3, 2, 1] {
         assert_eq!(send(&one, &remote, "GET").await.0, 200);
         let permit = other.call(KEY).wait_up_to(Duration::ZERO).await.unwrap();
-        assert_eq!(permit.verdicts().remaining(), left - 1);
+        assert_eq!(permit.remaining(), left - 1);
         permit.give_back().await.unwrap();
     }
     // Nothing remains of a limit that this program does not count.

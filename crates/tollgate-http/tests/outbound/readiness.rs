@@ -93,7 +93,7 @@ impl Service<Request<()>> for Slow {
 /// Returns how many units of 10 are left after one more call.
 async fn left(outbound: &Process) -> u64 {
     let permit = outbound.call(KEY).wait_up_to(Duration::ZERO).await.unwrap();
-    let left = permit.verdicts().remaining();
+    let left = permit.remaining();
     permit.give_back().await.unwrap();
     left
 }

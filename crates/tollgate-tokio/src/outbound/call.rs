@@ -217,6 +217,11 @@ impl<S: Store + 'static> Permit<S> {
         &self.verdicts
     }
 
+    /// Returns the largest cost that all limits would admit now.
+    pub fn remaining(&self) -> u64 {
+        self.verdicts.remaining()
+    }
+
     /// Gives back what was consumed, for a request that was not sent.
     ///
     /// Do not give back a request that was sent: the service may have counted it, even if it
@@ -249,7 +254,7 @@ impl<S: Store + 'static> Permit<S> {
     /// let permit = outbound.call("model").cost(300).await?;
     /// // The answer says that 120 tokens were used.
     /// permit.settle(120).await?;
-    /// assert_eq!(outbound.call("model").cost(1).await?.verdicts().remaining(), 879);
+    /// assert_eq!(outbound.call("model").cost(1).await?.remaining(), 879);
     /// # Ok(())
     /// # }
     /// ```

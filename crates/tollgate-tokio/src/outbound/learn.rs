@@ -82,8 +82,8 @@ impl<S: Store> Outbound<S> {
     /// let outbound = Outbound::builder(MemoryStore::new(), limits).build()?;
     /// outbound.observe_limit("api.example.com", "hour", 40, None).await?;
     /// let permit = outbound.call("api.example.com").await?;
-    /// assert_eq!(permit.as_slice()[0].remaining(), 9);
-    /// assert_eq!(permit.as_slice()[1].remaining(), 39);
+    /// assert_eq!(permit.verdicts().as_slice()[0].remaining(), 9);
+    /// assert_eq!(permit.verdicts().as_slice()[1].remaining(), 39);
     /// # Ok(())
     /// # }
     /// ```

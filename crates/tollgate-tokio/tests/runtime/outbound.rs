@@ -114,7 +114,7 @@ async fn without_a_margin_the_limits_are_the_services() {
 async fn any_store_will_do() {
     let store: Arc<dyn Store> = Remote::new();
     let outbound = Outbound::builder(store, ["a=gcra:2/1s"]).build().unwrap();
-    assert_eq!(outbound.call(KEY).await.unwrap().verdicts().remaining(), 1);
+    assert_eq!(outbound.call(KEY).await.unwrap().remaining(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,11 +270,7 @@ async fn a_report_lowers_what_remains_and_never_raises_it() {
         one.observe(KEY, 3, Some(SECOND)).await.unwrap();
         one.observe(KEY, 8, None).await.unwrap();
         for left in [2, 1, 0] {
-            assert_eq!(
-                urgent(&other).await.unwrap().verdicts().remaining(),
-                left,
-                "{limit}"
-            );
+            assert_eq!(urgent(&other).await.unwrap().remaining(), left, "{limit}");
         }
         assert_eq!(refused_by(urgent(&other).await), "a");
         one.observe(KEY, 100, Some(SECOND)).await.unwrap();
@@ -365,7 +361,7 @@ async fn a_permit_that_is_too_old_is_given_back() {
     let permit = outbound.call(KEY).wait_up_to(MINUTE).await.unwrap();
     assert!(permit.age() <= MARGIN, "{:?}", permit.age());
     // What was given back is there again.
-    assert_eq!(permit.verdicts().remaining(), 4);
+    assert_eq!(permit.remaining(), 4);
     let stats = outbound.stats();
     assert_eq!((stats.admitted, stats.stale), (1, 2));
     assert_eq!(outbound.clone().stats(), stats);
@@ -444,7 +440,7 @@ async fn a_store_that_stays_slow_is_an_error_and_nothing_is_consumed() {
             (asked, u64::try_from(asked).unwrap())
         );
         store.delay_ms.store(0, Ordering::SeqCst);
-        assert_eq!(urgent(&outbound).await.unwrap().verdicts().remaining(), 4);
+        assert_eq!(urgent(&outbound).await.unwrap().remaining(), 4);
     }
     // Without a margin, permits have any age.
     let store = Remote::new();
@@ -469,7 +465,7 @@ async fn a_call_that_goes_away_gives_its_permit_back() {
     }
     sleep(SECOND).await;
     store.delay_ms.store(0, Ordering::SeqCst);
-    assert_eq!(urgent(&outbound).await.unwrap().verdicts().remaining(), 4);
+    assert_eq!(urgent(&outbound).await.unwrap().remaining(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -477,14 +473,14 @@ async fn a_permit_can_be_given_back_or_settled() {
     let store = Remote::new();
     let outbound = process(&store, &["a=sliding-log:10/1h"]);
     let permit = outbound.call(KEY).cost(4).wait_up_to(NOW).await.unwrap();
-    assert_eq!((permit.cost(), permit.verdicts().remaining()), (4, 6));
+    assert_eq!((permit.cost(), permit.remaining()), (4, 6));
     assert_eq!(permit.key().partition(), KEY.as_bytes());
     permit.give_back().await.unwrap();
     let permit = outbound.call(KEY).cost(4).wait_up_to(NOW).await.unwrap();
-    assert_eq!(permit.verdicts().remaining(), 6);
+    assert_eq!(permit.remaining(), 6);
     permit.settle(2).await.unwrap();
     let permit = outbound.call(KEY).cost(8).wait_up_to(NOW).await.unwrap();
-    assert_eq!(permit.verdicts().remaining(), 0);
+    assert_eq!(permit.remaining(), 0);
     // Who waits for the key is admitted at once.
     let waiting = tokio::spawn(outbound.call(KEY).wait_up_to(SECOND * 10_000).into_future());
     sleep(SECOND).await;
