@@ -153,12 +153,12 @@ fn debug_output_of_leases_shows_the_length_of_ids_only() {
         ),
         (format!("{:?}", places.peek("k")), "Peek"),
     ] {
-        assert!(call.starts_with("lease::Call { request: "), "{call}");
+        assert!(call.starts_with("Call { request: "), "{call}");
         assert!(call.contains(&format!("operation: {operation},")), "{call}");
     }
     let reset = format!("{:?}", places.reset("k"));
     assert!(
-        reset.starts_with("lease::Reset { limiter: \"places\", key: "),
+        reset.starts_with("Reset { limiter: \"places\", key: "),
         "{reset}"
     );
 }

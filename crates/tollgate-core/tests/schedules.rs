@@ -209,7 +209,7 @@ fn debug_output_of_schedules_shows_the_length_of_ids_only() {
     let schedule = Schedule::with_terms((), terms("1/1m"));
     let call = format!("{:?}", schedule.cancel("k", "secret"));
     assert!(
-        call.starts_with("schedule::Call { schedule: \"plans\", key: "),
+        call.starts_with("Call { schedule: \"plans\", key: "),
         "{call}"
     );
     assert!(
@@ -218,7 +218,7 @@ fn debug_output_of_schedules_shows_the_length_of_ids_only() {
     );
     let reset = format!("{:?}", schedule.reset("k"));
     assert!(
-        reset.starts_with("schedule::Reset { schedule: \"plans\", key: "),
+        reset.starts_with("Reset { schedule: \"plans\", key: "),
         "{reset}"
     );
 }
@@ -295,7 +295,7 @@ fn a_call_brings_more_days_until_the_store_has_enough() {
             let call = schedule.add("k", id, at(NOW + day * DAY));
             assert!(call.run().unwrap().is_planned());
         }
-        let call = schedule.reserve_next("k", at(NOW), "next");
+        let call = schedule.reserve_next("k", "next", at(NOW));
         let placed = match by_waiting {
             true => now(call),
             false => call.run(),

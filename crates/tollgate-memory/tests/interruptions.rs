@@ -268,7 +268,7 @@ fn an_interrupted_call_plans_nothing_beside_an_event_that_is_over() {
         let (interrupting, store) = Interrupting::new(1_000);
         let plans = Schedule::new(&store, "plans", ["1/1s"]).unwrap();
         let reserve = |id| {
-            let placed = plans.reserve_next("k", Timestamp::UNIX_EPOCH, id).run();
+            let placed = plans.reserve_next("k", id, Timestamp::UNIX_EPOCH).run();
             match placed.unwrap() {
                 Placement::Planned { time, .. } => time,
                 refused => panic!("there is always a free time: {refused:?}"),

@@ -311,7 +311,7 @@ fn what_moves_reserves_or_cancels_says_when_events_are_over() {
             let moved = by.reschedule("k", "a", now.saturating_add(SECOND));
             moved.run().unwrap().is_planned()
         },
-        |by, now| by.reserve_next("k", now, "c").run().unwrap().is_planned(),
+        |by, now| by.reserve_next("k", "c", now).run().unwrap().is_planned(),
         |by, _| by.cancel("k", "b").run().unwrap(),
     ];
     for change in changes {
@@ -381,7 +381,7 @@ fn threads_share_no_time_and_lose_no_event() {
             scope.spawn(move || {
                 for number in 0..EACH {
                     let (key, id) = (&keys[number % 4], format!("{thread}-{number}"));
-                    let placed = schedule.reserve_next(key, clock.now(), &id).run();
+                    let placed = schedule.reserve_next(key, &id, clock.now()).run();
                     let time = placed.unwrap().permit().unwrap();
                     let taken = times.lock().unwrap().insert((key.clone(), time), id);
                     assert_eq!(taken, None, "{time:?} was given twice");
@@ -415,7 +415,7 @@ fn a_reset_needs_no_executor() {
     assert!(store.is_empty());
     assert_eq!(
         format!("{:?}", schedule.reset("secret")),
-        r#"schedule::Reset { schedule: "plans", key: Key(6 + 0 bytes) }"#
+        r#"Reset { schedule: "plans", key: Key(6 + 0 bytes) }"#
     );
 }
 
@@ -464,7 +464,7 @@ fn calendars_reach_to_the_end_of_time() {
         assert_eq!(refusal.next_free(), None);
         let latest = refusal.latest_free();
         assert!(latest < Some(end) && latest > Some(before(40)));
-        let reserved = schedule.reserve_next(key, end, "b").at(end).run();
+        let reserved = schedule.reserve_next(key, "b", end).at(end).run();
         assert_eq!(planned(reserved), Ok(end));
         let free = schedule.next_free(key, end).at(end);
         assert_eq!(free.run().unwrap(), None);
@@ -480,7 +480,7 @@ fn a_refusal_says_whether_there_is_ever_room() {
     for weight in [3, 4] {
         for call in [
             schedule.add("k", "a", now),
-            schedule.reserve_next("k", now, "a"),
+            schedule.reserve_next("k", "a", now),
         ] {
             let refusal = refused(call.weight(weight).run()).unwrap_err();
             assert!(refusal.is_too_heavy());

@@ -544,7 +544,7 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
     type Call = fn(&Schedule<MockStore>);
     let add: Call = |schedule| drop(schedule.add("k", "a", NOON).run());
     let move_it: Call = |schedule| drop(schedule.reschedule("k", "a", NOON).run());
-    let reserve: Call = |schedule| drop(schedule.reserve_next("k", NOON, "a").run());
+    let reserve: Call = |schedule| drop(schedule.reserve_next("k", "a", NOON).run());
     let table: [(&str, Expect, Call); 13] = [
         (
             "`refused_by(\"daily\", None)` to this add",

@@ -674,7 +674,7 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
         .times(2)
         .fail(ErrorKind::Unknown);
     let schedule = reminders(store);
-    let reserve = async |id| schedule.reserve_next("k", NOON, id).await.unwrap();
+    let reserve = async |id| schedule.reserve_next("k", id, NOON).await.unwrap();
     let planned = |time, is_new| Placement::Planned { time, is_new };
     assert_eq!(reserve("a").await, planned(LATER, true));
     assert_eq!(reserve("b").await, planned(NOON, false));
@@ -751,7 +751,7 @@ fn schedules_get_answers_that_are_just_possible() {
     let taken = Refusal::new(Reason::IdTaken(LATER));
     store.expect_add("reminders", "k").refused(taken);
     let schedule = reminders(store);
-    let reserved = schedule.reserve_next("k", NOON, "a").run().unwrap();
+    let reserved = schedule.reserve_next("k", "a", NOON).run().unwrap();
     assert_eq!(reserved.permit(), Ok(NOON));
     assert_eq!(schedule.next_free("k", NOON).run().unwrap(), Some(NOON));
     assert_eq!(schedule.latest_free("k", NOON).run().unwrap(), Some(NOON));

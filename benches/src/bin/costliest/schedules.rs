@@ -178,7 +178,7 @@ async fn searches(table: &Table) -> Result<(), Problem> {
                 fill,
                 async |store: &RedisStore| {
                     let _ = schedule(store)
-                        .reserve_next(KEY, first, "new")
+                        .reserve_next(KEY, "new", first)
                         .weight(weight)
                         .at(at)
                         .await?;

@@ -63,7 +63,7 @@ pub(super) fn reserve(options: &ReserveOptions, output: &Output) -> Result<ExitC
     let placement = ask(subject, terms, async |schedule, key| {
         // No event is planned in the past, so the epoch stands for the present.
         let from = from.unwrap_or(Timestamp::UNIX_EPOCH);
-        let call = schedule.reserve_next(key, from, id).weight(weight);
+        let call = schedule.reserve_next(key, id, from).weight(weight);
         call.with_latest().await
     })?;
     answer_placement(("reserve", from, weight), (subject, id), placement, output)

@@ -833,7 +833,7 @@ pub async fn days_follow_the_time_zone(harness: &Schedules, _plan: &Plan) {
         for index in 0..120 {
             let id = format!("id-{index}");
             let placement = schedule
-                .reserve_next(key.key(), stamp(start), &id)
+                .reserve_next(key.key(), &id, stamp(start))
                 .at(now)
                 .await;
             assert!(placement.unwrap().is_planned(), "{day}, {index}");
@@ -863,7 +863,7 @@ async fn has_a_last_day(store: Arc<dyn schedule::Store>) {
     assert_eq!(free.await.unwrap(), Some(end));
     let first = schedule.add(key.key(), "first", end).at(now);
     assert!(first.await.unwrap().is_planned());
-    let second = schedule.reserve_next(key.key(), end, "second").at(now);
+    let second = schedule.reserve_next(key.key(), "second", end).at(now);
     assert_eq!(second.await.unwrap().permit(), Ok(end));
     let third = schedule.add(key.key(), "third", end).with_latest().at(now);
     let refusal = third.await.unwrap().permit().unwrap_err();
@@ -896,7 +896,7 @@ pub async fn concurrent_callers_break_no_quota(harness: &Schedules, _plan: &Plan
                 for number in 0..EACH {
                     // Every id is asked for by two callers.
                     let id = format!("{}-{number}", caller / 2);
-                    let reserved = schedule.reserve_next(&key, from, &id).await.unwrap();
+                    let reserved = schedule.reserve_next(&key, &id, from).await.unwrap();
                     times.push((id, reserved.permit().unwrap()));
                 }
                 times

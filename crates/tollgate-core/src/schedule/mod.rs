@@ -53,7 +53,7 @@ pub use terms::{MAX_EVENTS, SHAPE, Terms};
 ///     Placement::Refused(refusal) => println!("{refusal}"),
 /// }
 /// // Finds the first free time, and takes it, in one step.
-/// let sent_at = schedule.reserve_next("alice", noon, "msg-18").await?.permit();
+/// let sent_at = schedule.reserve_next("alice", "msg-18", noon).await?.permit();
 /// # Ok(())
 /// # }
 /// ```
@@ -214,8 +214,8 @@ impl<S> Schedule<S> {
     pub fn reserve_next<'s, 'k>(
         &'s self,
         key: impl Into<Key<'k>>,
-        from: Timestamp,
         id: &'k (impl AsRef<[u8]> + ?Sized),
+        from: Timestamp,
     ) -> Call<'s, 'k, S, Placement> {
         let event = Event::new(id, from);
         self.call(key.into(), Operation::ReserveNext(event))

@@ -30,7 +30,7 @@ pub(super) type Expected = expected::Expected<Call, Answer>;
 /// fn send(schedule: &Schedule<impl schedule::SyncStore>, id: &str, noon: Timestamp) -> Timestamp {
 ///     match schedule.add("alice", id, noon).run().unwrap().permit() {
 ///         Ok(time) => time,
-///         Err(_) => schedule.reserve_next("alice", noon, id).run().unwrap().permit().unwrap(),
+///         Err(_) => schedule.reserve_next("alice", id, noon).run().unwrap().permit().unwrap(),
 ///     }
 /// }
 ///

@@ -43,7 +43,7 @@ pub(super) fn in_memory(
             Ok(from) => {
                 let (message, at) = item;
                 let key = message.key.to_bytes();
-                let call = planner.schedule.reserve_next(&key[..], from, &*message.id);
+                let call = planner.schedule.reserve_next(&key[..], &*message.id, from);
                 planner.outcome(item, from, call.at(at).run()?)
             }
             Err(refused) => refused,
@@ -172,7 +172,7 @@ impl<'m> Work for OnServer<'m> {
             Err(refused) => return Ok(refused),
         };
         let (schedule, key) = (&self.planner.schedule, message.key.to_bytes());
-        let call = schedule.reserve_next(&key[..], from, &*message.id);
+        let call = schedule.reserve_next(&key[..], &*message.id, from);
         let placement = call.at(at).await?;
         Ok(self.planner.outcome(*item, from, placement))
     }
@@ -232,7 +232,7 @@ mod tests {
                 let schedule = Schedule::with_terms(MemoryStore::new(), terms);
                 for ((message, at), outcome) in items(&messages, &instants).zip(found) {
                     let key = message.key.to_bytes();
-                    let call = schedule.reserve_next(&key[..], message.wanted, &*message.id);
+                    let call = schedule.reserve_next(&key[..], &*message.id, message.wanted);
                     let expected = call.at(at).run().unwrap().permit().ok();
                     let found = match outcome {
                         Outcome::Planned(time) => Some(time),
