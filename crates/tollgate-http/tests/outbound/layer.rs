@@ -112,7 +112,7 @@ async fn reports_about_any_of_several_limits_are_shared() {
         let store = store();
         let outbound = || {
             Outbound::builder(Arc::clone(&store), limits)
-                .reserve(5)
+                .keep_for_urgent(5)
                 .build()
         };
         let (one, other) = (outbound().unwrap(), outbound().unwrap());

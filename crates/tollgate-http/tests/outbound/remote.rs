@@ -37,7 +37,7 @@ pub(crate) type Process = Outbound<Arc<MemoryStore>>;
 
 pub(crate) fn process(store: &Arc<MemoryStore>) -> Process {
     let outbound = Outbound::builder(Arc::clone(store), ["api=sliding-log:10/10s"]);
-    outbound.margin(MARGIN).reserve(4).build().unwrap()
+    outbound.margin(MARGIN).keep_for_urgent(4).build().unwrap()
 }
 
 type Client = BoxCloneSyncService<Request<String>, Response<u32>, Infallible>;

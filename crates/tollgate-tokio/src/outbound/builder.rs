@@ -23,7 +23,7 @@ pub struct OutboundBuilder<S> {
     limits: Result<Vec<Limit>, LimitError>,
     margin: Duration,
     permit_age: Option<Duration>,
-    reserve: u64,
+    kept_for_urgent: u64,
 }
 
 impl<S> OutboundBuilder<S> {
@@ -33,7 +33,7 @@ impl<S> OutboundBuilder<S> {
             limits,
             margin: Duration::ZERO,
             permit_age: None,
-            reserve: 0,
+            kept_for_urgent: 0,
         }
     }
 
@@ -58,8 +58,8 @@ impl<S> OutboundBuilder<S> {
     }
 
     /// Sets how many units of each limit background calls leave to urgent ones. The default is zero.
-    pub fn reserve(mut self, units: u64) -> Self {
-        self.reserve = units;
+    pub fn keep_for_urgent(mut self, units: u64) -> Self {
+        self.kept_for_urgent = units;
         self
     }
 
@@ -73,7 +73,8 @@ impl<S> OutboundBuilder<S> {
     /// - [`OutboundError::CountsDenied`] for a limit with `count-denied`.
     /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if there is a margin.
     /// - [`OutboundError::OnlyBlocks`] if no limit counts calls.
-    /// - [`OutboundError::ReserveTooLarge`] if the reserve leaves nothing of a limit.
+    /// - [`OutboundError::NothingForBackground`] if what is kept for urgent calls leaves nothing of a
+    ///   limit.
     ///
     /// # Examples
     ///
@@ -84,15 +85,15 @@ impl<S> OutboundBuilder<S> {
     ///
     /// let outbound = Outbound::builder(MemoryStore::new(), ["api=gcra:100/1s,burst=20"])
     ///     .margin(Duration::from_millis(50))
-    ///     .reserve(5)
+    ///     .keep_for_urgent(5)
     ///     .build()?;
     /// // Five tokens come within the margin, so they are left out of the burst.
     /// assert_eq!(outbound.stricter_limits()[0].to_string(), "api=gcra:100/1s,burst=15");
     ///
-    /// let error = Outbound::builder(MemoryStore::new(), ["api=gcra:100/1s"]).reserve(100).build();
+    /// let all = Outbound::builder(MemoryStore::new(), ["api=gcra:100/1s"]).keep_for_urgent(100);
     /// assert_eq!(
-    ///     error.unwrap_err().to_string(),
-    ///     "a reserve of 100 leaves nothing of limit `api` to background calls: choose at most 99"
+    ///     all.build().unwrap_err().to_string(),
+    ///     "keeping 100 for urgent calls leaves nothing of limit `api` to others: choose at most 99"
     /// );
     /// # Ok::<(), tollgate_tokio::OutboundError>(())
     /// ```
@@ -126,12 +127,12 @@ impl<S> OutboundBuilder<S> {
             .collect::<Result<_, _>>()?;
         let store = Arc::new(self.store);
         let urgent = RateLimiter::new(Arc::clone(&store), &stricter)?;
-        let background = if self.reserve == 0 {
+        let background = if self.kept_for_urgent == 0 {
             urgent.clone()
         } else {
             let mut all = stricter.clone();
             for limit in &stricter {
-                all.extend(stricter::for_background(limit, self.reserve)?);
+                all.extend(stricter::for_background(limit, self.kept_for_urgent)?);
             }
             RateLimiter::new(store, all)?
         };
@@ -161,7 +162,7 @@ impl<S> fmt::Debug for OutboundBuilder<S> {
             .field("limits", &self.limits)
             .field("margin", &self.margin)
             .field("permit_age", &self.permit_age)
-            .field("reserve", &self.reserve)
+            .field("kept_for_urgent", &self.kept_for_urgent)
             .finish_non_exhaustive()
     }
 }
@@ -181,19 +182,19 @@ pub enum OutboundError {
         /// The limit's name.
         limit: String,
     },
-    /// A limit is not valid, or the limit that the margin or the reserve makes of it is not.
+    /// A limit is not valid, or the limit that the margin, or what is kept for urgent calls, makes of it is not.
     Limit(LimitError),
     /// All limits are blocks, which count nothing.
     OnlyBlocks {
         /// The first one's name.
         limit: String,
     },
-    /// The reserve leaves nothing of a limit to background calls.
-    ReserveTooLarge {
+    /// What is kept for urgent calls leaves nothing of a limit to background calls.
+    NothingForBackground {
         /// The limit's name.
         limit: String,
-        /// The reserve that was requested.
-        reserve: u64,
+        /// What was to be kept for urgent calls.
+        kept: u64,
         /// The largest that is accepted.
         most: u64,
     },
@@ -218,17 +219,13 @@ impl fmt::Display for OutboundError {
                 "limit `{limit}` is a block, which counts no calls: add the service's limit, such \
                  as `api=sliding-log:100/1s`"
             ),
-            Self::ReserveTooLarge {
-                limit,
-                reserve,
-                most,
-            } => {
+            Self::NothingForBackground { limit, kept, most } => {
                 write!(
                     f,
-                    "a reserve of {reserve} leaves nothing of limit `{limit}` to background calls: "
+                    "keeping {kept} for urgent calls leaves nothing of limit `{limit}` to others: "
                 )?;
                 match most {
-                    0 => f.write_str("leave out the reserve"),
+                    0 => f.write_str("leave out `keep_for_urgent`"),
                     most => write!(f, "choose at most {most}"),
                 }
             }

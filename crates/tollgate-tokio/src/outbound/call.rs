@@ -22,7 +22,8 @@ const MOST_STALE: u32 = 8;
 /// awaited.
 ///
 /// The calls of one [`Outbound`] and its clones for one key are admitted in the order in which they
-/// came, urgent and background calls each in a line of their own if there is a reserve. Several
+/// came, urgent and background calls each in a line of their own if something is kept for
+/// urgent ones. Several
 /// processes compete: see [`Waiting`](crate::Waiting).
 ///
 /// # Errors
@@ -70,7 +71,8 @@ impl<'k, S> OutboundCall<'k, S> {
         self
     }
 
-    /// Gives this call a low priority: it leaves the [reserve](super::OutboundBuilder::reserve) to
+    /// Gives this call a low priority: it leaves what is
+    /// [kept for urgent calls](super::OutboundBuilder::keep_for_urgent) to
     /// other calls.
     pub fn background(mut self) -> Self {
         self.is_background = true;
@@ -190,8 +192,8 @@ impl<S: Store + 'static> Permit<S> {
 
     /// Returns the limits that admitted this call, in the order of the verdicts.
     ///
-    /// First come [`Outbound::stricter_limits`]; then, for a background call, those that leave the
-    /// reserve to others.
+    /// First come [`Outbound::stricter_limits`]; then, for a background call, those that leave what
+    /// is kept to urgent calls.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         self.caller.limits()

@@ -46,7 +46,7 @@ pub use self::call::{OutboundCall, Permit};
 ///
 /// # Background calls
 ///
-/// With a [reserve](OutboundBuilder::reserve) of `R`, [background](OutboundCall::background) calls
+/// If `R` is [kept for urgent calls](OutboundBuilder::keep_for_urgent), [background](OutboundCall::background) calls
 /// also keep to a second limit of `N - R` per window, for GCRA with a burst of `B - R`, or 1; so the
 /// rest is left to urgent ones.
 ///

@@ -65,21 +65,21 @@ fn longer(quota: Quota, by: u128) -> Result<Quota, LimitError> {
     Quota::new(quota.amount(), Duration::from_micros(window))
 }
 
-/// Returns the limit for background calls, which leaves `reserve` units of `limit` to urgent ones,
+/// Returns the limit for background calls, which leaves `kept` units of `limit` to urgent ones,
 /// or `None` for a block, which counts nothing.
 ///
 /// # Errors
 ///
-/// If the reserve leaves nothing, or the new limit cannot be counted exactly.
-pub(super) fn for_background(limit: &Limit, reserve: u64) -> Result<Option<Limit>, OutboundError> {
+/// If that leaves nothing, or the new limit cannot be counted exactly.
+pub(super) fn for_background(limit: &Limit, kept: u64) -> Result<Option<Limit>, OutboundError> {
     let quota = limit.algorithm().quota();
     if !counts(limit) {
         return Ok(None);
     }
-    let Some(amount @ 1..) = quota.amount().checked_sub(reserve) else {
-        return Err(OutboundError::ReserveTooLarge {
+    let Some(amount @ 1..) = quota.amount().checked_sub(kept) else {
+        return Err(OutboundError::NothingForBackground {
             limit: limit.name().to_owned(),
-            reserve,
+            kept,
             most: quota.amount().saturating_sub(1),
         });
     };
@@ -90,8 +90,8 @@ pub(super) fn for_background(limit: &Limit, reserve: u64) -> Result<Option<Limit
         Algorithm::SlidingBuckets(buckets) => SlidingBuckets::new(quota, buckets.buckets())?.into(),
         Algorithm::Gcra(bucket) => {
             // A lower rate, too: with the burst alone, background calls could use all that comes
-            // back, and a reserve that was used once would never be there again.
-            let burst = bucket.burst().saturating_sub(reserve).max(1);
+            // back, and what is kept would never be there again once it was used.
+            let burst = bucket.burst().saturating_sub(kept).max(1);
             Gcra::with_burst(quota, burst)?.into()
         }
         Algorithm::FixedWindow(window) if window.is_anchored() => {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserve_is_taken_from_amount_and_burst() {
+    fn what_is_kept_is_taken_from_amount_and_burst() {
         for (limit, expected) in [
             ("a=sliding-log:10/1m", "a-background=sliding-log:7/1m"),
             (
@@ -240,17 +240,17 @@ mod tests {
             let background = for_background(&limit, 3).unwrap().unwrap();
             assert_eq!(background, expected.parse().unwrap());
             assert!(for_background(&limit, 9).is_ok());
-            for reserve in [10, 11, u64::MAX] {
-                let error = for_background(&limit, reserve).unwrap_err().to_string();
+            for kept in [10, 11, u64::MAX] {
+                let error = for_background(&limit, kept).unwrap_err().to_string();
                 assert!(error.contains("at most 9"), "{error}");
             }
         }
         let nothing: Limit = "a=sliding-log:0/1m".parse().unwrap();
         let error = for_background(&nothing, 1).unwrap_err().to_string();
-        assert!(error.contains("leave out the reserve"), "{error}");
+        assert!(error.contains("leave out `keep_for_urgent`"), "{error}");
         let block: Limit = "a=block:1s".parse().unwrap();
-        for reserve in [3, u64::MAX] {
-            assert_eq!(for_background(&block, reserve).unwrap(), None);
+        for kept in [3, u64::MAX] {
+            assert_eq!(for_background(&block, kept).unwrap(), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Calls to another service keep a margin and a reserve, stop everywhere when the service asks for
+//! Calls to another service keep a margin and a part for urgent calls, stop everywhere when the service asks for
 //! it, and never start with a permit that is too old.
 
 use std::sync::Arc;
@@ -134,10 +134,10 @@ async fn margins_are_rounded_up_to_microseconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn background_calls_leave_the_reserve_to_urgent_ones() {
+async fn background_calls_leave_what_is_kept_to_urgent_ones() {
     for limit in ["a=sliding-log:10/1s", "a=sliding-buckets:10/1s,buckets=4"] {
         let store = Remote::new();
-        let builder = || Outbound::builder(Arc::clone(&store), [limit]).reserve(3);
+        let builder = || Outbound::builder(Arc::clone(&store), [limit]).keep_for_urgent(3);
         let [one, other] = [(); 2].map(|()| builder().build().unwrap());
         for _ in 0..7 {
             let permit = background(&one).await.unwrap();
@@ -160,10 +160,10 @@ async fn background_calls_leave_the_reserve_to_urgent_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_reserve_of_a_bucket_comes_back_while_background_calls_go_on() {
+async fn what_is_kept_of_a_bucket_comes_back_while_background_calls_go_on() {
     let store = Remote::new();
     let builder = Outbound::builder(store, ["a=gcra:100/1s,burst=20"]);
-    let outbound: Fleet = builder.reserve(5).build().unwrap();
+    let outbound: Fleet = builder.keep_for_urgent(5).build().unwrap();
     let jobs = outbound.clone();
     let jobs = tokio::spawn(async move {
         loop {
@@ -181,7 +181,7 @@ async fn the_reserve_of_a_bucket_comes_back_while_background_calls_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_reserve_all_calls_are_alike() {
+async fn with_nothing_kept_all_calls_are_alike() {
     let store = Remote::new();
     let outbound = process(&store, &["a=sliding-log:2/1s"]);
     assert_eq!(background(&outbound).await.unwrap().limits().len(), 2);
@@ -516,12 +516,12 @@ async fn a_call_that_costs_nothing_is_admitted_at_once_whatever_others_wait_for(
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_are_not_possible_are_errors() {
-    let error = |limits: &[&str], reserve| {
+    let error = |limits: &[&str], kept| {
         let outbound = Outbound::builder(Remote::new(), limits.iter().copied());
-        let outbound = outbound.margin(MARGIN).reserve(reserve).build();
+        let outbound = outbound.margin(MARGIN).keep_for_urgent(kept).build();
         outbound.unwrap_err()
     };
-    for (limits, reserve, expected) in [
+    for (limits, kept, expected) in [
         (&[][..], 0, "at least one limit"),
         (
             &["stop=block:1s", "other=block:2s"],
@@ -544,10 +544,10 @@ async fn settings_that_are_not_possible_are_errors() {
         (
             &["a=sliding-log:1/1s"],
             1,
-            "a reserve of 1 leaves nothing of limit `a` to background calls: leave out the reserve",
+            "keeping 1 for urgent calls leaves nothing of limit `a` to others: leave out `keep_for_urgent`",
         ),
     ] {
-        let error = error(limits, reserve).to_string();
+        let error = error(limits, kept).to_string();
         assert!(error.contains(expected), "{error}");
     }
     let counts = error(&["a=sliding-log:5/1s,count-denied"], 0);

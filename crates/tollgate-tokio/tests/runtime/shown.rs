@@ -51,12 +51,12 @@ async fn waiting_calls_and_streams_show_their_limits_and_no_key() {
 async fn outbound_calls_show_their_limits_and_no_key() {
     let builder = || {
         let builder = Outbound::builder(Remote::new(), ["api=gcra:9/1s"]);
-        builder.margin(SECOND).permit_age(MINUTE).reserve(2)
+        builder.margin(SECOND).permit_age(MINUTE).keep_for_urgent(2)
     };
     shows(
         &builder(),
         "OutboundBuilder { limits: Ok([Limit(api=gcra:9/1s)]), margin: 1s, \
-         permit_age: Some(60s), reserve: 2, .. }",
+         permit_age: Some(60s), kept_for_urgent: 2, .. }",
     );
     let outbound = builder().build().unwrap();
     let shown = "Outbound { limits: [Limit(api=gcra:9/1s), \
