@@ -539,7 +539,7 @@ async fn settings_that_are_not_possible_are_errors() {
         (
             &["a=sliding-log:5/1s", "b=gcra:9/1m"],
             5,
-            "`a` to background calls: choose at most 4",
+            "`a` to others: choose at most 4",
         ),
         (
             &["a=sliding-log:1/1s"],
