@@ -69,8 +69,10 @@ fn a_full_store_leases_for_keys_that_it_holds_only() {
         // What holds nothing needs no room.
         let places = places(&store);
         assert_eq!(places.peek("new").run().unwrap().held(), 0);
-        assert!(!places.release("new", &old).run().unwrap());
-        assert_eq!(places.renew("new", &old).run().unwrap(), None);
+        let (now, end) = (old.decided_at(), old.expires_at());
+        let lost = Lease::new(old.id(), old.token(), old.weight(), now, end);
+        assert!(!places.release("new", &lost).run().unwrap());
+        assert_eq!(places.renew("new", &lost).run().unwrap(), None);
         let heavy = places.acquire("new", "a").weight(3).run().unwrap();
         assert!(!heavy.is_granted());
         for key in 0..max_keys {
@@ -205,6 +207,45 @@ fn leases_of_different_names_are_counted_apart() {
 }
 
 /// One call does not look at every key.
+#[tokio::test]
+async fn a_lease_is_renewed_and_released_under_its_own_key_and_name_only() {
+    let (store, _clock) = store(10);
+    let held = hold(&store, "a", "id");
+    let other = hold(&store, "b", "id");
+    let renamed = ConcurrencyLimiter::new(&store, "others", 2, 10 * SECOND).unwrap();
+    let own = places(&store);
+    for (limiter, key) in [(&own, "b"), (&renamed, "a")] {
+        let refused = [
+            limiter.renew(key, &held).run().unwrap_err(),
+            limiter.renew(key, &held).await.unwrap_err(),
+            limiter.release(key, &held).run().unwrap_err(),
+            limiter.release(key, &held).await.unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(error.kind(), ErrorKind::Malformed);
+            assert!(
+                error.to_string().contains("another limiter or key"),
+                "{error}"
+            );
+        }
+    }
+    // A renewed lease belongs to the same key, and so does a lease that nobody acquired here.
+    let renewed = own.renew("a", &held).await.unwrap().unwrap();
+    assert_eq!(
+        own.release("b", &renewed).run().unwrap_err().kind(),
+        ErrorKind::Malformed
+    );
+    assert!(own.release("a", &renewed).run().unwrap());
+    let parts = (
+        other.token(),
+        other.weight(),
+        other.decided_at(),
+        other.expires_at(),
+    );
+    let by_hand = Lease::new(other.id(), parts.0, parts.1, parts.2, parts.3);
+    assert!(own.release("b", &by_hand).run().unwrap());
+}
+
 #[test]
 fn room_is_made_in_small_steps() {
     let (store, clock) = store(4_000);

@@ -2,8 +2,11 @@
 
 use std::error::Error;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use crate::key::Key;
+use crate::lease::terms::Terms;
 use crate::time::{Timestamp, Wait};
 
 /// The parts of a lease's time that its holder does not use, for clocks that differ by up to
@@ -14,7 +17,7 @@ const DRIFT: u64 = 1_000;
 ///
 /// The lease ends at [`expires_at`](Self::expires_at) by the store's clock, which the holder cannot
 /// read. The holder counts [`valid_for`](Self::valid_for) from just *before* it asked.
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Clone)]
 pub struct Lease {
     pub(crate) id: Box<[u8]>,
     pub(crate) token: u64,
@@ -23,6 +26,8 @@ pub struct Lease {
     pub(crate) expires_at: Timestamp,
     /// How long it lasts for its holder: until its end, or for a time to live if that is shorter.
     lasts: Duration,
+    /// Of the limiter and the key that it was acquired for, if a limiter returned it.
+    owner: Option<u64>,
 }
 
 impl Lease {
@@ -42,7 +47,20 @@ impl Lease {
             decided_at,
             expires_at,
             lasts: expires_at.saturating_duration_since(decided_at),
+            owner: None,
         }
+    }
+
+    /// Makes this a lease of `key` of the limiter called `name`.
+    fn owned_by(mut self, name: &str, key: Key<'_>) -> Self {
+        self.owner = Some(owner(name, key));
+        self
+    }
+
+    /// Returns whether this is a lease of another limiter than the one called `name`, or of another
+    /// key. It is not known of a lease that no limiter returned.
+    pub(super) fn is_of_another(&self, name: &str, key: Key<'_>) -> bool {
+        self.owner.is_some_and(|of| of != owner(name, key))
     }
 
     /// Bounds [`valid_for`](Self::valid_for) by the time to live of the terms: for stores.
@@ -130,6 +148,34 @@ impl Lease {
         Duration::from_micros(left - left.div_ceil(DRIFT))
     }
 }
+
+/// Returns a hash of a limiter's name and a key, the same in all of a process.
+fn owner(name: &str, key: Key<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Compares what the store says of a lease.
+impl PartialEq for Lease {
+    fn eq(&self, other: &Self) -> bool {
+        let told = |lease: &Self| {
+            let Self {
+                token,
+                weight,
+                decided_at,
+                expires_at,
+                lasts,
+                ..
+            } = *lease;
+            (token, weight, decided_at, expires_at, lasts)
+        };
+        self.id == other.id && told(self) == told(other)
+    }
+}
+
+impl Eq for Lease {}
 
 /// Shows the length of the id only: it may be a secret.
 impl fmt::Debug for Lease {
@@ -281,14 +327,16 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Bounds a lease in this answer by the time to live, whatever the store made of it.
-    pub(crate) fn with_ttl(self, ttl: Duration) -> Self {
+    /// Bounds a lease in this answer by the time to live, whatever the store made of it, and makes
+    /// it one of `key`.
+    pub(super) fn of_key(self, terms: &Terms, key: Key<'_>) -> Self {
+        let owned = |lease: Lease| lease.with_ttl(terms.ttl()).owned_by(terms.name(), key);
         match self {
             Self::Acquired(Acquisition::Granted { lease, is_new }) => {
-                let lease = lease.with_ttl(ttl);
+                let lease = owned(lease);
                 Self::Acquired(Acquisition::Granted { lease, is_new })
             }
-            Self::Renewed(Some(lease)) => Self::Renewed(Some(lease.with_ttl(ttl))),
+            Self::Renewed(lease) => Self::Renewed(lease.map(owned)),
             answer => answer,
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::lease::ConcurrencyLimiter;
 use crate::lease::answer::{Acquisition, Answer, Lease, Occupancy};
@@ -18,8 +18,9 @@ use crate::time::Timestamp;
 ///
 /// # Errors
 ///
-/// Awaiting and running return the store's errors. A lease that was denied or lost is an answer,
-/// not an error.
+/// Awaiting and running return the store's errors, and [`Malformed`](ErrorKind::Malformed) for a
+/// lease that is renewed or released under another key, or with another limiter, than it was
+/// acquired with. A lease that was denied or lost is an answer, not an error.
 ///
 /// # Cancel safety
 ///
@@ -29,6 +30,8 @@ use crate::time::Timestamp;
 pub struct Call<'l, 'k, S, A> {
     limiter: &'l ConcurrencyLimiter<S>,
     request: Request<'k>,
+    /// Whether the lease to renew or to release is of another limiter or key.
+    is_misplaced: bool,
     answer: PhantomData<fn() -> A>,
 }
 
@@ -37,8 +40,16 @@ impl<'l, 'k, S, A> Call<'l, 'k, S, A> {
         Self {
             limiter,
             request,
+            is_misplaced: false,
             answer: PhantomData,
         }
+    }
+
+    /// Makes this a call that renews or releases `lease`.
+    pub(super) fn of_lease(mut self, lease: &Lease) -> Self {
+        let name = self.limiter.terms().name();
+        self.is_misplaced = lease.is_of_another(name, self.request.key());
+        self
     }
 
     /// Sets the instant to decide at, instead of the store's own clock. See
@@ -74,10 +85,21 @@ impl<S: SyncStore, A: FromAnswer> Call<'_, '_, S, A> {
     ///
     /// Returns the store's errors.
     pub fn run(self) -> Result<A, StoreError> {
+        if self.is_misplaced {
+            return Err(misplaced());
+        }
         let key = self.request.key();
         let answer = self.limiter.store().lease_now(&self.request)?;
         answered(self.limiter, key, answer)
     }
+}
+
+#[cold]
+fn misplaced() -> StoreError {
+    StoreError::new(
+        ErrorKind::Malformed,
+        "this lease is for another limiter or key: renew and release it with those it was acquired with",
+    )
 }
 
 /// Returns what a store's answer says to the caller.
@@ -89,7 +111,7 @@ fn answered<S, A: FromAnswer>(
     if matches!(answer, Answer::Released(true)) {
         limiter.given_back(key);
     }
-    let answer = answer.with_ttl(limiter.terms().ttl());
+    let answer = answer.of_key(limiter.terms(), key);
     A::of(answer).ok_or_else(StoreError::another_answer)
 }
 
@@ -101,6 +123,9 @@ impl<'l: 'k, 'k, S: Store, A: FromAnswer + 'k> IntoFuture for Call<'l, 'k, S, A>
         let Self {
             limiter, request, ..
         } = self;
+        if self.is_misplaced {
+            return Box::pin(async { Err(misplaced()) });
+        }
         let key = request.key();
         let answer = limiter.store().lease(request);
         Box::pin(async move { answered(limiter, key, answer.await?) })

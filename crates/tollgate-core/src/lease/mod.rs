@@ -149,6 +149,7 @@ impl<S> ConcurrencyLimiter<S> {
     {
         let (id, token) = (lease.id(), lease.token());
         self.call(key.into(), Operation::Renew { id, token })
+            .of_lease(lease)
     }
 
     /// Ends `lease`, and returns whether it was still held. A second release does nothing.
@@ -162,6 +163,7 @@ impl<S> ConcurrencyLimiter<S> {
     {
         let (id, token) = (lease.id(), lease.token());
         self.call(key.into(), Operation::Release { id, token })
+            .of_lease(lease)
     }
 
     /// Returns how much is held, and changes nothing.

@@ -22,7 +22,9 @@ impl Fingerprint {
         Self(hash)
     }
 
-    /// Returns the fingerprint of `request`, the same in every process.
+    /// Returns the fingerprint of `request`: equal for equal limits, keys and clock in one process.
+    ///
+    /// Do not store it or send it elsewhere: another compiler may hash otherwise.
     #[must_use]
     pub fn of(request: &Request<'_>) -> Self {
         let mut hasher = DefaultHasher::new();
