@@ -16,6 +16,7 @@ use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
 use tollgate_wire::{Clock, NoConnection, Options};
 
+use crate::address::Address;
 use crate::clients::Clients;
 use crate::fred_store::{FredStore, follows_nothing};
 use crate::settings;
@@ -29,7 +30,8 @@ impl FredStore<Client> {
     ///
     /// `url` is `redis://host:port`, `redis-cluster://host:port?node=host:port` or
     /// `redis-sentinel://host:port?sentinelServiceName=name`, as in fred, with `rediss` for TLS.
-    /// Another scheme, or a parameter that fred would ignore, is an error. TLS trusts the
+    /// Another scheme, or a parameter that fred would ignore, is an error. It can also be a
+    /// [`Config`](fred::types::config::Config). TLS trusts the
     /// certificate authorities that the system trusts. For others, and for a client certificate,
     /// see [`settings::builder`]. Dropping the store, or this future, ends the connections.
     ///
@@ -49,7 +51,7 @@ impl FredStore<Client> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+    pub async fn connect(url: impl Address) -> Result<Self, StoreError> {
         Self::builder().connect(url).await
     }
 
@@ -122,13 +124,18 @@ impl FredStoreBuilder {
         Self(self.0.map(|options| options.with_hashed_long_keys(secret)))
     }
 
+    /// Switches batches on or off; see [`Options::with_batches`]. They are off by default.
+    pub fn batches(self, batches: bool) -> Self {
+        Self(self.0.map(|options| options.with_batches(batches)))
+    }
+
     /// Connects to `url`, and returns a store on it.
     ///
     /// # Errors
     ///
     /// The same as [`FredStore::connect`], and [`ErrorKind::Misconfigured`] if an option is not
     /// valid.
-    pub async fn connect(self, url: &str) -> Result<FredStore, StoreError> {
+    pub async fn connect(self, url: impl Address) -> Result<FredStore, StoreError> {
         let options = self.0?;
         let builder = settings::builder(url, &options)?;
         Self(Ok(options)).connect_with(&builder).await
@@ -142,7 +149,11 @@ impl FredStoreBuilder {
     /// # Errors
     ///
     /// The same as [`connect`](Self::connect), and [`ErrorKind::Misconfigured`] if `size` is 0.
-    pub async fn connect_pool(self, url: &str, size: usize) -> Result<FredStore<Pool>, StoreError> {
+    pub async fn connect_pool(
+        self,
+        url: impl Address,
+        size: usize,
+    ) -> Result<FredStore<Pool>, StoreError> {
         let options = self.0?;
         let builder = settings::builder(url, &options)?;
         open(builder.build_pool(size).map_err(refused)?, options).await

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod address;
 #[cfg(feature = "operate")]
 mod admin;
 mod clients;
@@ -15,6 +16,7 @@ pub use fred;
 pub use tollgate_wire::{Clear, Cleared, Diagnosis, Finding, Operate, OtherState, Severity};
 pub use tollgate_wire::{Clock, Options};
 
+pub use address::Address;
 pub use clients::Clients;
 pub use connect::FredStoreBuilder;
 pub use fred_store::FredStore;

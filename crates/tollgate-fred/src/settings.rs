@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use fred::types::Builder;
 use fred::types::config::{
-    ClusterDiscoveryPolicy, Config, ConnectionConfig, ReconnectPolicy, ServerConfig,
+    ClusterDiscoveryPolicy, ConnectionConfig, ReconnectPolicy, ServerConfig,
 };
-use tollgate_core::{ErrorKind, StoreError};
-use tollgate_wire::{NoConnection, Options};
+use tollgate_core::StoreError;
+use tollgate_wire::Options;
+
+use crate::address::Address;
 
 /// The most calls of a store in flight; the next call waits until one of them ends.
 ///
@@ -25,12 +27,12 @@ const SILENT_DEADLINES: u32 = 4;
 /// milliseconds.
 const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 
-/// Returns a builder of fred for a client or a pool on `url`, set up for a store with `options`.
+/// Returns a builder of fred for a client or a pool at `address`, set up for a store with `options`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Misconfigured`] if fred does not accept `url`, or would not do what it says: if its
-/// scheme or a parameter is not one that fred knows, or if it asks for TLS and this program was
+/// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if fred does not accept
+/// the text of an address, or would not do what it says: if its scheme or a parameter is not one that fred knows, or if it asks for TLS and this program was
 /// built without. fred would ignore that, connect in the clear, and send the password in it.
 ///
 /// # Examples
@@ -66,18 +68,11 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 /// # Ok(())
 /// # }
 /// ```
-pub fn builder(url: &str, options: &Options) -> Result<Builder, StoreError> {
-    let config =
-        Config::from_url(url).map_err(|error| NoConnection::InvalidAddress.error(error))?;
-    with_config(url, config, options)
-}
-
-/// Returns a builder for the `config` that fred made of `url`.
-fn with_config(url: &str, mut config: Config, options: &Options) -> Result<Builder, StoreError> {
+pub fn builder(address: impl Address, options: &Options) -> Result<Builder, StoreError> {
+    let mut config = address.read()?;
     let deadline = options.deadline();
-    is_kept(url, config.uses_tls())?;
     if let ServerConfig::Clustered { policy, .. } = &mut config.server {
-        // The nodes that the URL names may all be gone after some failovers.
+        // The nodes that the address names may all be gone after some failovers.
         *policy = ClusterDiscoveryPolicy::UseCache;
     }
     let mut builder = Builder::from_config(config);
@@ -87,73 +82,6 @@ fn with_config(url: &str, mut config: Config, options: &Options) -> Result<Build
         .with_performance_config(|performance| performance.default_command_timeout = deadline)
         .set_policy(ReconnectPolicy::new_exponential(0, 50, 1_000, 2));
     Ok(builder)
-}
-
-/// Fails if fred would not do what `url` says: it ignores parameters that it does not know, takes
-/// any unknown scheme for `redis`, and without its features for TLS does without TLS.
-fn is_kept(url: &str, uses_tls: bool) -> Result<(), StoreError> {
-    let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    let scheme = scheme.to_ascii_lowercase();
-    let (server, kind) = scheme.split_at(scheme.find(['-', '+']).unwrap_or(scheme.len()));
-    let asks_for_tls = matches!(server, "rediss" | "valkeys");
-    let parameters: &[&str] = match (server, kind) {
-        ("redis" | "rediss" | "valkey" | "valkeys", "") | ("redis" | "valkey", "+unix") => &[],
-        ("redis" | "rediss" | "valkey" | "valkeys", "-cluster") => &["node"],
-        ("redis" | "rediss" | "valkey" | "valkeys", "-sentinel") => SENTINEL_PARAMETERS,
-        _ => {
-            return Err(misconfigured(
-                "fred does not know the scheme of the address: use redis, redis-cluster or \
-                 redis-sentinel, with rediss in place of redis for TLS",
-            ));
-        }
-    };
-    // What is not a parameter may be a part of a password, so the errors do not quote it.
-    let query = rest.split_once('?').map_or("", |(_, query)| query);
-    let named = |pair: &str| {
-        pair.split('=')
-            .next()
-            .is_some_and(|name| parameters.contains(&name))
-    };
-    if rest.contains('#') || !query.split('&').all(|pair| pair.is_empty() || named(pair)) {
-        return Err(misconfigured(match kind {
-            "-cluster" => {
-                "fred knows no parameter but `node` in the address of a cluster: leave out others, \
-                 and percent-encode `?` and `#` in passwords"
-            }
-            "-sentinel" => {
-                "fred knows no parameters but `node` and `sentinelServiceName` in the address of a \
-                 Sentinel, and `sentinelUsername` and `sentinelPassword` with the feature \
-                 `sentinel-auth`: leave out others, and percent-encode `?` and `#` in passwords"
-            }
-            _ => {
-                "fred knows no parameters in the address of a single server: leave them out, write \
-                 rediss:// for TLS, and percent-encode `?` and `#` in passwords"
-            }
-        }));
-    }
-    if asks_for_tls && !uses_tls {
-        return Err(misconfigured(
-            "this program has no TLS: build it with one of the features `enable-rustls`, \
-             `enable-rustls-ring` and `enable-native-tls`",
-        ));
-    }
-    Ok(())
-}
-
-/// The parameters of an address of Sentinels.
-const SENTINEL_PARAMETERS: &[&str] = if cfg!(feature = "sentinel-auth") {
-    &[
-        "node",
-        "sentinelServiceName",
-        "sentinelUsername",
-        "sentinelPassword",
-    ]
-} else {
-    &["node", "sentinelServiceName"]
-};
-
-fn misconfigured(message: &str) -> StoreError {
-    StoreError::new(ErrorKind::Misconfigured, message)
 }
 
 fn set_up(connection: &mut ConnectionConfig, deadline: Duration) {
@@ -209,80 +137,6 @@ mod tests {
                 panic!("{config:?}");
             };
             assert_eq!(*policy, ClusterDiscoveryPolicy::UseCache);
-        }
-    }
-
-    #[test]
-    fn tls_without_its_feature_is_an_error() {
-        for url in [
-            "rediss://h",
-            "REDISS://h",
-            "rediss-cluster://h",
-            "rediss-sentinel://h",
-            "valkeys://h",
-        ] {
-            // As fred makes it of any URL in a program without TLS.
-            let config = Config::default();
-            let error = with_config(url, config, &Options::new()).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{url}");
-            is_kept(url, true).unwrap();
-        }
-        for url in [
-            "redis://rediss",
-            "redis-cluster://h",
-            "valkey://h",
-            "REDIS://h",
-        ] {
-            is_kept(url, false).unwrap();
-        }
-    }
-
-    #[test]
-    fn what_fred_would_ignore_is_an_error() {
-        for url in [
-            "tls://alice:s3cret@h:6379",
-            "https://alice:s3cret@h:6379",
-            "redis+tls://alice:s3cret@h:6379",
-            "redis-s://alice:s3cret@h:6379",
-            "redis-clusters://alice:s3cret@h:6379",
-            "rediss+cluster://alice:s3cret@h:6379",
-            "redisses://alice:s3cret@h:6379",
-            "ftp://alice:s3cret@h:6379",
-            "postgres://alice:s3cret@h:6379",
-            "cluster://alice:s3cret@h:6379",
-            " redis://alice:s3cret@h:6379",
-            "redi\tss://alice:s3cret@h:6379",
-            "redis://alice:s3cret@h:6379?tls=true",
-            "redis://h:6379?node=i:6379",
-            "redis-cluster://h:6379?node=i:6379&ssl=1",
-            "redis-cluster://h:6379?sentinelServiceName=name",
-            "redis-sentinel://h:6379?sentinelServiceName=name&protocol=3",
-            "redis://alice:6379#s3cret@h",
-            "redis://alice:6379?s3cret@h",
-        ] {
-            let error = builder(url, &Options::new()).map(drop).expect_err(url);
-            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{url}");
-            assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
-        }
-        // What is known depends on the kind of server.
-        for (url, known) in [
-            ("redis://h?x=1", "no parameters in the address of a single"),
-            ("redis-cluster://h?x=1", "no parameter but `node`"),
-            (
-                "redis-sentinel://h?sentinelServiceName=n&x=1",
-                "`node` and `sentinelServiceName`",
-            ),
-        ] {
-            let error = builder(url, &Options::new()).map(drop).expect_err(url);
-            assert!(error.to_string().contains(known), "{error}");
-        }
-        for url in [
-            "redis://alice:s3cret@h:6379/1",
-            "valkeys://alice:s3cret@h:6379/1",
-            "redis-cluster://h:6379?node=i:6379&node=j:6379",
-            "rediss-sentinel://h?node=i:1&sentinelServiceName=n&sentinelUsername=u&sentinelPassword=p",
-        ] {
-            builder(url, &Options::new()).unwrap();
         }
     }
 }

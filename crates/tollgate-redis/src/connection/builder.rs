@@ -5,12 +5,13 @@ use std::fmt;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
+use redis::{ConnectionInfo, ProtocolVersion, RedisResult};
 use tollgate_core::StoreError;
 #[cfg(feature = "tls-rustls")]
 use tollgate_wire::NoConnection;
 use tollgate_wire::{Clock, Options};
 
+use super::address::Address;
 use super::refused::{invalid_address, refused, refuses_hello};
 use crate::redis_store::RedisStore;
 use crate::settings;
@@ -102,10 +103,9 @@ impl RedisStoreBuilder {
         self.set(|options| options.with_hashed_long_keys(secret))
     }
 
-    /// Sets the version of the protocol. Without this, the store speaks RESP3, which tells it at once
-    /// that its connection is lost, and RESP2 with a server or a proxy that refuses `HELLO`.
-    ///
-    /// A `protocol` in an address has no effect, because redis-rs does not say whether there was one.
+    /// Sets the version of the protocol, whatever the address says. Without this, and without a
+    /// `?protocol=` in the text of an address, the store speaks RESP3, which tells it at once that its
+    /// connection is lost, and RESP2 with a server or a proxy that refuses `HELLO`.
     ///
     /// # Examples
     ///
@@ -123,6 +123,11 @@ impl RedisStoreBuilder {
     pub fn protocol(mut self, protocol: ProtocolVersion) -> Self {
         self.protocol = Some(protocol);
         self
+    }
+
+    /// Switches batches on or off; see [`Options::with_batches`]. They are off by default.
+    pub fn batches(self, batches: bool) -> Self {
+        self.set(|options| options.with_batches(batches))
     }
 
     fn set(mut self, with: impl FnOnce(Options) -> Options) -> Self {
@@ -157,12 +162,11 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Returns the address at `url`, with the settings of its sockets and of TLS.
-    pub(super) fn address(
-        &self,
-        url: impl IntoConnectionInfo,
-    ) -> Result<ConnectionInfo, StoreError> {
-        let info = url.into_connection_info().map_err(invalid_address)?;
+    /// Returns the address at `url`, with the settings of its sockets and of TLS, and speaks the
+    /// protocol that it names, unless one was chosen before.
+    pub(super) fn address(&mut self, url: impl Address) -> Result<ConnectionInfo, StoreError> {
+        let (info, protocol) = url.read().map_err(invalid_address)?;
+        self.protocol = self.protocol.or(protocol);
         #[cfg(feature = "tls-rustls")]
         let info = match &self.certificates {
             Some(Certificates(certificates)) => {

@@ -1,12 +1,12 @@
 //! `connect_cluster`: stores on a Redis cluster.
 
-use redis::IntoConnectionInfo;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
 
+use super::address::Address;
 use super::builder::{RedisStoreBuilder, greet, speaking};
 use crate::cluster::Importers;
 use crate::engine::RedisEngine;
@@ -34,7 +34,7 @@ impl RedisStore<ClusterConnection> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect_cluster<U: IntoConnectionInfo>(
+    pub async fn connect_cluster<U: Address>(
         urls: impl IntoIterator<Item = U>,
     ) -> Result<Self, StoreError> {
         RedisStore::builder().connect_cluster(urls).await
@@ -51,8 +51,8 @@ impl RedisStoreBuilder {
     ///
     /// The same as [`RedisStore::connect_cluster`], and [`ErrorKind::Misconfigured`] if an option
     /// is not valid, or if there are certificates and a URL is not `rediss://`.
-    pub async fn connect_cluster<U: IntoConnectionInfo>(
-        self,
+    pub async fn connect_cluster<U: Address>(
+        mut self,
         urls: impl IntoIterator<Item = U>,
     ) -> Result<RedisStore<ClusterConnection>, StoreError> {
         let nodes: Result<Vec<_>, _> = urls.into_iter().map(|url| self.address(url)).collect();

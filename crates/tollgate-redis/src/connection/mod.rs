@@ -1,5 +1,6 @@
 //! Connections that a store makes itself, with settings for a rate limiter.
 
+mod address;
 mod builder;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -12,6 +13,7 @@ mod sentinel;
 #[cfg(feature = "connection-manager")]
 mod server;
 
+pub use address::Address;
 pub use builder::RedisStoreBuilder;
 #[cfg(feature = "sentinel")]
 pub use sentinel::SentinelConnection;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{
-    Cmd, IntoConnectionInfo, Pipeline, PushInfo, PushKind, RedisConnectionInfo, RedisError,
-    RedisFuture, RedisResult, Value,
+    Cmd, Pipeline, PushInfo, PushKind, RedisConnectionInfo, RedisError, RedisFuture, RedisResult,
+    Value,
 };
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
@@ -20,6 +20,7 @@ use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
 use tollgate_wire::Pauses;
 
+use super::address::Address;
 use super::builder::{RedisStoreBuilder, greet};
 use super::lock::lock;
 use crate::failure;
@@ -51,7 +52,7 @@ impl RedisStore<SentinelConnection> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect_sentinel<U: IntoConnectionInfo>(
+    pub async fn connect_sentinel<U: Address>(
         urls: impl IntoIterator<Item = U>,
         service: &str,
     ) -> Result<Self, StoreError> {
@@ -67,8 +68,8 @@ impl RedisStoreBuilder {
     ///
     /// The same as [`RedisStore::connect_sentinel`], and [`ErrorKind::Misconfigured`] if an option
     /// is not valid, or if there are certificates and a URL is not `rediss://`.
-    pub async fn connect_sentinel<U: IntoConnectionInfo>(
-        self,
+    pub async fn connect_sentinel<U: Address>(
+        mut self,
         urls: impl IntoIterator<Item = U>,
         service: &str,
     ) -> Result<RedisStore<SentinelConnection>, StoreError> {

@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{
-    Client, Cmd, IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, Value,
-};
+use redis::{Client, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 use tollgate_core::StoreError;
 use tollgate_wire::Options;
 
+use super::address::Address;
 use super::builder::{RedisStoreBuilder, greet, speaking};
 use super::link::Link;
 use super::lock::lock;
@@ -43,7 +42,7 @@ impl RedisStore<ServerConnection> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect(url: impl IntoConnectionInfo) -> Result<Self, StoreError> {
+    pub async fn connect(url: impl Address) -> Result<Self, StoreError> {
         RedisStore::builder().connect(url).await
     }
 }
@@ -57,8 +56,8 @@ impl RedisStoreBuilder {
     /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if an option is not
     /// valid, or if there are certificates and the URL is not `rediss://`.
     pub async fn connect(
-        self,
-        url: impl IntoConnectionInfo,
+        mut self,
+        url: impl Address,
     ) -> Result<RedisStore<ServerConnection>, StoreError> {
         let address = self.address(url)?;
         let options = self.options?;
