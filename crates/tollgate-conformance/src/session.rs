@@ -331,7 +331,8 @@ fn shown(request: &Request<'_>) -> String {
         .iter()
         .map(|check| {
             let key = check.key();
-            let partition = key.partition().escape_ascii();
+            let partition = key.partition();
+            let partition = partition.escape_ascii();
             let rest = key.rest().escape_ascii();
             format!(
                 "{} of {} for {partition}|{rest}",

@@ -1,6 +1,9 @@
 //! `Key`: who or what a limit is counted for.
 
-use std::fmt;
+use std::fmt::{self, Write};
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Deref;
 
 /// Who or what a limit is counted for, such as a user or an address: any bytes, in a partition and
 /// a rest.
@@ -9,79 +12,320 @@ use std::fmt;
 /// cluster, the partition is the hash tag. Keys are equal if both parts are. Moving a byte from one
 /// part to the other makes another key, so callers need no separator and no escaping.
 ///
+/// A number or an IP address is the key of its text, without an allocation. An IPv4 address in IPv6
+/// notation is another key than the IPv4 address: convert it first
+/// ([`to_canonical`](Ipv6Addr::to_canonical)).
+///
 /// # Examples
 ///
 /// ```
+/// use std::net::{IpAddr, Ipv4Addr};
 /// use tollgate_core::Key;
 ///
 /// let ip = Key::from("203.0.113.7");
 /// let ip_and_endpoint = ip.with_rest("/login");
-/// assert_eq!(ip_and_endpoint.partition(), b"203.0.113.7");
+/// assert_eq!(*ip_and_endpoint.partition(), *b"203.0.113.7");
 /// assert_ne!(Key::from("a:b"), Key::from("a").with_rest(":b"));
-/// // Numbers and addresses are keys as bytes, without being formatted.
-/// assert_eq!(Key::from(&42_u64.to_be_bytes()).partition(), [0, 0, 0, 0, 0, 0, 0, 42]);
+///
+/// assert_eq!(Key::from(IpAddr::from(Ipv4Addr::new(203, 0, 113, 7))), ip);
+/// assert_eq!(Key::from(42_u64), Key::from("42"));
+/// assert_eq!(Key::from((42_u64, "/login")), Key::from("42").with_rest("/login"));
 /// ```
-#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+// Of plain fields, not an enum of texts: those of an inlined call stay in registers, and a key of
+// bytes costs nothing more.
+#[derive(Clone, Copy)]
 pub struct Key<'a> {
-    partition: &'a [u8],
+    kind: Kind,
+    /// Of a key of bytes.
+    bytes: &'a [u8],
+    /// Of a number or an address: its value, the low half first.
+    value: [u64; 2],
     rest: &'a [u8],
+}
+
+/// What a partition is the text of.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "only the crates of this workspace see it"
+)]
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// The bytes themselves.
+    Bytes,
+    /// A number without a sign.
+    Unsigned,
+    /// A number with a sign.
+    Signed,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 address.
+    Ipv6,
 }
 
 impl<'a> Key<'a> {
     /// Returns a key with this partition and an empty rest.
+    #[inline]
     #[must_use]
     pub fn new(partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         Self {
-            partition: partition.as_ref(),
+            kind: Kind::Bytes,
+            bytes: partition.as_ref(),
+            value: [0; 2],
+            rest: &[],
+        }
+    }
+
+    fn of_value(kind: Kind, value: u128) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the two halves are the whole"
+        )]
+        let value = [value as u64, (value >> 64) as u64];
+        Self {
+            kind,
+            bytes: &[],
+            value,
             rest: &[],
         }
     }
 
     /// Returns a key with the same partition and this `rest`.
+    #[inline]
     #[must_use]
     pub fn with_rest(self, rest: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         Self {
-            partition: self.partition,
             rest: rest.as_ref(),
+            ..self
         }
     }
 
     /// Returns the partition, which decides where the key's states are stored.
+    #[inline]
     #[must_use]
-    pub fn partition(self) -> &'a [u8] {
-        self.partition
+    pub fn partition(&self) -> Partition<'a> {
+        match self.bytes_or_value() {
+            Ok(bytes) => Partition(Part::Bytes(bytes)),
+            Err((kind, value)) => Partition::of_value(kind, value),
+        }
+    }
+
+    /// See [`inside::bytes_or_value`](crate::inside::bytes_or_value).
+    #[inline(always)]
+    pub(crate) fn bytes_or_value(&self) -> Result<&'a [u8], (Kind, [u64; 2])> {
+        match self.kind {
+            Kind::Bytes => Ok(self.bytes),
+            kind => Err((kind, self.value)),
+        }
     }
 
     /// Returns the rest, which is empty by default.
+    #[inline]
     #[must_use]
-    pub fn rest(self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an IPv4 address has 32 bits"
+)]
+fn ipv4(value: u128) -> u32 {
+    value as u32
+}
+
+impl PartialEq for Key<'_> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.partition() == other.partition() && self.rest == other.rest
+    }
+}
+
+impl Eq for Key<'_> {}
+
+impl Hash for Key<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.partition().hash(hasher);
+        self.rest.hash(hasher);
+    }
+}
+
+/// The bytes of a key's partition, to which it dereferences.
+#[derive(Clone, Copy)]
+pub struct Partition<'a>(Part<'a>);
+
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    Bytes(&'a [u8]),
+    Written(Written),
+}
+
+impl Partition<'_> {
+    /// Returns the text of a number or an address.
+    #[cold]
+    pub(crate) fn of_value(kind: Kind, [low, high]: [u64; 2]) -> Self {
+        let value = u128::from(low) | u128::from(high) << 64;
+        let mut written = Written {
+            length: 0,
+            text: [0; LONGEST],
+        };
+        // None is longer than there is room.
+        let _ = match kind {
+            Kind::Bytes => Ok(()),
+            Kind::Unsigned => write!(written, "{value}"),
+            Kind::Signed => write!(written, "{}", value.cast_signed()),
+            Kind::Ipv4 => write!(written, "{}", Ipv4Addr::from_bits(ipv4(value))),
+            Kind::Ipv6 => write!(written, "{}", Ipv6Addr::from_bits(value)),
+        };
+        Self(Part::Written(written))
+    }
+}
+
+impl Deref for Partition<'_> {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Part::Bytes(bytes) => bytes,
+            Part::Written(written) => &written.text[..usize::from(written.length)],
+        }
+    }
+}
+
+impl PartialEq for Partition<'_> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Partition<'_> {}
+
+/// Shows the length only: it may be an address, a name or a secret.
+impl fmt::Debug for Partition<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Partition({} bytes)", self.len())
+    }
+}
+
+/// The longest text of a number or an address: an IPv6 address in full, or a number of 128 bits.
+const LONGEST: usize = 40;
+
+/// What a number or an address has written so far.
+#[derive(Clone, Copy)]
+struct Written {
+    length: u8,
+    text: [u8; LONGEST],
+}
+
+impl Write for Written {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let start = usize::from(self.length);
+        let end = start + more.len();
+        let room = self.text.get_mut(start..end).ok_or(fmt::Error)?;
+        room.copy_from_slice(more.as_bytes());
+        self.length = u8::try_from(end).map_err(|_| fmt::Error)?;
+        Ok(())
+    }
+}
+
 impl<'a> From<&'a str> for Key<'a> {
+    #[inline]
     fn from(text: &'a str) -> Self {
         Self::new(text)
     }
 }
 
 impl<'a> From<&'a String> for Key<'a> {
+    #[inline]
     fn from(text: &'a String) -> Self {
         Self::new(text)
     }
 }
 
-/// Such as `&id.to_be_bytes()` of a number, or `&ip.octets()` of an address.
+/// Such as the bytes of a UUID.
 impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
+    #[inline]
     fn from(bytes: &'a [u8; N]) -> Self {
         Self::new(bytes)
     }
 }
 
 impl<'a> From<&'a [u8]> for Key<'a> {
+    #[inline]
     fn from(bytes: &'a [u8]) -> Self {
         Self::new(bytes)
     }
+}
+
+macro_rules! of_value {
+    ($($type:ty: $kind:ident, $value:expr;)*) => {
+        $(
+            /// The key of its text.
+            impl From<$type> for Key<'_> {
+                #[inline]
+                fn from(value: $type) -> Self {
+                    let value_of: fn($type) -> u128 = $value;
+                    Self::of_value(Kind::$kind, value_of(value))
+                }
+            }
+
+            impl sealed::Partition for $type {}
+        )*
+    };
+}
+
+of_value! {
+    u8: Unsigned, u128::from;
+    u16: Unsigned, u128::from;
+    u32: Unsigned, u128::from;
+    u64: Unsigned, u128::from;
+    u128: Unsigned, u128::from;
+    usize: Unsigned, |value| value as u128;
+    i8: Signed, |value| i128::from(value).cast_unsigned();
+    i16: Signed, |value| i128::from(value).cast_unsigned();
+    i32: Signed, |value| i128::from(value).cast_unsigned();
+    i64: Signed, |value| i128::from(value).cast_unsigned();
+    i128: Signed, i128::cast_unsigned;
+    isize: Signed, |value| (value as i128).cast_unsigned();
+    Ipv4Addr: Ipv4, |address| address.to_bits().into();
+    Ipv6Addr: Ipv6, Ipv6Addr::to_bits;
+}
+
+/// The key of its text.
+impl From<IpAddr> for Key<'_> {
+    #[inline]
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => address.into(),
+        }
+    }
+}
+
+impl sealed::Partition for IpAddr {}
+impl sealed::Partition for &str {}
+impl sealed::Partition for &String {}
+impl sealed::Partition for &[u8] {}
+impl<const N: usize> sealed::Partition for &[u8; N] {}
+
+/// A partition and a rest.
+impl<'a, P, R> From<(P, &'a R)> for Key<'a>
+where
+    P: Into<Self> + sealed::Partition,
+    R: AsRef<[u8]> + ?Sized,
+{
+    fn from((partition, rest): (P, &'a R)) -> Self {
+        partition.into().with_rest(rest)
+    }
+}
+
+mod sealed {
+    /// What is a partition without a rest.
+    #[expect(unnameable_types, reason = "a key in a pair would lose its own rest")]
+    pub trait Partition {}
 }
 
 /// Shows the lengths only: a key may be an address, a name or a secret.
@@ -90,8 +334,50 @@ impl fmt::Debug for Key<'_> {
         write!(
             f,
             "Key({} + {} bytes)",
-            self.partition.len(),
+            self.partition().len(),
             self.rest.len()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_addresses_are_keys_of_their_text() {
+        let v6 = Ipv6Addr::from([0xabcd; 8]);
+        let scoped = Ipv6Addr::from(0x0000_ffff_cb00_7107_u128);
+        for (key, text) in [
+            (Key::from(u128::MAX), u128::MAX.to_string()),
+            (Key::from(i128::MIN), i128::MIN.to_string()),
+            (Key::from(i64::MIN), i64::MIN.to_string()),
+            (Key::from(-7_i8), "-7".to_owned()),
+            (Key::from(-7_isize), "-7".to_owned()),
+            (Key::from(usize::MAX), usize::MAX.to_string()),
+            (Key::from(0_u8), "0".to_owned()),
+            (Key::from(v6), v6.to_string()),
+            (
+                Key::from(IpAddr::from(scoped)),
+                "::ffff:203.0.113.7".to_owned(),
+            ),
+            (Key::from(Ipv4Addr::BROADCAST), "255.255.255.255".to_owned()),
+        ] {
+            assert_eq!(*key.partition(), *text.as_bytes());
+            assert_eq!(key, Key::from(&text));
+            assert_eq!(key.with_rest("r"), Key::from(&text).with_rest("r"));
+            assert_ne!(key, Key::from(&text).with_rest("r"));
+        }
+        assert_eq!(i128::MIN.to_string().len(), LONGEST);
+    }
+
+    #[test]
+    fn pairs_are_a_partition_and_a_rest() {
+        let expected = Key::from("7").with_rest("/login");
+        let path = "/login".to_owned();
+        assert_eq!(Key::from(("7", "/login")), expected);
+        assert_eq!(Key::from((7, &path)), expected);
+        assert_eq!(Key::from((b"7", b"/login")), expected);
+        assert_ne!(Key::from(("7/", "login")), expected);
     }
 }

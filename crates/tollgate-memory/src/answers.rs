@@ -125,7 +125,7 @@ impl MemoryStore {
 fn key(request: &Request<'_>, id: &CallId<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(first) = request.checks().first() {
-        for part in [first.key().partition(), first.key().rest()] {
+        for part in [&*first.key().partition(), first.key().rest()] {
             bytes.extend_from_slice(&part.len().to_le_bytes());
             bytes.extend_from_slice(part);
         }

@@ -6,8 +6,9 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
+use tollgate_core::Key;
+use tollgate_core::inside::{self, Kind};
 use tollgate_core::store::{Check, Fingerprint};
-use tollgate_core::{Key, inside};
 
 use crate::memory_store::Timeline;
 
@@ -31,7 +32,7 @@ pub(crate) struct Probe<'r, 'k> {
 impl<'r, 'k> Probe<'r, 'k> {
     #[inline]
     pub(crate) fn new(check: &'r Check<'k>, hasher: &KeyHasher) -> Self {
-        let key = StoredKey::new(check.key(), hasher);
+        let key = StoredKey::new(inside::key(check), hasher);
         let key_hash = hasher.hash(&key);
         Self {
             check,
@@ -73,17 +74,50 @@ pub(crate) struct StoredKey {
 
 impl StoredKey {
     #[inline]
-    pub(crate) fn new(key: Key<'_>, hasher: &KeyHasher) -> Self {
-        let (partition, rest) = (key.partition(), key.rest());
+    pub(crate) fn new(key: &Key<'_>, hasher: &KeyHasher) -> Self {
+        let rest = key.rest();
+        match inside::bytes_or_value(key) {
+            Ok(partition) => match u8::try_from(partition.len()) {
+                Ok(length) if partition.len() <= SHORT && rest.is_empty() => Self {
+                    length,
+                    words: pack(partition),
+                },
+                _ => Self {
+                    length: HASHED,
+                    words: hasher.hash_long(partition, rest),
+                },
+            },
+            // Each in registers: a key that was returned in memory would be written to memory for all
+            // other keys, too.
+            Err((kind, [low, high])) => Self {
+                length: Self::length_of_value(kind, low, high, rest),
+                words: Self::words_of_value(kind, low, high, rest, hasher),
+            },
+        }
+    }
+
+    #[cold]
+    fn length_of_value(kind: Kind, low: u64, high: u64, rest: &[u8]) -> u8 {
+        let partition = inside::partition(kind, [low, high]);
         match u8::try_from(partition.len()) {
-            Ok(length) if partition.len() <= SHORT && rest.is_empty() => Self {
-                length,
-                words: pack(partition),
-            },
-            _ => Self {
-                length: HASHED,
-                words: hasher.hash_long(partition, rest),
-            },
+            Ok(length) if partition.len() <= SHORT && rest.is_empty() => length,
+            _ => HASHED,
+        }
+    }
+
+    #[cold]
+    fn words_of_value(
+        kind: Kind,
+        low: u64,
+        high: u64,
+        rest: &[u8],
+        hasher: &KeyHasher,
+    ) -> [u64; 2] {
+        let partition = inside::partition(kind, [low, high]);
+        if partition.len() <= SHORT && rest.is_empty() {
+            pack(&partition)
+        } else {
+            hasher.hash_long(&partition, rest)
         }
     }
 }
@@ -170,6 +204,7 @@ fn pack(bytes: &[u8]) -> [u64; 2] {
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     use tollgate_core::FixedWindow;
     use tollgate_core::store::Check;
@@ -262,12 +297,38 @@ mod tests {
         }
     }
 
+    #[test]
+    fn numbers_and_addresses_are_stored_as_their_text() {
+        let hasher = KeyHasher::new();
+        for (key, text) in [
+            (Key::from(7_u64), "7"),
+            (Key::from(-1_234_567_890_123_456_i64), "-1234567890123456"),
+            (Key::from(1_234_567_890_123_456_u64), "1234567890123456"),
+            (Key::from(Ipv4Addr::LOCALHOST), "127.0.0.1"),
+            (
+                Key::from(Ipv6Addr::from(u128::MAX)),
+                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            ),
+        ] {
+            let is_same = |key: Key<'_>, text: Key<'_>| {
+                StoredKey::new(&key, &hasher) == StoredKey::new(&text, &hasher)
+            };
+            let text = Key::from(text);
+            assert!(is_same(key, text), "{key:?}");
+            assert!(
+                is_same(key.with_rest("/login"), text.with_rest("/login")),
+                "{key:?}"
+            );
+            assert!(!is_same(key.with_rest("/login"), text), "{key:?}");
+        }
+    }
+
     /// Searching for the state of a schedule or of leases compares few others.
     #[test]
     fn names_and_keys_of_schedules_do_not_collide() {
         let hasher = KeyHasher::new();
         let of = |name: u32, key: u32| {
-            let key = StoredKey::new(Key::from(&*key.to_string()), &hasher);
+            let key = StoredKey::new(&Key::from(&*key.to_string()), &hasher);
             hasher.hash_text(&format!("name-{name}"), &key)
         };
         let pairs = (0..64).flat_map(|name| (0..64).map(move |key| (name, key)));

@@ -247,7 +247,7 @@ impl<K: Kept> Table<K> {
 
 impl MemoryStore {
     fn place<'r, K: Kept>(&self, terms: &'r K::Terms, key: Key<'_>) -> Place<'r, K> {
-        let key = StoredKey::new(key, &self.hasher);
+        let key = StoredKey::new(&key, &self.hasher);
         let hash = self.hasher.hash_text(K::identity(terms), &key);
         Place { terms, key, hash }
     }

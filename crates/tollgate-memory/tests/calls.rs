@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -301,13 +302,30 @@ fn a_store_adds_a_check_to_the_request_of_a_limiter() {
     assert_eq!(all.peek("everyone").run().unwrap().remaining(), 97);
 }
 
+#[tokio::test]
+async fn numbers_addresses_and_pairs_are_the_keys_of_their_text() {
+    let ip = IpAddr::from([203, 0, 113, 7]);
+    for limits in [&["a=gcra:9/1h"][..], &["a=gcra:9/1h", "b=sliding-log:9/1h"]] {
+        let limiter = RateLimiter::new(MemoryStore::new(), limits.iter().copied()).unwrap();
+        assert_eq!(limiter.check(ip).run().unwrap().remaining(), 8);
+        assert_eq!(limiter.check(ip).await.unwrap().remaining(), 7);
+        assert_eq!(limiter.check("203.0.113.7").run().unwrap().remaining(), 6);
+        assert_eq!(limiter.peek(ip).run().unwrap().remaining(), 6);
+        assert_eq!(limiter.check((42, "/login")).await.unwrap().remaining(), 8);
+        let same = tollgate_memory::Key::from("42").with_rest("/login");
+        assert_eq!(limiter.check(same).run().unwrap().remaining(), 7);
+        limiter.reset((42_u64, "/login")).run().unwrap();
+        assert_eq!(limiter.peek(same).run().unwrap().remaining(), 9);
+    }
+}
+
 /// Counts what it hears of.
 #[derive(Default)]
 struct Heard(std::sync::atomic::AtomicUsize);
 
 impl tollgate_core::inside::Companion for Heard {
     fn given_back(&self, key: tollgate_memory::Key<'_>) {
-        assert_eq!(key.partition(), b"k");
+        assert_eq!(*key.partition(), *b"k");
         self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     }
 }

@@ -18,7 +18,7 @@ impl OwnedKey {
 impl From<Key<'_>> for OwnedKey {
     fn from(key: Key<'_>) -> Self {
         Self {
-            partition: key.partition().into(),
+            partition: (*key.partition()).into(),
             rest: key.rest().into(),
         }
     }

@@ -145,7 +145,7 @@ impl Keyspace {
             // `{}` would not be a hash tag, and escaping never produces a lone `%`.
             text.add(b"%");
         } else {
-            self.push(text, key.partition());
+            self.push(text, &key.partition());
         }
         text.add(b"}");
         if !key.rest().is_empty() {

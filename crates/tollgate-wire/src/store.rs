@@ -140,12 +140,13 @@ impl<E: Engine> WireStore<E> {
             return None;
         }
         let runtime = self.engine().runtime()?;
-        let first = request.checks().first()?;
-        let partition = self
-            .engine()
-            .is_clustered()
-            .then(|| first.key().partition());
-        Some(InQueue::enter(&self.core.queues, runtime, partition))
+        let key = request.checks().first()?.key();
+        let partition = self.engine().is_clustered().then(|| key.partition());
+        Some(InQueue::enter(
+            &self.core.queues,
+            runtime,
+            partition.as_deref(),
+        ))
     }
 
     /// Returns what is sent in a batch for a call that has an id, and the hash of the call.

@@ -11,7 +11,8 @@ use crate::algorithm::{State, States};
 pub use crate::companion::Companion;
 use crate::decision::Decision;
 use crate::error::StoreError;
-use crate::key::Key;
+pub use crate::key::Kind;
+use crate::key::{Key, Partition};
 use crate::lease::ConcurrencyLimiter;
 use crate::limit::Limit;
 use crate::limiter::{self, Call, RateLimiter};
@@ -21,6 +22,29 @@ use crate::verdict::Verdict;
 
 /// A fresh state, to borrow for a key that has none.
 pub const FRESH: &State = State::FRESH;
+
+/// Returns the bytes of the partition of `key`, or the value that it is the text of.
+///
+/// # Errors
+///
+/// The value, if it is the text of a number or an address.
+#[inline(always)]
+pub fn bytes_or_value<'k>(key: &Key<'k>) -> Result<&'k [u8], (Kind, [u64; 2])> {
+    key.bytes_or_value()
+}
+
+/// Returns the text of a number or an address.
+#[must_use]
+pub fn partition(kind: Kind, value: [u64; 2]) -> Partition<'static> {
+    Partition::of_value(kind, value)
+}
+
+/// Returns the key of `check`.
+#[inline(always)]
+#[must_use]
+pub fn key<'c, 'k>(check: &'c Check<'k>) -> &'c Key<'k> {
+    check.key_ref()
+}
 
 /// Returns the limiter, the key and the cost of `call`.
 #[must_use]

@@ -43,6 +43,12 @@ impl<'a> Check<'a> {
         self.key
     }
 
+    /// See [`inside::key`](crate::inside::key).
+    #[inline(always)]
+    pub(crate) fn key_ref(&self) -> &Key<'a> {
+        &self.key
+    }
+
     /// Returns the cost of the call.
     #[must_use]
     pub fn cost(&self) -> u64 {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use crate::algorithm::{BlockSpan, State, States};
+pub use crate::key::Partition;
 pub use crate::time::MAX_EXACT;
 pub use check::{Check, Checks};
 pub use evaluation::Evaluation;

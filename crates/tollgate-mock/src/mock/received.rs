@@ -148,7 +148,7 @@ impl fmt::Display for Verb {
 
 /// Returns both parts of `key`, concatenated, as an expectation names it.
 pub(super) fn joined(key: Key<'_>) -> Vec<u8> {
-    [key.partition(), key.rest()].concat()
+    [&*key.partition(), key.rest()].concat()
 }
 
 /// Returns `bytes` as a Rust literal: a string if they are UTF-8.
@@ -160,7 +160,7 @@ pub(super) fn literal(bytes: &[u8]) -> String {
 }
 
 pub(super) fn described(key: Key<'_>) -> String {
-    let partition = literal(key.partition());
+    let partition = literal(&key.partition());
     if key.rest().is_empty() {
         return format!("key {partition}");
     }

@@ -474,7 +474,7 @@ async fn a_permit_can_be_given_back_or_settled() {
     let outbound = process(&store, &["a=sliding-log:10/1h"]);
     let permit = outbound.call(KEY).cost(4).wait_up_to(NOW).await.unwrap();
     assert_eq!((permit.cost(), permit.remaining()), (4, 6));
-    assert_eq!(permit.key().partition(), KEY.as_bytes());
+    assert_eq!(*permit.key().partition(), *KEY.as_bytes());
     permit.give_back().await.unwrap();
     let permit = outbound.call(KEY).cost(4).wait_up_to(NOW).await.unwrap();
     assert_eq!(permit.remaining(), 6);

@@ -53,6 +53,12 @@ fn keys_have_not_changed() {
             "tollgate:l:sliding-log:v1:{%7bx%7d%00%20%25%23%7f}",
         ),
         (
+            "gcra:5/1s",
+            Key::from((std::net::Ipv6Addr::LOCALHOST, "/login")),
+            "tollgate:l:gcra:v1:{%3a%3a1}:/login",
+        ),
+        ("gcra:5/1s", Key::from(-7), "tollgate:l:gcra:v1:{-7}"),
+        (
             "sliding-counter:5/1s",
             Key::from("größe"),
             "tollgate:l:sliding-counter-1000000:v1:{größe}",

@@ -55,7 +55,7 @@ impl Charge for u64 {
             } => Decision::written(limits, |verdicts| {
                 store.consume_all_now(limits, *key, *cost, verdicts)
             }),
-            _ => decide_request(limits, store, *asked),
+            _ => decide_request(limits, store, asked),
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn decide_now<'l>(
             consume(limits, store, Check::new(limit, key, cost))
         }
         (limits, Operation::Consume, None, None) => consume_all(limits, store, key, cost),
-        _ => decide_request(limits, store, asked),
+        _ => decide_request(limits, store, &asked),
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) fn decide_now<'l>(
 fn decide_request<'l>(
     limits: &'l [Limit],
     store: &(impl SyncStore + ?Sized),
-    asked: Asked<'_>,
+    asked: &Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
     let checks = Checks::of_key(limits, asked.key, asked.cost);
     let request = asked.request(Checks::borrowed(&checks));

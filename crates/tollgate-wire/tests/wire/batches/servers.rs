@@ -381,7 +381,7 @@ fn a_key_of_a_wrong_type_fails_its_own_callers_only() {
             let _ = raw.command(&[b"SADD", text.as_bytes(), b"member"]);
             let results = together(&store, &requests);
             for (request, result) in requests.iter().zip(results) {
-                match request.checks()[0].key().partition() {
+                match &*request.checks()[0].key().partition() {
                     b"alice" => {
                         let error = result.unwrap_err();
                         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
