@@ -7,7 +7,7 @@ use syn::{BinOp, Expr, Lit, Pat, UnOp};
 
 use super::operators::{assigned, compared, computed, counterpart, counterparts, joined};
 use super::{Generator, is_left_out, range, source, text};
-use crate::mutants::point::{Piece, Shape, Template};
+use crate::point::{Piece, Shape, Template};
 
 /// The constants to replace an expression by, in addition to its other changes.
 #[derive(Clone, Copy, Debug, Default)]

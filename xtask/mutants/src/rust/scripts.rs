@@ -6,7 +6,7 @@ use syn::Expr;
 use syn::visit::{self, Visit};
 
 use super::{Generator, range};
-use crate::mutants::point::{Point, Shape};
+use crate::point::{Point, Shape};
 
 impl Generator<'_> {
     /// Makes the copy select the text of a script when it is used.

@@ -18,8 +18,8 @@ use super::mutant::Mutant;
 use super::report::Fate;
 use super::suite::{self, Test};
 use super::worker::{Ending, Worker, each, lock};
-use crate::Outcome;
-use crate::project::Files;
+use xtask::Outcome;
+use xtask::project::Files;
 
 /// Tries the patches whose name or sentence contains one of `filters`; all, if there are none.
 pub(super) fn run(shell: &Shell, filters: &[String]) -> Outcome {

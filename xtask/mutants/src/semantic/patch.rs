@@ -1,10 +1,10 @@
 //! `Patch`: a change of one crate, as `git diff` writes it, under one sentence about what it breaks.
 
-use crate::mutants::sources;
-use crate::project::Files;
+use crate::sources;
+use xtask::project::Files;
 
 /// The folder with a folder of patches for each crate.
-pub(super) const FOLDER: &str = "xtask/src/mutants/semantic/";
+pub(super) const FOLDER: &str = "xtask/mutants/semantic/";
 
 /// A change of one crate that a test must notice.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -9,7 +9,7 @@ use syn::Item;
 use super::mutant::Mutant;
 use super::point::Point;
 use super::{lua, rust};
-use crate::project::Files;
+use xtask::project::Files;
 
 /// The crates to mutate.
 pub(super) const CRATES: [&str; 9] = [

@@ -12,8 +12,8 @@ use xshell::Shell;
 use super::mutant::Mutant;
 use super::point::{Region, Rendered, Shape, render};
 use super::sources::{self, Source};
-use crate::Outcome;
-use crate::project::Files;
+use xtask::Outcome;
+use xtask::project::Files;
 
 /// The module that selects the active mutant, in the copy of `tollgate-core`.
 const SWITCH: &str = include_str!("switch.rs.in");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::project;
+use xtask::project;
 
 const LOCK: &str = "crates/tollgate-memory/src/lock.rs";
 const TEXT: &str = "fn f() {\n    lock();\n    change();\n    unlock();\n}\n";

@@ -1,15 +1,14 @@
 //! Stores the results of mutants, prints them, and writes them into the document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::equivalent::Index;
 use super::mutant::Mutant;
-use crate::Outcome;
+use xtask::Outcome;
 
 /// The result of trying a mutant.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -143,10 +142,10 @@ fn count(f: &mut fmt::Formatter<'_>, group: &str, of: &Counts) -> fmt::Result {
     )
 }
 
-/// Prints the results, and fails if a mutant survived that `document` does not list.
-pub(super) fn finish(fates: &[(&Mutant, &Fate)], document: &str) -> Outcome {
+/// Prints the results, and fails if a mutant survived.
+pub(super) fn finish(fates: &[(&Mutant, &Fate)]) -> Outcome {
     let mut table = Table::default();
-    let (mut known, mut alive) = (Vec::new(), Vec::new());
+    let mut alive = Vec::new();
     for (mutant, fate) in fates {
         let counts = table.of(mutant);
         match fate {
@@ -154,16 +153,11 @@ pub(super) fn finish(fates: &[(&Mutant, &Fate)], document: &str) -> Outcome {
             Fate::Killed(_) | Fate::TimedOut(_) => counts.killed += 1,
             Fate::Alive | Fate::Unreached => {
                 counts.alive += 1;
-                let is_known = document.contains(&row(mutant));
-                let list = if is_known { &mut known } else { &mut alive };
-                list.push(format!("{mutant}: {fate}"));
+                alive.push(format!("{mutant}: {fate}"));
             }
         }
     }
     println!("\n{table}");
-    if !known.is_empty() {
-        println!("Listed as alive:\n{}\n", known.join("\n"));
-    }
     if alive.is_empty() {
         return Ok(());
     }
@@ -171,31 +165,22 @@ pub(super) fn finish(fates: &[(&Mutant, &Fate)], document: &str) -> Outcome {
     Err(format!("{} mutants live: no test notices them", alive.len()).into())
 }
 
-/// Returns the tables of the document for `mutants`, which must be all that compile.
+/// Returns the table of the document for `mutants`, which must be all that compile.
 ///
-/// Fails if most of them were never tried on this machine: then the tables of another one say more.
-pub(super) fn tables(
+/// Fails if most of them were never tried on this machine: then the table of another one says more.
+pub(super) fn table(
     mutants: &[&Mutant],
     dropped: usize,
-    equivalent: &Index,
+    equivalent: &HashSet<u64>,
     results: &Results,
 ) -> Result<String, Box<dyn Error>> {
     let mut table = Table::default();
-    let (mut same, mut alive) = (Vec::new(), Vec::new());
     for mutant in mutants {
         let counts = table.of(mutant);
-        let row = row(mutant);
-        if let Some(reason) = equivalent.reason(mutant.id) {
-            counts.equivalent += 1;
-            same.push(format!("{row} {reason} |\n"));
-            continue;
-        }
         match results.is_alive(mutant.id) {
+            _ if equivalent.contains(&mutant.id) => counts.equivalent += 1,
             Some(false) => counts.killed += 1,
-            Some(true) => {
-                counts.alive += 1;
-                alive.push(format!("{row}\n"));
-            }
+            Some(true) => counts.alive += 1,
             None => counts.untried += 1,
         }
     }
@@ -207,26 +192,9 @@ pub(super) fn tables(
         )
         .into());
     }
-    let mut text = format!(
-        "## Results\n\n{table}\nAnother {dropped} do not compile.\n\n## Equivalent\n\n\
-         | file | function | change | why no test can notice |\n|---|---|---|---|\n"
-    );
-    text.extend(same);
-    if !alive.is_empty() {
-        text.push_str("\n## Alive\n\n| file | function | change |\n|---|---|---|\n");
-        text.extend(alive);
-    }
-    Ok(text)
-}
-
-/// Returns a mutant as a row of the tables.
-fn row(mutant: &Mutant) -> String {
-    let change = mutant.change().replace('|', "\\|");
-    format!(
-        "| `{}` | `{}` | {change} |",
-        mutant.shown_file(),
-        mutant.place
-    )
+    Ok(format!(
+        "## Results\n\n{table}\nAnother {dropped} do not compile.\n"
+    ))
 }
 
 #[cfg(test)]

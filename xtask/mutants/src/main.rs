@@ -4,6 +4,12 @@
 //! All mutants are built into one copy of the project. An environment variable switches one of them
 //! on when a test runs, so hundreds of mutants cost one build.
 
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the program talks to whoever runs it"
+)]
+
 mod copy;
 mod equivalent;
 mod lua;
@@ -17,24 +23,25 @@ mod suite;
 mod trial;
 mod worker;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use clap::Args;
+use clap::Parser;
 use xshell::Shell;
+use xtask::Outcome;
+use xtask::project::{self, Files};
 
 use self::copy::{Binary, Copy};
 use self::mutant::Mutant;
 use self::report::{Fate, Results};
 use self::trial::Trial;
 use self::worker::Worker;
-use crate::Outcome;
-use crate::project::Files;
-
-/// Which mutants to try.
-#[derive(Args, Debug)]
-pub(crate) struct Arguments {
+/// Breaks a copy of the code in many small ways, one at a time, and checks that a test fails each time.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask mutants")]
+struct Arguments {
     /// Tries only mutants whose file, function or change contains one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
@@ -58,33 +65,24 @@ pub(crate) struct Arguments {
     semantic: bool,
 }
 
-impl Arguments {
-    /// Returns the arguments that try a sample of `count` mutants.
-    pub(crate) fn some(count: usize) -> Self {
-        Self {
-            filters: Vec::new(),
-            sample: Some(count),
-            write: false,
-            alive: false,
-            new: false,
-            semantic: false,
-        }
-    }
-}
-
 /// The document with the results of all mutants.
 const DOCUMENT: &str = "docs/mutants.md";
 /// The heading of the section that `--write` writes.
 const RESULTS: &str = "## Results\n";
 
-pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    xtask::end(project::shell().and_then(|shell| run(&shell, &arguments)))
+}
+
+fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     if arguments.semantic {
         return semantic::run(shell, &arguments.filters);
     }
     let files = Files::read(shell)?;
     let mut copy = Copy::of(shell, &files)?;
     let results = Results::read(&copy.folder().join(trial::RESULTS));
-    let equivalent = equivalent::Index::of(&copy.all_mutants(&files))?;
+    let equivalent = equivalent::read(&files, &copy.all_mutants(&files))?;
     if arguments.write {
         return write(shell, &files, &copy, &equivalent, &results);
     }
@@ -101,7 +99,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     };
     let mut candidates = candidates(&copy, &files, &wanted);
     if let Some(count) = arguments.sample {
-        candidates.retain(|of| of.is_pure() && equivalent.reason(of.id).is_none());
+        candidates.retain(|of| of.is_pure() && !equivalent.contains(&of.id));
         candidates.sort_by_key(|candidate| candidate.id);
         candidates.truncate(count);
     }
@@ -156,24 +154,23 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     };
     let fates = trial.all(&candidates, &equivalent, &workers)?;
     println!("mutants: tried in {} s", started.elapsed().as_secs());
-    let document = files.text(DOCUMENT).unwrap_or_default();
-    report::finish(&candidates_with(&candidates, &fates), document)
+    report::finish(&candidates_with(&candidates, &fates))
 }
 
-/// Writes the tables at the end of the document.
+/// Writes the table at the end of the document.
 fn write(
     shell: &Shell,
     files: &Files,
     copy: &Copy<'_>,
-    equivalent: &equivalent::Index,
+    equivalent: &HashSet<u64>,
     results: &Results,
 ) -> Outcome {
     let text = files.text(DOCUMENT).ok_or("there is no document")?;
     let (before, _) = text.split_once(RESULTS).unwrap_or((text, ""));
     let all = candidates(copy, files, &|_| true);
     let mutants: Vec<_> = all.iter().collect();
-    let tables = report::tables(&mutants, copy.dropped(), equivalent, results)?;
-    shell.write_file(DOCUMENT, format!("{before}{tables}"))?;
+    let table = report::table(&mutants, copy.dropped(), equivalent, results)?;
+    shell.write_file(DOCUMENT, format!("{before}{table}"))?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `Trial`: runs the tests against each mutant.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::copy::Binary;
-use super::equivalent::Index;
 use super::mutant::Mutant;
 use super::report::{Fate, append};
 use super::sources;
@@ -104,18 +103,18 @@ impl Trial<'_> {
     pub(super) fn all(
         &self,
         candidates: &[Mutant],
-        equivalent: &Index,
+        equivalent: &HashSet<u64>,
         workers: &[Worker],
     ) -> Result<BTreeMap<u64, Fate>, Box<dyn Error>> {
         let next = AtomicUsize::new(0);
         let fates = Mutex::new(BTreeMap::new());
         each(workers, |worker| {
             while let Some(candidate) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let fate = match equivalent.reason(candidate.id) {
-                    Some(_) => Fate::Equivalent,
-                    None => self
-                        .one(candidate, worker)
-                        .map_err(|error| error.to_string())?,
+                let fate = if equivalent.contains(&candidate.id) {
+                    Fate::Equivalent
+                } else {
+                    self.one(candidate, worker)
+                        .map_err(|error| error.to_string())?
                 };
                 let mut fates = lock(&fates);
                 let count = fates.len() + 1;

@@ -1,6 +1,5 @@
 //! Tests of the generated mutants, and of a run in which a mutant survives.
 
-use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,7 +10,6 @@ use super::point::render;
 use super::suite::Test;
 use super::trial::promise;
 use super::*;
-use crate::project;
 
 /// Returns the changes of a Rust snippet, without their places.
 fn rust(source: &str) -> Vec<String> {
@@ -352,8 +350,7 @@ fn a_surviving_mutant_is_reported() {
         killers: Mutex::default(),
     };
     let workers = [Worker::new(folder, 0).unwrap()];
-    let equivalent = equivalent::Index::default();
-    let fates = trial.all(&candidates, &equivalent, &workers).unwrap();
+    let fates = trial.all(&candidates, &HashSet::new(), &workers).unwrap();
     assert_eq!(
         fates[&id(0)],
         Fate::Killed("tollgate-memory lib a".to_owned())
@@ -365,40 +362,26 @@ fn a_surviving_mutant_is_reported() {
     );
     assert_eq!(fates[&id(3)], Fate::Unreached);
     let all: Vec<_> = candidates.iter().map(|of| (of, &fates[&of.id])).collect();
-    assert!(report::finish(&all[..1], "").is_ok());
-    assert!(report::finish(&all, "").is_err());
-    // Survivors that the document lists are accepted, but no others.
-    let listed = |index: usize| {
-        let mutant = &candidates[index];
-        let change = mutant.change();
-        format!(
-            "| `tollgate-memory/src/a.rs` | `{}` | {change} |\n",
-            mutant.place
-        )
-    };
-    assert!(report::finish(&all[..3], &listed(1)).is_ok());
-    assert!(report::finish(&all[..3], &listed(2)).is_err());
+    assert!(report::finish(&all[..1]).is_ok());
+    assert!(report::finish(&all).is_err());
 }
 
 #[test]
-fn tables_of_mutants_that_were_hardly_tried_are_not_written() {
+fn table_of_mutants_that_were_hardly_tried_is_not_written() {
     let shell = project::shell().unwrap();
     let folder = shell.create_temp_dir().unwrap();
     let path = folder.path().join("results");
     let source = "fn f() -> bool { x }\nfn g() -> bool { y }";
     let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
     let all: Vec<_> = generated.mutants.iter().collect();
-    let tables = || {
-        let results = Results::read(&path);
-        report::tables(&all, 0, &equivalent::Index::default(), &results)
-    };
+    let table = || report::table(&all, 0, &HashSet::new(), &Results::read(&path));
     let mut is_written = Vec::new();
     for mutant in &all {
-        is_written.push(tables().is_ok());
+        is_written.push(table().is_ok());
         report::append(&path, mutant.id, &Fate::Alive).unwrap();
     }
     assert_eq!(is_written, [false, false, true, true]);
-    assert!(tables().unwrap().contains("| all | 4 | 0 | 0 | 4 | 0 |"));
+    assert!(table().unwrap().contains("| all | 4 | 0 | 0 | 4 | 0 |"));
 }
 
 #[test]
@@ -410,9 +393,28 @@ fn every_mutant_listed_as_equivalent_exists() {
         .into_iter()
         .flat_map(|(_, mutants)| mutants);
     let all: Vec<_> = rust.chain(lua).collect();
-    equivalent::Index::of(&all).unwrap();
+    equivalent::read(&files, &all).unwrap();
     let numbers: BTreeSet<_> = all.iter().map(|mutant| mutant.id).collect();
     assert_eq!(numbers.len(), all.len());
+    let names: BTreeSet<_> = all.iter().map(Mutant::name).collect();
+    assert_eq!(names.len(), all.len());
+}
+
+#[test]
+fn list_with_a_mutant_that_is_gone_or_repeated_is_refused() {
+    let path = "crates/tollgate-memory/src/a.rs";
+    let generated = rust::generate(path, "fn f() -> bool { x }", &BTreeSet::new()).unwrap();
+    let read = |list: &str| {
+        let files = Files::of(&[("xtask/mutants/equivalents.toml", list)]);
+        equivalent::read(&files, &generated.mutants).map_err(|error| error.to_string())
+    };
+    let name = "\"tollgate-memory/src/a.rs f: `fn f` → `return true`\"";
+    let id = generated.mutants[0].id;
+    assert_eq!(read(&format!("why = [{name}]")), Ok([id].into()));
+    let repeated = read(&format!("why = [{name}]\nbecause = [{name}]")).unwrap_err();
+    assert!(repeated.contains("listed twice: tollgate-memory/src/a.rs f: "));
+    let gone = read("why = [\"tollgate-memory/src/a.rs g: `a` → `b`\"]").unwrap_err();
+    assert!(gone.ends_with("no longer in the code: tollgate-memory/src/a.rs g: `a` → `b`"));
 }
 
 #[test]

@@ -21,15 +21,23 @@ pub(super) struct Mutant {
 }
 
 impl Mutant {
-    /// Returns the file's path as documents show it.
-    pub(super) fn shown_file(&self) -> &str {
-        self.file.strip_prefix("crates/").unwrap_or(&self.file)
+    /// Returns the mutant as the list of equivalent ones names it.
+    pub(super) fn name(&self) -> String {
+        match self.place.as_str() {
+            "" => format!("{}: {}", self.short_file(), self.change()),
+            place => format!("{} {place}: {}", self.short_file(), self.change()),
+        }
     }
 
     /// Returns the name of the file's crate.
     pub(super) fn package(&self) -> &str {
-        let file = self.shown_file();
+        let file = self.short_file();
         file.split('/').next().unwrap_or(file)
+    }
+
+    /// Returns the file's path without `crates/`.
+    fn short_file(&self) -> &str {
+        self.file.strip_prefix("crates/").unwrap_or(&self.file)
     }
 
     /// Returns a description of the change, such as ``` `a < b` → `a <= b` ```.
