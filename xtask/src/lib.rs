@@ -16,7 +16,6 @@ mod mutants;
 mod pictures;
 pub mod project;
 mod replay;
-mod results;
 mod servers;
 mod test;
 mod tidy;

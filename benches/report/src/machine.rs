@@ -19,7 +19,11 @@ const PACKAGES: [&str; 7] = [
 ];
 
 /// Saves the machine and the versions, of this run of a benchmark.
-pub(crate) fn save(shell: &Shell, command: &str) -> Result<(), Box<dyn Error>> {
+///
+/// # Errors
+///
+/// That the versions cannot be found, or the file cannot be written.
+pub fn save(shell: &Shell, command: &str) -> Result<(), Box<dyn Error>> {
     let information = shell.read_file("/proc/cpuinfo").unwrap_or_default();
     let cores = thread::available_parallelism()?;
     let lock = shell.read_file("Cargo.lock")?;

@@ -11,7 +11,11 @@ use super::tables::{CASES, STORES};
 use super::{Rows, different, numbers, tables};
 
 /// Returns the name and SVG text of each chart.
-pub(crate) fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+///
+/// # Errors
+///
+/// That a CSV file cannot be read.
+pub fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let read = |name| Rows::read(shell, name);
     let (memory, servers) = (read("memory")?, read("servers")?);
     let (batches, sizes, peers) = (read("batches")?, read("sizes")?, read("peers")?);

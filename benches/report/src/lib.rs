@@ -15,35 +15,44 @@ use std::error::Error;
 
 use xshell::Shell;
 
-pub(crate) use self::charts::drawn;
-pub(crate) use self::machine::save as save_machine;
-pub(crate) use self::page::pages;
+pub use self::charts::drawn;
+pub use self::machine::save as save_machine;
+pub use self::page::pages;
 
 /// The folder of the CSV files.
-pub(crate) const FOLDER: &str = "benches/results";
+pub const FOLDER: &str = "benches/results";
 
 /// The rows of a CSV file.
 #[derive(Clone, Debug)]
-pub(crate) struct Rows {
+pub struct Rows {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 /// A row of a CSV file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'r> {
+pub struct Row<'r> {
     of: &'r Rows,
     cells: &'r [String],
 }
 
 impl Rows {
     /// Reads the file of this name, without its extension.
-    pub(crate) fn read(shell: &Shell, name: &str) -> Result<Self, Box<dyn Error>> {
+    ///
+    /// # Errors
+    ///
+    /// That there is no such file, or that it is no CSV file.
+    pub fn read(shell: &Shell, name: &str) -> Result<Self, Box<dyn Error>> {
         let text = shell.read_file(format!("{FOLDER}/{name}.csv"))?;
         Self::parse(&text)
     }
 
-    pub(crate) fn parse(text: &str) -> Result<Self, Box<dyn Error>> {
+    /// Reads the rows from a text, whose first line names the columns.
+    ///
+    /// # Errors
+    ///
+    /// That it is no CSV file.
+    pub fn parse(text: &str) -> Result<Self, Box<dyn Error>> {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let all = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect();
         let columns = all(reader.headers()?);
@@ -57,7 +66,7 @@ impl Rows {
     }
 
     /// Returns the rows that have these texts in these columns.
-    pub(crate) fn with<'r>(&'r self, wanted: &[(&str, &str)]) -> Vec<Row<'r>> {
+    pub fn with<'r>(&'r self, wanted: &[(&str, &str)]) -> Vec<Row<'r>> {
         let has = |row: &Row<'_>| {
             wanted
                 .iter()
@@ -77,14 +86,14 @@ impl Rows {
     }
 
     /// Returns the different texts of a column, in order.
-    pub(crate) fn different(&self, column: &str) -> Vec<&str> {
+    pub fn different(&self, column: &str) -> Vec<&str> {
         different(self.all(), column)
     }
 }
 
 impl<'r> Row<'r> {
     /// Returns the text in `column`, which is empty if there is no such column.
-    pub(crate) fn text(&self, column: &str) -> &'r str {
+    pub fn text(&self, column: &str) -> &'r str {
         let at = self.of.columns.iter().position(|name| name == column);
         at.map_or("", |at| &self.cells[at])
     }

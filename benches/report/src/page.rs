@@ -16,7 +16,11 @@ const BEGIN: &str = "<!-- results: ";
 const END: &str = "<!-- end of results -->";
 
 /// Returns each page with the tables that follow from the numbers.
-pub(crate) fn pages(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+///
+/// # Errors
+///
+/// That a page or a CSV file cannot be read, or that a page names a table that there is not.
+pub fn pages(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let mut pages = Vec::new();
     for path in PAGES {
         let text = shell.read_file(path)?;
