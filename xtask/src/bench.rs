@@ -3,7 +3,7 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::{Outcome, pictures, replay, results, servers};
+use crate::{Outcome, pictures, replay, servers};
 
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug, Default)]
@@ -163,13 +163,13 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
             &["--rounds", "1", "--slice", "20", "--flavor", "redis_system"],
         ),
     ] {
-        let path = format!("{}/{file}.csv", results::FOLDER);
+        let path = format!("{}/{file}.csv", tollgate_report::FOLDER);
         let amount = if is_quick { quick } else { full };
         let arguments = [&["--csv", &*path], amount].concat();
         println!("measuring {file}");
         measure(shell, "release", "peers", program, &arguments)?;
     }
-    results::save_machine(shell, command)?;
+    tollgate_report::save_machine(shell, command)?;
     pictures::run(shell, &pictures::Arguments::write())
 }
 

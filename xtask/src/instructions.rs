@@ -6,9 +6,9 @@ use std::error::Error;
 use std::path::Path;
 
 use clap::Args;
+use tollgate_report::Rows;
 use xshell::{Shell, cmd};
 
-use crate::results::{self, Rows};
 use crate::{Outcome, report, servers};
 
 /// By how many percent a count may exceed the recorded one.
@@ -114,7 +114,7 @@ fn save(shell: &Shell, compiler: &str, counts: &BTreeMap<String, u64>) -> Outcom
     for (kind, count) in counts {
         text += &format!("{kind},{count},{compiler}\n");
     }
-    shell.write_file(format!("{}/{FILE}.csv", results::FOLDER), text)?;
+    shell.write_file(format!("{}/{FILE}.csv", tollgate_report::FOLDER), text)?;
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! The project's commands, as a library so that the examples in its documents are tested.
+//! The project's commands, as a library so that the mutation tester can use parts of it, and so that
+//! the examples in the documents are tested.
 
 #![allow(
     clippy::print_stderr,
@@ -13,9 +14,8 @@ mod layers;
 mod lint;
 mod mutants;
 mod pictures;
-mod project;
+pub mod project;
 mod replay;
-mod results;
 mod servers;
 mod test;
 mod tidy;
@@ -49,7 +49,8 @@ enum Command {
     /// Checks formatting, lints, documentation, dependencies between crates, and tidiness.
     Lint,
     /// Breaks a copy of the code in many small ways, one at a time, and checks that a test fails
-    /// each time.
+    /// each time; `--help` after it lists options.
+    #[command(disable_help_flag = true)]
     Mutants(mutants::Arguments),
     /// Draws the pictures of the algorithms, and writes the charts and tables of the benchmarks that were
     /// measured last.
@@ -65,18 +66,24 @@ enum Command {
 
 /// Runs the command that the program's arguments select.
 pub fn run() -> ExitCode {
-    let outcome = project::shell().and_then(|shell| match Arguments::parse().command {
-        Command::Bench(arguments) => bench::run(&shell, &arguments),
-        Command::Ci => ci::run(&shell),
-        Command::Instructions(arguments) => instructions::run(&shell, &arguments),
-        Command::Layers => layers::run(&shell),
-        Command::Lint => lint::run(&shell),
-        Command::Mutants(arguments) => mutants::run(&shell, &arguments),
-        Command::Pictures(arguments) => pictures::run(&shell, &arguments),
-        Command::Servers => servers::run(&shell),
-        Command::Test(arguments) => test::run(&shell, &arguments),
-        Command::Tidy => tidy::run(&shell),
-    });
+    end(
+        project::shell().and_then(|shell| match Arguments::parse().command {
+            Command::Bench(arguments) => bench::run(&shell, &arguments),
+            Command::Ci => ci::run(&shell),
+            Command::Instructions(arguments) => instructions::run(&shell, &arguments),
+            Command::Layers => layers::run(&shell),
+            Command::Lint => lint::run(&shell),
+            Command::Mutants(arguments) => mutants::run(&shell, &arguments),
+            Command::Pictures(arguments) => pictures::run(&shell, &arguments),
+            Command::Servers => servers::run(&shell),
+            Command::Test(arguments) => test::run(&shell, &arguments),
+            Command::Tidy => tidy::run(&shell),
+        }),
+    )
+}
+
+/// Prints the error of a command that failed, and returns the exit code of the program.
+pub fn end(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -87,7 +94,7 @@ pub fn run() -> ExitCode {
 }
 
 /// The result of a command.
-type Outcome = Result<(), Box<dyn Error>>;
+pub type Outcome = Result<(), Box<dyn Error>>;
 
 /// Prints `findings`, one per line, and fails; without any, prints that `what` is in order.
 fn report(what: &str, findings: &[String]) -> Outcome {

@@ -7,7 +7,11 @@ use std::path::Path;
 use xshell::{Shell, cmd};
 
 /// Returns a shell in the project's root folder.
-pub(crate) fn shell() -> Result<Shell, Box<dyn Error>> {
+///
+/// # Errors
+///
+/// That the folder is not there.
+pub fn shell() -> Result<Shell, Box<dyn Error>> {
     let shell = Shell::new()?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -21,11 +25,15 @@ pub(crate) fn shell() -> Result<Shell, Box<dyn Error>> {
 /// Contains the files that are or could be committed: no ignored files, and only text. Checks take
 /// it as an argument, so that tests can pass other files.
 #[derive(Clone, Debug)]
-pub(crate) struct Files(BTreeMap<String, String>);
+pub struct Files(BTreeMap<String, String>);
 
 impl Files {
     /// Reads the files of the project.
-    pub(crate) fn read(shell: &Shell) -> Result<Self, Box<dyn Error>> {
+    ///
+    /// # Errors
+    ///
+    /// That git cannot list them, or that one cannot be read.
+    pub fn read(shell: &Shell) -> Result<Self, Box<dyn Error>> {
         let listed = cmd!(
             shell,
             "git ls-files -z --cached --others --exclude-standard"
@@ -45,22 +53,21 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// Returns files with these paths and texts.
-    #[cfg(test)]
-    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+    /// Returns files with these paths and texts, for tests.
+    pub fn of(files: &[(&str, &str)]) -> Self {
         let owned = |&(path, text): &(&str, &str)| (path.to_owned(), text.to_owned());
         Self(files.iter().map(owned).collect())
     }
 
     /// Returns every path and text, sorted by path.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// Returns the paths and texts of the files with this extension.
-    pub(crate) fn ending(&self, extension: &str) -> impl Iterator<Item = (&str, &str)> {
+    pub fn ending(&self, extension: &str) -> impl Iterator<Item = (&str, &str)> {
         self.iter().filter(move |(path, _)| {
             path.strip_suffix(extension)
                 .is_some_and(|stem| stem.ends_with('.'))
@@ -68,17 +75,17 @@ impl Files {
     }
 
     /// Returns the text of the file at `path`.
-    pub(crate) fn text(&self, path: &str) -> Option<&str> {
+    pub fn text(&self, path: &str) -> Option<&str> {
         self.0.get(path).map(String::as_str)
     }
 
     /// Sets the text of the file at `path`.
-    pub(crate) fn set(&mut self, path: &str, text: String) {
+    pub fn set(&mut self, path: &str, text: String) {
         self.0.insert(path.to_owned(), text);
     }
 
     /// Returns the names of the folders directly in `folder`, which must end in `/`.
-    pub(crate) fn folders_in<'a>(&'a self, folder: &'a str) -> Vec<&'a str> {
+    pub fn folders_in<'a>(&'a self, folder: &'a str) -> Vec<&'a str> {
         let mut names: Vec<&str> = self
             .0
             .keys()

@@ -19,7 +19,7 @@ use xshell::Shell;
 
 use self::pattern::Run;
 use self::queue::QUEUES;
-use crate::{Outcome, report, results};
+use crate::{Outcome, report};
 
 const FOLDER: &str = "docs/pictures";
 
@@ -117,9 +117,9 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
 /// Returns the path and text of each picture and chart, and of each page with tables.
 fn all(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let mut all = drawn()?;
-    let charts = results::drawn(shell)?.into_iter();
+    let charts = tollgate_report::drawn(shell)?.into_iter();
     all.extend(charts.map(|(name, svg)| (format!("{FOLDER}/{name}.svg"), svg)));
-    all.extend(results::pages(shell)?);
+    all.extend(tollgate_report::pages(shell)?);
     Ok(all)
 }
 
