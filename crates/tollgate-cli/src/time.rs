@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// Why a text is not a time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub(super) enum NoTime {
+pub(crate) enum NoTime {
     #[error("has no offset; append Z for UTC, or an offset such as +01:00")]
     NoOffset,
     #[error("is not a time; write it as RFC 3339, such as 2026-03-01T08:00:00+01:00")]
@@ -21,7 +21,7 @@ pub(super) enum NoTime {
 
 /// Reads an RFC 3339 time. Fractions of a microsecond are rounded up, so that no event takes place
 /// before its time.
-pub(super) fn read(text: &str) -> Result<Timestamp, NoTime> {
+pub(crate) fn read(text: &str) -> Result<Timestamp, NoTime> {
     let text = text.trim();
     let instant: jiff::Timestamp = text.parse().map_err(|_| {
         let is_local = text.contains(':') && text.parse::<jiff::civil::DateTime>().is_ok();
@@ -51,7 +51,7 @@ fn is_leap_second(text: &str) -> bool {
 }
 
 /// Reads the time of an option.
-pub(super) fn option(option: &'static str, text: &str) -> Result<Timestamp, Failure> {
+pub(crate) fn option(option: &'static str, text: &str) -> Result<Timestamp, Failure> {
     read(text).map_err(|reason| Failure::Time {
         option,
         text: text.to_owned(),

@@ -2,21 +2,32 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use serde::Serialize;
 use tollgate_wire::{Diagnosis, Finding, Severity};
 
-use crate::ask::say;
-use crate::cli::DoctorOptions;
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::store::wait_for;
+use crate::output::{Output, say};
+use crate::store::{Clock, ServerOptions, wait_for};
 use crate::text::{Table, printable};
 
 /// The exit status if a finding is serious.
 const SERIOUS: u8 = 1;
 
+/// The options of `doctor`.
+#[derive(Args, Debug)]
+#[command(after_help = DOCTOR)]
+pub(crate) struct DoctorOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    /// The clock that the service uses
+    #[arg(long, value_enum, default_value_t = Clock::Server)]
+    pub(crate) clock: Clock,
+}
+
 /// Runs `tollgate doctor`.
-pub(crate) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
     let settings = options.server.settings(options.clock)?;
     let diagnosis = wait_for(async {
@@ -99,3 +110,12 @@ fn to_text(answer: &Answer<'_>, diagnosis: &Diagnosis) -> String {
     }
     text
 }
+
+const DOCTOR: &str = "\
+A few keys of its own are written under the prefix, and deleted. What a server does not say is
+reported as unknown.
+
+Exit status: 0 if nothing is serious, 1 if something is, 2 if the server cannot be asked.
+
+Example:
+  tollgate doctor --store redis://127.0.0.1:6379";

@@ -3,10 +3,10 @@
 use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 use tollgate_core::{LimitError, Quota};
 
+use super::in_memory::replay_in_memory;
+use super::windows::Windows;
 use crate::failure::Failure;
-use crate::replay::replay_in_memory;
 use crate::trace::{Part, Trace};
-use crate::windows::Windows;
 
 /// The number of buckets of sliding buckets in a comparison.
 const BUCKETS: u64 = 12;

@@ -1,5 +1,10 @@
 //! `NotText`: content that is not read, and how to make a log of it.
 
+use std::io;
+use std::path::Path;
+
+use crate::failure::Failure;
+
 /// How many bytes at the start of a file tell what it is.
 pub(crate) const START: usize = 512;
 
@@ -72,6 +77,16 @@ fn is_utf16(start: &[u8]) -> bool {
 pub(crate) fn has_bare_returns(text: &[u8]) -> bool {
     memchr::memchr(b'\n', text).is_none()
         && memchr::memchr(b'\r', text).is_some_and(|at| at + 1 < text.len())
+}
+
+/// Returns the failure to read `path`; `source` may hold a [`NotText`].
+pub(crate) fn unreadable(path: &Path, source: io::Error) -> Failure {
+    let path = path.to_owned();
+    if source.get_ref().is_some_and(|inner| inner.is::<NotText>()) {
+        Failure::Content { path, source }
+    } else {
+        Failure::Read { path, source }
+    }
 }
 
 #[cfg(test)]

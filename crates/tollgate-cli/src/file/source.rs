@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
-use super::content::{GZIP, NotText, START, not_text};
+use super::content::{GZIP, NotText, START, not_text, unreadable};
 use super::gzip::Members;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -70,7 +70,7 @@ impl<'p> Source<'p> {
         let bytes = if is_standard_input(path) {
             0
         } else {
-            look().map_err(|error| super::unreadable(path, error))?
+            look().map_err(|error| unreadable(path, error))?
         };
         Ok(Self { path, bytes })
     }

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use super::address::address;
+use super::record::{Record, Skip};
 use crate::failure::Failure;
-use crate::input::{Record, Skip};
 use crate::text::{Short, printable};
 
 /// One part of a request that can be part of its key.
@@ -128,6 +129,35 @@ impl fmt::Display for KeyParts {
     }
 }
 
+impl Record<'_> {
+    /// Returns the text of `part`.
+    #[inline]
+    pub(crate) fn part(&self, part: Part) -> Result<Cow<'_, [u8]>, Skip> {
+        let text = match part {
+            Part::Client => self.client()?,
+            Part::Ip => address(&self.client).ok_or(Skip::NotAnAddress)?,
+            Part::Path => Cow::Borrowed(&*self.path),
+            Part::User => Cow::Borrowed(&*self.user),
+        };
+        if text.len() > LONGEST_PART {
+            return Err(Skip::LongKey);
+        }
+        Ok(text)
+    }
+
+    /// Returns the client's address, or otherwise the name that the log gives it.
+    fn client(&self) -> Result<Cow<'_, [u8]>, Skip> {
+        match address(&self.client) {
+            Some(address) => Ok(address),
+            None if matches!(*self.client, [] | [b'-']) => Err(Skip::NoClient),
+            None => Ok(Cow::Borrowed(&*self.client)),
+        }
+    }
+}
+
+/// The most bytes of a part of a key. Servers refuse longer requests, and log them nevertheless.
+const LONGEST_PART: usize = 8 * 1024;
+
 const PREFIX: usize = size_of::<u64>();
 
 fn length_prefix(text: &[u8]) -> [u8; PREFIX] {
@@ -138,7 +168,7 @@ fn length_prefix(text: &[u8]) -> [u8; PREFIX] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Shape;
+    use crate::input::format::Shape;
     use tollgate_core::Timestamp;
 
     fn record<'a>(client: &'a str, path: &'a str) -> Record<'a> {

@@ -7,7 +7,7 @@ use tollgate_core::{ErrorKind, StoreError};
 use tollgate_wire::Options;
 
 use crate::failure::Failure;
-use crate::store::{Client, Remote};
+use crate::store::remote::{Client, Remote};
 
 const WITHOUT: &str =
     "this program has no clients for servers: build it with the feature `servers`";

@@ -3,24 +3,15 @@
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
-use std::time::Duration;
 
 use tokio::time::timeout;
-use tollgate_core::{ErrorKind, StoreError, schedule};
-use tollgate_wire::{Clock, Operate, Options};
+use tollgate_core::{ErrorKind, StoreError};
+use tollgate_wire::Options;
 
-use crate::cli;
-use crate::clients::{self, Authorities};
+use super::clients::{self, Authorities};
+use super::remote::{Client, PATIENCE, Remote};
 use crate::failure::Failure;
 use crate::text::printable;
-
-/// The timeout for connecting and for each call: no service is waiting for this program.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// A store on a server: it decides limits and schedules, and supports the operator commands.
-pub(crate) trait Remote: Operate + schedule::Store {}
-
-impl<S: Operate + schedule::Store> Remote for S {}
 
 /// Where limits are counted.
 #[derive(Debug, Eq, PartialEq)]
@@ -38,15 +29,6 @@ pub(crate) struct Server {
     authorities: Option<Authorities>,
     /// The address without passwords, for display.
     shown: String,
-}
-
-/// A client library with its addresses, passwords included.
-#[cfg_attr(test, derive(Debug))]
-#[derive(Eq, PartialEq)]
-pub(crate) enum Client {
-    Fred(String),
-    Redis(String),
-    RedisCluster(Vec<String>),
 }
 
 /// Leaves the password out.
@@ -206,39 +188,6 @@ impl Server {
                 source,
             })
     }
-}
-
-impl cli::ServerOptions {
-    /// Parses the server's address, and reads its file of authorities.
-    pub(crate) fn server(&self) -> Result<Server, Failure> {
-        Server::new(&self.store, self.tls_ca.as_deref())
-    }
-
-    /// Returns the options for the service's key prefix and `clock`.
-    pub(crate) fn settings(&self, clock: cli::Clock) -> Result<Options, Failure> {
-        let clock = match clock {
-            cli::Clock::Server => Clock::Server,
-            cli::Clock::Caller => Clock::Caller,
-        };
-        let settings = Options::new().with_prefix(&self.prefix);
-        let settings = settings.map_err(|source| Failure::Prefix {
-            prefix: self.prefix.clone(),
-            source,
-        })?;
-        Ok(settings.with_clock(clock).with_deadline(PATIENCE))
-    }
-}
-
-/// Runs `work` on a new Tokio runtime.
-pub(crate) fn wait_for<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::Runtime)?;
-    let done = runtime.block_on(work);
-    // Do not wait for a DNS lookup that is still running.
-    runtime.shutdown_background();
-    done
 }
 
 #[cfg(test)]

@@ -5,57 +5,57 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate_core::Quota;
 
+use crate::decisions::Windows;
 use crate::trace::Trace;
-use crate::windows::Windows;
 
 /// The shares of keys, in thousandths, that never exceed the proposed limits.
 const SHARES: [usize; 7] = [500, 750, 900, 950, 990, 999, 1_000];
 
 /// What exact limits over one window would refuse.
-pub(crate) struct Advice {
+pub(super) struct Advice {
     window: Duration,
     /// How many keys there are.
-    pub(crate) keys: u64,
-    pub(crate) requests: u64,
+    pub(super) keys: u64,
+    pub(super) requests: u64,
     /// For the shares of keys, in ascending order.
-    pub(crate) proposals: Vec<Proposal>,
+    pub(super) proposals: Vec<Proposal>,
     /// For amounts from 1 on, each about a quarter above the one before, in ascending order.
-    pub(crate) curve: Vec<Refused>,
+    pub(super) curve: Vec<Refused>,
     /// Where the curve bends.
-    pub(crate) knee: Refused,
+    pub(super) knee: Refused,
     /// The keys refused most at the knee, in descending order.
-    pub(crate) most_refused: Vec<RefusedKey>,
+    pub(super) most_refused: Vec<RefusedKey>,
 }
 
 /// A limit that a share of the keys never exceeds.
-pub(crate) struct Proposal {
+pub(super) struct Proposal {
     /// In thousandths, rounded down.
-    pub(crate) share: usize,
-    pub(crate) refused: Refused,
+    pub(super) share: usize,
+    pub(super) refused: Refused,
 }
 
 /// What a limit would refuse.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub(crate) struct Refused {
-    pub(crate) amount: u64,
+pub(super) struct Refused {
+    pub(super) amount: u64,
     #[serde(rename = "refused_keys")]
-    pub(crate) keys: u64,
+    pub(super) keys: u64,
     #[serde(rename = "refused_requests")]
-    pub(crate) requests: u64,
+    pub(super) requests: u64,
 }
 
 /// A key that the limit at the knee would refuse.
-pub(crate) struct RefusedKey {
-    pub(crate) key: usize,
+pub(super) struct RefusedKey {
+    pub(super) key: usize,
     /// The most requests within any window.
-    pub(crate) most: u64,
-    pub(crate) requests: u64,
-    pub(crate) refused: u64,
+    pub(super) most: u64,
+    pub(super) requests: u64,
+    pub(super) refused: u64,
 }
 
 impl Advice {
     /// Returns advice for `window`, with the `top` keys refused most.
-    pub(crate) fn new(trace: &Trace, window: Duration, top: usize) -> Self {
+    pub(super) fn new(trace: &Trace, window: Duration, top: usize) -> Self {
         let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
         let most = trace.each(|part| Windows::of(part, window_us).of_each_key());
         let mut sorted = most.concat();
@@ -91,13 +91,13 @@ impl Advice {
     }
 
     /// Returns a quota of `amount` as it is written.
-    pub(crate) fn quota(&self, amount: u64) -> String {
+    pub(super) fn quota(&self, amount: u64) -> String {
         // The window is valid, and the amount is a number of requests that were read.
         Quota::new(amount, self.window).map_or_else(|_| amount.to_string(), |it| it.to_string())
     }
 
     /// Returns the window as it is written.
-    pub(crate) fn window(&self) -> String {
+    pub(super) fn window(&self) -> String {
         self.quota(1).split_off(2)
     }
 }

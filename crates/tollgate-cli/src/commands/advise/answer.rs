@@ -8,16 +8,16 @@ use crate::input::ReadAs;
 use crate::text::{Grouped, LONGEST_SHOWN, Share, Table, json, plural, shortened, utc_second};
 
 /// The advice for all windows, and what it is about.
-pub(crate) struct Answer<N> {
-    pub(crate) source: String,
-    pub(crate) counted_by: String,
-    pub(crate) span: (Timestamp, Timestamp),
-    pub(crate) skipped_lines: u64,
-    pub(crate) read_as: ReadAs,
+pub(super) struct Answer<N> {
+    pub(super) source: String,
+    pub(super) counted_by: String,
+    pub(super) span: (Timestamp, Timestamp),
+    pub(super) skipped_lines: u64,
+    pub(super) read_as: ReadAs,
     /// For at least one window.
-    pub(crate) advice: Vec<Advice>,
+    pub(super) advice: Vec<Advice>,
     /// Formats the key with an index.
-    pub(crate) name: N,
+    pub(super) name: N,
 }
 
 #[derive(Serialize)]
@@ -62,7 +62,7 @@ struct Key {
 }
 
 /// Formats thousandths as percent: `99.9`, or `50`.
-pub(crate) fn percent(thousandths: usize) -> String {
+pub(super) fn percent(thousandths: usize) -> String {
     match thousandths % 10 {
         0 => (thousandths / 10).to_string(),
         tenths => format!("{}.{tenths}", thousandths / 10),
@@ -70,11 +70,11 @@ pub(crate) fn percent(thousandths: usize) -> String {
 }
 
 impl<N: Fn(usize) -> String> Answer<N> {
-    pub(crate) fn keys(&self) -> u64 {
+    pub(super) fn keys(&self) -> u64 {
         self.advice.first().map_or(0, |advice| advice.keys)
     }
 
-    pub(crate) fn requests(&self) -> u64 {
+    pub(super) fn requests(&self) -> u64 {
         self.advice.first().map_or(0, |advice| advice.requests)
     }
 

@@ -2,26 +2,40 @@
 
 mod advice;
 mod answer;
+mod report;
 
-pub(crate) use advice::{Advice, Refused};
-pub(crate) use answer::{Answer, percent};
-
+use clap::Args;
 use tollgate_core::Quota;
 
-use crate::cli::AdviseOptions;
+use self::advice::Advice;
+use self::answer::Answer;
 use crate::failure::Failure;
-use crate::input::{Input, names};
+use crate::input::{Input, KeyParts, LogOptions, names};
 use crate::jobs::Jobs;
-use crate::key::KeyParts;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::replay::spare_logs;
-use crate::report::write_advice;
-use crate::schedule::length;
+use crate::report::AnswerOptions;
+use crate::report::page::spare_logs;
+use crate::time::length;
 use crate::trace::Trace;
 
+/// The options of `advise`.
+#[derive(Args, Debug)]
+#[command(after_help = ADVICE)]
+pub(crate) struct AdviseOptions {
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
+
+    /// A window to propose limits for, such as 10s, 1m or 1h; repeat for several windows
+    #[arg(long = "window", default_value = "1m", value_name = "LENGTH")]
+    pub(crate) windows: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) answer: AnswerOptions,
+}
+
 /// Runs `tollgate advise`.
-pub(crate) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failure> {
     // Check the command line before reading a long log.
     let key: KeyParts = options.log.key.parse()?;
     let mut windows = Vec::with_capacity(options.windows.len());
@@ -54,7 +68,7 @@ pub(crate) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     };
     let mut written = Ok(());
     if let Some(path) = &wanted.report {
-        written = write_advice(path, &answer);
+        written = report::write(path, &answer);
     }
     progress.finish();
     output.remark(&input.skipped.remark());
@@ -65,3 +79,12 @@ pub(crate) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     })?;
     written
 }
+
+const ADVICE: &str = "\
+For each key, the most requests within any window are counted. A limit of N is proposed for round
+shares of keys that never have more than N, and where the curve bends: from there on, a larger N
+spares few more requests. Counted as `sliding-log:N/WINDOW` decides: at most N in every window,
+wherever it begins, and a refused request is not counted.
+
+Example:
+  tollgate advise access.log --key ip --window 1m --window 1h --report advice.html";

@@ -3,10 +3,11 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use super::svg::{self, Escaped, Length, UNIT};
-use super::{start, tile, write_page};
-use crate::advise::{Advice, Answer, Refused, percent};
+use super::advice::{Advice, Refused};
+use super::answer::{Answer, percent};
 use crate::failure::Failure;
+use crate::report::page::{start, tile, write_page};
+use crate::report::svg::{self, Escaped, Length, UNIT};
 use crate::text::{Grouped, Share, noun, shortened, utc_second};
 
 const WIDTH: u64 = 1_000;
@@ -22,17 +23,17 @@ const BASE: u64 = HEIGHT - BOTTOM;
 const SHOWN: usize = 60;
 
 /// Writes the report to `path`.
-pub(crate) fn write_advice<N: Fn(usize) -> String>(
+pub(super) fn write<N: Fn(usize) -> String>(
     path: &Path,
     answer: &Answer<N>,
 ) -> Result<(), Failure> {
     let mut page = String::new();
     // Writing to a string cannot fail.
-    let _ = write(&mut page, answer);
+    let _ = self::page(&mut page, answer);
     write_page(path, &page)
 }
 
-fn write<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::Result {
+fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::Result {
     let title = "Advice for limits";
     start(f, title)?;
     writeln!(

@@ -2,23 +2,34 @@
 
 mod traffic;
 
-use tollgate_core::{Algorithm, FixedWindow, Gcra};
-use tollgate_core::{LimitError, Quota};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tollgate_core::{Algorithm, FixedWindow, Gcra, LimitError, Quota};
 
 use self::traffic::ABUSER;
-use crate::cli::DemoOptions;
-use crate::compare::{Comparison, Outcome};
+use crate::decisions::{Comparison, Outcome, Summary, Tally, replay_in_memory};
 use crate::failure::Failure;
 use crate::input::ReadAs;
 use crate::output::Output;
-use crate::replay::replay_in_memory;
 use crate::report::{Report, Timeline};
-use crate::summary::{Summary, Tally};
 use crate::text::{Grouped, Share, Table, Times};
 use crate::trace::Trace;
 
+/// The options of `demo`.
+#[derive(Args, Debug)]
+pub(crate) struct DemoOptions {
+    /// The quota for every algorithm, as N/WINDOW
+    #[arg(long, value_name = "N/WINDOW", default_value = "60/1m")]
+    pub(crate) quota: String,
+
+    /// Also write an HTML report with charts to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+}
+
 /// Runs `tollgate demo`.
-pub(crate) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure> {
     let bad = |source: LimitError| Failure::Quota {
         quota: options.quota.clone(),
         source,
@@ -136,7 +147,7 @@ fn write_report(
     trace: &Trace,
     algorithm: Algorithm,
     comparison: Comparison,
-    path: &std::path::Path,
+    path: &Path,
 ) -> Result<(), Failure> {
     let mut timeline = Timeline::new(trace);
     let mut tallies = Vec::new();

@@ -1,28 +1,26 @@
 //! `tollgate replay`: decides the requests of access logs, each at its own time.
 
-use std::path::{Path, PathBuf};
+mod options;
 
-use tollgate_core::Algorithm;
+pub(super) use options::ReplayOptions;
+
 use tollgate_core::store::Verdicts;
-use tollgate_core::{Decision, Limit, LimitError, RateLimiter, StoreError};
-use tollgate_memory::MemoryStore;
+use tollgate_core::{Algorithm, Decision, LimitError, RateLimiter, StoreError};
 
-use crate::cli::ReplayOptions;
-use crate::compare::Comparison;
+use crate::decisions::{Comparison, Summary, Tally, limiter, replay_in_memory};
 use crate::failure::Failure;
-use crate::input::{Input, is_read_from, names};
+use crate::input::{Input, KeyParts, names};
 use crate::jobs::Jobs;
-use crate::key::KeyParts;
 use crate::lanes::{Run, Work};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::report::page::spare_logs;
 use crate::report::{Report, Timeline};
 use crate::store::{Location, Remote};
-use crate::summary::{Summary, Tally};
 use crate::trace::{Event, KeyId, Part, Trace};
 
 /// Runs `tollgate replay`.
-pub(crate) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
     // Check the command line before reading a long log.
     let key: KeyParts = options.log.key.parse()?;
     let algorithms = algorithms(&options.limits)?;
@@ -130,20 +128,6 @@ impl Counts {
     }
 }
 
-/// Returns an error if the report would be written over one of the logs.
-pub(crate) fn spare_logs(report: Option<&Path>, logs: &[PathBuf]) -> Result<(), Failure> {
-    let Some(report) = report else {
-        return Ok(());
-    };
-    match logs.iter().find(|log| is_read_from(log, report)) {
-        Some(log) => Err(Failure::ReportOverLog {
-            report: report.to_owned(),
-            log: log.clone(),
-        }),
-        None => Ok(()),
-    }
-}
-
 /// A replay on a server.
 struct OnServer<'t> {
     limiter: RateLimiter<Box<dyn Remote>>,
@@ -192,32 +176,4 @@ fn algorithms(texts: &[String]) -> Result<Vec<Algorithm>, Failure> {
         algorithms.push(algorithm);
     }
     Ok(algorithms)
-}
-
-/// Returns a limiter with a limit for each of `algorithms`.
-pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Failure> {
-    let named = |(index, &algorithm)| Limit::new(&format!("limit-{}", index + 1), algorithm);
-    let limits: Result<Vec<_>, _> = algorithms.iter().enumerate().map(named).collect();
-    limits
-        .and_then(|limits| RateLimiter::new(store, limits))
-        .map_err(Failure::Limits)
-}
-
-/// Decides every request of `part` in order, at its own time, on a new store in memory, and calls
-/// `see` with each decision.
-pub(crate) fn replay_in_memory(
-    part: &Part,
-    algorithms: &[Algorithm],
-    mut see: impl FnMut(&Event, &Verdicts),
-) -> Result<(), Failure> {
-    // Room for every key of every limit: the replay must not fail because the store is full.
-    let most = part.keys().saturating_mul(algorithms.len()).max(1);
-    let store = MemoryStore::builder().max_keys(most).build();
-    let limiter = limiter(store, algorithms)?;
-    for event in part.events() {
-        let key = event.key.to_bytes();
-        let decision = limiter.check(&key[..]).at(event.at).run()?;
-        see(event, &decision.into_verdicts());
-    }
-    Ok(())
 }

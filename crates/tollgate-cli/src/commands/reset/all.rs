@@ -7,33 +7,18 @@ use tollgate_core::FixedWindow;
 use tollgate_core::{Limit, Quota};
 use tollgate_wire::{Clear, Cleared};
 
-use crate::ask::say;
-use crate::cli::{Clock, ResetOptions, SubjectOptions};
+use super::options::ResetOptions;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, say};
 use crate::progress::Progress;
-use crate::store::wait_for;
+use crate::store::{Clock, wait_for};
 use crate::text::{Grouped, plural};
 
 /// How far the clocks of healthy servers may be apart.
 const APART: Duration = Duration::from_secs(1);
 
-impl ResetOptions {
-    /// Returns the key to reset, or `None` for all keys.
-    pub(crate) fn subject(&self) -> Option<SubjectOptions> {
-        Some(SubjectOptions {
-            server: self.server.clone(),
-            limits: self.limits.clone(),
-            key: self.key.clone()?,
-            rest: self.rest.clone(),
-            clock: self.clock,
-            hash_only_long: self.hash_only_long,
-        })
-    }
-}
-
 /// Runs `tollgate reset --all`.
-pub(crate) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
     let settings = options.server.settings(Clock::Server)?;
     let what = what(options)?;

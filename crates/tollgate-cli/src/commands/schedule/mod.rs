@@ -3,12 +3,10 @@
 mod events;
 mod options;
 mod plan;
+mod refusal;
 mod terms;
-mod time;
 
-pub(crate) use options::ScheduleOptions;
-pub(crate) use plan::{Outcome, Plan};
-pub(crate) use time::length;
+pub(super) use options::ScheduleOptions;
 
 use std::process::ExitCode;
 
@@ -17,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 /// Runs `tollgate schedule`.
-pub(crate) fn run(options: &ScheduleOptions, output: &Output) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: &ScheduleOptions, output: &Output) -> Result<ExitCode, Failure> {
     match &options.command {
         ScheduleCommand::Add(options) => events::add(options, output),
         ScheduleCommand::Cancel(options) => events::cancel(options, output),

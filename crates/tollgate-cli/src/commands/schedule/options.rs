@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::{Clock, ServerOptions};
+use crate::store::{Clock, ServerOptions};
 
 #[derive(Args, Debug)]
 pub(crate) struct ScheduleOptions {

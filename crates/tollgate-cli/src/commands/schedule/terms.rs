@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 use tollgate_core::{LimitError, schedule};
 
 use super::options::{QuotaOptions, SubjectOptions};
-use super::time;
 use crate::failure::Failure;
 use crate::text::Span;
+use crate::time;
 
 /// A quota under which no event is ever so long past that it is left out of a list.
 const ANY: &str = "1/13000d";

@@ -10,7 +10,7 @@ use tollgate_fred::{FredStore, settings};
 use tollgate_redis::RedisStore;
 use tollgate_wire::Options;
 
-use crate::store::{Client, Remote};
+use crate::store::remote::{Client, Remote};
 pub(crate) use tls::{Authorities, choose};
 
 /// Connects with `client`, trusting `authorities` instead of the system's if they are given.

@@ -8,19 +8,19 @@ use crate::text::{Grouped, Span, Table, json, plural, printable, rfc3339};
 
 /// What became of a message.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(super) enum Outcome {
     Planned(Timestamp),
     /// Why it is not planned.
     Refused(String),
 }
 
 /// The messages in the order of the file, and what became of each.
-pub(crate) struct Plan<'m> {
+pub(super) struct Plan<'m> {
     messages: &'m Messages,
     quotas: &'m [schedule::Quota],
     outcomes: Vec<Outcome>,
-    pub(crate) moved: u64,
-    pub(crate) refused: u64,
+    pub(super) moved: u64,
+    pub(super) refused: u64,
 }
 
 #[derive(Serialize)]
@@ -69,26 +69,26 @@ impl<'m> Plan<'m> {
     }
 
     /// Returns the file's name.
-    pub(crate) fn source(&self) -> &'m str {
+    pub(super) fn source(&self) -> &'m str {
         self.messages.name()
     }
 
-    pub(crate) fn quotas(&self) -> &'m [schedule::Quota] {
+    pub(super) fn quotas(&self) -> &'m [schedule::Quota] {
         self.quotas
     }
 
     /// Returns the number of messages.
-    pub(crate) fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         u64::try_from(self.messages.len()).unwrap_or(u64::MAX)
     }
 
     /// Returns the number of keys.
-    pub(crate) fn keys(&self) -> usize {
+    pub(super) fn keys(&self) -> usize {
         self.messages.keys()
     }
 
     /// Returns each message with its key and what became of it.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'m str, &'m Message, &Outcome)> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&'m str, &'m Message, &Outcome)> {
         let rows = self.messages.iter().zip(&self.outcomes);
         rows.map(|(message, outcome)| (self.messages.key(message.key), message, outcome))
     }

@@ -9,11 +9,11 @@ use tollgate_memory::MemoryStore;
 use super::answer::Outcome;
 use super::full::Full;
 use super::messages::{Message, Messages};
+use crate::commands::schedule::refusal::reason;
 use crate::failure::Failure;
 use crate::lanes::{Run, Work};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::schedule::events;
 use crate::store::Remote;
 use crate::text::rfc3339;
 use crate::trace::KeyId;
@@ -125,7 +125,7 @@ impl<S> Planner<S> {
                 full.refuse(quota);
                 return refused;
             }
-            _ => events::reason(&refusal),
+            _ => reason(&refusal),
         })
     }
 
@@ -189,7 +189,7 @@ impl<'m> Work for OnServer<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::terms;
+    use crate::commands::schedule::terms;
 
     /// Numbers that look random.
     struct Mixed(u64);

@@ -4,25 +4,27 @@ mod answer;
 mod decide;
 mod full;
 mod messages;
-
-pub(crate) use answer::{Outcome, Plan};
+mod report;
 
 use std::process::ExitCode;
+use std::slice;
+use std::time::Duration;
 
+use self::answer::Plan;
 use self::messages::Messages;
 use super::options::PlanOptions;
-use super::{terms, time};
-use crate::ask::DENIED;
+use super::terms;
 use crate::failure::Failure;
-use crate::input::is_read_from;
 use crate::lanes::Run;
-use crate::output::Output;
+use crate::output::{DENIED, Output};
 use crate::progress::Progress;
+use crate::report::page::spare_logs;
 use crate::store::Location;
 use crate::text::Span;
+use crate::time;
 
 /// How far after the last wanted time messages are planned, if the quotas allow it.
-const AHEAD: std::time::Duration = std::time::Duration::from_secs(366 * 86_400);
+const AHEAD: Duration = Duration::from_secs(366 * 86_400);
 
 /// Runs `tollgate schedule plan`.
 pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Failure> {
@@ -35,14 +37,7 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
         Location::Memory => None,
         Location::Server(server) => Some(Run::new(server, &options.prefix, "plan")?),
     };
-    if let Some(report) = &options.report
-        && is_read_from(&options.file, report)
-    {
-        return Err(Failure::ReportOverLog {
-            report: report.clone(),
-            log: options.file.clone(),
-        });
-    }
+    spare_logs(options.report.as_deref(), slice::from_ref(&options.file))?;
 
     let progress = Progress::new(output.is_watched());
     let messages = Messages::read(&options.file, &progress)?;
@@ -64,7 +59,7 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     }
     let plan = Plan::new(&messages, &terms, outcomes);
     let written = match &options.report {
-        Some(path) => crate::report::write_plan(path, &plan),
+        Some(path) => report::write(path, &plan),
         None => Ok(()),
     };
     output.answer(&if options.json {

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use tollgate_core::Timestamp;
 
-use super::axis::{TimeAxis, seconds};
-use super::svg::{self, Escaped, Length, UNIT};
-use super::{start, tile, write_page};
+use super::answer::{Outcome, Plan};
 use crate::failure::Failure;
-use crate::schedule::{Outcome, Plan};
+use crate::report::axis::{TimeAxis, seconds};
+use crate::report::page::{start, tile, write_page};
+use crate::report::svg::{self, Escaped, Length, UNIT};
 use crate::text::{Grouped, Share, Span, noun, printable, rfc3339, shortened};
 
 /// The most keys in the picture; more would be unreadable.
@@ -41,14 +41,14 @@ const BOTTOM: u64 = 62;
 const REFUSED: &str = "over";
 
 /// Writes the report of `plan` to `path`.
-pub(crate) fn write_plan(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
     let mut page = String::new();
     // Writing to a string cannot fail.
-    let _ = write(&mut page, plan);
+    let _ = self::page(&mut page, plan);
     write_page(path, &page)
 }
 
-fn write(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
+fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let title = "Plan of messages";
     start(f, title)?;
     let quotas: Vec<_> = plan.quotas().iter().map(ToString::to_string).collect();

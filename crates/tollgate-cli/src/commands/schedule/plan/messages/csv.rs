@@ -4,8 +4,8 @@ use std::io::{self, Read};
 
 use csv::{ByteRecord, ReaderBuilder};
 
+use super::fields::{BadLine, Fields, Stopped, shown};
 use super::text::Text;
-use super::{BadLine, Fields, Stopped, shown};
 use crate::text::plural;
 
 const NAMES: [&str; 3] = ["key", "id", "time"];

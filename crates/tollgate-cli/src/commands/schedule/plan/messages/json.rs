@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::fields::{BadLine, Fields, Stopped};
 use super::text::Text;
-use super::{BadLine, Fields, Stopped};
 
 /// The fields of a message, each in its own text.
 #[derive(Deserialize)]

@@ -1,11 +1,12 @@
 //! `Messages`: reads the messages to plan from CSV or JSON lines.
 
 mod csv;
+mod fields;
 mod json;
 mod text;
 
 use std::hash::BuildHasher;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use foldhash::fast::RandomState;
@@ -13,16 +14,13 @@ use hashbrown::HashTable;
 use tollgate_core::Timestamp;
 use tollgate_core::schedule::LONGEST_ID;
 
+use self::fields::{BadLine, Fields, Stopped, shown};
 use self::text::Text;
 use crate::failure::Failure;
-use crate::input::{Source, is_standard_input, unreadable};
+use crate::file::{Source, is_standard_input, unreadable};
 use crate::progress::Progress;
-use crate::schedule::time;
-use crate::text::printable;
+use crate::time;
 use crate::trace::{KeyId, Keys};
-
-/// How much of a wrong value an error shows.
-const SHOWN: usize = 60;
 
 /// A message to plan.
 pub(crate) struct Message {
@@ -47,40 +45,6 @@ struct Reading {
     seen: HashTable<usize>,
     /// Seeded at random, because the writer of a file must not make ids collide.
     hasher: RandomState,
-}
-
-/// The text of a message's fields, and its line.
-struct Fields<'a> {
-    line: u64,
-    key: &'a str,
-    id: &'a str,
-    time: &'a str,
-}
-
-/// A line that is not a message, and why.
-struct BadLine {
-    line: u64,
-    reason: String,
-}
-
-impl BadLine {
-    /// Returns the error about a record that begins on `line`; `hint` says what to do.
-    fn too_long(line: u64, hint: &str) -> Self {
-        let reason = format!("the record is longer than 1 MiB: {hint}");
-        Self { line, reason }
-    }
-}
-
-/// Why a file was not read to its end.
-enum Stopped {
-    Bad(BadLine),
-    Unreadable(io::Error),
-}
-
-impl From<BadLine> for Stopped {
-    fn from(bad: BadLine) -> Self {
-        Self::Bad(bad)
-    }
 }
 
 impl Messages {
@@ -257,13 +221,4 @@ impl Reading {
         self.lines.push(fields.line);
         Ok(())
     }
-}
-
-/// Returns the start of a wrong value, for an error message.
-fn shown(text: &str) -> String {
-    let text = printable(text.as_bytes());
-    if text.chars().count() <= SHOWN {
-        return text;
-    }
-    text.chars().take(SHOWN - 1).chain(['…']).collect()
 }
