@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::text::printable;
+use crate::text::{printable, shortened};
 
 /// How much of a wrong value an error shows.
 const SHOWN: usize = 60;
@@ -43,9 +43,5 @@ impl From<BadLine> for Stopped {
 
 /// Returns the start of a wrong value, for an error message.
 pub(super) fn shown(text: &str) -> String {
-    let text = printable(text.as_bytes());
-    if text.chars().count() <= SHOWN {
-        return text;
-    }
-    text.chars().take(SHOWN - 1).chain(['…']).collect()
+    shortened(&printable(text.as_bytes()), SHOWN)
 }
