@@ -1,7 +1,8 @@
 //! Compares all algorithms at one quota, on the same requests.
 
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{LimitError, Quota};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, LimitError, Quota, SlidingBuckets, SlidingCounter, SlidingLog,
+};
 
 use super::in_memory::replay_in_memory;
 use super::windows::Windows;

@@ -1,9 +1,8 @@
 //! `Summary`: the counted decisions of a replay, as JSON or tables.
 
 use serde::Serialize;
-use tollgate_core::Algorithm;
-use tollgate_core::Timestamp;
 use tollgate_core::store::Verdicts;
+use tollgate_core::{Algorithm, Timestamp};
 
 use crate::input::ReadAs;
 use crate::text::{Grouped, LONGEST_SHOWN, Share, Table, json, plural, shortened, utc_second};

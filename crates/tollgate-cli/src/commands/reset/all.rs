@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate_core::FixedWindow;
-use tollgate_core::{Limit, Quota};
+use tollgate_core::{FixedWindow, Limit, Quota};
 use tollgate_wire::{Clear, Cleared};
 
 use super::options::ResetOptions;

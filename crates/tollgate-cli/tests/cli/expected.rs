@@ -1,35 +1,40 @@
-//! A second implementation, slow and plain, that shares no code with the program or its crates.
-//!
-//! It remembers everything and works each answer out from the whole history.
+//! What a replay should print, worked out from the definitions of the conformance suite, and what an
+//! access log holds, read by a parser that shares no code with the program.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollgate_conformance::naive::Naive;
+use tollgate_core::{Algorithm, Limit, Quota};
 
-/// A limit: its text, and what the text means.
+/// A limit: its text on the command line, and the algorithm that the text means.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub(crate) struct Written {
     pub(crate) text: &'static str,
-    pub(crate) amount: i128,
-    pub(crate) window_us: i128,
-    pub(crate) kind: Kind,
-    pub(crate) counts_denied: bool,
+    pub(crate) algorithm: Algorithm,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    Aligned,
-    Anchored,
-    Bucket { burst: i128 },
-    Buckets { count: i128 },
-    Counter,
-    Log,
+/// Returns the limit that `text` means: `algorithm`, built without the text.
+pub(crate) fn written(text: &'static str, algorithm: impl Into<Algorithm>) -> Written {
+    let algorithm = algorithm.into();
+    Written { text, algorithm }
+}
+
+impl Written {
+    fn naive(&self) -> Naive {
+        Naive::of(&Limit::new("limit", self.algorithm).unwrap()).unwrap()
+    }
+}
+
+pub(crate) fn quota(amount: u64, window: Duration) -> Quota {
+    Quota::new(amount, window).unwrap()
 }
 
 /// A request of an access log.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
-    pub(crate) at_us: i128,
+    pub(crate) at_us: u64,
     pub(crate) ip: String,
     pub(crate) user: String,
     pub(crate) path: String,
@@ -47,74 +52,32 @@ impl Hit {
     }
 }
 
-impl Limit {
-    /// Returns whether a call at `now` is allowed; `history` holds the instants of counted calls.
-    fn allows(&self, history: &[i128], now: i128) -> bool {
-        let (amount, window) = (self.amount, self.window_us);
-        let count = |wanted: &dyn Fn(i128) -> bool| {
-            i128::try_from(history.iter().filter(|&&at| wanted(at)).count()).unwrap()
-        };
-        match self.kind {
-            Kind::Aligned => count(&|at| at / window == now / window) < amount,
-            Kind::Anchored => {
-                let mut window_start = None;
-                let mut used = 0;
-                for &at in history {
-                    if window_start.is_none_or(|start| at >= start + window) {
-                        window_start = Some(at);
-                        used = 0;
-                    }
-                    used += 1;
-                }
-                window_start.is_none_or(|start| now >= start + window) || used < amount
-            }
-            Kind::Bucket { burst } => {
-                // A token adds `window` units of debt; `amount` units leak each microsecond.
-                let mut debt = 0;
-                let mut last = 0;
-                for &at in history {
-                    debt = (debt - amount * (at - last)).max(0) + window;
-                    last = at;
-                }
-                (debt - amount * (now - last)).max(0) + window <= burst * window
-            }
-            Kind::Buckets { count: buckets } => {
-                let length = (window + buckets - 1) / buckets;
-                count(&|at| at / length >= now / length - buckets) < amount
-            }
-            Kind::Counter => {
-                let current = count(&|at| at / window == now / window);
-                let previous = count(&|at| at / window == now / window - 1);
-                let left = window - now % window;
-                let weighted = (previous * left + window - 1) / window;
-                current + weighted < amount
-            }
-            Kind::Log => count(&|at| at > now - window) < amount,
-        }
-    }
-}
-
 /// Returns what `tollgate replay --json` should print for `hits`.
-pub(crate) fn expected(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &[Limit]) -> Value {
+pub(crate) fn of_replay(
+    mut hits: Vec<Hit>,
+    skipped: usize,
+    key: &str,
+    limits: &[Written],
+) -> Value {
     hits.sort_by_key(|hit| hit.at_us);
-    let mut histories: HashMap<Vec<String>, Vec<Vec<i128>>> = HashMap::new();
+    // Of each key, every limit's counted calls.
+    let mut keys: HashMap<Vec<String>, Vec<Naive>> = HashMap::new();
     let mut denied: HashMap<Vec<String>, u64> = HashMap::new();
     let mut refused = vec![0; limits.len()];
     let mut allowed = 0;
     for hit in &hits {
         let key = hit.key(key);
-        let history = histories
+        let naive = keys
             .entry(key.clone())
-            .or_insert_with(|| vec![Vec::new(); limits.len()]);
-        let says: Vec<bool> = limits
+            .or_insert_with(|| limits.iter().map(Written::naive).collect());
+        let says: Vec<bool> = naive
             .iter()
-            .zip(&*history)
-            .map(|(limit, history)| limit.allows(history, hit.at_us))
+            .map(|naive| naive.admits(hit.at_us, 1))
             .collect();
         let is_allowed = says.iter().all(|&says| says);
         for (index, limit) in limits.iter().enumerate() {
-            if is_allowed || limit.counts_denied {
-                history[index].push(hit.at_us);
+            if is_allowed || limit.algorithm.counts_denied() {
+                naive[index].count(hit.at_us, 1);
             }
             refused[index] += u64::from(!says[index]);
         }
@@ -142,7 +105,7 @@ pub(crate) fn expected(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &[
     json!({
         "requests": hits.len(),
         "skipped_lines": skipped,
-        "keys": histories.len(),
+        "keys": keys.len(),
         "allowed": allowed,
         "denied": hits.len() - allowed,
         "limits": limits,
@@ -165,7 +128,7 @@ fn read_line(line: &str) -> Option<Hit> {
     let request = rest.split_once("\" ")?.0;
     let path = request.split(' ').nth(1)?;
     Some(Hit {
-        at_us: 1_000_000 * seconds(time)?,
+        at_us: u64::try_from(1_000_000 * seconds(time)?).ok()?,
         ip: ip.to_owned(),
         user: user.to_owned(),
         path: path.split('?').next()?.to_owned(),
@@ -173,24 +136,24 @@ fn read_line(line: &str) -> Option<Hit> {
 }
 
 /// Returns the seconds since 1970 of a time such as `17/May/2015:10:05:03 +0000`.
-fn seconds(time: &str) -> Option<i128> {
+fn seconds(time: &str) -> Option<i64> {
     let (time, zone) = time.split_once(' ')?;
     let fields: Vec<&str> = time.split(['/', ':']).collect();
     let [day, month, year, hour, minute, second] = fields[..] else {
         return None;
     };
-    let number = |text: &str| text.parse::<i128>().ok();
+    let number = |text: &str| text.parse::<i64>().ok();
     let names = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let month = names.find(month)? / 3;
     let year = number(year)?;
-    let is_leap = |year: i128| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let mut days = number(day)? - 1;
     for year in 1970..year {
         days += if is_leap(year) { 366 } else { 365 };
     }
     let february = if is_leap(year) { 29 } else { 28 };
     let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    days += lengths[..month].iter().sum::<i128>();
+    days += lengths[..month].iter().sum::<i64>();
     let zone = number(zone)?;
     let east = zone / 100 * 60 + zone % 100;
     Some(((days * 24 + number(hour)?) * 60 + number(minute)? - east) * 60 + number(second)?)
