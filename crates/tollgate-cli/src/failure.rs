@@ -7,7 +7,6 @@ use std::{fmt, io};
 use tollgate_core::schedule::LONGEST_ID;
 use tollgate_core::{ErrorKind, LimitError, StoreError};
 
-use crate::input::NotText;
 use crate::signals::Signal;
 use crate::text::{Short, plural, printable};
 
@@ -29,8 +28,8 @@ pub(crate) enum Failure {
         is_tls: bool,
         source: StoreError,
     },
-    #[error("cannot read {}: {content}", path.display())]
-    Content { path: PathBuf, content: NotText },
+    #[error("cannot read {}: {source}", path.display())]
+    Content { path: PathBuf, source: io::Error },
     #[error(
         "no request found in {files}{skipped}: give an access log in one of the formats of --format, or describe its lines with --pattern"
     )]

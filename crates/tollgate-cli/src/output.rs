@@ -3,9 +3,14 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
+use serde::Serialize;
+
 use crate::failure::Failure;
 use crate::secrets::without_secrets;
-use crate::text::printable;
+use crate::text::{json, printable};
+
+/// The exit status of a call that is denied, or an event that is refused.
+pub(crate) const DENIED: u8 = 1;
 
 /// Both output streams; write errors are returned or ignored instead of panicking.
 pub(crate) struct Output {
@@ -57,6 +62,20 @@ impl Output {
     /// Returns whether standard error is a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         self.stderr.is_terminal()
+    }
+}
+
+/// Prints `answer` as JSON or as what `to_text` returns; a broken pipe is not an error.
+pub(crate) fn say(
+    as_json: bool,
+    output: &Output,
+    answer: &impl Serialize,
+    to_text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let said = output.answer(&if as_json { json(answer) } else { to_text() });
+    match said {
+        Err(failure) if failure.is_broken_pipe() => Ok(()),
+        said => said,
     }
 }
 

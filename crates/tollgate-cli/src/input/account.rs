@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::format::Shape;
 use super::prefix::Prefix;
 use super::record::Skip;
-use super::shape::Shape;
 use crate::text::{Grouped, plural};
 
 /// The lines that are not requests, by reason.

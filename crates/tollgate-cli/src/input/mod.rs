@@ -2,33 +2,30 @@
 
 mod account;
 mod address;
-mod content;
-mod gzip;
+mod format;
 mod instant;
+mod key;
 mod lines;
+mod options;
 mod prefix;
 mod reader;
 mod recognize;
 mod record;
 mod shape;
-mod source;
 
-pub(crate) use account::{ReadAs, Skipped};
-pub(crate) use content::NotText;
-pub(crate) use record::{Record, Skip};
-#[cfg(test)]
-pub(crate) use shape::Shape;
-pub(crate) use source::{Source, is_read_from, is_standard_input};
+pub(crate) use account::ReadAs;
+pub(crate) use key::KeyParts;
+pub(crate) use options::LogOptions;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
+use self::account::Skipped;
 use self::reader::{Read, Reader, Stream, in_order};
 use self::shape::{Parser, Pattern};
-use crate::cli::LogOptions;
 use crate::failure::Failure;
+use crate::file::{Source, is_standard_input};
 use crate::jobs::Jobs;
-use crate::key::KeyParts;
 use crate::progress::Progress;
 use crate::trace::Trace;
 
@@ -99,13 +96,4 @@ pub(crate) fn names(files: &[PathBuf]) -> String {
         .map(|path| path.display().to_string())
         .collect();
     names.join(", ")
-}
-
-/// Returns the failure to read `path`; `source` may hold a [`NotText`].
-pub(crate) fn unreadable(path: &Path, source: std::io::Error) -> Failure {
-    let path = path.to_owned();
-    match source.get_ref().and_then(|inner| inner.downcast_ref()) {
-        Some(&content) => Failure::Content { path, content },
-        None => Failure::Read { path, source },
-    }
 }

@@ -6,16 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use std::vec;
 
 use super::account::{ReadAs, Skipped};
-use super::content::{NotText, has_bare_returns};
+use super::format::Shape;
+use super::key::KeyParts;
 use super::lines::{Block, Cutter, Line};
+use super::options::LogOptions;
 use super::recognize::Layout;
 use super::record::Skip;
-use super::shape::{Parser, Shape};
-use super::source::{self, Source};
-use super::unreadable;
-use crate::cli::LogOptions;
+use super::shape::Parser;
 use crate::failure::Failure;
-use crate::key::KeyParts;
+use crate::file::{self, NotText, Source, has_bare_returns, unreadable};
 use crate::progress::Progress;
 use crate::trace::{Event, Keys};
 
@@ -36,7 +35,7 @@ pub(super) struct Stream<'s> {
 /// The log that is being read.
 struct Open<'s> {
     path: &'s Path,
-    cutter: Cutter<source::Reader<'s>>,
+    cutter: Cutter<file::Reader<'s>>,
     /// How its lines are to be read, from the first block with requests on.
     layout: Option<Layout>,
     /// How many of its blocks were read.

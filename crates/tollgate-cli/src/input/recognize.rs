@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::format::Shape;
 use super::lines::Line;
 use super::prefix::{Prefix, is_from_docker};
 use super::record::{Record, Skip};
-use super::shape::{Columns, Parser, Shape};
+use super::shape::{Columns, Parser};
 
 /// How many lines that are requests decide about the format.
 const ENOUGH: u64 = 100;
@@ -144,9 +145,10 @@ impl Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{FieldNames, Format, LogOptions};
+    use crate::input::format::Format;
+    use crate::input::key::{KeyParts, Part};
+    use crate::input::options::{FieldNames, LogOptions};
     use crate::input::shape::Pattern;
-    use crate::key::{KeyParts, Part};
     use std::net::IpAddr;
     use std::str;
 

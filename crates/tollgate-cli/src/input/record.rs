@@ -4,9 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_core::Timestamp;
 
-use super::address::address;
-use super::shape::Shape;
-use crate::key::Part;
+use super::format::Shape;
 
 /// A request from a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,34 +20,7 @@ pub(crate) struct Record<'a> {
     pub(crate) shape: Shape,
 }
 
-/// The most bytes of a part of a key. Servers refuse longer requests, and log them nevertheless.
-const LONGEST_PART: usize = 8 * 1024;
-
 impl Record<'_> {
-    /// Returns the text of `part`.
-    #[inline]
-    pub(crate) fn part(&self, part: Part) -> Result<Cow<'_, [u8]>, Skip> {
-        let text = match part {
-            Part::Client => self.client()?,
-            Part::Ip => address(&self.client).ok_or(Skip::NotAnAddress)?,
-            Part::Path => Cow::Borrowed(&*self.path),
-            Part::User => Cow::Borrowed(&*self.user),
-        };
-        if text.len() > LONGEST_PART {
-            return Err(Skip::LongKey);
-        }
-        Ok(text)
-    }
-
-    /// Returns the client's address, or otherwise the name that the log gives it.
-    fn client(&self) -> Result<Cow<'_, [u8]>, Skip> {
-        match address(&self.client) {
-            Some(address) => Ok(address),
-            None if matches!(*self.client, [] | [b'-']) => Err(Skip::NoClient),
-            None => Ok(Cow::Borrowed(&*self.client)),
-        }
-    }
-
     /// Returns a record that borrows nothing.
     pub(crate) fn into_owned<'a>(self) -> Record<'a> {
         let owned = |text: Cow<'_, [u8]>| Cow::Owned(text.into_owned());

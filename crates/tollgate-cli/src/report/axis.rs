@@ -8,7 +8,7 @@ use super::svg::Length;
 use crate::text::utc;
 
 const SECOND_US: u64 = 1_000_000;
-pub(super) const DAY: u64 = 86_400;
+pub(crate) const DAY: u64 = 86_400;
 
 /// Round time spans in seconds, for bars and labels.
 const SPANS: [u64; 19] = [
@@ -36,18 +36,18 @@ const SPANS: [u64; 19] = [
 const MOST_LABELS: u64 = 9;
 
 /// A time axis, in seconds since the Unix epoch.
-pub(super) struct TimeAxis {
-    pub(super) start: u64,
+pub(crate) struct TimeAxis {
+    pub(crate) start: u64,
     /// The labels stand before this.
-    pub(super) end: u64,
+    pub(crate) end: u64,
     /// The least time between two labels.
-    pub(super) least_step: u64,
+    pub(crate) least_step: u64,
 }
 
 impl TimeAxis {
     /// Draws the axis at the height `base`, with its title around `middle`. `x_of` returns the
     /// position of a time.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         &self,
         f: &mut impl Write,
         base: u64,
@@ -98,12 +98,12 @@ impl TimeAxis {
 }
 
 /// Returns the whole seconds of `at`.
-pub(super) fn seconds(at: Timestamp) -> u64 {
+pub(crate) fn seconds(at: Timestamp) -> u64 {
     at.as_micros() / SECOND_US
 }
 
 /// Formats a time in UTC.
-pub(super) fn when(seconds: u64, format: &str) -> String {
+pub(crate) fn when(seconds: u64, format: &str) -> String {
     utc(
         Timestamp::saturating_from_micros(seconds.saturating_mul(SECOND_US)),
         format,
@@ -111,7 +111,7 @@ pub(super) fn when(seconds: u64, format: &str) -> String {
 }
 
 /// Returns the smallest round span that covers `first..=last` in at most `most` pieces.
-pub(super) fn span_for(first: u64, last: u64, most: u64) -> u64 {
+pub(crate) fn span_for(first: u64, last: u64, most: u64) -> u64 {
     let fits = |&span: &u64| last / span - first / span < most;
     let weeks = || {
         let week = 7 * DAY;

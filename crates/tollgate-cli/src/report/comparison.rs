@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::legend;
+use super::page::legend;
 use super::svg::{self, Escaped, Length, Scale, UNIT};
-use crate::compare::{Comparison, Outcome, Row};
+use crate::decisions::{Comparison, Outcome, Row};
 use crate::text::{Grouped, Share, Times};
 
 const WIDTH: u64 = 1_000;

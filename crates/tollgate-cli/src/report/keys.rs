@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::legend;
+use super::page::legend;
 use super::svg::{self, Escaped, Length, Scale, UNIT};
-use crate::summary::Summary;
+use crate::decisions::Summary;
 use crate::text::{Grouped, Share, shortened};
 
 /// The most keys in the chart; more would be unreadable.

@@ -1,28 +1,24 @@
 //! `Report`: self-contained HTML reports, readable without a network.
 
-mod advice;
-mod axis;
+pub(crate) mod axis;
 mod comparison;
 mod keys;
-mod plan;
-mod svg;
+mod options;
+pub(crate) mod page;
+pub(crate) mod svg;
 mod timeline;
 
-pub(crate) use advice::write_advice;
-pub(crate) use plan::write_plan;
+pub(crate) use options::AnswerOptions;
 pub(crate) use timeline::Timeline;
 
-use std::fmt::{self, Write};
-use std::fs;
+use std::fmt;
 use std::path::Path;
 
+use self::page::{start, tile, write_page};
 use self::svg::Escaped;
-use crate::compare::Comparison;
+use crate::decisions::{Comparison, Summary};
 use crate::failure::Failure;
-use crate::summary::Summary;
 use crate::text::{Grouped, Share, noun, utc_second};
-
-const STYLE: &str = include_str!("style.css");
 
 /// The contents of a report.
 pub(crate) struct Report<'r> {
@@ -142,36 +138,4 @@ impl fmt::Display for Report<'_> {
              </main></body></html>\n",
         )
     }
-}
-
-fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    fs::write(path, page).map_err(|source| Failure::Report {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// Writes the start of a page, up to its first element.
-fn start(f: &mut impl Write, title: &str) -> fmt::Result {
-    write!(
-        f,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{} - tollgate</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n",
-        Escaped(title),
-    )
-}
-
-fn tile(f: &mut impl Write, class: &str, number: u64, name: &str, more: &str) -> fmt::Result {
-    writeln!(
-        f,
-        "<li class=\"{class}\"><b>{}</b> {name}<small>{}</small></li>",
-        Grouped(number),
-        Escaped(more),
-    )
-}
-
-/// Writes the legend of the two colours.
-fn legend(f: &mut impl Write) -> fmt::Result {
-    f.write_str("<p class=\"legend\"><i class=\"a\"></i> admitted <i class=\"d\"></i> denied</p>\n")
 }

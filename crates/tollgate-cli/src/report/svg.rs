@@ -4,10 +4,10 @@ use std::fmt::{self, Write};
 
 /// A length in hundredths of a drawing unit, so that charts need no floats.
 #[derive(Clone, Copy)]
-pub(super) struct Length(pub(super) u64);
+pub(crate) struct Length(pub(crate) u64);
 
 /// One drawing unit, in hundredths.
-pub(super) const UNIT: u64 = 100;
+pub(crate) const UNIT: u64 = 100;
 
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,7 +16,7 @@ impl fmt::Display for Length {
 }
 
 /// Text, escaped for HTML.
-pub(super) struct Escaped<'t>(pub(super) &'t str);
+pub(crate) struct Escaped<'t>(pub(crate) &'t str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,7 +36,7 @@ impl fmt::Display for Escaped<'_> {
 
 /// Maps numbers from 0 to `most` onto lengths from 0 to `length`.
 #[derive(Clone, Copy)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     most: u64,
     length: u64,
     step: u64,
@@ -44,7 +44,7 @@ pub(super) struct Scale {
 
 impl Scale {
     /// Returns a scale of `length` units whose end is `most`, rounded up to a round number.
-    pub(super) fn new(most: u64, length: u64) -> Self {
+    pub(crate) fn new(most: u64, length: u64) -> Self {
         let most = most.max(1);
         let step = round_step(most);
         Self {
@@ -55,14 +55,14 @@ impl Scale {
     }
 
     /// Returns the length for `value`; a value above 0 is always visible.
-    pub(super) fn length(self, value: u64) -> Length {
+    pub(crate) fn length(self, value: u64) -> Length {
         let exact = u128::from(value) * u128::from(self.length) / u128::from(self.most);
         let length = u64::try_from(exact).unwrap_or(self.length).min(self.length);
         Length(if value > 0 { length.max(UNIT / 2) } else { 0 })
     }
 
     /// Returns the round numbers for the axis labels.
-    pub(super) fn ticks(self) -> impl Iterator<Item = u64> {
+    pub(crate) fn ticks(self) -> impl Iterator<Item = u64> {
         (0..=self.most / self.step).map(move |index| index * self.step)
     }
 }
@@ -82,7 +82,7 @@ fn round_step(most: u64) -> u64 {
 }
 
 /// Starts a drawing of `width` by `height` units with the description `label`.
-pub(super) fn open(f: &mut impl Write, width: u64, height: u64, label: &str) -> fmt::Result {
+pub(crate) fn open(f: &mut impl Write, width: u64, height: u64, label: &str) -> fmt::Result {
     writeln!(
         f,
         "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
@@ -91,7 +91,7 @@ pub(super) fn open(f: &mut impl Write, width: u64, height: u64, label: &str) -> 
 }
 
 /// Draws a bar, or nothing if it is empty.
-pub(super) fn bar(
+pub(crate) fn bar(
     f: &mut impl Write,
     class: &str,
     [x, y, width, height]: [Length; 4],

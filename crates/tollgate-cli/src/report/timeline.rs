@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use tollgate_core::store::Verdicts;
 
 use super::axis::{DAY, TimeAxis, seconds, span_for, when};
-use super::legend;
+use super::page::legend;
 use super::svg::{self, Length, Scale, UNIT};
 use crate::text::Grouped;
 use crate::trace::{Event, Trace};

@@ -1,114 +1,103 @@
-//! Replays of real requests agree with the naive implementation.
+//! Replays of real requests give the numbers of the algorithms' definitions.
 
 use std::path::Path;
+use std::time::Duration;
 use std::{env, fs, panic};
 
 use serde_json::json;
+use tollgate_core::{FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
 
-use crate::naive::{self, Kind, Limit};
+use crate::expected::{self, Written, quota, written};
 use crate::program::{FULL, SAMPLE, file, replay, replay_json, stdout};
 
-const SECOND: i128 = 1_000_000;
-const MINUTE: i128 = 60 * SECOND;
-const HOUR: i128 = 60 * MINUTE;
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = SECOND.saturating_mul(60);
+const HOUR: Duration = MINUTE.saturating_mul(60);
 
-const fn limit(text: &'static str, amount: i128, window_us: i128, kind: Kind) -> Limit {
-    Limit {
-        text,
-        amount,
-        window_us,
-        kind,
-        counts_denied: false,
-    }
-}
-
-const fn counting_denied(mut limit: Limit) -> Limit {
-    limit.counts_denied = true;
-    limit
-}
-
-const LIMITS: [Limit; 16] = [
-    limit("fixed-window:5/1m", 5, MINUTE, Kind::Aligned),
-    limit("fixed-window:20/1h", 20, HOUR, Kind::Aligned),
-    counting_denied(limit(
-        "fixed-window:4/10s,count-denied",
-        4,
-        10 * SECOND,
-        Kind::Aligned,
-    )),
-    limit("fixed-window:5/1m,anchored", 5, MINUTE, Kind::Anchored),
-    counting_denied(limit(
-        "fixed-window:3/7s,anchored,count-denied",
-        3,
-        7 * SECOND,
-        Kind::Anchored,
-    )),
-    limit("sliding-log:5/1m", 5, MINUTE, Kind::Log),
-    limit("sliding-log:20/1h", 20, HOUR, Kind::Log),
-    counting_denied(limit(
-        "sliding-log:3/20s,count-denied",
-        3,
-        20 * SECOND,
-        Kind::Log,
-    )),
-    limit("sliding-counter:5/1m", 5, MINUTE, Kind::Counter),
-    limit("sliding-counter:3/13s", 3, 13 * SECOND, Kind::Counter),
-    limit(
-        "sliding-buckets:20/1h,buckets=12",
-        20,
-        HOUR,
-        Kind::Buckets { count: 12 },
-    ),
-    limit(
-        "sliding-buckets:5/31s,buckets=7",
-        5,
-        31 * SECOND,
-        Kind::Buckets { count: 7 },
-    ),
-    limit("gcra:5/1m", 5, MINUTE, Kind::Bucket { burst: 5 }),
-    limit("gcra:10/1m,burst=3", 10, MINUTE, Kind::Bucket { burst: 3 }),
-    limit(
-        "gcra:7/1300ms,burst=2",
-        7,
-        1_300_000,
-        Kind::Bucket { burst: 2 },
-    ),
-    limit("gcra:0/1m", 0, MINUTE, Kind::Bucket { burst: 0 }),
-];
-
-const COMPOSITES: [&[Limit]; 3] = [
-    &[
-        limit("gcra:5/1m", 5, MINUTE, Kind::Bucket { burst: 5 }),
-        limit("fixed-window:30/1h", 30, HOUR, Kind::Aligned),
-    ],
-    &[
-        limit("fixed-window:3/1s", 3, SECOND, Kind::Aligned),
-        limit("fixed-window:20/1m", 20, MINUTE, Kind::Aligned),
-        limit("sliding-log:9/40s", 9, 40 * SECOND, Kind::Log),
-    ],
-    &[
-        counting_denied(limit(
-            "sliding-log:6/30s,count-denied",
-            6,
-            30 * SECOND,
-            Kind::Log,
-        )),
-        limit("sliding-counter:5/1m", 5, MINUTE, Kind::Counter),
-        counting_denied(limit(
-            "fixed-window:9/1m,anchored,count-denied",
-            9,
-            MINUTE,
-            Kind::Anchored,
-        )),
-        limit("gcra:4/1m", 4, MINUTE, Kind::Bucket { burst: 4 }),
-        limit(
-            "sliding-buckets:8/1m,buckets=6",
-            8,
-            MINUTE,
-            Kind::Buckets { count: 6 },
+fn limits() -> [Written; 16] {
+    [
+        written("fixed-window:5/1m", FixedWindow::aligned(quota(5, MINUTE))),
+        written("fixed-window:20/1h", FixedWindow::aligned(quota(20, HOUR))),
+        written(
+            "fixed-window:4/10s,count-denied",
+            FixedWindow::aligned(quota(4, 10 * SECOND)).count_denied(),
         ),
-    ],
-];
+        written(
+            "fixed-window:5/1m,anchored",
+            FixedWindow::anchored(quota(5, MINUTE)),
+        ),
+        written(
+            "fixed-window:3/7s,anchored,count-denied",
+            FixedWindow::anchored(quota(3, 7 * SECOND)).count_denied(),
+        ),
+        written("sliding-log:5/1m", log(5, MINUTE)),
+        written("sliding-log:20/1h", log(20, HOUR)),
+        written(
+            "sliding-log:3/20s,count-denied",
+            log(3, 20 * SECOND).count_denied(),
+        ),
+        written("sliding-counter:5/1m", counter(5, MINUTE)),
+        written("sliding-counter:3/13s", counter(3, 13 * SECOND)),
+        written("sliding-buckets:20/1h,buckets=12", buckets(20, HOUR, 12)),
+        written(
+            "sliding-buckets:5/31s,buckets=7",
+            buckets(5, 31 * SECOND, 7),
+        ),
+        written("gcra:5/1m", gcra(5, MINUTE, 5)),
+        written("gcra:10/1m,burst=3", gcra(10, MINUTE, 3)),
+        written(
+            "gcra:7/1300ms,burst=2",
+            gcra(7, Duration::from_millis(1_300), 2),
+        ),
+        written("gcra:0/1m", gcra(0, MINUTE, 0)),
+    ]
+}
+
+fn composites() -> [Vec<Written>; 3] {
+    [
+        vec![
+            written("gcra:5/1m", gcra(5, MINUTE, 5)),
+            written("fixed-window:30/1h", FixedWindow::aligned(quota(30, HOUR))),
+        ],
+        vec![
+            written("fixed-window:3/1s", FixedWindow::aligned(quota(3, SECOND))),
+            written(
+                "fixed-window:20/1m",
+                FixedWindow::aligned(quota(20, MINUTE)),
+            ),
+            written("sliding-log:9/40s", log(9, 40 * SECOND)),
+        ],
+        vec![
+            written(
+                "sliding-log:6/30s,count-denied",
+                log(6, 30 * SECOND).count_denied(),
+            ),
+            written("sliding-counter:5/1m", counter(5, MINUTE)),
+            written(
+                "fixed-window:9/1m,anchored,count-denied",
+                FixedWindow::anchored(quota(9, MINUTE)).count_denied(),
+            ),
+            written("gcra:4/1m", gcra(4, MINUTE, 4)),
+            written("sliding-buckets:8/1m,buckets=6", buckets(8, MINUTE, 6)),
+        ],
+    ]
+}
+
+fn buckets(amount: u64, window: Duration, count: u64) -> SlidingBuckets {
+    SlidingBuckets::new(quota(amount, window), count).unwrap()
+}
+
+fn counter(amount: u64, window: Duration) -> SlidingCounter {
+    SlidingCounter::new(quota(amount, window)).unwrap()
+}
+
+fn gcra(amount: u64, window: Duration, burst: u64) -> Gcra {
+    Gcra::with_burst(quota(amount, window), burst).unwrap()
+}
+
+fn log(amount: u64, window: Duration) -> SlidingLog {
+    SlidingLog::new(quota(amount, window)).unwrap()
+}
 
 /// Returns the sample and a longer log: the one that `TOLLGATE_ACCESS_LOG` names, which must exist,
 /// or otherwise the full log, if it exists.
@@ -149,29 +138,29 @@ fn tests_read_the_sample_log_and_the_one_in_the_environment() {
 /// Any file that exists.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
 
-fn agrees(log: &str, key: &str, limits: &[Limit]) -> u64 {
-    let (hits, skipped) = naive::read(&fs::read_to_string(log).unwrap());
+fn agrees(log: &str, key: &str, limits: &[Written]) -> u64 {
+    let (hits, skipped) = expected::read(&fs::read_to_string(log).unwrap());
     let mut arguments = vec![log, "--key", key];
     for limit in limits {
         arguments.extend(["--limit", limit.text]);
     }
     let found = replay_json(&arguments);
     let read_as = json!([{"format": "combined", "prefix": "none", "requests": hits.len()}]);
-    let mut expected = naive::expected(hits, skipped, key, limits);
+    let mut expected = expected::of_replay(hits, skipped, key, limits);
     expected["read_as"] = read_as;
     assert_eq!(found, expected, "{arguments:?}");
     found["denied"].as_u64().unwrap()
 }
 
 #[test]
-fn each_algorithm_agrees_with_its_naive_form() {
+fn each_algorithm_agrees_with_its_definition() {
     for log in logs() {
-        for limit in LIMITS {
+        for limit in limits() {
             let denied = agrees(&log, "ip", &[limit]);
             // Other logs may have no requests to deny.
             let is_known = [SAMPLE, FULL].contains(&&*log);
             assert!(
-                denied > 0 || !is_known || limit.window_us < 2 * SECOND,
+                denied > 0 || !is_known || limit.algorithm.quota().window() < 2 * SECOND,
                 "{}: idle",
                 limit.text
             );
@@ -180,20 +169,21 @@ fn each_algorithm_agrees_with_its_naive_form() {
 }
 
 #[test]
-fn several_limits_agree_with_their_naive_form() {
+fn several_limits_agree_with_their_definitions() {
     for log in logs() {
-        for limits in COMPOSITES {
-            agrees(&log, "ip", limits);
+        for limits in composites() {
+            agrees(&log, "ip", &limits);
         }
     }
 }
 
 #[test]
-fn every_kind_of_key_agrees_with_the_naive_form() {
+fn every_kind_of_key_is_counted_by_the_definitions() {
     for log in logs() {
         for key in ["path", "user", "ip+path", "path+ip", "user+ip+path"] {
-            agrees(&log, key, COMPOSITES[0]);
-            agrees(&log, key, &[limit("sliding-log:2/1h", 2, HOUR, Kind::Log)]);
+            agrees(&log, key, &composites()[0]);
+            let one = written("sliding-log:2/1h", self::log(2, HOUR));
+            agrees(&log, key, &[one]);
         }
     }
 }

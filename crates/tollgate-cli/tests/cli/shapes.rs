@@ -1,28 +1,26 @@
-//! Known requests, written in every format that is read, give the naive implementation's numbers.
+//! Known requests, written in every format that is read, give the numbers of the algorithms' definitions.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollgate_core::{FixedWindow, SlidingLog};
 
-use crate::naive::{self, Hit, Kind, Limit};
+use crate::expected::{self, Hit, Written, quota, written};
 use crate::program::{fails, file, replay, replay_json, stderr};
 
-const LIMITS: [Limit; 2] = [
-    Limit {
-        text: "sliding-log:3/30s",
-        amount: 3,
-        window_us: 30_000_000,
-        kind: Kind::Log,
-        counts_denied: false,
-    },
-    Limit {
-        text: "fixed-window:20/1m",
-        amount: 20,
-        window_us: 60_000_000,
-        kind: Kind::Aligned,
-        counts_denied: false,
-    },
-];
+fn limits() -> [Written; 2] {
+    [
+        written(
+            "sliding-log:3/30s",
+            SlidingLog::new(quota(3, Duration::from_secs(30))).unwrap(),
+        ),
+        written(
+            "fixed-window:20/1m",
+            FixedWindow::aligned(quota(20, Duration::from_secs(60))),
+        ),
+    ]
+}
 
 const CLIENTS: [&str; 6] = [
     "203.0.113.1",
@@ -278,12 +276,12 @@ const SHAPES: &[Shape] = &[
 /// Returns what a replay of `hits` by `key` should print.
 fn expected(hits: &[Known], key: &str) -> Value {
     let hits = hits.iter().map(|hit| Hit {
-        at_us: 1_000_000 * i128::from(hit.unix()),
+        at_us: 1_000_000 * u64::from(hit.unix()),
         ip: hit.client.to_owned(),
         user: hit.user.to_owned(),
         path: hit.path.to_owned(),
     });
-    naive::expected(hits.collect(), 0, key, &LIMITS)
+    expected::of_replay(hits.collect(), 0, key, &limits())
 }
 
 /// Checks that a replay of `log` finds the known requests, whatever their key.
@@ -295,7 +293,7 @@ fn agrees(shape: &Shape, log: &str) {
         }
         let mut arguments = vec![&*path, "--key", key];
         arguments.extend(shape.options);
-        for limit in LIMITS {
+        for limit in limits() {
             arguments.extend(["--limit", limit.text]);
         }
         let mut expected = expected(&known(), key);

@@ -97,12 +97,27 @@ impl Naive {
 
     /// Consumes `cost` at `now`.
     pub fn consume(&mut self, now: u64, cost: u64) -> Answer {
-        let (now, cost) = (i128::from(now), i128::from(cost));
-        let allowed = cost <= self.remaining(now);
-        if cost > 0 && (allowed || self.counts_denied) {
-            self.definition.count(&mut self.events, now, cost);
+        let allowed = self.admits(now, cost);
+        if allowed || self.counts_denied {
+            self.count(now, cost);
         }
+        let (now, cost) = (i128::from(now), i128::from(cost));
         self.answer(now, if allowed { cost } else { 0 }, allowed, cost)
+    }
+
+    /// Returns whether a call of `cost` is admitted at `now`, without the search for waits.
+    #[must_use]
+    pub fn admits(&self, now: u64, cost: u64) -> bool {
+        i128::from(cost) <= self.remaining(now.into())
+    }
+
+    /// Counts a call of `cost` at `now`, whether it is admitted or not: for calls that several limits
+    /// decide together.
+    pub fn count(&mut self, now: u64, cost: u64) {
+        if cost > 0 {
+            self.definition
+                .count(&mut self.events, now.into(), cost.into());
+        }
     }
 
     /// Returns the answer to a peek at `cost`.

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use memchr::memchr;
 use tollgate_core::Timestamp;
 
-use super::Shape;
 use super::quoted::{quoted, word};
 use crate::input::address::{is_address, is_name, is_name_with_port};
+use crate::input::format::Shape;
 use crate::input::instant::LogClock;
 use crate::input::record::{Record, Skip, path_of_request};
 

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::str;
 
-use super::Shape;
 use super::quoted::{quoted, word};
 use crate::input::address::without_port;
+use crate::input::format::Shape;
 use crate::input::instant;
 use crate::input::record::{Record, Skip, path_of_request, path_of_url};
 

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-use super::Shape;
 use super::quoted::{quoted, word};
 use crate::input::address::without_port;
+use crate::input::format::Shape;
 use crate::input::instant;
 use crate::input::record::{Record, Skip, path_of_request};
 

@@ -6,11 +6,11 @@ use std::fmt;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Shape;
-use crate::cli::FieldNames;
+use crate::input::format::Shape;
 use crate::input::instant;
+use crate::input::key::{KeyParts, Part};
+use crate::input::options::FieldNames;
 use crate::input::record::{Record, Skip, path_of_field};
-use crate::key::{KeyParts, Part};
 
 const FIELDS: usize = 4;
 const TIME: usize = 0;

@@ -1,4 +1,4 @@
-//! `Shape` and `Parser`: the formats of log lines, each with a parser of its own.
+//! `Parser`: parses log lines, each format with a parser of its own.
 
 mod access_log;
 mod balancer;
@@ -11,73 +11,17 @@ mod w3c;
 pub(crate) use self::pattern::Pattern;
 pub(super) use self::w3c::Columns;
 
-use std::fmt;
 use std::sync::Arc;
 
 use memchr::{memchr, memmem};
-use serde::{Serialize, Serializer};
 
 use self::access_log::AccessLog;
 use self::json::JsonLines;
 use self::w3c::is_fields;
-use super::record::{Record, Skip};
-use crate::cli::{Format, LogOptions};
-use crate::key::KeyParts;
-
-/// The format of a log line.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Shape {
-    /// Apache and nginx, common or combined.
-    Combined,
-    /// The same after the name of the site.
-    Vhost,
-    Json,
-    W3c,
-    LoadBalancer,
-    Haproxy,
-    Pattern,
-}
-
-impl Shape {
-    /// Returns the formats that the lines of a log may have, if the user says `format`.
-    ///
-    /// JSON is not among those of [`Format::Auto`]: beside any of these, lines that start with a
-    /// brace are JSON.
-    pub(super) fn candidates(format: Format, has_pattern: bool) -> &'static [Self] {
-        if has_pattern {
-            return &[Self::Pattern];
-        }
-        match format {
-            Format::Auto => &[Self::Combined, Self::W3c, Self::LoadBalancer, Self::Haproxy],
-            Format::AccessLog => &[Self::Combined],
-            Format::Haproxy => &[Self::Haproxy],
-            Format::Json => &[Self::Json],
-            Format::LoadBalancer => &[Self::LoadBalancer],
-            Format::W3c => &[Self::W3c],
-        }
-    }
-}
-
-/// Formats the name as `--format` takes it, where it does.
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Combined => "combined",
-            Self::Haproxy => "haproxy",
-            Self::Json => "json",
-            Self::LoadBalancer => "elb",
-            Self::Pattern => "pattern",
-            Self::Vhost => "vhost_combined",
-            Self::W3c => "w3c",
-        })
-    }
-}
-
-impl Serialize for Shape {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+use crate::input::format::{Format, Shape};
+use crate::input::key::KeyParts;
+use crate::input::options::LogOptions;
+use crate::input::record::{Record, Skip};
 
 /// Parses lines of every format.
 pub(crate) struct Parser<'n> {

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::str::{self, FromStr};
 
-use super::Shape;
 use crate::failure::Failure;
+use crate::input::format::Shape;
 use crate::input::instant;
+use crate::input::key::{KeyParts, Part};
 use crate::input::record::{Record, Skip, path_of_field};
-use crate::key::{KeyParts, Part};
 use crate::text::Short;
 
 /// A line as text with fields in braces, such as `{ip} {} [{time}] "{path}"`.

@@ -5,11 +5,11 @@ use std::str;
 
 use memchr::memchr;
 
-use super::Shape;
-use crate::cli::{FieldNames, TIME_FIELD};
+use crate::input::format::Shape;
 use crate::input::instant;
+use crate::input::key::{KeyParts, Part};
+use crate::input::options::{FieldNames, TIME_FIELD};
 use crate::input::record::{Record, Skip, without_query};
-use crate::key::{KeyParts, Part};
 
 /// How a line starts that names the columns of those after it.
 const FIELDS: &[u8] = b"#Fields:";

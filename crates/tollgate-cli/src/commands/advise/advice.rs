@@ -1,0 +1,261 @@
+//! `Advice`: what limits over one window would refuse.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate_core::Quota;
+
+use crate::decisions::Windows;
+use crate::trace::Trace;
+
+/// The shares of keys, in thousandths, that never exceed the proposed limits.
+const SHARES: [usize; 7] = [500, 750, 900, 950, 990, 999, 1_000];
+
+/// What exact limits over one window would refuse.
+pub(super) struct Advice {
+    window: Duration,
+    /// How many keys there are.
+    pub(super) keys: u64,
+    pub(super) requests: u64,
+    /// For the shares of keys, in ascending order.
+    pub(super) proposals: Vec<Proposal>,
+    /// For amounts from 1 on, each about a quarter above the one before, in ascending order.
+    pub(super) curve: Vec<Refused>,
+    /// Where the curve bends.
+    pub(super) knee: Refused,
+    /// The keys refused most at the knee, in descending order.
+    pub(super) most_refused: Vec<RefusedKey>,
+}
+
+/// A limit that a share of the keys never exceeds.
+pub(super) struct Proposal {
+    /// In thousandths, rounded down.
+    pub(super) share: usize,
+    pub(super) refused: Refused,
+}
+
+/// What a limit would refuse.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub(super) struct Refused {
+    pub(super) amount: u64,
+    #[serde(rename = "refused_keys")]
+    pub(super) keys: u64,
+    #[serde(rename = "refused_requests")]
+    pub(super) requests: u64,
+}
+
+/// A key that the limit at the knee would refuse.
+pub(super) struct RefusedKey {
+    pub(super) key: usize,
+    /// The most requests within any window.
+    pub(super) most: u64,
+    pub(super) requests: u64,
+    pub(super) refused: u64,
+}
+
+impl Advice {
+    /// Returns advice for `window`, with the `top` keys refused most.
+    pub(super) fn new(trace: &Trace, window: Duration, top: usize) -> Self {
+        let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
+        let most = trace.each(|part| Windows::of(part, window_us).of_each_key());
+        let mut sorted = most.concat();
+        sorted.sort_unstable();
+        let log = Log {
+            trace,
+            window_us,
+            most,
+        };
+        let mut proposals: Vec<Proposal> = SHARES
+            .iter()
+            .map(|&share| Proposal {
+                share,
+                refused: log.refused(at_share(&sorted, share)),
+            })
+            .collect();
+        // Of shares with the same limit, the largest says the most.
+        proposals.reverse();
+        proposals.dedup_by_key(|proposal| proposal.refused.amount);
+        proposals.reverse();
+        let worst = sorted.last().copied().unwrap_or(0);
+        let curve: Vec<_> = amounts(worst).map(|amount| log.refused(amount)).collect();
+        let knee = knee(&curve);
+        Self {
+            window,
+            keys: u64::try_from(trace.keys()).unwrap_or(u64::MAX),
+            requests: u64::try_from(trace.requests()).unwrap_or(u64::MAX),
+            proposals,
+            knee,
+            most_refused: log.most_refused(knee.amount, top),
+            curve,
+        }
+    }
+
+    /// Returns a quota of `amount` as it is written.
+    pub(super) fn quota(&self, amount: u64) -> String {
+        // The window is valid, and the amount is a number of requests that were read.
+        Quota::new(amount, self.window).map_or_else(|_| amount.to_string(), |it| it.to_string())
+    }
+
+    /// Returns the window as it is written.
+    pub(super) fn window(&self) -> String {
+        self.quota(1).split_off(2)
+    }
+}
+
+/// The requests of a log.
+struct Log<'t> {
+    trace: &'t Trace,
+    window_us: u64,
+    /// By part and key index: the most requests within any window.
+    most: Vec<Vec<u64>>,
+}
+
+impl Log<'_> {
+    fn refused(&self, amount: u64) -> Refused {
+        let most = self.most.iter().flatten();
+        let keys = most.filter(|&&most| most > amount).count();
+        let requests = self.refused_of_each_key(amount);
+        Refused {
+            amount,
+            keys: u64::try_from(keys).unwrap_or(u64::MAX),
+            requests: requests.iter().flatten().sum(),
+        }
+    }
+
+    /// Returns, by part and key index, how many requests a limit refuses that admits `amount` in
+    /// every window.
+    fn refused_of_each_key(&self, amount: u64) -> Vec<Vec<u64>> {
+        self.trace.each(|part| {
+            let most = &self.most[part.number()];
+            let mut refused = vec![0; most.len()];
+            let mut admitted = Windows::new(part, self.window_us);
+            for event in part.events() {
+                let key = event.key.index();
+                // The others are never refused.
+                if most[key] > amount {
+                    if admitted.count(event) < amount {
+                        admitted.admit(event);
+                    } else {
+                        refused[key] += 1;
+                    }
+                }
+            }
+            refused
+        })
+    }
+
+    fn most_refused(&self, amount: u64, top: usize) -> Vec<RefusedKey> {
+        let requests = self.trace.each(|part| {
+            let mut requests = vec![0; part.keys()];
+            for event in part.events() {
+                requests[event.key.index()] += 1;
+            }
+            requests
+        });
+        let requests = self.trace.by_key(requests);
+        let most = self.trace.by_key(self.most.iter().cloned());
+        let refused = self.trace.by_key(self.refused_of_each_key(amount));
+        let mut keys: Vec<_> = (0..)
+            .zip(refused)
+            .filter(|(_, refused)| *refused > 0)
+            .map(|(key, refused)| RefusedKey {
+                key,
+                most: most[key],
+                requests: requests[key],
+                refused,
+            })
+            .collect();
+        // Keys that are refused as often stay in order of first appearance.
+        keys.sort_by_key(|key| std::cmp::Reverse(key.refused));
+        keys.truncate(top);
+        keys
+    }
+}
+
+/// Returns the least amount that at least `share` thousandths of the keys never exceed.
+fn at_share(sorted: &[u64], share: usize) -> u64 {
+    let keys = sorted.len() as u128 * share as u128;
+    let rank = usize::try_from(keys.div_ceil(1_000)).unwrap_or(usize::MAX);
+    let worst = sorted.get(rank.saturating_sub(1));
+    worst.copied().unwrap_or(0)
+}
+
+/// Returns amounts from 1 to `worst`, each about a quarter above the one before.
+fn amounts(worst: u64) -> impl Iterator<Item = u64> {
+    let next = move |&amount: &u64| {
+        let next = amount.saturating_add((amount / 4).max(1)).min(worst);
+        (amount < worst).then_some(next)
+    };
+    std::iter::successors(Some(1), next)
+}
+
+/// Returns the point of a falling curve that lies furthest below the line from its first point to its
+/// last one. Its points are taken to be equally far apart, since each amount is about the same factor
+/// above the one before.
+fn knee(curve: &[Refused]) -> Refused {
+    let last = curve.len().saturating_sub(1) as i128;
+    let of = |index: usize| {
+        curve
+            .get(index)
+            .map_or(0, |point| i128::from(point.requests))
+    };
+    let (first, end) = (of(0), of(curve.len().saturating_sub(1)));
+    let below = |index: usize| {
+        let at = index as i128;
+        first * (last - at) + end * at - of(index) * last
+    };
+    // Of points that are as far below, the last one refuses the fewest requests.
+    let best = (0..curve.len()).max_by_key(|&index| below(index));
+    let none = Refused {
+        amount: 1,
+        keys: 0,
+        requests: 0,
+    };
+    best.and_then(|index| curve.get(index))
+        .copied()
+        .unwrap_or(none)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_rise_by_a_quarter_up_to_the_worst() {
+        let all = |worst| amounts(worst).collect::<Vec<_>>();
+        assert_eq!(all(0), [1]);
+        assert_eq!(all(1), [1]);
+        assert_eq!(all(13), [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13]);
+        assert!(amounts(u64::MAX).count() < 250);
+    }
+
+    #[test]
+    fn a_share_of_the_keys_is_rounded_up() {
+        assert_eq!(at_share(&[], 500), 0);
+        assert_eq!(at_share(&[7], 1), 7);
+        assert_eq!(at_share(&[1, 2, 3, 4], 500), 2);
+        assert_eq!(at_share(&[1, 2, 3, 4], 501), 3);
+        assert_eq!(at_share(&[1, 2, 3, 4], 1_000), 4);
+    }
+
+    #[test]
+    fn a_curve_bends_where_it_stops_falling_fast() {
+        let curve = |requests: &[u64]| -> Vec<_> {
+            let amounts = 1..;
+            let points = amounts.zip(requests);
+            points
+                .map(|(amount, &requests)| Refused {
+                    amount,
+                    keys: 0,
+                    requests,
+                })
+                .collect()
+        };
+        assert_eq!(knee(&curve(&[100, 40, 10, 9, 8, 0])).amount, 3);
+        assert_eq!(knee(&curve(&[100, 100, 99, 0])).amount, 4);
+        // A straight line bends nowhere.
+        assert_eq!(knee(&curve(&[30, 20, 10, 0])).amount, 4);
+        assert_eq!(knee(&curve(&[0])).amount, 1);
+        assert_eq!(knee(&[]).amount, 1);
+    }
+}

@@ -1,0 +1,90 @@
+//! `tollgate advise`: reads access logs and proposes limits.
+
+mod advice;
+mod answer;
+mod report;
+
+use clap::Args;
+use tollgate_core::Quota;
+
+use self::advice::Advice;
+use self::answer::Answer;
+use crate::failure::Failure;
+use crate::input::{Input, KeyParts, LogOptions, names};
+use crate::jobs::Jobs;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::report::AnswerOptions;
+use crate::report::page::spare_logs;
+use crate::time::length;
+use crate::trace::Trace;
+
+/// The options of `advise`.
+#[derive(Args, Debug)]
+#[command(after_help = ADVICE)]
+pub(crate) struct AdviseOptions {
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
+
+    /// A window to propose limits for, such as 10s, 1m or 1h; repeat for several windows
+    #[arg(long = "window", default_value = "1m", value_name = "LENGTH")]
+    pub(crate) windows: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) answer: AnswerOptions,
+}
+
+/// Runs `tollgate advise`.
+pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failure> {
+    // Check the command line before reading a long log.
+    let key: KeyParts = options.log.key.parse()?;
+    let mut windows = Vec::with_capacity(options.windows.len());
+    for text in &options.windows {
+        let window = text.clone();
+        let length = length("--window", text)?;
+        match Quota::new(1, length) {
+            Ok(one) if windows.contains(&one) => return Err(Failure::WindowTwice { window }),
+            Ok(one) => windows.push(one),
+            Err(source) => return Err(Failure::Window { window, source }),
+        }
+    }
+    let wanted = &options.answer;
+    spare_logs(wanted.report.as_deref(), &options.log.files)?;
+
+    let progress = Progress::new(output.is_watched());
+    let empty = Trace::in_parts(Jobs::new(options.log.jobs));
+    let input = Input::read(&options.log, &key, empty, &progress)?;
+    progress.say("counting");
+    let advice = windows.into_iter();
+    let advice = advice.map(|one| Advice::new(&input.trace, one.window(), wanted.top));
+    let answer = Answer {
+        source: names(&options.log.files),
+        counted_by: key.to_string(),
+        span: input.trace.span(),
+        skipped_lines: input.skipped.count,
+        read_as: input.read_as.clone(),
+        advice: advice.collect(),
+        name: |index| key.readable(input.trace.key(index)),
+    };
+    let mut written = Ok(());
+    if let Some(path) = &wanted.report {
+        written = report::write(path, &answer);
+    }
+    progress.finish();
+    output.remark(&input.skipped.remark());
+    output.answer(&if wanted.json {
+        answer.to_json()
+    } else {
+        answer.to_text()
+    })?;
+    written
+}
+
+const ADVICE: &str = "\
+For each key, the most requests within any window are counted. A limit of N is proposed for round
+shares of keys that never have more than N, and where the curve bends: from there on, a larger N
+spares few more requests. Counted as `sliding-log:N/WINDOW` decides: at most N in every window,
+wherever it begins, and a refused request is not counted.
+
+Example:
+  tollgate advise access.log --key ip --window 1m --window 1h --report advice.html";

@@ -1,0 +1,205 @@
+//! `Answer` and `Refused`: what `tollgate check` and `tollgate peek` say, as JSON or as text.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate_core::Limit;
+use tollgate_core::store::{Verdict, Verdicts};
+use tollgate_tokio::TooLong;
+use tollgate_wire::OtherState;
+
+use super::options::CallOptions;
+use crate::store::Clock;
+use crate::subject::SubjectOptions;
+use crate::text::{Grouped, Span, Table, micros, readable, wait};
+
+/// The names of the clocks, in JSON and on the command line.
+const CALLER: &str = "caller";
+const SERVER: &str = "server";
+const FOREVER: &str = "denied forever: the cost exceeds a limit's capacity";
+
+/// The answer of `check --within` to a call that would wait too long.
+#[derive(Serialize)]
+pub(super) struct Refused<'a> {
+    command: &'static str,
+    key: &'a str,
+    rest: &'a str,
+    cost: u64,
+    allowed: bool,
+    /// The limit with the longest wait.
+    limit: Limit,
+    #[serde(serialize_with = "micros", rename = "within_us")]
+    within: Option<Duration>,
+    #[serde(serialize_with = "micros", rename = "wait_us")]
+    wait: Option<Duration>,
+}
+
+impl<'a> Refused<'a> {
+    pub(super) fn new(options: &'a CallOptions, longest: Duration, refused: &TooLong) -> Self {
+        Self {
+            command: "check",
+            key: &options.subject.key,
+            rest: &options.subject.rest,
+            cost: options.cost,
+            allowed: false,
+            limit: refused.limit().clone(),
+            within: Some(longest),
+            wait: refused.wait().duration(),
+        }
+    }
+
+    pub(super) fn to_text(&self, options: &SubjectOptions) -> String {
+        let verdict = match self.wait {
+            Some(wait) => format!("denied, it would have to wait {}", Span(wait)),
+            None => FOREVER.to_owned(),
+        };
+        format!(
+            "check {}, cost {}: {verdict}\nlimit: {}\n",
+            readable(&options.key, &options.rest),
+            Grouped(self.cost),
+            self.limit
+        )
+    }
+}
+
+/// The answer of `check` and `peek`.
+#[derive(Serialize)]
+pub(super) struct Answer<'a> {
+    command: &'static str,
+    key: &'a str,
+    rest: &'a str,
+    cost: u64,
+    allowed: bool,
+    /// How long the call took, if it was to wait.
+    #[serde(
+        serialize_with = "micros",
+        rename = "waited_us",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) waited: Option<Duration>,
+    remaining: u64,
+    #[serde(serialize_with = "micros", rename = "retry_after_us")]
+    retry_after: Option<Duration>,
+    #[serde(serialize_with = "micros", rename = "reset_after_us")]
+    reset_after: Option<Duration>,
+    limits: Vec<LimitVerdict>,
+    /// What else the server holds for this key, if the command was to look for it.
+    #[serde(rename = "other_states", skip_serializing_if = "Vec::is_empty")]
+    pub(super) others: Vec<Other>,
+}
+
+/// A state that the limits do not read.
+#[derive(Serialize)]
+pub(super) struct Other {
+    state: String,
+    clock: &'static str,
+}
+
+impl Other {
+    pub(super) fn new(other: &OtherState) -> Self {
+        Self {
+            state: other.to_string(),
+            clock: match other.clock {
+                tollgate_wire::Clock::Caller => CALLER,
+                _ => SERVER,
+            },
+        }
+    }
+
+    /// Returns the line for a command that uses the clock `asked`.
+    fn to_text(&self, asked: Clock) -> String {
+        let clock = match (self.clock, asked) {
+            (CALLER, Clock::Server) => ", by the clocks of callers (--clock caller)",
+            (SERVER, Clock::Caller) => ", by the server's clock (--clock server)",
+            _ => "",
+        };
+        format!("- {}{clock}\n", self.state)
+    }
+}
+
+/// The verdict of one limit.
+#[derive(Serialize)]
+struct LimitVerdict {
+    limit: Limit,
+    allowed: bool,
+    capacity: u64,
+    remaining: u64,
+    #[serde(serialize_with = "micros", rename = "retry_after_us")]
+    retry_after: Option<Duration>,
+    #[serde(serialize_with = "micros", rename = "reset_after_us")]
+    reset_after: Option<Duration>,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(
+        command: &'static str,
+        options: &'a CallOptions,
+        limits: &[Limit],
+        decision: &Verdicts,
+    ) -> Self {
+        let said = |(limit, verdict): (&Limit, &Verdict)| LimitVerdict {
+            limit: limit.clone(),
+            allowed: verdict.is_allowed(),
+            capacity: verdict.capacity(),
+            remaining: verdict.remaining(),
+            retry_after: verdict.retry_after().duration(),
+            reset_after: verdict.reset_after().duration(),
+        };
+        Self {
+            command,
+            key: &options.subject.key,
+            rest: &options.subject.rest,
+            cost: options.cost,
+            allowed: decision.is_allowed(),
+            waited: None,
+            remaining: decision.remaining(),
+            retry_after: decision.retry_after().duration(),
+            reset_after: decision.reset_after().duration(),
+            limits: limits.iter().zip(decision.as_slice()).map(said).collect(),
+            others: Vec::new(),
+        }
+    }
+
+    pub(super) fn to_text(&self, options: &SubjectOptions) -> String {
+        let verdict = match (self.allowed, self.waited, self.retry_after) {
+            (true, Some(waited), _) => format!("allowed after {}", Span(waited)),
+            (true, None, _) => "allowed".to_owned(),
+            (false, _, Some(wait)) => format!("denied, to be tried again after {}", Span(wait)),
+            (false, _, None) => FOREVER.to_owned(),
+        };
+        let header = [
+            "LIMIT",
+            "VERDICT",
+            "REMAINING",
+            "OF",
+            "RETRY AFTER",
+            "RESET AFTER",
+        ];
+        let mut table = Table::new(&header, header.len());
+        for said in &self.limits {
+            let verdict = if said.allowed { "allowed" } else { "denied" };
+            table.row([
+                said.limit.to_string(),
+                verdict.to_owned(),
+                Grouped(said.remaining).to_string(),
+                Grouped(said.capacity).to_string(),
+                wait(said.retry_after),
+                wait(said.reset_after),
+            ]);
+        }
+        let mut text = format!(
+            "{} {}, cost {}: {verdict}\n\n{table}",
+            self.command,
+            readable(&options.key, &options.rest),
+            Grouped(self.cost),
+        );
+        if !self.others.is_empty() {
+            text +=
+                "\nThe server holds other states of this key, which these limits do not read:\n";
+            let lines = self.others.iter().map(|other| other.to_text(options.clock));
+            text.extend(lines);
+            text += "If the service has one of them, ask with its limit.\n";
+        }
+        text
+    }
+}

@@ -1,0 +1,114 @@
+//! `tollgate check` and `peek`: decide a call of one key on a live server, or show how it would be
+//! decided.
+
+mod answer;
+mod options;
+
+pub(super) use options::{CallOptions, CheckOptions};
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tollgate_core::store::Operation;
+use tollgate_core::{ErrorKind, StoreError};
+use tollgate_tokio::{WaitError, WaitUpTo};
+
+use self::answer::{Answer, Other, Refused};
+use crate::failure::{Failure, WithCauses};
+use crate::output::{DENIED, Output, say};
+use crate::subject::ask;
+use crate::time::length;
+
+/// Runs `tollgate check`.
+pub(super) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode, Failure> {
+    match &options.within {
+        Some(longest) => check_within(length("--within", longest)?, &options.call, output),
+        None => {
+            let id = options.id.as_deref();
+            print_decision(("check", Operation::Consume), &options.call, id, output)
+        }
+    }
+}
+
+/// Waits until the call is allowed, for at most `longest`.
+fn check_within(
+    longest: Duration,
+    options: &CallOptions,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let CallOptions { subject, cost } = options;
+    let mut waited = Duration::ZERO;
+    let (limits, decision) = ask(subject, output, async |limiter, key| {
+        let asked = Instant::now();
+        let admitted = limiter.check(key).cost(*cost).wait_up_to(longest).await;
+        waited = asked.elapsed();
+        match admitted {
+            Ok(admitted) => Ok(Ok(admitted.into_verdicts())),
+            Err(WaitError::TooLong(refused)) => Ok(Err(refused)),
+            Err(WaitError::Store(error)) => Err(error),
+            Err(error) => Err(StoreError::new(ErrorKind::Protocol, error.to_string())),
+        }
+    })?;
+    let json = subject.server.json;
+    match decision {
+        Ok(verdicts) => {
+            let mut answer = Answer::new("check", options, &limits, &verdicts);
+            answer.waited = Some(waited);
+            say(json, output, &answer, || answer.to_text(subject))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(refused) => {
+            let answer = Refused::new(options, longest, &refused);
+            say(json, output, &answer, || answer.to_text(subject))?;
+            Ok(ExitCode::from(DENIED))
+        }
+    }
+}
+
+/// Runs `tollgate peek`.
+pub(super) fn peek(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
+    print_decision(("peek", Operation::Peek), options, None, output)
+}
+
+fn print_decision(
+    (command, operation): (&'static str, Operation<'_>),
+    options: &CallOptions,
+    id: Option<&str>,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let CallOptions { subject, cost } = options;
+    let (limits, (decision, others)) = ask(subject, output, async |limiter, key| {
+        let is_peek = matches!(operation, Operation::Peek);
+        let mut request = if is_peek {
+            limiter.peek(key).cost(*cost).into_request()
+        } else {
+            limiter.check(key).cost(*cost).into_request()
+        };
+        if let Some(id) = id {
+            request = request.id(id);
+        }
+        let decision = limiter.store().decide(request).await?;
+        let others = if is_peek {
+            limiter.store().other_states(limiter.limits(), key).await
+        } else {
+            Ok(Vec::new())
+        };
+        Ok((decision, others))
+    })?;
+    let mut answer = Answer::new(command, options, &limits, &decision);
+    match others {
+        Ok(others) => answer.others = others.iter().map(Other::new).collect(),
+        Err(error) => output.complain(&format!(
+            "cannot look for other states of this key: {}",
+            WithCauses(&error)
+        )),
+    }
+    say(subject.server.json, output, &answer, || {
+        answer.to_text(subject)
+    })?;
+    Ok(if decision.is_allowed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DENIED)
+    })
+}

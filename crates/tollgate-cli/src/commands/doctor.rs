@@ -1,0 +1,121 @@
+//! `tollgate doctor`: checks a live server for problems that endanger limits.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use tollgate_wire::{Diagnosis, Finding, Severity};
+
+use crate::failure::Failure;
+use crate::output::{Output, say};
+use crate::store::{Clock, ServerOptions, wait_for};
+use crate::text::{Table, printable};
+
+/// The exit status if a finding is serious.
+const SERIOUS: u8 = 1;
+
+/// The options of `doctor`.
+#[derive(Args, Debug)]
+#[command(after_help = DOCTOR)]
+pub(crate) struct DoctorOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    /// The clock that the service uses
+    #[arg(long, value_enum, default_value_t = Clock::Server)]
+    pub(crate) clock: Clock,
+}
+
+/// Runs `tollgate doctor`.
+pub(super) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, Failure> {
+    let server = options.server.server()?;
+    let settings = options.server.settings(options.clock)?;
+    let diagnosis = wait_for(async {
+        let store = server.connect(settings).await?;
+        Ok(store.diagnose().await)
+    })?;
+    let answer = Answer {
+        command: "doctor",
+        store: server.shown(),
+        worst: diagnosis.worst().to_string(),
+        findings: diagnosis.findings().iter().map(Found::new).collect(),
+    };
+    say(options.server.json, output, &answer, || {
+        to_text(&answer, &diagnosis)
+    })?;
+    Ok(if diagnosis.worst() < Severity::Serious {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(SERIOUS)
+    })
+}
+
+/// The diagnosis, as JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    command: &'static str,
+    store: &'a str,
+    worst: String,
+    findings: Vec<Found<'a>>,
+}
+
+/// One finding, as JSON.
+#[derive(Serialize)]
+struct Found<'a> {
+    severity: String,
+    check: &'static str,
+    server: &'a str,
+    found: &'a str,
+    advice: &'a str,
+}
+
+impl<'a> Found<'a> {
+    fn new(finding: &'a Finding) -> Self {
+        Self {
+            severity: finding.severity.to_string(),
+            check: finding.check,
+            server: &finding.server,
+            found: &finding.found,
+            advice: &finding.advice,
+        }
+    }
+}
+
+fn to_text(answer: &Answer<'_>, diagnosis: &Diagnosis) -> String {
+    let mut table = Table::new(&["SEVERITY", "SERVER", "CHECK", "FOUND"], 1);
+    // Advice for several servers is printed once.
+    let mut advice: Vec<String> = Vec::new();
+    for finding in diagnosis.findings() {
+        table.row(
+            [
+                finding.severity.to_string().as_str(),
+                &finding.server,
+                finding.check,
+                &finding.found,
+            ]
+            .map(|cell| printable(cell.as_bytes())),
+        );
+        let line = format!("{}: {}", finding.check, finding.advice);
+        let line = printable(line.as_bytes());
+        if !finding.advice.is_empty() && !advice.contains(&line) {
+            advice.push(line);
+        }
+    }
+    let mut text = format!("doctor {}: {}\n\n{table}", answer.store, answer.worst);
+    if !advice.is_empty() {
+        text += "\nWhat to do:\n";
+        for line in advice {
+            text += &format!("- {line}\n");
+        }
+    }
+    text
+}
+
+const DOCTOR: &str = "\
+A few keys of its own are written under the prefix, and deleted. What a server does not say is
+reported as unknown.
+
+Exit status: 0 if nothing is serious, 1 if something is, 2 if the server cannot be asked.
+
+Example:
+  tollgate doctor --store redis://127.0.0.1:6379";

@@ -1,0 +1,71 @@
+//! The command line, and the command that it names: each command has a file or a folder here, with
+//! its options. No command uses another one.
+
+mod advise;
+mod block;
+mod check;
+mod demo;
+mod doctor;
+mod replay;
+mod reset;
+mod schedule;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::advise::AdviseOptions;
+use self::block::BlockOptions;
+use self::check::{CallOptions, CheckOptions};
+use self::demo::DemoOptions;
+use self::doctor::DoctorOptions;
+use self::replay::ReplayOptions;
+use self::reset::ResetOptions;
+use self::schedule::ScheduleOptions;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Exact rate limiting: test limits on access logs, and inspect limits on live servers
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read access logs and propose limits that few keys would notice
+    Advise(AdviseOptions),
+    /// Deny every call of a key on a live server for some time
+    Block(BlockOptions),
+    /// Decide a call on a live server and count it
+    Check(CheckOptions),
+    /// Compare every algorithm on a day of synthetic traffic with an abusive client
+    Demo(DemoOptions),
+    /// Check a live server for problems that endanger limits, and say how to fix them
+    Doctor(DoctorOptions),
+    /// Show what `check` would answer on a live server, without counting the call
+    Peek(CallOptions),
+    /// Replay access logs through limits and show who would have been denied
+    Replay(ReplayOptions),
+    /// Reset one key or all keys on a live server
+    Reset(ResetOptions),
+    /// Plan events ahead, so that no window around any of them holds too many
+    Schedule(ScheduleOptions),
+}
+
+/// Runs the command of `cli`.
+pub(crate) fn run(cli: &Cli, output: &Output) -> Result<ExitCode, Failure> {
+    match &cli.command {
+        Command::Advise(options) => advise::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::Block(options) => block::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::Check(options) => check::check(options, output),
+        Command::Demo(options) => demo::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::Doctor(options) => doctor::run(options, output),
+        Command::Peek(options) => check::peek(options, output),
+        Command::Replay(options) => replay::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::Reset(options) => reset::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::Schedule(options) => schedule::run(options, output),
+    }
+}

@@ -1,0 +1,55 @@
+//! The command line of `tollgate replay`, as clap parses it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::input::LogOptions;
+use crate::report::AnswerOptions;
+
+/// The options of `replay`.
+#[derive(Args, Debug)]
+#[command(after_help = LIMITS)]
+pub(crate) struct ReplayOptions {
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
+
+    /// A limit, as ALGORITHM:N/WINDOW[,option=value...]; repeat for several limits
+    ///
+    /// Several limits decide together: a request is allowed only if each limit allows it, and a
+    /// denied request consumes nothing, except from limits with count-denied.
+    #[arg(long = "limit", required = true, value_name = "LIMIT")]
+    pub(crate) limits: Vec<String>,
+
+    /// Where to decide: memory, or a server as redis://HOST:PORT/DB or
+    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in place of redis for the fred client, and
+    /// rediss or freds for TLS
+    ///
+    /// The decisions are the same everywhere. A server decides at the times of the requests, under
+    /// keys of this replay only, which are deleted at the end.
+    #[arg(long, default_value = "memory", value_name = "URL")]
+    pub(crate) store: String,
+
+    /// A PEM file with the certificate authorities to trust for TLS, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+
+    /// The prefix of the keys on a server, to which the replay adds its own part
+    #[arg(long, default_value = "tollgate")]
+    pub(crate) prefix: String,
+
+    #[command(flatten)]
+    pub(crate) answer: AnswerOptions,
+}
+
+const LIMITS: &str = "\
+Limits:
+  fixed-window:20/1h     windows that follow each other  [,anchored] [,count-denied]
+  sliding-log:5/1m       exact, remembers each call      [,count-denied]
+  sliding-counter:20/1h  approximate, two counters
+  sliding-buckets:20/1h,buckets=12   never over, in bounded memory
+  gcra:10/1m             a token bucket                  [,burst=3]
+  Windows are in us, ms, s, m, h or d.
+
+Example:
+  tollgate replay access.log --key ip --limit gcra:5/1m --limit fixed-window:30/1h";

@@ -1,0 +1,28 @@
+//! `tollgate schedule`: events at times to come, within quotas around each of them.
+
+mod events;
+mod options;
+mod plan;
+mod refusal;
+mod terms;
+
+pub(super) use options::ScheduleOptions;
+
+use std::process::ExitCode;
+
+use self::options::ScheduleCommand;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Runs `tollgate schedule`.
+pub(super) fn run(options: &ScheduleOptions, output: &Output) -> Result<ExitCode, Failure> {
+    match &options.command {
+        ScheduleCommand::Add(options) => events::add(options, output),
+        ScheduleCommand::Cancel(options) => events::cancel(options, output),
+        ScheduleCommand::List(options) => events::list(options, output),
+        ScheduleCommand::Move(options) => events::move_to(options, output),
+        ScheduleCommand::Next(options) => events::next(options, output),
+        ScheduleCommand::Plan(options) => plan::run(options, output),
+        ScheduleCommand::Reserve(options) => events::reserve(options, output),
+    }
+}

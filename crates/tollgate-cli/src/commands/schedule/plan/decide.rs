@@ -1,0 +1,246 @@
+//! Plans messages in their order, in memory or on a server.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tollgate_core::schedule::{self, Placement, Reason, Schedule};
+use tollgate_core::{StoreError, Timestamp};
+use tollgate_memory::MemoryStore;
+
+use super::answer::Outcome;
+use super::full::Full;
+use super::messages::{Message, Messages};
+use crate::commands::schedule::refusal::reason;
+use crate::failure::Failure;
+use crate::lanes::{Run, Work};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::store::Remote;
+use crate::text::rfc3339;
+use crate::trace::KeyId;
+
+/// Fewer messages are planned so quickly in memory that they get no bar.
+const MANY: usize = 10_000;
+
+/// A message and the instant to decide at.
+type Item<'m> = (&'m Message, Timestamp);
+
+/// Plans each of `messages` in memory, at its instant.
+pub(super) fn in_memory(
+    terms: &schedule::Terms,
+    messages: &Messages,
+    instants: &[Timestamp],
+    progress: &Progress,
+) -> Result<Vec<Outcome>, Failure> {
+    if messages.len() >= MANY {
+        progress.start_deciding(messages.len(), "planning");
+    }
+    // Room for every key: a plan must not fail because the store is full.
+    let store = MemoryStore::builder().max_keys(messages.keys().max(1));
+    let planner = Planner::new(store.build(), terms, messages);
+    let mut outcomes = Vec::with_capacity(messages.len());
+    for item in items(messages, instants) {
+        outcomes.push(match planner.from(item) {
+            Ok(from) => {
+                let (message, at) = item;
+                let key = message.key.to_bytes();
+                let call = planner.schedule.reserve_next(&key[..], &*message.id, from);
+                planner.outcome(item, from, call.at(at).run()?)
+            }
+            Err(refused) => refused,
+        });
+        progress.advance(1);
+    }
+    Ok(outcomes)
+}
+
+/// Plans each of `messages` on the server of `run`, at its instant.
+pub(super) fn on_server(
+    run: &Run,
+    terms: &schedule::Terms,
+    messages: &Messages,
+    instants: &[Timestamp],
+    watched: (&Output, &Progress),
+) -> Result<Vec<Outcome>, Failure> {
+    let mut outcomes = Vec::with_capacity(messages.len());
+    let begin = |store| {
+        Ok(OnServer {
+            planner: Planner::new(store, terms, messages),
+            items: items(messages, instants).collect(),
+            messages,
+        })
+    };
+    run.finish(begin, watched, "planning", |_, outcome| {
+        outcomes.push(outcome);
+    })?;
+    Ok(outcomes)
+}
+
+fn items<'m>(messages: &'m Messages, instants: &'m [Timestamp]) -> impl Iterator<Item = Item<'m>> {
+    messages.iter().zip(instants.iter().copied())
+}
+
+/// A schedule, and what a plan has learned about the times of each key.
+struct Planner<S> {
+    schedule: Schedule<S>,
+    full: Mutex<Vec<Full>>,
+}
+
+impl<S> Planner<S> {
+    fn new(store: S, terms: &schedule::Terms, messages: &Messages) -> Self {
+        Self {
+            schedule: Schedule::with_terms(store, terms.clone()),
+            full: Mutex::new(messages.key_ids().map(|_| Full::default()).collect()),
+        }
+    }
+
+    /// Returns the first time that may have room for a message, or why there is none.
+    fn from(&self, (message, at): Item<'_>) -> Result<Timestamp, Outcome> {
+        let full = &self.full()[message.key.index()];
+        let from = full.first_from(message.wanted);
+        let latest = self.latest(at);
+        match full.quota() {
+            Some(quota) if message.wanted <= latest && from > latest => Err(no_room(quota, latest)),
+            _ => Ok(from),
+        }
+    }
+
+    /// Returns what became of a message, for which the store has looked at the times from `from`.
+    fn outcome(&self, (message, at): Item<'_>, from: Timestamp, placement: Placement) -> Outcome {
+        let full = &mut self.full()[message.key.index()];
+        let refusal = match placement.permit() {
+            Ok(time) => {
+                full.add(from, time);
+                return Outcome::Planned(time);
+            }
+            Err(refusal) => refusal,
+        };
+        Outcome::Refused(match refusal.reason() {
+            Reason::Quota(quota) => {
+                let (quota, latest) = (quota.to_string(), self.latest(at));
+                full.add(
+                    from,
+                    Timestamp::saturating_from_micros(latest.as_micros() + 1),
+                );
+                let refused = no_room(&quota, latest);
+                full.refuse(quota);
+                return refused;
+            }
+            _ => reason(&refusal),
+        })
+    }
+
+    fn full(&self) -> MutexGuard<'_, Vec<Full>> {
+        self.full.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the end of the horizon at the instant `at`.
+    fn latest(&self, at: Timestamp) -> Timestamp {
+        at.saturating_add(self.schedule.terms().horizon())
+    }
+}
+
+fn no_room(quota: &str, latest: Timestamp) -> Outcome {
+    Outcome::Refused(format!(
+        "the quota {quota} has no room up to {}",
+        rfc3339(latest)
+    ))
+}
+
+/// A plan on a server.
+struct OnServer<'m> {
+    planner: Planner<Box<dyn Remote>>,
+    items: Vec<Item<'m>>,
+    messages: &'m Messages,
+}
+
+impl<'m> Work for OnServer<'m> {
+    type Item = Item<'m>;
+    type Answer = Outcome;
+
+    fn items(&self) -> &[Item<'m>] {
+        &self.items
+    }
+
+    fn key_of((message, _): &Item<'m>) -> KeyId {
+        message.key
+    }
+
+    async fn call(&self, item: &Item<'m>) -> Result<Outcome, StoreError> {
+        let (message, at) = *item;
+        let from = match self.planner.from(*item) {
+            Ok(from) => from,
+            Err(refused) => return Ok(refused),
+        };
+        let (schedule, key) = (&self.planner.schedule, message.key.to_bytes());
+        let call = schedule.reserve_next(&key[..], &*message.id, from);
+        let placement = call.at(at).await?;
+        Ok(self.planner.outcome(*item, from, placement))
+    }
+
+    fn keys(&self) -> impl Iterator<Item = KeyId> {
+        self.messages.key_ids()
+    }
+
+    async fn forget(&self, key: KeyId) -> Result<(), StoreError> {
+        self.planner.schedule.reset(&key.to_bytes()[..]).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::schedule::terms;
+
+    /// Numbers that look random.
+    struct Mixed(u64);
+
+    impl Mixed {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (self.0 >> 33) % end
+        }
+    }
+
+    #[test]
+    fn times_that_are_passed_over_have_no_room() {
+        const SECOND: u64 = 1_000_000;
+        let mut mixed = Mixed(7);
+        for quotas in [
+            &["1/1m", "5/1h", "10/1d"][..],
+            &["3/1m"],
+            &["2/1h", "3/day@Europe/Berlin"],
+        ] {
+            for days in [1, 3, 40] {
+                let mut text = "key,id,time\n".to_owned();
+                for id in 0..300 {
+                    let (key, second) = (mixed.below(3), mixed.below(86_400));
+                    let at = Timestamp::saturating_from_micros((20_000 * 86_400 + second) * SECOND);
+                    text += &format!("{key},{id},{}\n", rfc3339(at));
+                }
+                let messages = Messages::parse("test".to_owned(), text.as_bytes());
+                let messages = messages.unwrap_or_else(|failure| panic!("{failure}"));
+                let quotas = quotas.iter().map(|quota| quota.parse().unwrap()).collect();
+                let horizon = std::time::Duration::from_secs(days * 86_400);
+                let (terms, _) = terms::reaching(quotas, horizon).unwrap_or_else(|f| panic!("{f}"));
+                let instants = messages.instants(mixed.below(2) == 1);
+                let progress = Progress::new(false);
+                let found = in_memory(&terms, &messages, &instants, &progress);
+                let found = found.unwrap_or_else(|failure| panic!("{failure}"));
+                let schedule = Schedule::with_terms(MemoryStore::new(), terms);
+                for ((message, at), outcome) in items(&messages, &instants).zip(found) {
+                    let key = message.key.to_bytes();
+                    let call = schedule.reserve_next(&key[..], &*message.id, message.wanted);
+                    let expected = call.at(at).run().unwrap().permit().ok();
+                    let found = match outcome {
+                        Outcome::Planned(time) => Some(time),
+                        Outcome::Refused(_) => None,
+                    };
+                    assert_eq!(found, expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `tollgate schedule plan`: turns the wanted times of many messages into permitted ones.
+
+mod answer;
+mod decide;
+mod full;
+mod messages;
+mod report;
+
+use std::process::ExitCode;
+use std::slice;
+use std::time::Duration;
+
+use self::answer::Plan;
+use self::messages::Messages;
+use super::options::PlanOptions;
+use super::terms;
+use crate::failure::Failure;
+use crate::lanes::Run;
+use crate::output::{DENIED, Output};
+use crate::progress::Progress;
+use crate::report::page::spare_logs;
+use crate::store::Location;
+use crate::text::Span;
+use crate::time;
+
+/// How far after the last wanted time messages are planned, if the quotas allow it.
+const AHEAD: Duration = Duration::from_secs(366 * 86_400);
+
+/// Runs `tollgate schedule plan`.
+pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Failure> {
+    // Check the command line before reading a long file.
+    let quotas = options.quotas.quotas()?;
+    let horizon = options.horizon.as_deref();
+    let horizon = horizon.map(|text| time::length("--horizon", text));
+    let horizon = horizon.transpose()?;
+    let run = match Location::new(&options.store, options.tls_ca.as_deref())? {
+        Location::Memory => None,
+        Location::Server(server) => Some(Run::new(server, &options.prefix, "plan")?),
+    };
+    spare_logs(options.report.as_deref(), slice::from_ref(&options.file))?;
+
+    let progress = Progress::new(output.is_watched());
+    let messages = Messages::read(&options.file, &progress)?;
+    let (first, last) = messages.span();
+    let wanted = horizon.unwrap_or_else(|| last.saturating_duration_since(first) + AHEAD);
+    let (terms, is_short) = terms::reaching(quotas, wanted)?;
+    let instants = messages.instants(is_short);
+    let outcomes = match &run {
+        Some(run) => decide::on_server(run, &terms, &messages, &instants, (output, &progress))?,
+        None => decide::in_memory(&terms, &messages, &instants, &progress)?,
+    };
+    progress.finish();
+    if is_short {
+        output.remark(&format!(
+            "tollgate: with these quotas, a key could hold too many messages, so each is planned \
+             at most {} after the earliest time that its key still wants\n",
+            Span(terms.horizon()),
+        ));
+    }
+    let plan = Plan::new(&messages, &terms, outcomes);
+    let written = match &options.report {
+        Some(path) => report::write(path, &plan),
+        None => Ok(()),
+    };
+    output.answer(&if options.json {
+        plan.to_json()
+    } else {
+        plan.to_text()
+    })?;
+    written?;
+    Ok(if plan.refused == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DENIED)
+    })
+}

@@ -1,0 +1,391 @@
+//! The report of `tollgate schedule plan`: wanted and planned times, on a line for each key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
+use std::path::Path;
+
+use tollgate_core::Timestamp;
+
+use super::answer::{Outcome, Plan};
+use crate::failure::Failure;
+use crate::report::axis::{TimeAxis, seconds};
+use crate::report::page::{start, tile, write_page};
+use crate::report::svg::{self, Escaped, Length, UNIT};
+use crate::text::{Grouped, Share, Span, noun, printable, rfc3339, shortened};
+
+/// The most keys in the picture; more would be unreadable.
+const MOST_KEYS: usize = 40;
+
+/// The most lines from wanted to planned times for each key.
+const MOST_LINKS: usize = 400;
+
+/// The most rows of each table.
+const MOST_ROWS: usize = 20;
+
+/// How many characters of a key are shown beside its line; its tooltip shows the whole key.
+const SHOWN: usize = 24;
+
+const WIDTH: u64 = 1_000;
+const LEFT: u64 = 190;
+const RIGHT: u64 = 36;
+const ROW: u64 = 52;
+/// Where the wanted and the planned times are within a row.
+const WANTED: u64 = 15;
+const PLANNED: u64 = 35;
+/// The radius of a dot, and of one for a refused message, which is to be found among others.
+const RADIUS: &str = "3.5";
+const REFUSED_RADIUS: &str = "5";
+const BOTTOM: u64 = 62;
+
+/// The class of a refused message.
+const REFUSED: &str = "over";
+
+/// Writes the report of `plan` to `path`.
+pub(super) fn write(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let _ = self::page(&mut page, plan);
+    write_page(path, &page)
+}
+
+fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
+    let title = "Plan of messages";
+    start(f, title)?;
+    let quotas: Vec<_> = plan.quotas().iter().map(ToString::to_string).collect();
+    writeln!(
+        f,
+        "<header><h1>{title}</h1><p class=\"sub\">{} · within <b>{}</b></p></header>",
+        Escaped(plan.source()),
+        Escaped(&quotas.join(", ")),
+    )?;
+    tiles(f, plan)?;
+    let rows = Row::of(plan);
+    picture(f, plan, &rows)?;
+    moved(f, plan)?;
+    refused(f, plan)?;
+    f.write_str(
+        "<footer>In the order of the file, each message got the earliest permitted time that is \
+         not before the wanted one. Written by tollgate.</footer>\n</main></body></html>\n",
+    )
+}
+
+fn tiles(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
+    let share = |part| Share(part, plan.len()).to_string();
+    let kept = plan.len() - plan.moved - plan.refused;
+    let keys = u64::try_from(plan.keys()).unwrap_or(u64::MAX);
+    f.write_str("<ul class=\"tiles\">\n")?;
+    tile(
+        f,
+        "",
+        plan.len(),
+        noun(plan.len(), "message", "messages"),
+        "",
+    )?;
+    tile(f, "admitted", kept, "planned as wanted", &share(kept))?;
+    tile(f, "denied", plan.moved, "moved", &share(plan.moved))?;
+    tile(f, "", plan.refused, "refused", &share(plan.refused))?;
+    tile(f, "", keys, noun(keys, "key", "keys"), "")?;
+    f.write_str("</ul>\n")
+}
+
+/// A message and its planned time, if it has one.
+struct Mark<'p> {
+    id: &'p str,
+    wanted: Timestamp,
+    planned: Result<Timestamp, &'p str>,
+}
+
+impl Mark<'_> {
+    fn is_moved(&self) -> bool {
+        self.planned != Ok(self.wanted)
+    }
+
+    fn tooltip(&self, key: &str) -> String {
+        let wanted = rfc3339(self.wanted);
+        let planned = match self.planned {
+            Ok(time) if time == self.wanted => "planned as wanted".to_owned(),
+            Ok(time) => format!(
+                "planned at {}, {} later",
+                rfc3339(time),
+                Span(time.saturating_duration_since(self.wanted))
+            ),
+            Err(reason) => format!("refused: {reason}"),
+        };
+        format!(
+            "{}, {}: wanted at {wanted}, {planned}",
+            printable(key.as_bytes()),
+            printable(self.id.as_bytes())
+        )
+    }
+}
+
+/// The messages of a key.
+struct Row<'p> {
+    key: &'p str,
+    marks: Vec<Mark<'p>>,
+}
+
+impl<'p> Row<'p> {
+    /// Returns the rows of the picture: the keys with the most moved and refused messages.
+    fn of(plan: &'p Plan<'_>) -> Vec<Self> {
+        let mut rows = BTreeMap::new();
+        let mut order = Vec::new();
+        for (key, message, outcome) in plan.rows() {
+            let row = rows.entry(message.key.index()).or_insert_with(|| {
+                order.push(message.key.index());
+                Self {
+                    key,
+                    marks: Vec::new(),
+                }
+            });
+            row.marks.push(Mark {
+                id: &message.id,
+                wanted: message.wanted,
+                planned: match outcome {
+                    Outcome::Planned(time) => Ok(*time),
+                    Outcome::Refused(reason) => Err(reason),
+                },
+            });
+        }
+        let mut rows: Vec<_> = order
+            .iter()
+            .filter_map(|index| rows.remove(index))
+            .collect();
+        if rows.len() > MOST_KEYS {
+            // The sort is stable, so ties stay in the order of the file.
+            rows.sort_by_cached_key(|row| {
+                std::cmp::Reverse(row.marks.iter().filter(|mark| mark.is_moved()).count())
+            });
+            rows.truncate(MOST_KEYS);
+        }
+        rows
+    }
+}
+
+/// Maps times onto the width of the picture.
+#[derive(Clone, Copy)]
+struct Scale {
+    start: Timestamp,
+    micros: u64,
+}
+
+impl Scale {
+    fn new(rows: &[Row<'_>]) -> Self {
+        let marks = || rows.iter().flat_map(|row| &row.marks);
+        let start = marks().map(|mark| mark.wanted).min().unwrap_or_default();
+        let ends = marks().map(|mark| mark.planned.unwrap_or(mark.wanted));
+        let end = ends.max().unwrap_or_default();
+        let length = end.saturating_duration_since(start).as_micros();
+        Self {
+            start,
+            // At least some seconds, so that the axis has labels.
+            micros: u64::try_from(length).unwrap_or(u64::MAX).max(2_000_000),
+        }
+    }
+
+    /// Returns the position of `at`, in hundredths.
+    fn x_of(self, at: Timestamp) -> u64 {
+        let since = at.saturating_duration_since(self.start).as_micros();
+        let width = u128::from((WIDTH - LEFT - RIGHT) * UNIT);
+        let x = since * width / u128::from(self.micros);
+        LEFT * UNIT + u64::try_from(x).unwrap_or(0)
+    }
+
+    /// Returns the position of `at` in whole units: marks that would cover each other are one.
+    fn unit(self, at: Timestamp) -> u64 {
+        (self.x_of(at) + UNIT / 2) / UNIT
+    }
+}
+
+fn picture(f: &mut impl Write, plan: &Plan<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    f.write_str(
+        "<section><h2>Wanted and planned times of each key</h2>\n\
+         <p class=\"legend\"><i class=\"d\"></i> wanted, above <i class=\"a\"></i> planned, below \
+         <i class=\"over\"></i> refused</p>\n",
+    )?;
+    if plan.keys() > rows.len() {
+        let keys = u64::try_from(plan.keys()).unwrap_or(u64::MAX);
+        writeln!(
+            f,
+            "<p>These are the {} keys with the most moved and refused messages, of {}.</p>",
+            rows.len(),
+            Grouped(keys),
+        )?;
+    }
+    let bottom = u64::try_from(rows.len()).unwrap_or(0) * ROW;
+    let label = "Wanted and planned times of each key";
+    svg::open(f, WIDTH, bottom + BOTTOM, label)?;
+    let scale = Scale::new(rows);
+    for (index, row) in (0_u64..).zip(rows) {
+        row.draw(f, index * ROW, scale)?;
+    }
+    let start = scale.start;
+    let end = Timestamp::saturating_from_micros(start.as_micros().saturating_add(scale.micros));
+    let axis = TimeAxis {
+        // A label stands at or after the start.
+        start: start.as_micros().div_ceil(1_000_000),
+        end: seconds(end) + 1,
+        least_step: 1,
+    };
+    axis.draw(f, bottom, LEFT + (WIDTH - LEFT - RIGHT) / 2, |at| {
+        let at = Timestamp::saturating_from_micros(at.saturating_mul(1_000_000));
+        Length(scale.x_of(at.min(end)))
+    })?;
+    f.write_str("</svg></section>\n")
+}
+
+impl Row<'_> {
+    fn draw(&self, f: &mut impl Write, top: u64, scale: Scale) -> fmt::Result {
+        let (wanted, planned) = (top + WANTED, top + PLANNED);
+        let key = printable(self.key.as_bytes());
+        writeln!(
+            f,
+            "<g><title>{}</title><text class=\"key end mid\" x=\"{}\" y=\"{}\">{}</text></g>",
+            Escaped(&key),
+            LEFT - 16,
+            top + (WANTED + PLANNED) / 2,
+            Escaped(&shortened(&key, SHOWN)),
+        )?;
+        for y in [wanted, planned] {
+            let (x1, x2) = (LEFT - 8, WIDTH - RIGHT + 8);
+            write!(
+                f,
+                "<line class=\"grid\" x1=\"{x1}\" x2=\"{x2}\" y1=\"{y}\" y2=\"{y}\"/>"
+            )?;
+        }
+        let links: BTreeSet<_> = self
+            .marks
+            .iter()
+            .filter_map(|mark| Some((scale.unit(mark.wanted), scale.unit(mark.planned.ok()?))))
+            .filter(|(from, to)| from != to)
+            .collect();
+        let step = links.len().div_ceil(MOST_LINKS).max(1);
+        for (from, to) in links.into_iter().step_by(step) {
+            write!(
+                f,
+                "<line class=\"link\" x1=\"{from}\" x2=\"{to}\" y1=\"{wanted}\" y2=\"{planned}\"/>"
+            )?;
+        }
+        f.write_char('\n')?;
+        let refused = |mark: &Mark<'_>| if mark.planned.is_err() { REFUSED } else { "d" };
+        self.dots(f, wanted, |mark| {
+            Some((scale.unit(mark.wanted), refused(mark)))
+        })?;
+        self.dots(f, planned, |mark| {
+            Some((scale.unit(mark.planned.ok()?), "a"))
+        })
+    }
+
+    /// Draws a dot at the height `y` for all marks with the same position and class.
+    fn dots(
+        &self,
+        f: &mut impl Write,
+        y: u64,
+        dot_of: impl Fn(&Mark<'_>) -> Option<(u64, &'static str)>,
+    ) -> fmt::Result {
+        let mut dots: BTreeMap<_, (&Mark<'_>, u64)> = BTreeMap::new();
+        for mark in &self.marks {
+            if let Some(dot) = dot_of(mark) {
+                dots.entry(dot).or_insert((mark, 0)).1 += 1;
+            }
+        }
+        for ((x, class), (mark, count)) in dots {
+            let more = match count {
+                1 => String::new(),
+                count => format!(" (and {} more here)", Grouped(count - 1)),
+            };
+            let radius = if class == REFUSED {
+                REFUSED_RADIUS
+            } else {
+                RADIUS
+            };
+            write!(
+                f,
+                "<g><title>{}{more}</title>\
+                 <circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/></g>",
+                Escaped(&mark.tooltip(self.key)),
+            )?;
+        }
+        f.write_char('\n')
+    }
+}
+
+/// Writes the table of the messages that were moved furthest.
+fn moved(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
+    let mut moved: Vec<_> = plan
+        .rows()
+        .filter_map(|(key, message, outcome)| match outcome {
+            Outcome::Planned(time) if *time != message.wanted => {
+                let later = time.saturating_duration_since(message.wanted);
+                Some((later, key, message, *time))
+            }
+            _ => None,
+        })
+        .collect();
+    if moved.is_empty() {
+        return Ok(());
+    }
+    // The sort is stable, so ties stay in the order of the file.
+    moved.sort_by_key(|(later, ..)| std::cmp::Reverse(*later));
+    head(f, "Moved furthest", moved.len(), ["Planned", "Later by"])?;
+    for (later, key, message, time) in moved.into_iter().take(MOST_ROWS) {
+        let cells = [rfc3339(time), Span(later).to_string()];
+        table_row(f, [key, &message.id], message.wanted, &cells)?;
+    }
+    f.write_str("</tbody></table></section>\n")
+}
+
+/// Writes the table of the messages that were refused.
+fn refused(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
+    let refused = || {
+        plan.rows()
+            .filter_map(|(key, message, outcome)| match outcome {
+                Outcome::Refused(reason) => Some((key, message, reason)),
+                Outcome::Planned(_) => None,
+            })
+    };
+    if plan.refused == 0 {
+        return Ok(());
+    }
+    head(f, "Refused", refused().count(), ["Why", ""])?;
+    for (key, message, reason) in refused().take(MOST_ROWS) {
+        table_row(
+            f,
+            [key, &message.id],
+            message.wanted,
+            &[reason.clone(), String::new()],
+        )?;
+    }
+    f.write_str("</tbody></table></section>\n")
+}
+
+fn head(f: &mut impl Write, title: &str, rows: usize, more: [&str; 2]) -> fmt::Result {
+    writeln!(f, "<section><h2>{title}</h2>")?;
+    if rows > MOST_ROWS {
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        writeln!(f, "<p>The first {MOST_ROWS} of {}.</p>", Grouped(rows))?;
+    }
+    writeln!(
+        f,
+        "<table><thead><tr><th>Key</th><th>Id</th><th>Wanted</th><th>{}</th><th>{}</th></tr>\
+         </thead><tbody>",
+        more[0], more[1],
+    )
+}
+
+fn table_row(
+    f: &mut impl Write,
+    names: [&str; 2],
+    wanted: Timestamp,
+    cells: &[String; 2],
+) -> fmt::Result {
+    f.write_str("<tr>")?;
+    for name in names {
+        let name = shortened(&printable(name.as_bytes()), SHOWN);
+        write!(f, "<td><code>{}</code></td>", Escaped(&name))?;
+    }
+    for cell in [&rfc3339(wanted), &cells[0], &cells[1]] {
+        write!(f, "<td>{}</td>", Escaped(cell))?;
+    }
+    f.write_str("</tr>\n")
+}

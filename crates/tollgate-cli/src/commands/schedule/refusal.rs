@@ -1,0 +1,75 @@
+//! `Refused`: why an event was refused, and when it could take place.
+
+use serde::Serialize;
+use tollgate_core::schedule::{Reason, Refusal};
+
+use crate::text::{Table, rfc3339};
+
+/// Why an event was refused, and when it could take place.
+#[derive(Serialize)]
+pub(super) struct Refused {
+    reason: &'static str,
+    quota: Option<String>,
+    /// The earliest or latest possible time, or the time of the event with this id.
+    bound: Option<String>,
+    next_free: Option<String>,
+    latest_free: Option<String>,
+}
+
+impl Refused {
+    pub(super) fn new(refusal: &Refusal) -> Self {
+        let (reason, bound) = match refusal.reason() {
+            Reason::Quota(_) => ("quota", None),
+            Reason::Past(earliest) => ("past", Some(*earliest)),
+            Reason::BeyondHorizon(latest) => ("beyond-horizon", Some(*latest)),
+            Reason::IdTaken(time) => ("id-taken", Some(*time)),
+            Reason::UnknownId => ("unknown-id", None),
+            _ => ("other", None),
+        };
+        Self {
+            reason,
+            quota: refusal.quota().map(ToString::to_string),
+            bound: bound.map(rfc3339),
+            next_free: refusal.next_free().map(rfc3339),
+            latest_free: refusal.latest_free().map(rfc3339),
+        }
+    }
+
+    /// Returns the table of free times, if the time is what was refused.
+    pub(super) fn to_table(&self) -> String {
+        if matches!(self.reason, "id-taken" | "unknown-id") {
+            return String::new();
+        }
+        let cell = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+        let header = ["QUOTA IN THE WAY", "NEXT FREE", "LATEST FREE BEFORE"];
+        let mut table = Table::new(&header, 1);
+        let quota = self.quota.clone().unwrap_or_else(|| "-".to_owned());
+        table.row([quota, cell(&self.next_free), cell(&self.latest_free)]);
+        table.to_string()
+    }
+}
+
+/// Returns why an event was refused.
+pub(super) fn reason(refusal: &Refusal) -> String {
+    match refusal.reason() {
+        Reason::Quota(quota) if refusal.is_too_heavy() => format!(
+            "the quota {quota} never has room for it: give a --weight of at most {}",
+            quota.amount()
+        ),
+        Reason::Quota(quota) => format!("the quota {quota} has no room"),
+        Reason::Past(earliest) => format!(
+            "the time is past: the earliest possible is {}",
+            rfc3339(*earliest)
+        ),
+        Reason::BeyondHorizon(latest) => format!(
+            "the time is beyond the horizon: the latest possible is {}",
+            rfc3339(*latest)
+        ),
+        Reason::IdTaken(time) => format!(
+            "this id is planned at {} already; move it, or choose another id",
+            rfc3339(*time)
+        ),
+        Reason::UnknownId => "no event with this id is planned; add it instead".to_owned(),
+        _ => refusal.to_string(),
+    }
+}

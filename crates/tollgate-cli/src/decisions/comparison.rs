@@ -1,0 +1,168 @@
+//! Compares all algorithms at one quota, on the same requests.
+
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, LimitError, Quota, SlidingBuckets, SlidingCounter, SlidingLog,
+};
+
+use super::in_memory::replay_in_memory;
+use super::windows::Windows;
+use crate::failure::Failure;
+use crate::trace::{Part, Trace};
+
+/// The number of buckets of sliding buckets in a comparison.
+const BUCKETS: u64 = 12;
+
+/// All algorithms at one quota.
+pub(crate) struct Comparison {
+    pub(crate) quota: Quota,
+    /// The most requests that one key made within one window.
+    pub(crate) demand: u64,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One algorithm in a comparison.
+pub(crate) struct Row {
+    /// The limit as it is written.
+    pub(crate) limit: String,
+    /// The most that it can admit within a window.
+    pub(crate) bound: u64,
+    pub(crate) outcome: Result<Outcome, LimitError>,
+}
+
+/// The decisions of one algorithm.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    /// The number of keys with a denied request.
+    pub(crate) denied_keys: u64,
+    /// The allowed requests of the watched key.
+    pub(crate) watched_allowed: u64,
+    /// The most requests of one key that were admitted within one window.
+    pub(crate) worst: u64,
+}
+
+impl Comparison {
+    /// Compares once for each different quota of `algorithms`.
+    pub(crate) fn of_each_quota(
+        trace: &Trace,
+        algorithms: &[Algorithm],
+    ) -> Result<Vec<Self>, Failure> {
+        let mut quotas: Vec<Quota> = Vec::new();
+        for quota in algorithms.iter().map(Algorithm::quota) {
+            if !quotas.contains(&quota) {
+                quotas.push(quota);
+            }
+        }
+        quotas
+            .into_iter()
+            .map(|quota| Self::new(trace, quota, None))
+            .collect()
+    }
+
+    /// Compares at `quota`; `watched` is the index of a key to count separately.
+    pub(crate) fn new(
+        trace: &Trace,
+        quota: Quota,
+        watched: Option<usize>,
+    ) -> Result<Self, Failure> {
+        let demand = trace.each(|part| Windows::of(part, quota.window_us()).worst());
+        let mut rows = Vec::new();
+        for (limit, bound, algorithm) in candidates(quota) {
+            let outcome = match algorithm {
+                Ok(algorithm) => Ok(Outcome::of(trace, algorithm, watched)?),
+                Err(error) => Err(error),
+            };
+            rows.push(Row {
+                limit,
+                bound,
+                outcome,
+            });
+        }
+        Ok(Self {
+            quota,
+            demand: demand.into_iter().max().unwrap_or(0),
+            rows,
+        })
+    }
+}
+
+impl Outcome {
+    fn of(trace: &Trace, algorithm: Algorithm, watched: Option<usize>) -> Result<Self, Failure> {
+        let watched = watched.map(|key| trace.place(key));
+        let parts = trace.each(|part| Self::of_part(part, algorithm, watched));
+        let mut whole = Self::default();
+        for part in parts {
+            let part = part?;
+            whole.allowed += part.allowed;
+            whole.denied += part.denied;
+            whole.denied_keys += part.denied_keys;
+            whole.watched_allowed += part.watched_allowed;
+            whole.worst = whole.worst.max(part.worst);
+        }
+        Ok(whole)
+    }
+
+    /// Returns the decisions about the requests of `part`; `watched` is the place of a key.
+    fn of_part(
+        part: &Part,
+        algorithm: Algorithm,
+        watched: Option<(usize, usize)>,
+    ) -> Result<Self, Failure> {
+        let mut window = Windows::new(part, algorithm.quota().window_us());
+        let mut was_denied = vec![false; part.keys()];
+        let mut outcome = Self::default();
+        replay_in_memory(part, &[algorithm], |event, decision| {
+            let key = event.key.index();
+            if decision.is_allowed() {
+                outcome.allowed += 1;
+                outcome.watched_allowed += u64::from(watched == Some((part.number(), key)));
+                window.admit(event);
+            } else {
+                outcome.denied += 1;
+                outcome.denied_keys += u64::from(!was_denied[key]);
+                was_denied[key] = true;
+            }
+        })?;
+        outcome.worst = window.worst();
+        Ok(outcome)
+    }
+}
+
+/// Returns the algorithms to compare, from the loosest bound to the strictest: their text, the most
+/// they admit within a window, and the algorithm itself, if the quota allows it.
+fn candidates(quota: Quota) -> Vec<(String, u64, Result<Algorithm, LimitError>)> {
+    let amount = quota.amount();
+    let twice = amount.saturating_mul(2);
+    let nearly_twice = twice.saturating_sub(1);
+    let gcra = |burst| Gcra::with_burst(quota, burst).map(Algorithm::from);
+    vec![
+        (
+            format!("fixed-window:{quota}"),
+            twice,
+            Ok(FixedWindow::aligned(quota).into()),
+        ),
+        (
+            format!("fixed-window:{quota},anchored"),
+            nearly_twice,
+            Ok(FixedWindow::anchored(quota).into()),
+        ),
+        (
+            format!("sliding-counter:{quota}"),
+            nearly_twice,
+            SlidingCounter::new(quota).map(Algorithm::from),
+        ),
+        (format!("gcra:{quota}"), nearly_twice, gcra(amount)),
+        (
+            format!("sliding-log:{quota}"),
+            amount,
+            SlidingLog::new(quota).map(Algorithm::from),
+        ),
+        (
+            format!("sliding-buckets:{quota},buckets={BUCKETS}"),
+            amount,
+            SlidingBuckets::new(quota, BUCKETS).map(Algorithm::from),
+        ),
+        (format!("gcra:{quota},burst=1"), amount, gcra(1)),
+    ]
+}

@@ -1,0 +1,36 @@
+//! Decides the requests of a trace in memory.
+
+use tollgate_core::store::Verdicts;
+use tollgate_core::{Algorithm, Limit, RateLimiter};
+use tollgate_memory::MemoryStore;
+
+use crate::failure::Failure;
+use crate::trace::{Event, Part};
+
+/// Returns a limiter with a limit for each of `algorithms`.
+pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Failure> {
+    let named = |(index, &algorithm)| Limit::new(&format!("limit-{}", index + 1), algorithm);
+    let limits: Result<Vec<_>, _> = algorithms.iter().enumerate().map(named).collect();
+    limits
+        .and_then(|limits| RateLimiter::new(store, limits))
+        .map_err(Failure::Limits)
+}
+
+/// Decides every request of `part` in order, at its own time, on a new store in memory, and calls
+/// `see` with each decision.
+pub(crate) fn replay_in_memory(
+    part: &Part,
+    algorithms: &[Algorithm],
+    mut see: impl FnMut(&Event, &Verdicts),
+) -> Result<(), Failure> {
+    // Room for every key of every limit: the replay must not fail because the store is full.
+    let most = part.keys().saturating_mul(algorithms.len()).max(1);
+    let store = MemoryStore::builder().max_keys(most).build();
+    let limiter = limiter(store, algorithms)?;
+    for event in part.events() {
+        let key = event.key.to_bytes();
+        let decision = limiter.check(&key[..]).at(event.at).run()?;
+        see(event, &decision.into_verdicts());
+    }
+    Ok(())
+}

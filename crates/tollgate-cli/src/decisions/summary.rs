@@ -1,0 +1,200 @@
+//! `Summary`: the counted decisions of a replay, as JSON or tables.
+
+use serde::Serialize;
+use tollgate_core::store::Verdicts;
+use tollgate_core::{Algorithm, Timestamp};
+
+use crate::input::ReadAs;
+use crate::text::{Grouped, LONGEST_SHOWN, Share, Table, json, plural, shortened, utc_second};
+use crate::trace::{Event, Part, Trace};
+
+/// Counts decisions during a replay.
+pub(crate) struct Tally {
+    denied: u64,
+    /// For each limit, how many requests it refused.
+    refused: Vec<u64>,
+    /// By key index.
+    keys: Vec<KeyCount>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct KeyCount {
+    requests: u64,
+    denied: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(part: &Part, limits: usize) -> Self {
+        Self {
+            denied: 0,
+            refused: vec![0; limits],
+            keys: vec![KeyCount::default(); part.keys()],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, event: &Event, decision: &Verdicts) {
+        let key = &mut self.keys[event.key.index()];
+        key.requests += 1;
+        if decision.is_allowed() {
+            return;
+        }
+        key.denied += 1;
+        self.denied += 1;
+        for (refused, verdict) in self.refused.iter_mut().zip(decision.as_slice()) {
+            *refused += u64::from(!verdict.is_allowed());
+        }
+    }
+}
+
+/// The results of a replay.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) requests: u64,
+    pub(crate) skipped_lines: u64,
+    pub(crate) read_as: ReadAs,
+    pub(crate) keys: u64,
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    pub(crate) limits: Vec<LimitCount>,
+    pub(crate) top_denied: Vec<DeniedKey>,
+    #[serde(skip)]
+    pub(crate) denied_keys: u64,
+    #[serde(skip)]
+    pub(crate) span: (Timestamp, Timestamp),
+}
+
+/// How many requests a limit denied, whatever the other limits said.
+#[derive(Debug, Serialize)]
+pub(crate) struct LimitCount {
+    pub(crate) limit: String,
+    pub(crate) refused: u64,
+}
+
+/// A key and how often it was denied.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeniedKey {
+    pub(crate) key: String,
+    pub(crate) denied: u64,
+    #[serde(skip)]
+    pub(crate) requests: u64,
+}
+
+impl Summary {
+    /// Summarizes the tallies of all parts of `trace`, with the `top` most denied keys, which `name`
+    /// formats.
+    pub(crate) fn new(
+        tallies: Vec<Tally>,
+        (trace, algorithms): (&Trace, &[Algorithm]),
+        (skipped_lines, read_as): (u64, ReadAs),
+        top: usize,
+        name: impl Fn(usize) -> String,
+    ) -> Self {
+        let requests = u64::try_from(trace.requests()).unwrap_or(u64::MAX);
+        let all_denied = tallies.iter().map(|tally| tally.denied).sum();
+        let limits = (0..).zip(algorithms).map(|(index, algorithm)| LimitCount {
+            limit: algorithm.to_string(),
+            refused: tallies.iter().map(|tally| tally.refused[index]).sum(),
+        });
+        let limits = limits.collect();
+        let keys = trace.by_key(tallies.into_iter().map(|tally| tally.keys));
+        let mut denied: Vec<(usize, KeyCount)> = (0..)
+            .zip(keys)
+            .filter(|(_, count)| count.denied > 0)
+            .collect();
+        let denied_keys = u64::try_from(denied.len()).unwrap_or(u64::MAX);
+        keep_most_denied(&mut denied, top);
+        let mut top_denied: Vec<_> = denied
+            .into_iter()
+            .map(|(index, count)| DeniedKey {
+                key: name(index),
+                denied: count.denied,
+                requests: count.requests,
+            })
+            .collect();
+        top_denied.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.key.cmp(&b.key)));
+        top_denied.truncate(top);
+        Self {
+            requests,
+            skipped_lines,
+            read_as,
+            keys: u64::try_from(trace.keys()).unwrap_or(u64::MAX),
+            allowed: requests - all_denied,
+            denied: all_denied,
+            limits,
+            top_denied,
+            denied_keys,
+            span: trace.span(),
+        }
+    }
+
+    /// Returns a JSON object on one line.
+    pub(crate) fn to_json(&self) -> String {
+        json(self)
+    }
+
+    /// Returns the tables.
+    pub(crate) fn to_text(&self, key: &str) -> String {
+        let mut text = format!(
+            "{} of {} ({key}), {} to {} UTC\n{}\n",
+            plural(self.requests, "request", "requests"),
+            plural(self.keys, "key", "keys"),
+            utc_second(self.span.0),
+            utc_second(self.span.1),
+            self.read_as,
+        );
+        let share = |part| {
+            [
+                Grouped(part).to_string(),
+                Share(part, self.requests).to_string(),
+            ]
+        };
+        let line = |name: &str, part| {
+            let [count, share] = share(part);
+            [name.to_owned(), count, share]
+        };
+        let mut table = Table::new(&["DECISION", "REQUESTS", "SHARE"], 3);
+        table.row(line("allowed", self.allowed));
+        table.row(line("denied", self.denied));
+        text += &format!("{table}\n");
+        let mut table = Table::new(&["LIMIT", "REFUSED", "SHARE"], 3);
+        for limit in &self.limits {
+            table.row(line(&limit.limit, limit.refused));
+        }
+        text += &table.to_string();
+        if self.limits.len() > 1 {
+            text += "(a request that several limits refused counts for each of them)\n";
+        }
+        if !self.top_denied.is_empty() {
+            let mut table = Table::new(&["MOST DENIED", "DENIED", "OF", "SHARE"], 4);
+            for key in &self.top_denied {
+                table.row([
+                    shortened(&key.key, LONGEST_SHOWN),
+                    Grouped(key.denied).to_string(),
+                    Grouped(key.requests).to_string(),
+                    Share(key.denied, key.requests).to_string(),
+                ]);
+            }
+            text += &format!("\n{table}");
+            let shown = u64::try_from(self.top_denied.len()).unwrap_or(u64::MAX);
+            if self.denied_keys > shown {
+                let more = Grouped(self.denied_keys - shown);
+                text += &format!("(and {more} more; --top shows as many as you like)\n");
+            }
+        }
+        text
+    }
+}
+
+/// Keeps the `top` most denied keys, and those denied as often as the last of them. Ties are then
+/// sorted by name, so only these few need one.
+fn keep_most_denied(denied: &mut Vec<(usize, KeyCount)>, top: usize) {
+    if top == 0 {
+        denied.clear();
+    } else if denied.len() > top {
+        let by_count = |a: &(usize, KeyCount), b: &(usize, KeyCount)| b.1.denied.cmp(&a.1.denied);
+        let (_, last, _) = denied.select_nth_unstable_by(top - 1, by_count);
+        let least = last.1.denied;
+        denied.retain(|(_, count)| count.denied >= least);
+    }
+}

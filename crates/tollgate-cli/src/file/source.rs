@@ -1,0 +1,135 @@
+//! `Source`: an input file, plain or gzip, or standard input.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+use std::path::Path;
+
+use super::content::{GZIP, NotText, START, not_text, unreadable};
+use super::gzip::Members;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// An input file before it is opened for reading.
+pub(crate) struct Source<'p> {
+    path: &'p Path,
+    bytes: u64,
+}
+
+/// Returns whether `path` means standard input.
+pub(crate) fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Returns whether `log` and `path` are the same regular file, under whatever names: writing to
+/// `path` would then destroy the log.
+pub(crate) fn is_read_from(log: &Path, path: &Path) -> bool {
+    // The shell may have redirected a file to standard input, so look at that file.
+    let log = if is_standard_input(log) {
+        Path::new("/dev/stdin")
+    } else {
+        log
+    };
+    // Terminals and pipes may be read and written.
+    path.is_file() && is_same_file(log, path).unwrap_or(false)
+}
+
+/// Compares inodes, since symbolic and hard links give one file several names.
+#[cfg(unix)]
+fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+
+    let [one, other] = [fs::metadata(one)?, fs::metadata(other)?];
+    Ok(one.dev() == other.dev() && one.ino() == other.ino())
+}
+
+#[cfg(not(unix))]
+fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    Ok(fs::canonicalize(one)? == fs::canonicalize(other)?)
+}
+
+/// The decompressed text of a source.
+pub(crate) type Reader<'g> = Box<dyn Read + Send + 'g>;
+
+impl<'p> Source<'p> {
+    /// Checks that `path` can be read, before any file is read; `-` is standard input.
+    ///
+    /// Keeps no file open, because there may be more logs than files that can be open at once.
+    pub(crate) fn new(path: &'p Path) -> Result<Self, Failure> {
+        let look = || {
+            let metadata = fs::metadata(path)?;
+            if metadata.is_dir() {
+                return Err(io::Error::from(ErrorKind::IsADirectory));
+            }
+            if metadata.is_file() {
+                // Only opening it shows whether it is readable. A pipe can be opened only once, so
+                // it is not tried.
+                start_of(&mut File::open(path)?)?;
+            }
+            Ok(metadata.len())
+        };
+        let bytes = if is_standard_input(path) {
+            0
+        } else {
+            look().map_err(|error| unreadable(path, error))?
+        };
+        Ok(Self { path, bytes })
+    }
+
+    pub(crate) fn path(&self) -> &'p Path {
+        self.path
+    }
+
+    /// Returns the size of the file, compressed if it is; 0 if unknown.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Opens the file and returns its text, decompressed if it starts like gzip, whatever its name.
+    ///
+    /// Fails with a [`NotText`] inside if the content is neither text nor gzip.
+    pub(crate) fn reader(self, progress: &Progress) -> io::Result<Reader<'_>> {
+        let file: Box<dyn Read + Send> = if is_standard_input(self.path) {
+            Box::new(io::stdin())
+        } else {
+            Box::new(File::open(self.path)?)
+        };
+        let mut file = Metered { file, progress };
+        let start = start_of(&mut file)?;
+        let is_gzip = start.starts_with(GZIP);
+        let raw = Cursor::new(start).chain(file);
+        if !is_gzip {
+            return Ok(Box::new(raw));
+        }
+        let mut text = Members::new(BufReader::with_capacity(64 * 1024, raw));
+        let start = start_of(&mut text)?;
+        if start.starts_with(GZIP) {
+            return Err(io::Error::new(ErrorKind::InvalidData, NotText::GzipTwice));
+        }
+        Ok(Box::new(Cursor::new(start).chain(text)))
+    }
+}
+
+/// Reads the first bytes of a file, and fails if they say that it is neither text nor gzip.
+fn start_of(file: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut start = Vec::with_capacity(START);
+    let most = u64::try_from(START).unwrap_or(u64::MAX);
+    file.take(most).read_to_end(&mut start)?;
+    match not_text(&start) {
+        Some(found) => Err(io::Error::new(ErrorKind::InvalidData, found)),
+        None => Ok(start),
+    }
+}
+
+/// A file that reports what is read to the progress bar.
+pub(crate) struct Metered<'g> {
+    file: Box<dyn Read + Send>,
+    progress: &'g Progress,
+}
+
+impl Read for Metered<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.progress.advance(count);
+        Ok(count)
+    }
+}

@@ -1,0 +1,265 @@
+//! `Location` and `Server`: where limits are counted, in memory or on a server.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use tokio::time::timeout;
+use tollgate_core::{ErrorKind, StoreError};
+use tollgate_wire::Options;
+
+use super::clients::{self, Authorities};
+use super::remote::{Client, PATIENCE, Remote};
+use crate::failure::Failure;
+use crate::text::printable;
+
+/// Where limits are counted.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Location {
+    Memory,
+    Server(Server),
+}
+
+/// A server and its client library.
+#[derive(Eq, PartialEq)]
+pub(crate) struct Server {
+    client: Client,
+    is_tls: bool,
+    /// `None` for the system's authorities.
+    authorities: Option<Authorities>,
+    /// The address without passwords, for display.
+    shown: String,
+}
+
+/// Leaves the password out.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.shown).finish()
+    }
+}
+
+impl FromStr for Location {
+    type Err = Failure;
+
+    fn from_str(url: &str) -> Result<Self, Failure> {
+        match url {
+            "memory" => Ok(Self::Memory),
+            _ => server(url, "memory, ").map(Self::Server),
+        }
+    }
+}
+
+impl FromStr for Server {
+    type Err = Failure;
+
+    fn from_str(url: &str) -> Result<Self, Failure> {
+        server(url, "")
+    }
+}
+
+/// Parses the address of a server; `places` names the alternatives for the error message.
+fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
+    let shown = printable(without_credentials(url).as_bytes());
+    let wrong = |reason| Failure::StoreUrl {
+        store: shown.clone(),
+        reason,
+        places,
+    };
+    let Some((scheme, address)) = url.split_once("://") else {
+        return Err(wrong("that is not the address of a server"));
+    };
+    if address.is_empty() {
+        return Err(wrong("the host is missing"));
+    }
+    let (client, is_cluster) = match scheme.strip_suffix("-cluster") {
+        Some(client) => (client, true),
+        None => (scheme, false),
+    };
+    let is_tls = matches!(client, "freds" | "rediss");
+    let redis = if is_tls { "rediss" } else { "redis" };
+    let client = match (client, is_cluster) {
+        ("fred" | "freds", false) => Client::Fred(format!("{redis}://{address}")),
+        ("fred" | "freds", true) => Client::Fred(fred_cluster(redis, address)),
+        ("redis" | "rediss", false) => Client::Redis(url.to_owned()),
+        ("redis" | "rediss", true) => Client::RedisCluster(
+            nodes(address)
+                .map(|(credentials, node)| format!("{redis}://{credentials}{node}"))
+                .collect(),
+        ),
+        _ => return Err(wrong("that scheme is not known")),
+    };
+    Ok(Server {
+        client,
+        is_tls,
+        authorities: None,
+        shown,
+    })
+}
+
+/// Splits `USER:PASSWORD@HOST:PORT,HOST:PORT` into its nodes, each with the credentials before it.
+fn nodes(address: &str) -> impl Iterator<Item = (&str, &str)> {
+    let start = address.rfind('@').map_or(0, |at| at + 1);
+    let (credentials, nodes) = address.split_at(start);
+    nodes.split(',').map(move |node| (credentials, node))
+}
+
+/// Returns the URL of a cluster in fred's form.
+fn fred_cluster(scheme: &str, address: &str) -> String {
+    let mut url = format!("{scheme}-cluster://");
+    for (index, (credentials, node)) in nodes(address).enumerate() {
+        url += &match index {
+            0 => format!("{credentials}{node}"),
+            1 => format!("?node={node}"),
+            _ => format!("&node={node}"),
+        };
+    }
+    url
+}
+
+/// Replaces credentials and query of `url` by dots.
+fn without_credentials(url: &str) -> String {
+    let (scheme, address) = match url.split_once("://") {
+        Some((scheme, address)) => (format!("{scheme}://"), address),
+        None => (String::new(), url),
+    };
+    let query = address.find('?').unwrap_or(address.len());
+    let host = address.rfind('@').map_or(0, |at| at + 1);
+    let before = if host > 0 { "...@" } else { "" };
+    let after = if query < address.len() { "?..." } else { "" };
+    // If `@` comes after `?`, either part may contain a password.
+    match address.get(host..query) {
+        Some(shown) => format!("{scheme}{before}{shown}{after}"),
+        None => format!("{scheme}..."),
+    }
+}
+
+impl Location {
+    /// Parses `url`, and reads the file of authorities, if there is one.
+    pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
+        match (url.parse()?, authorities) {
+            (Self::Server(server), _) => Ok(Self::Server(server.trusting(authorities)?)),
+            (Self::Memory, None) => Ok(Self::Memory),
+            (Self::Memory, Some(_)) => Err(Failure::AuthoritiesWithoutTls {
+                store: url.to_owned(),
+            }),
+        }
+    }
+}
+
+impl Server {
+    /// Parses `url`, and reads the file of authorities, if there is one.
+    pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
+        url.parse::<Self>()?.trusting(authorities)
+    }
+
+    fn trusting(mut self, authorities: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = authorities else {
+            return Ok(self);
+        };
+        if !self.is_tls {
+            return Err(Failure::AuthoritiesWithoutTls { store: self.shown });
+        }
+        self.authorities = Some(Authorities::read(path)?);
+        Ok(self)
+    }
+
+    /// Returns the address without passwords, for display.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Connects to the server.
+    pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Remote>, Failure> {
+        if self.is_tls {
+            clients::choose();
+        }
+        let store = clients::open(&self.client, self.authorities.as_ref(), options);
+        let store = timeout(PATIENCE, store).await;
+        store
+            .unwrap_or_else(|_| {
+                Err(StoreError::new(
+                    ErrorKind::Unavailable,
+                    format!("no connection within {PATIENCE:?}"),
+                ))
+            })
+            .map_err(|source| Failure::Connect {
+                store: self.shown.clone(),
+                is_tls: self.is_tls,
+                source,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(url: &str) -> Client {
+        url.parse::<Server>().unwrap().client
+    }
+
+    #[test]
+    fn addresses_are_parsed_like_the_clients_do() {
+        assert_eq!("memory".parse::<Location>().unwrap(), Location::Memory);
+        assert_eq!(
+            client("redis://u:p@h:1/2"),
+            Client::Redis("redis://u:p@h:1/2".into())
+        );
+        assert_eq!(client("fred://h:1/2"), Client::Fred("redis://h:1/2".into()));
+        assert_eq!(
+            client("redis-cluster://u:p@h:1,i:2"),
+            Client::RedisCluster(vec!["redis://u:p@h:1".into(), "redis://u:p@i:2".into()])
+        );
+        assert_eq!(
+            client("fred-cluster://u:p@h:1,i:2,j:3"),
+            Client::Fred("redis-cluster://u:p@h:1?node=i:2&node=j:3".into())
+        );
+        assert_eq!(client("rediss://h:1"), Client::Redis("rediss://h:1".into()));
+        assert_eq!(client("freds://h:1"), Client::Fred("rediss://h:1".into()));
+        assert_eq!(
+            client("rediss-cluster://:p@h:1,i:2"),
+            Client::RedisCluster(vec!["rediss://:p@h:1".into(), "rediss://:p@i:2".into()])
+        );
+        assert_eq!(
+            client("freds-cluster://:p@h:1,i:2"),
+            Client::Fred("rediss-cluster://:p@h:1?node=i:2".into())
+        );
+        for url in [
+            "redis-clusters://h",
+            "fred-clusters://h",
+            "memory-cluster://h",
+        ] {
+            assert!(url.parse::<Server>().is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for url in [
+            "redis://u:p@ss@h:1",
+            "rediss://:p@ss@h:1",
+            "redis-cluster://u:p@ss@h:1,i:2",
+            "u:p@ss@h",
+        ] {
+            let failure = match url.parse::<Server>() {
+                Ok(server) => server.shown,
+                Err(failure) => failure.to_string(),
+            };
+            assert!(failure.contains("...@h"), "{failure}");
+            assert!(!failure.contains("ss@"), "{failure}");
+        }
+        for url in [
+            "redis-sentinel://u:pass@h:1?sentinelPassword=pass",
+            "redis+unix:///socket?pass=pass",
+            "redis-sentinel://h:1?sentinelPassword=pass@pass",
+            "redis://u:pass?pass@h:1",
+            "redis://u:pass?pass",
+        ] {
+            let told = match url.parse::<Server>() {
+                Ok(server) => format!("{} {server:?}", server.shown),
+                Err(failure) => format!("{failure} {failure:?}"),
+            };
+            assert!(!told.contains("pass@") && !told.contains("=pass"), "{told}");
+        }
+    }
+}

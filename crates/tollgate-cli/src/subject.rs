@@ -1,0 +1,115 @@
+//! `SubjectOptions`: one key on a live server, and the limits that a command asks about.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use clap::Args;
+use tokio::select;
+use tokio::time::{sleep, timeout};
+use tollgate_core::{Algorithm, Key, Limit, LimitError, RateLimiter, StoreError};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::signals::Signal;
+use crate::store::{Clock, PATIENCE, Remote, ServerOptions, hashing, wait_for};
+
+/// How long to wait for what is given back: the call on its way may take [`PATIENCE`], and so may its
+/// refund.
+const LONGEST_RETURN: Duration = PATIENCE.saturating_mul(2);
+/// How often to look whether it is done.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The limits and the key of a command for a live server.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SubjectOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    /// A limit of the service, as NAME=ALGORITHM:N/WINDOW; repeat for several limits
+    #[arg(long = "limit", required = true, value_name = "LIMIT")]
+    pub(crate) limits: Vec<String>,
+
+    /// The key's partition: whom the limit is counted for
+    #[arg(long, value_name = "PARTITION")]
+    pub(crate) key: String,
+
+    /// The rest of the key, if the service uses one
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) rest: String,
+
+    /// The clock that the service uses
+    #[arg(long, value_enum, default_value_t = Clock::Server)]
+    pub(crate) clock: Clock,
+
+    /// With TOLLGATE_KEY_SECRET: the service hashes only key parts longer than 64 bytes
+    #[arg(long)]
+    pub(crate) hash_only_long: bool,
+}
+
+/// Connects to the server of `options`, and calls `question` with its limits and key.
+///
+/// After Ctrl-C or SIGTERM, `question` is dropped, and the program ends once what it has consumed is
+/// given back.
+pub(crate) fn ask<T>(
+    options: &SubjectOptions,
+    output: &Output,
+    question: impl AsyncFnOnce(&RateLimiter<Arc<dyn Remote>>, Key<'_>) -> Result<T, StoreError>,
+) -> Result<(Vec<Limit>, T), Failure> {
+    let server = options.server.server()?;
+    let limits = limits(&options.limits)?;
+    // Check the limits before sending anything.
+    RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
+    let settings = options.server.settings(options.clock)?;
+    let settings = hashing(settings, options.hash_only_long)?;
+    let answer = wait_for(async {
+        let store: Arc<dyn Remote> = server.connect(settings).await?.into();
+        let users = Arc::downgrade(&store);
+        let limiter = RateLimiter::new(store, limits.clone()).map_err(Failure::Limits)?;
+        let key = Key::new(&options.key).with_rest(&options.rest);
+        let signal = select! {
+            biased;
+            signal = Signal::received() => signal,
+            answer = question(&limiter, key) => return Ok(answer?),
+        };
+        drop(limiter);
+        if let Err(reason) = given_back(&users).await {
+            output.complain(&format!("a waiting call may stay counted: {reason}"));
+        }
+        Err(Failure::Interrupted(signal))
+    })?;
+    Ok((limits, answer))
+}
+
+/// Waits until the tasks that give back what dropped calls have consumed no longer use their store.
+///
+/// # Errors
+///
+/// Why it waits no longer.
+async fn given_back(users: &Weak<dyn Remote>) -> Result<(), &'static str> {
+    let unused = async {
+        while users.strong_count() > 0 {
+            sleep(LOOK).await;
+        }
+    };
+    select! {
+        biased;
+        _ = Signal::received() => Err("interrupted again"),
+        done = timeout(LONGEST_RETURN, unused) => done.map_err(|_| "the server does not answer"),
+    }
+}
+
+/// Parses the limits of the command line.
+fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
+    let limit = |text: &String| {
+        if text.parse::<Algorithm>().is_ok() {
+            return Err(Failure::LimitUnnamed {
+                limit: text.clone(),
+            });
+        }
+        text.parse().map_err(|source: LimitError| Failure::Limit {
+            limit: text.clone(),
+            source,
+        })
+    };
+    texts.iter().map(limit).collect()
+}

@@ -1,0 +1,80 @@
+//! `Table`: rows of cells in columns.
+
+use std::fmt;
+
+/// The longest cell that makes its column wider. A longer one moves the rest of its own row to the
+/// right, so that one long key does not fill every row with spaces.
+const WIDEST: usize = 200;
+
+/// Rows of cells in columns: the first is left-aligned, the others right-aligned.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+    /// Columns from this one on are left-aligned again.
+    remarks: usize,
+}
+
+impl Table {
+    /// Returns a table with `header`, whose columns from `remarks` on contain text.
+    pub(crate) fn new(header: &[&str], remarks: usize) -> Self {
+        Self {
+            rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()],
+            remarks,
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
+        self.rows.push(cells.into());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let length = |cell: &String| cell.chars().count();
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            let lengths = cells.map(length).filter(|&length| length <= WIDEST);
+            lengths.max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                let padding = " ".repeat(width.saturating_sub(length(cell)));
+                let [before, after] = if column == 0 || column >= self.remarks {
+                    ["", &padding]
+                } else {
+                    [&*padding, ""]
+                };
+                line.extend([before, cell, after, "  "]);
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["A", "N", "WHY"], 2);
+        table.row(["long".to_owned(), "10".to_owned(), "because".to_owned()]);
+        assert_eq!(table.to_string(), "A      N  WHY\nlong  10  because\n");
+    }
+
+    #[test]
+    fn a_long_cell_moves_only_its_own_row() {
+        for length in [WIDEST, WIDEST + 1, 70_000] {
+            let long = "x".repeat(length);
+            let mut table = Table::new(&["A", "N"], 2);
+            table.row([long.clone(), "10".to_owned()]);
+            table.row(["y".to_owned(), "7".to_owned()]);
+            let width = if length > WIDEST { 1 } else { length };
+            let expected = format!("{:width$}   N\n{long}  10\n{:width$}   7\n", "A", "y");
+            assert_eq!(table.to_string(), expected, "{length}");
+        }
+    }
+}

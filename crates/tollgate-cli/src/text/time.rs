@@ -1,0 +1,90 @@
+//! Formats instants and waits.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp as Instant;
+use serde::{Serialize, Serializer};
+use tollgate_core::Timestamp;
+
+/// Formats an instant in UTC.
+pub(crate) fn utc(at: Timestamp, format: &str) -> String {
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    match Instant::from_microsecond(micros) {
+        Ok(instant) => instant.strftime(format).to_string(),
+        // Does not occur: jiff's instants end in the year 9999, ours in 2255.
+        Err(_) => format!("{micros} us"),
+    }
+}
+
+/// Formats an instant to the second.
+pub(crate) fn utc_second(at: Timestamp) -> String {
+    utc(at, "%-d %b %Y %H:%M:%S")
+}
+
+/// Formats an exact instant as RFC 3339 in UTC: `2026-03-01T08:00:00Z`, with fractions only if there
+/// are any.
+pub(crate) fn rfc3339(at: Timestamp) -> String {
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    // The conversion cannot fail: jiff's instants end in the year 9999, ours in 2255.
+    Instant::from_microsecond(micros).map_or_else(|_| format!("{micros} us"), |at| at.to_string())
+}
+
+/// An exact wait in common units: `1h 30m 0.5s`.
+pub(crate) struct Span(pub(crate) Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
+        let mut text = String::new();
+        for (count, unit) in [
+            (seconds / 86_400, "d "),
+            (seconds / 3_600 % 24, "h "),
+            (seconds / 60 % 60, "m "),
+        ] {
+            if count > 0 {
+                text += &format!("{count}{unit}");
+            }
+        }
+        let decimals = format!(".{nanos:09}");
+        let decimals = decimals.trim_end_matches('0').trim_end_matches('.');
+        if text.is_empty() || seconds % 60 > 0 || nanos > 0 {
+            text += &format!("{}{decimals}s", seconds % 60);
+        }
+        f.pad(text.trim_end())
+    }
+}
+
+/// Formats a wait, or `never`.
+pub(crate) fn wait(wait: Option<Duration>) -> String {
+    wait.map_or_else(|| "never".to_owned(), |wait| Span(wait).to_string())
+}
+
+/// Serializes whole microseconds, or `null` for never.
+pub(crate) fn micros<S: Serializer>(wait: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    wait.and_then(|wait| u64::try_from(wait.as_micros()).ok())
+        .serialize(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_fractions_only_if_needed() {
+        let text = |micros| rfc3339(Timestamp::from_micros(micros).unwrap());
+        assert_eq!(text(1_772_352_000_000_000), "2026-03-01T08:00:00Z");
+        assert_eq!(text(1_772_352_000_500_000), "2026-03-01T08:00:00.5Z");
+        assert_eq!(text(1), "1970-01-01T00:00:00.000001Z");
+    }
+
+    #[test]
+    fn waits_are_exact() {
+        let text = |micros| Span(Duration::from_micros(micros)).to_string();
+        assert_eq!(text(0), "0s");
+        assert_eq!(text(1), "0.000001s");
+        assert_eq!(text(5_400_000), "5.4s");
+        assert_eq!(text(60_000_000), "1m");
+        assert_eq!(text(90_061_500_000), "1d 1h 1m 1.5s");
+    }
+}

@@ -1,0 +1,160 @@
+//! What a replay should print, worked out from the definitions of the conformance suite, and what an
+//! access log holds, read by a parser that shares no code with the program.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate_conformance::naive::Naive;
+use tollgate_core::{Algorithm, Limit, Quota};
+
+/// A limit: its text on the command line, and the algorithm that the text means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    pub(crate) text: &'static str,
+    pub(crate) algorithm: Algorithm,
+}
+
+/// Returns the limit that `text` means: `algorithm`, built without the text.
+pub(crate) fn written(text: &'static str, algorithm: impl Into<Algorithm>) -> Written {
+    let algorithm = algorithm.into();
+    Written { text, algorithm }
+}
+
+impl Written {
+    fn naive(&self) -> Naive {
+        Naive::of(&Limit::new("limit", self.algorithm).unwrap()).unwrap()
+    }
+}
+
+pub(crate) fn quota(amount: u64, window: Duration) -> Quota {
+    Quota::new(amount, window).unwrap()
+}
+
+/// A request of an access log.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    pub(crate) at_us: u64,
+    pub(crate) ip: String,
+    pub(crate) user: String,
+    pub(crate) path: String,
+}
+
+impl Hit {
+    fn key(&self, parts: &str) -> Vec<String> {
+        let part = |name| match name {
+            "ip" => self.ip.clone(),
+            "user" => self.user.clone(),
+            "path" => self.path.clone(),
+            _ => unreachable!("no such part"),
+        };
+        parts.split('+').map(part).collect()
+    }
+}
+
+/// Returns what `tollgate replay --json` should print for `hits`.
+pub(crate) fn of_replay(
+    mut hits: Vec<Hit>,
+    skipped: usize,
+    key: &str,
+    limits: &[Written],
+) -> Value {
+    hits.sort_by_key(|hit| hit.at_us);
+    // Of each key, every limit's counted calls.
+    let mut keys: HashMap<Vec<String>, Vec<Naive>> = HashMap::new();
+    let mut denied: HashMap<Vec<String>, u64> = HashMap::new();
+    let mut refused = vec![0; limits.len()];
+    let mut allowed = 0;
+    for hit in &hits {
+        let key = hit.key(key);
+        let naive = keys
+            .entry(key.clone())
+            .or_insert_with(|| limits.iter().map(Written::naive).collect());
+        let says: Vec<bool> = naive
+            .iter()
+            .map(|naive| naive.admits(hit.at_us, 1))
+            .collect();
+        let is_allowed = says.iter().all(|&says| says);
+        for (index, limit) in limits.iter().enumerate() {
+            if is_allowed || limit.algorithm.counts_denied() {
+                naive[index].count(hit.at_us, 1);
+            }
+            refused[index] += u64::from(!says[index]);
+        }
+        if is_allowed {
+            allowed += 1;
+        } else {
+            *denied.entry(key).or_default() += 1;
+        }
+    }
+    let mut top: Vec<(String, u64)> = denied
+        .into_iter()
+        .map(|(key, denied)| (key.join(" "), denied))
+        .collect();
+    top.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    top.truncate(10);
+    let limits: Vec<Value> = limits
+        .iter()
+        .zip(refused)
+        .map(|(limit, refused)| json!({"limit": limit.text, "refused": refused}))
+        .collect();
+    let top: Vec<Value> = top
+        .into_iter()
+        .map(|(key, denied)| json!({"key": key, "denied": denied}))
+        .collect();
+    json!({
+        "requests": hits.len(),
+        "skipped_lines": skipped,
+        "keys": keys.len(),
+        "allowed": allowed,
+        "denied": hits.len() - allowed,
+        "limits": limits,
+        "top_denied": top,
+    })
+}
+
+/// Returns the requests of an access log, and how many of its lines are not requests.
+pub(crate) fn read(log: &str) -> (Vec<Hit>, usize) {
+    let lines: Vec<Option<Hit>> = log.lines().map(read_line).collect();
+    let skipped = lines.iter().filter(|line| line.is_none()).count();
+    (lines.into_iter().flatten().collect(), skipped)
+}
+
+fn read_line(line: &str) -> Option<Hit> {
+    let (who, rest) = line.split_once(" [")?;
+    let (time, rest) = rest.split_once("] \"")?;
+    let mut who = who.splitn(3, ' ');
+    let (ip, _, user) = (who.next()?, who.next()?, who.next()?);
+    let request = rest.split_once("\" ")?.0;
+    let path = request.split(' ').nth(1)?;
+    Some(Hit {
+        at_us: u64::try_from(1_000_000 * seconds(time)?).ok()?,
+        ip: ip.to_owned(),
+        user: user.to_owned(),
+        path: path.split('?').next()?.to_owned(),
+    })
+}
+
+/// Returns the seconds since 1970 of a time such as `17/May/2015:10:05:03 +0000`.
+fn seconds(time: &str) -> Option<i64> {
+    let (time, zone) = time.split_once(' ')?;
+    let fields: Vec<&str> = time.split(['/', ':']).collect();
+    let [day, month, year, hour, minute, second] = fields[..] else {
+        return None;
+    };
+    let number = |text: &str| text.parse::<i64>().ok();
+    let names = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let month = names.find(month)? / 3;
+    let year = number(year)?;
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut days = number(day)? - 1;
+    for year in 1970..year {
+        days += if is_leap(year) { 366 } else { 365 };
+    }
+    let february = if is_leap(year) { 29 } else { 28 };
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    days += lengths[..month].iter().sum::<i64>();
+    let zone = number(zone)?;
+    let east = zone / 100 * 60 + zone % 100;
+    Some(((days * 24 + number(hour)?) * 60 + number(minute)? - east) * 60 + number(second)?)
+}
