@@ -21,9 +21,7 @@ mod text;
 mod time;
 mod verdict;
 
-pub use algorithm::{
-    Algorithm, Block, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog,
-};
+pub use algorithm::named::*;
 pub use call_id::CallId;
 pub use decision::{Decision, Denied};
 pub use error::{ErrorKind, LimitError, StoreError};
@@ -37,7 +35,7 @@ pub use time::{Timestamp, Wait};
 /// The calls that a [`RateLimiter`] makes, for programs that name their types.
 pub mod call {
     pub use crate::limiter::{
-        Block, Call, Check, Consume, Consumes, Costs, Deciding, Kind, Left, Lower, Peek, Refund,
-        Reserve, Reset, Settle, SettleError,
+        BlockCall, Call, Check, Consume, Consumes, Costs, Deciding, Kind, Left, Lower, Peek,
+        Refund, Reserve, Reset, Settle, SettleError,
     };
 }

@@ -13,7 +13,7 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use tokio::runtime::Handle;
 use tokio::time::{self, Instant};
-use tollgate_wire::{Call, Engine, Failure, Pauses, Runtime};
+use tollgate_wire::{Engine, Failure, Pauses, Runtime, ScriptCall};
 
 use crate::clients::Clients;
 use crate::connect::Connection;
@@ -157,7 +157,7 @@ pub(crate) async fn send_once(
 }
 
 impl<C: Clients> Engine for FredEngine<C> {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         let keys = call.keys();
         let count = i64::try_from(keys.len()).unwrap_or(i64::MAX);
         let script = [
@@ -172,7 +172,7 @@ impl<C: Clients> Engine for FredEngine<C> {
         }
     }
 
-    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, call: &ScriptCall<'_>) -> Result<(), Failure> {
         // Load it where the call goes, by its keys; other nodes get the script when they need it.
         let text = Value::from_static_str(call.script().text());
         let arguments = vec![Value::from_static_str("LOAD"), text];

@@ -235,7 +235,7 @@ fn calls_that_change_keys_show_all_but_the_key() {
                 "{:?}",
                 limiter.block("secret").until(at(7_654_321)).at(then)
             ),
-            &["Block", "Until", "7654321", "1234567"],
+            &["BlockCall", "Until", "7654321", "1234567"],
         ),
         (
             format!(

@@ -6,7 +6,7 @@ use redis::Cmd;
 use redis::aio::ConnectionLike;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tollgate_wire::{Call, Engine, Failure, Runtime};
+use tollgate_wire::{Engine, Failure, Runtime, ScriptCall};
 
 use crate::cluster::{Cluster, Importers};
 use crate::failure;
@@ -85,14 +85,14 @@ impl<C> Engine for RedisEngine<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         if let Some(cluster) = self.driven_cluster() {
             return cluster?.run(call).await;
         }
         self.send(evalsha(call)).await
     }
 
-    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, call: &ScriptCall<'_>) -> Result<(), Failure> {
         if let Some(cluster) = self.driven_cluster() {
             return cluster?.load(call).await;
         }
@@ -139,7 +139,7 @@ where
     }
 }
 
-pub(crate) fn evalsha(call: &Call<'_>) -> Cmd {
+pub(crate) fn evalsha(call: &ScriptCall<'_>) -> Cmd {
     // The keys and the argument of a batch are large: with room for them, the command need not grow.
     let keys: usize = call.keys().iter().map(Vec::len).sum();
     let mut command = Cmd::with_capacity(4 + call.keys().len(), 64 + keys + call.argument().len());
@@ -152,7 +152,7 @@ pub(crate) fn evalsha(call: &Call<'_>) -> Cmd {
     command
 }
 
-pub(crate) fn script_load(call: &Call<'_>) -> Cmd {
+pub(crate) fn script_load(call: &ScriptCall<'_>) -> Cmd {
     let mut command = redis::cmd("SCRIPT");
     command.arg("LOAD").arg(call.script().text());
     command

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::{Pipeline, Value};
 #[cfg(feature = "operate")]
 use tollgate_wire::Node;
-use tollgate_wire::{Call, Failure};
+use tollgate_wire::{Failure, ScriptCall};
 
 pub(crate) enum Importers {}
 
@@ -23,11 +23,11 @@ impl<'a> Cluster<'a> {
         None
     }
 
-    pub(crate) async fn run(&self, _call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    pub(crate) async fn run(&self, _call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         match self.0 {}
     }
 
-    pub(crate) async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+    pub(crate) async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
         match self.0 {}
     }
 

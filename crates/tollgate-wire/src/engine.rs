@@ -1,15 +1,13 @@
 //! `Engine`: the commands that a client crate sends for a store, and how they fail.
 
-use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use foldhash::fast::FixedState;
 
-use super::redact;
+use super::failure::Failure;
 use super::script::Script;
 
 /// Sends commands to a server that speaks the Redis protocol.
@@ -29,14 +27,14 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`Failure`] that says whether the server may have run it.
-    fn run(&self, call: &Call<'_>) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
+    fn run(&self, call: &ScriptCall<'_>) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
 
     /// Loads the script of a call, at least on the node that the call goes to: `SCRIPT LOAD text`.
     ///
     /// # Errors
     ///
     /// A [`Failure`].
-    fn load(&self, call: &Call<'_>) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn load(&self, call: &ScriptCall<'_>) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Deletes keys of one hash slot: `UNLINK key...`.
     ///
@@ -102,7 +100,7 @@ impl Runtime {
 
 /// A script with the keys and the argument to run it with.
 #[derive(Clone, Copy)]
-pub struct Call<'a> {
+pub struct ScriptCall<'a> {
     pub(super) script: &'static Script,
     pub(super) keys: &'a [Vec<u8>],
     pub(super) argument: &'a [u8],
@@ -110,7 +108,7 @@ pub struct Call<'a> {
     pub(super) ids: &'a [&'a [u8]],
 }
 
-impl<'a> Call<'a> {
+impl<'a> ScriptCall<'a> {
     /// Returns the script; a program has only a few.
     #[must_use]
     pub fn script(&self) -> &'static Script {
@@ -131,9 +129,9 @@ impl<'a> Call<'a> {
 }
 
 /// Shows only counts and lengths, because keys may be addresses, names or secrets.
-impl fmt::Debug for Call<'_> {
+impl fmt::Debug for ScriptCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call")
+        f.debug_struct("ScriptCall")
             .field("script", &self.script.sha1())
             .field("keys", &self.keys.len())
             .field("argument_bytes", &self.argument.len())
@@ -141,161 +139,10 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
-pub(super) type Source = Box<dyn Error + Send + Sync>;
-
-/// Why a command got no usable reply.
-///
-/// Servers may repeat a command's arguments or keys in an error. A store cuts the text off before
-/// those when it shows a line or a source.
-#[non_exhaustive]
-pub enum Failure {
-    /// Nothing was sent, because too many calls are in flight.
-    Crowded(Source),
-    /// Nothing was sent, and nothing will be: the connection has ended for good.
-    Ended(Source),
-    /// Nothing was sent, so nothing was executed.
-    NotSent(Source),
-    /// The command was sent, or may have been, and no reply came: it may have been executed.
-    Lost(Source),
-    /// The server answered with an error.
-    Refused {
-        /// The error as the server wrote it, its code first: `NOSCRIPT No matching script.`
-        line: String,
-        /// The error of the client crate.
-        source: Source,
-    },
-    /// The reply has the wrong type.
-    Malformed(Source),
-}
-
-impl Failure {
-    /// Returns a [`Crowded`](Self::Crowded) failure: too many calls are in flight.
-    pub fn crowded(source: impl Into<Source>) -> Self {
-        Self::Crowded(source.into())
-    }
-
-    /// Returns an [`Ended`](Self::Ended) failure: the connection has ended for good.
-    pub fn ended(source: impl Into<Source>) -> Self {
-        Self::Ended(source.into())
-    }
-
-    /// Returns a [`NotSent`](Self::NotSent) failure: nothing was executed.
-    pub fn not_sent(source: impl Into<Source>) -> Self {
-        Self::NotSent(source.into())
-    }
-
-    /// Returns a [`Lost`](Self::Lost) failure: the command may have been executed.
-    pub fn lost(source: impl Into<Source>) -> Self {
-        Self::Lost(source.into())
-    }
-
-    /// Returns a [`Refused`](Self::Refused) failure: the server answered with the error `line`.
-    pub fn refused(line: impl Into<String>, source: impl Into<Source>) -> Self {
-        Self::Refused {
-            line: line.into(),
-            source: source.into(),
-        }
-    }
-
-    /// Returns a [`Malformed`](Self::Malformed) failure: the reply has the wrong type.
-    pub fn malformed(source: impl Into<Source>) -> Self {
-        Self::Malformed(source.into())
-    }
-}
-
-impl Failure {
-    /// Makes it one that can be told to several callers.
-    pub(super) fn share(self) -> SharedFailure {
-        let (kind, source) = match self {
-            Self::Crowded(source) => (Kind::Crowded, source),
-            Self::Ended(source) => (Kind::Ended, source),
-            Self::NotSent(source) => (Kind::NotSent, source),
-            Self::Lost(source) => (Kind::Lost, source),
-            Self::Refused { line, source } => (Kind::Refused(line), source),
-            Self::Malformed(source) => (Kind::Malformed, source),
-        };
-        SharedFailure {
-            kind,
-            source: source.into(),
-        }
-    }
-}
-
-/// A failure of several calls.
-#[derive(Debug)]
-pub(super) struct SharedFailure {
-    kind: Kind,
-    source: Arc<dyn Error + Send + Sync>,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Crowded,
-    Ended,
-    NotSent,
-    Lost,
-    Refused(String),
-    Malformed,
-}
-
-impl SharedFailure {
-    /// Returns the failure of one of the calls.
-    pub(super) fn again(&self) -> Failure {
-        let source = Box::new(SharedSource(Arc::clone(&self.source)));
-        match &self.kind {
-            Kind::Crowded => Failure::Crowded(source),
-            Kind::Ended => Failure::Ended(source),
-            Kind::NotSent => Failure::NotSent(source),
-            Kind::Lost => Failure::Lost(source),
-            Kind::Refused(line) => Failure::Refused {
-                line: line.clone(),
-                source,
-            },
-            Kind::Malformed => Failure::Malformed(source),
-        }
-    }
-}
-
-/// An error of the client crate that several callers get.
-struct SharedSource(Arc<dyn Error + Send + Sync>);
-
-impl fmt::Display for SharedSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for SharedSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for SharedSource {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
-    }
-}
-
-/// Leaves out arguments that a server repeated.
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, text) = match self {
-            Self::Crowded(source) => ("Crowded", source.to_string()),
-            Self::Ended(source) => ("Ended", source.to_string()),
-            Self::NotSent(source) => ("NotSent", source.to_string()),
-            Self::Lost(source) => ("Lost", source.to_string()),
-            Self::Refused { line, .. } => ("Refused", line.clone()),
-            Self::Malformed(source) => ("Malformed", source.to_string()),
-        };
-        f.debug_tuple(name)
-            .field(&redact::text(&text, &[]))
-            .finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use super::*;
 
     #[test]

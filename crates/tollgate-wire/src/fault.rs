@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::{ErrorKind, StoreError};
 
-use super::engine::Failure;
-use super::redact;
+use super::failure::Failure;
 
 /// What a command does if the server executes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -207,7 +206,7 @@ fn names(line: &str, code: &str) -> bool {
 
 /// Returns the error that a caller gets for `failure`.
 pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
-    match redact::failure(failure, &[]) {
+    match failure.redacted(&[]) {
         Failure::Crowded(source) => StoreError::new(
             ErrorKind::Unavailable,
             format!(

@@ -12,7 +12,7 @@ use tollgate_core::lease::{self, Acquisition, Lease, MAX_LEASES, NoLease, Occupa
 use tollgate_core::{Key, StoreError, Timestamp, Wait};
 
 use super::codec::{not_understood, push, push_instant, slack};
-use super::engine::{Call, Engine};
+use super::engine::{Engine, ScriptCall};
 use super::fault::{Effect, unknown_operation};
 use super::script::Script;
 use super::store::WireStore;
@@ -41,7 +41,7 @@ impl<E: Engine> WireStore<E> {
         let instant = self.instant(request.caller_time())?;
         let key = self.state_key(request.terms().identity(), request.key(), instant);
         let argument = argument(request, instant, self.options().caller_slack)?;
-        let call = Call {
+        let call = ScriptCall {
             script: script(),
             keys: &[key],
             argument: &argument,

@@ -13,6 +13,7 @@ mod admin;
 mod batch;
 mod codec;
 mod engine;
+mod failure;
 mod fault;
 mod hash;
 mod keyspace;
@@ -22,6 +23,7 @@ mod options;
 mod pauses;
 mod plain;
 mod redact;
+mod runner;
 mod schedule;
 mod script;
 mod store;
@@ -30,7 +32,8 @@ mod store;
 pub use admin::{
     Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, OtherState, Reply, Severity,
 };
-pub use engine::{Call, Engine, Failure, Runtime};
+pub use engine::{Engine, Runtime, ScriptCall};
+pub use failure::Failure;
 pub use fault::{is_of_replica, is_out_of_service};
 pub use no_connection::NoConnection;
 pub use options::{Clock, Options};

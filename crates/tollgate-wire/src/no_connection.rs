@@ -2,8 +2,8 @@
 
 use tollgate_core::{ErrorKind, StoreError};
 
-use super::engine::Source;
 use super::redact;
+use super::redact::Source;
 
 /// Why a client crate could not connect to a server.
 ///

@@ -9,12 +9,12 @@ use tollgate_core::inside::twins::{self, CounterPlan, CounterReply};
 use tollgate_core::store::{Check, Checks, Fingerprint, MAX_EXACT, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore, Timestamp};
 
-use super::engine::{Engine, Failure};
+use super::engine::Engine;
+use super::failure::Failure;
 use super::fault::Effect;
 use super::keyspace::Keyspace;
 use super::options::{Clock, Options};
-use super::redact;
-use super::store::{place, until};
+use super::runner::{place, until};
 
 /// The most times that a call is sent if its window keeps ending before it arrives.
 const ATTEMPTS: usize = 20;
@@ -225,7 +225,7 @@ impl<E: Transact> PlainStore<E> {
         commands.push(Command::new([b"PEXPIRETIME".as_slice(), key]));
         let replies = self.engine.transact(&commands).await;
         let keys = [key.to_vec()];
-        let replies = replies.map_err(|failure| redact::failure(failure, &keys))?;
+        let replies = replies.map_err(|failure| failure.redacted(&keys))?;
         let local = self.engine.monotonic_us();
         let reply =
             reply(&replies).ok_or_else(|| Failure::malformed("a reply of an unexpected form"))?;
@@ -390,7 +390,7 @@ impl<E: Transact> PlainStore<E> {
                 let windows = [plan.window(now), plan.window(now).map(|window| window + 1)];
                 let keys = windows.map(|window| self.keyspace.plain(check, &plan.variant(window)));
                 let forgotten = self.engine.forget(&keys).await;
-                forgotten.map_err(|failure| redact::failure(failure, &keys))
+                forgotten.map_err(|failure| failure.redacted(&keys))
             };
             let (effect, is_out) = (Effect::Forgets, || is_out.load(Ordering::Relaxed));
             until(self.options.deadline, &self.engine, effect, is_out, work).await?;

@@ -5,8 +5,6 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
-use super::engine::{Failure, Source};
-
 /// What servers write before they repeat the arguments of an unknown command.
 const ARGUMENTS: &str = ", with args beginning with";
 
@@ -16,37 +14,15 @@ const SHORTEST_ID: usize = 4;
 /// The most characters of a text that are shown; servers may send megabytes.
 const LONGEST: usize = 2_000;
 
-/// Returns `failure` without the arguments and the `keys` that a server repeated.
-pub(super) fn failure(failure: Failure, keys: &[Vec<u8>]) -> Failure {
-    failure_of(failure, keys, &[])
-}
-
-/// Returns `failure` without the arguments, the `keys` and the `ids` of events that a server
-/// repeated.
-pub(super) fn failure_of(failure: Failure, keys: &[Vec<u8>], ids: &[&[u8]]) -> Failure {
-    let source = |error| source_of(error, keys, ids);
-    match failure {
-        Failure::Crowded(error) => Failure::Crowded(source(error)),
-        Failure::Ended(error) => Failure::Ended(source(error)),
-        Failure::NotSent(error) => Failure::NotSent(source(error)),
-        Failure::Lost(error) => Failure::Lost(source(error)),
-        Failure::Malformed(error) => Failure::Malformed(source(error)),
-        Failure::Refused {
-            line,
-            source: error,
-        } => Failure::Refused {
-            line: text_of(&line, keys, ids).into_owned(),
-            source: source(error),
-        },
-    }
-}
+/// The error of a client crate.
+pub(super) type Source = Box<dyn Error + Send + Sync>;
 
 /// Returns `error` if its text may be shown as it is, or else an error with the text that may be.
 pub(super) fn source(error: Source, keys: &[Vec<u8>]) -> Source {
     source_of(error, keys, &[])
 }
 
-fn source_of(error: Source, keys: &[Vec<u8>], ids: &[&[u8]]) -> Source {
+pub(super) fn source_of(error: Source, keys: &[Vec<u8>], ids: &[&[u8]]) -> Source {
     let mut chain: Option<&dyn Error> = Some(&*error);
     while let Some(link) = chain {
         for shown in [link.to_string(), format!("{link:?}")] {
@@ -66,7 +42,7 @@ pub(super) fn text<'a>(text: &'a str, keys: &[Vec<u8>]) -> Cow<'a, str> {
     text_of(text, keys, &[])
 }
 
-fn text_of<'a>(text: &'a str, keys: &[Vec<u8>], ids: &[&[u8]]) -> Cow<'a, str> {
+pub(super) fn text_of<'a>(text: &'a str, keys: &[Vec<u8>], ids: &[&[u8]]) -> Cow<'a, str> {
     let arguments = text.find(ARGUMENTS).map(|at| (at, ""));
     let keys = keys.iter().filter_map(|key| {
         // Look for the key up to the brace before the user's part: a server that shortens or
@@ -134,6 +110,7 @@ impl Error for Redacted {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Failure;
 
     const KEY: &[u8] = b"tollgate:login:gcra:v1:{203.0.113.7}:/x";
 
@@ -234,10 +211,8 @@ mod tests {
     #[test]
     fn sources_of_servers_are_legible_too() {
         let line = format!("ERR \u{1b}]0;title\u{7}{}", "x".repeat(3_000_000));
-        let failure = failure(
-            Failure::refused(line.clone(), std::io::Error::other(line)),
-            &[],
-        );
+        let failure = Failure::refused(line.clone(), std::io::Error::other(line));
+        let failure = failure.redacted(&[]);
         let Failure::Refused { line, source } = failure else {
             panic!("{failure:?}");
         };

@@ -12,7 +12,7 @@ use tollgate_core::schedule::{self, Event, PlannedEvent, Reason, Refusal};
 use tollgate_core::{Key, StoreError, Timestamp};
 
 use super::codec::{not_understood, push, push_instant, slack};
-use super::engine::{Call, Engine};
+use super::engine::{Engine, ScriptCall};
 use super::fault::{Effect, unknown_operation};
 use super::options::Options;
 use super::script::Script;
@@ -78,7 +78,7 @@ impl<E: Engine> WireStore<E> {
         let instant = self.instant(request.caller_time())?;
         let key = self.state_key(request.terms().identity(), request.key(), instant);
         let argument = argument(request, instant, self.options())?;
-        let call = Call {
+        let call = ScriptCall {
             script: script(),
             keys: &[key],
             argument: &argument,

@@ -12,15 +12,14 @@ use tollgate_core::{CallId, ErrorKind, Key, Store, StoreError, SyncStore, Timest
 
 use super::batch::{self, BatchedCall, Ended, InQueue, Member, Packed, Queues, Undecided};
 use super::codec::{self, Question};
-use super::engine::{Call, Engine, Failure};
+use super::engine::{Engine, ScriptCall};
+use super::failure::Failure;
 use super::fault::{self, Effect};
 use super::keyspace::{Keys, Keyspace};
 use super::options::{Batches, Clock, Options};
-use super::redact;
+use super::runner::{Runner, place, until};
 use super::script::Script;
 
-/// The most times that one call loads its script.
-const LOADS: usize = 4;
 /// Longer than any call takes, and short enough to be added to an instant.
 const LONGEST: Duration = Duration::from_secs(1 << 31);
 
@@ -33,16 +32,9 @@ const LONGEST: Duration = Duration::from_secs(1 << 31);
 /// that wraps this one calls them, and boxes once.
 #[derive(Debug)]
 pub struct WireStore<E> {
-    core: Arc<Core<E>>,
-    keyspace: Keyspace,
-}
-
-/// The part of a store that the tasks share which send calls together.
-#[derive(Debug)]
-pub(super) struct Core<E> {
-    engine: E,
-    options: Options,
+    runner: Arc<Runner<E>>,
     queues: Queues,
+    keyspace: Keyspace,
 }
 
 impl<E: Engine> WireStore<E> {
@@ -50,22 +42,19 @@ impl<E: Engine> WireStore<E> {
     pub fn new(engine: E, options: Options) -> Self {
         Self {
             keyspace: Keyspace::new(&options),
-            core: Arc::new(Core {
-                engine,
-                queues: Queues::new(options.batches.gap()),
-                options,
-            }),
+            queues: Queues::new(options.batches.gap()),
+            runner: Arc::new(Runner::new(engine, options)),
         }
     }
 
     /// Returns the engine.
     pub fn engine(&self) -> &E {
-        &self.core.engine
+        self.runner.engine()
     }
 
     /// Returns the options: key prefix, clock and deadline.
     pub fn options(&self) -> &Options {
-        &self.core.options
+        self.runner.options()
     }
 
     /// Decides `request`, like [`Store::decide`].
@@ -142,11 +131,7 @@ impl<E: Engine> WireStore<E> {
         let runtime = self.engine().runtime()?;
         let key = request.checks().first()?.key();
         let partition = self.engine().is_clustered().then(|| key.partition());
-        Some(InQueue::enter(
-            &self.core.queues,
-            runtime,
-            partition.as_deref(),
-        ))
+        Some(InQueue::enter(&self.queues, runtime, partition.as_deref()))
     }
 
     /// Returns what is sent in a batch for a call that has an id, and the hash of the call.
@@ -177,7 +162,7 @@ impl<E: Engine> WireStore<E> {
         let deadline = queue.now().checked_add(options.deadline);
         let deadline = deadline.unwrap_or_else(|| queue.now() + LONGEST);
         let call = BatchedCall::new(asked.question, keyspace, options, deadline, waker, packed);
-        queue.add(&self.core, call)
+        queue.add(&self.runner, call)
     }
 
     /// Returns the error of a call that went with others and was not decided.
@@ -191,7 +176,7 @@ impl<E: Engine> WireStore<E> {
                 let Question { request, instant } = asked.question;
                 let keys = self.keyspace.of(request.checks(), instant.is_some());
                 let failure = Failure::refused(line.clone(), line);
-                fault::error(redact::failure(failure, &keys), asked.effect)
+                fault::error(failure.redacted(&keys), asked.effect)
             }
             Undecided::Failed(failure) => fault::error(failure, asked.effect),
         }
@@ -206,7 +191,7 @@ impl<E: Engine> WireStore<E> {
         } = *asked;
         let argument = codec::argument(request, instant, self.options().caller_slack);
         let (keys, argument, hash) = self.sent(asked, argument);
-        let call = Call {
+        let call = ScriptCall {
             script: Script::of(request, id.is_some()),
             keys: &keys,
             argument: &argument,
@@ -237,7 +222,7 @@ impl<E: Engine> WireStore<E> {
     /// Returns the reply of a script, which does `effect`, to a call that never is sent with others.
     pub(super) async fn once(
         &self,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
         effect: Effect,
     ) -> Result<Vec<u8>, StoreError> {
         let once = Alone {
@@ -250,14 +235,14 @@ impl<E: Engine> WireStore<E> {
     /// Returns the reply of a script, which does `effect`.
     async fn reply(
         &self,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
         effect: Effect,
         Alone { deadline, repeats }: Alone,
     ) -> Result<Vec<u8>, StoreError> {
         let is_out = AtomicBool::new(false);
         let work = pin!(async {
-            match self.core.run(call, &is_out).await {
-                Err(Failure::Lost(_)) if repeats => self.core.run(call, &is_out).await,
+            match self.runner.run(call, &is_out).await {
+                Err(Failure::Lost(_)) if repeats => self.runner.run(call, &is_out).await,
                 outcome => outcome,
             }
         });
@@ -345,46 +330,10 @@ impl<E: Engine> WireStore<E> {
             let _place = place(engine, deadline).await?;
             is_out.store(true, Ordering::Relaxed);
             let forgotten = engine.forget(keys).await;
-            forgotten.map_err(|failure| redact::failure(failure, keys))
+            forgotten.map_err(|failure| failure.redacted(keys))
         });
         let is_out = || is_out.load(Ordering::Relaxed);
         until(deadline, engine, Effect::Forgets, is_out, work).await
-    }
-}
-
-impl<E: Engine> Core<E> {
-    pub(super) fn engine(&self) -> &E {
-        &self.engine
-    }
-
-    pub(super) fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// Runs the script, and loads it first if the server answers `NOSCRIPT`.
-    ///
-    /// After `NOSCRIPT` nothing was counted, so the call may be sent again. Other programs may
-    /// flush scripts in between, so this loads the script up to [`LOADS`] times.
-    ///
-    /// `is_out` is true while the server may be counting the call.
-    pub(super) async fn run(
-        &self,
-        call: &Call<'_>,
-        is_out: &AtomicBool,
-    ) -> Result<Vec<u8>, Failure> {
-        let mut loads = 0..LOADS;
-        let redacted = |failure| redact::failure_of(failure, call.keys, call.ids);
-        let _place = place(&self.engine, self.options.deadline).await?;
-        loop {
-            is_out.store(true, Ordering::Relaxed);
-            match self.engine.run(call).await {
-                Err(failure) if fault::is_unknown_script(&failure) && loads.next().is_some() => {}
-                outcome => return outcome.map_err(redacted),
-            }
-            is_out.store(false, Ordering::Relaxed);
-            let loaded = self.engine.load(call).await;
-            loaded.map_err(|failure| redacted(not_counted(failure)))?;
-        }
     }
 }
 
@@ -438,45 +387,6 @@ fn again(
     let now = (queue.runtime().now)();
     let deadline = member.deadline().saturating_duration_since(now);
     (!deadline.is_zero()).then_some(Alone { deadline, repeats })
-}
-
-/// Waits for `work` until the deadline. `effect` is what the commands do, and `is_out` whether the
-/// server may have run them when the deadline passes.
-pub(super) async fn until<T: Send>(
-    deadline: Duration,
-    engine: &impl Engine,
-    effect: Effect,
-    is_out: impl Fn() -> bool,
-    work: impl Future<Output = Result<T, Failure>> + Send,
-) -> Result<T, StoreError> {
-    if deadline.is_zero() {
-        return Err(StoreError::new(
-            ErrorKind::Misconfigured,
-            "the store's deadline is zero, which no call can meet: set one, such as 500 ms",
-        ));
-    }
-    match engine.within(deadline, work).await {
-        Some(outcome) => outcome.map_err(|failure| fault::error(failure, effect)),
-        None => Err(fault::too_late(deadline, effect, is_out())),
-    }
-}
-
-/// Waits for a place among the calls in flight, for at most half of the `deadline`.
-pub(super) async fn place<E: Engine>(
-    engine: &E,
-    deadline: Duration,
-) -> Result<impl Send + use<'_, E>, Failure> {
-    let patience = deadline / 2;
-    let place = engine.within(patience, engine.place()).await;
-    place.ok_or_else(|| Failure::crowded(format!("no place among them within {patience:?}")))
-}
-
-/// Turns a lost `SCRIPT LOAD` into [`Failure::NotSent`]: loaded or not, nothing was counted.
-fn not_counted(failure: Failure) -> Failure {
-    match failure {
-        Failure::Lost(source) => Failure::NotSent(source),
-        other => other,
-    }
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Limit, LimitError};
-use tollgate_wire::{Call, Engine, Failure, Options, Runtime, WireStore};
+use tollgate_wire::{Engine, Failure, Options, Runtime, ScriptCall, WireStore};
 
 use super::drawing::STYLE;
 
@@ -45,7 +45,7 @@ struct Departure {
 }
 
 impl Engine for Server {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         let left_us = NOW_US.get();
         let keys = call.keys().to_vec();
         let count = keys.len();
@@ -66,7 +66,7 @@ impl Engine for Server {
         Ok([header, one].concat().repeat(count))
     }
 
-    async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _: &ScriptCall<'_>) -> Result<(), Failure> {
         Ok(())
     }
 

@@ -14,10 +14,9 @@ const COMPLETE: [&str; 6] = [
     "twin.rs",
 ];
 const CORE: &str = "crates/tollgate-core/src/";
-/// The files that may name an algorithm outside of its folder: the list of algorithms, the prelude,
-/// the list of operations, one of which has an algorithm's name, and the scriptless store, which
-/// supports only one.
-const NAMED: [&str; 3] = ["algorithm/mod.rs", "prelude.rs", "src/request.rs"];
+/// The files that may name an algorithm outside of its folder: the list of algorithms, and the list
+/// of operations, one of which has an algorithm's name.
+const NAMED: [&str; 2] = ["algorithm/mod.rs", "store/operation.rs"];
 
 /// Returns missing or empty files, and code in core that names a single algorithm.
 pub(super) fn findings(files: &Files) -> Vec<String> {

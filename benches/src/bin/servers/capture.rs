@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::schedule::{self, Schedule};
 use tollgate_core::{Limit, RateLimiter};
-use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
+use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
 use crate::Problem;
 
@@ -78,7 +78,7 @@ impl Capture {
 }
 
 impl Engine for Capture {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = Some(Sent {
             text: call.script().text().to_owned(),
@@ -89,7 +89,7 @@ impl Engine for Capture {
         Err(Failure::not_sent("there is no server"))
     }
 
-    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
         Err(Failure::not_sent("there is no server"))
     }
 

@@ -14,6 +14,12 @@ macro_rules! algorithms {
     ) => {
         $(pub use $folder::$machine;)*
 
+        /// The names of all algorithms, for the root of the crate.
+        pub(crate) mod named {
+            pub use super::Algorithm;
+            $(pub use super::$machine;)*
+        }
+
         $(#[$about])*
         pub enum Algorithm {
             $($(#[$doc])* $machine($machine),)*

@@ -74,6 +74,10 @@ pub enum Algorithm {
 }
 }
 
+#[expect(
+    clippy::single_component_path_imports,
+    reason = "other files import the macro from here"
+)]
 use with_machine;
 
 impl Algorithm {

@@ -1,4 +1,4 @@
-//! `Lower`, `Block` and `Reset`: calls that change what a key may do, and consume nothing.
+//! `Lower`, `BlockCall` and `Reset`: calls that change what a key may do, and consume nothing.
 
 use std::fmt;
 use std::time::Duration;
@@ -90,18 +90,17 @@ impl<S> fmt::Debug for Lower<'_, '_, S> {
 /// # Errors
 ///
 /// Awaiting and running return the store's errors, and
-/// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit is a
-/// [`Block`](crate::Block). After [`Unknown`](crate::ErrorKind::Unknown), block again:
+/// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block. After [`Unknown`](crate::ErrorKind::Unknown), block again:
 /// once or twice makes no difference.
 #[must_use = "a block does nothing until it is awaited, or ended by `run`"]
-pub struct Block<'l, 'k, S> {
+pub struct BlockCall<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
     span: BlockSpan,
     at: Option<Timestamp>,
 }
 
-impl<'l, 'k, S> Block<'l, 'k, S> {
+impl<'l, 'k, S> BlockCall<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
         Self {
@@ -149,7 +148,7 @@ impl<'l, 'k, S> Block<'l, 'k, S> {
     }
 }
 
-impl<S: SyncStore> Block<'_, '_, S> {
+impl<S: SyncStore> BlockCall<'_, '_, S> {
     /// Runs this block without waiting, and returns how long the key is blocked now.
     ///
     /// # Errors
@@ -161,7 +160,7 @@ impl<S: SyncStore> Block<'_, '_, S> {
     }
 }
 
-impl<'l: 'k, 'k, S: Store> IntoFuture for Block<'l, 'k, S> {
+impl<'l: 'k, 'k, S: Store> IntoFuture for BlockCall<'l, 'k, S> {
     type Output = Result<Wait, StoreError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
@@ -173,9 +172,9 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Block<'l, 'k, S> {
     }
 }
 
-impl<S> fmt::Debug for Block<'_, '_, S> {
+impl<S> fmt::Debug for BlockCall<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Block")
+        f.debug_struct("BlockCall")
             .field("limits", &self.limiter.limits())
             .field("key", &self.key)
             .field("span", &self.span)

@@ -34,7 +34,6 @@ impl<'l> Left<'l> {
     }
 
     /// Returns the decision of a call of cost zero: each limit, and what remains of it.
-    #[must_use]
     pub fn decision(&self) -> &Decision<'l> {
         &self.0
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 pub use call::{Call, Check, Consume, Consumes, Costs, Deciding, Kind, Peek, Reserve};
-pub use change::{Block, Lower, Reset};
+pub use change::{BlockCall, Lower, Reset};
 pub use left::Left;
 pub use refund::Refund;
 pub use settle::{Settle, SettleError};
@@ -396,9 +396,9 @@ impl<S> RateLimiter<S> {
 
     /// Denies every call for `key` for some time, whatever its other limits say.
     ///
-    /// One of the limits must be a [`Block`](crate::Block); without one, the call fails
+    /// One of the limits must be able to, such as `ban=block:5m`; without one, the call fails
     /// with [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). The block lasts as long as
-    /// that limit says, unless [`until`](Block::until) or [`lasting`](Block::lasting) says
+    /// that limit says, unless [`until`](BlockCall::until) or [`lasting`](BlockCall::lasting) says
     /// how long. A block never ends earlier than an earlier one of the same key said;
     /// [`reset`](Self::reset) ends it, and forgets the other limits, too.
     ///
@@ -419,8 +419,8 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Block<'l, 'k, S> {
-        Block::new(self, key.into())
+    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> BlockCall<'l, 'k, S> {
+        BlockCall::new(self, key.into())
     }
 
     /// Forgets everything consumed for `key`, at the store's clock and at callers' instants

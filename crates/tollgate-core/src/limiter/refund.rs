@@ -20,6 +20,9 @@ use crate::time::Timestamp;
 /// - [`Unsupported`](crate::ErrorKind::Unsupported): on a server, a
 ///   [`SlidingLog`](crate::SlidingLog) holds more than 2,000 entries before the entry of the call
 ///   and more than 2,000 after it. The call then counts until it leaves the window.
+///
+/// # Examples
+///
 /// A refund gives back everything, so it has no cost:
 ///
 /// ```compile_fail,E0599

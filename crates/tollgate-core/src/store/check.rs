@@ -75,6 +75,10 @@ impl<'a> Check<'a> {
 pub struct Checks<'a>(Held<'a>);
 
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation for each call"
+)]
 enum Held<'a> {
     Borrowed(&'a [Check<'a>]),
     Owned(OneOrMany<Check<'a>>),

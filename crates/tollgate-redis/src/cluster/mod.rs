@@ -10,7 +10,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind};
 use tokio::time::{Instant, sleep};
-use tollgate_wire::{Call, Failure, Pauses};
+use tollgate_wire::{Failure, Pauses, ScriptCall};
 
 use crate::engine::{evalsha, script_load, unlink};
 use crate::failure;
@@ -53,14 +53,14 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    pub(crate) async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    pub(crate) async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         self.follow(&call.keys()[0], evalsha(call), Some(call))
             .await
     }
 
     /// Loads the script only on the node that serves the keys, so that a node that is down does not
     /// keep the others from deciding.
-    pub(crate) async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+    pub(crate) async fn load(&self, call: &ScriptCall<'_>) -> Result<(), Failure> {
         let loaded = self.send(script_load(call), &call.keys()[0]).await?;
         loaded.map_err(failure::of_answer)
     }
@@ -79,7 +79,7 @@ impl<'a> Cluster<'a> {
         &self,
         key: &[u8],
         command: Cmd,
-        script: Option<&Call<'_>>,
+        script: Option<&ScriptCall<'_>>,
     ) -> Result<T, Failure> {
         let started = Instant::now();
         let mut attempts = Attempts::new(self.deadline);
@@ -120,7 +120,7 @@ impl<'a> Cluster<'a> {
         &self,
         redirection: &RedisError,
         command: &Cmd,
-        script: Option<&Call<'_>>,
+        script: Option<&ScriptCall<'_>>,
     ) -> Answered<T> {
         let Some(node) = node_of(redirection) else {
             return Ok(Err(redirection.clone()));

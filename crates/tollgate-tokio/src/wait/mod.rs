@@ -274,7 +274,6 @@ pub struct Admitted<'l>(Decision<'l>);
 
 impl<'l> Admitted<'l> {
     /// Returns the decision, which is always allowed.
-    #[must_use]
     pub fn decision(&self) -> &Decision<'l> {
         &self.0
     }

@@ -9,7 +9,8 @@ use super::states::{Ahead, SCANNED};
 use super::{Command, Node};
 use super::{Nodes, Reply, Sender, accepted, command, is_elsewhere};
 use crate::fault::Effect;
-use crate::store::{WireStore, until};
+use crate::runner::until;
+use crate::store::WireStore;
 
 /// How many keys are deleted in one round trip.
 const UNLINKED: usize = 25;

@@ -25,11 +25,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError};
 
-use super::engine::{Engine, Failure};
+use super::engine::Engine;
+use super::failure::Failure;
 use super::fault::{self, Effect};
 use super::plain::Command;
 use super::redact;
-use super::store::until;
+use super::runner::until;
 
 /// How many times to ask a cluster for its masters, and how long to wait in between.
 const ATTEMPTS: usize = 10;
@@ -241,7 +242,7 @@ impl<E: Nodes> Sender<'_, E> {
                 words.cloned().collect()
             };
             let sent = self.engine.send(node, commands).await;
-            let replies = sent.map_err(|failure| redact::failure(failure, &words()))?;
+            let replies = sent.map_err(|failure| failure.redacted(&words()))?;
             let redacted = replies.into_iter().map(|reply| match reply {
                 Reply::Error(line) => Reply::Error(redact::text(&line, &words()).into_owned()),
                 reply => reply,

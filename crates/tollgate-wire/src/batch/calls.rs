@@ -12,7 +12,7 @@ use tollgate_core::store::Verdicts;
 use super::call::{BatchedCall, Kind};
 use super::reply::{self, Answer};
 use crate::codec::{Question, Series, Turn};
-use crate::engine::{Failure, SharedFailure};
+use crate::failure::{Failure, SharedFailure};
 use crate::keyspace::Keys;
 use crate::script::set_of;
 

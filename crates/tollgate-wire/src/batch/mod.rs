@@ -22,9 +22,9 @@ use self::calls::Batch;
 pub(super) use self::calls::{Ended, Member, Undecided};
 pub(super) use self::queue::Queues;
 use self::queue::{Queue, Sender};
-use super::engine::{Call, Engine, Runtime};
+use super::engine::{Engine, Runtime, ScriptCall};
+use super::runner::Runner;
 use super::script::Script;
-use super::store::Core;
 
 /// A call's use of a queue.
 pub(super) struct InQueue {
@@ -64,11 +64,15 @@ impl InQueue {
     }
 
     /// Sends the call with others.
-    pub(super) fn add<E: Engine>(&self, core: &Arc<Core<E>>, mut call: BatchedCall<'_>) -> Member {
+    pub(super) fn add<E: Engine>(
+        &self,
+        runner: &Arc<Runner<E>>,
+        mut call: BatchedCall<'_>,
+    ) -> Member {
         let (member, needs_sender) = self.queue.add(&mut call, self.now);
         if needs_sender {
             let sending = Sending {
-                core: Arc::clone(core),
+                runner: Arc::clone(runner),
                 runtime: self.runtime,
             };
             start(sending, Sender::of(Arc::clone(&self.queue)));
@@ -132,14 +136,14 @@ impl Drop for InQueue {
 
 /// What a sender needs.
 struct Sending<E> {
-    core: Arc<Core<E>>,
+    runner: Arc<Runner<E>>,
     runtime: Runtime,
 }
 
 impl<E> Clone for Sending<E> {
     fn clone(&self) -> Self {
         Self {
-            core: Arc::clone(&self.core),
+            runner: Arc::clone(&self.runner),
             runtime: self.runtime,
         }
     }
@@ -159,7 +163,7 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
             start(sending.clone(), sender.another());
         }
         send_batch(&sending, &mut sender, &batch).await;
-        let most = sending.core.options().batch_limits;
+        let most = sending.runner.options().batch_limits;
         if sender.rest(&batch, most, now()) {
             yield_once().await;
         }
@@ -168,21 +172,23 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
 
 /// Sends the calls of a batch and tells their callers how they ended.
 async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch: &Batch) {
-    let Sending { core, runtime, .. } = sending;
+    let Sending {
+        runner, runtime, ..
+    } = sending;
     let Some((load, mut deadline)) = batch.close((runtime.now)()) else {
         return;
     };
     let _unfinished = Unfinished(batch);
-    let call = Call {
+    let call = ScriptCall {
         script: Script::of_batch(load.set),
         keys: &load.keys,
         argument: &load.argument,
         ids: &[],
     };
-    let mut work = pin!(core.run(&call, batch.out()));
+    let mut work = pin!(runner.run(&call, batch.out()));
     let outcome = loop {
         let left = deadline.saturating_duration_since((runtime.now)());
-        if let Some(outcome) = core.engine().within(left, work.as_mut()).await {
+        if let Some(outcome) = runner.engine().within(left, work.as_mut()).await {
             break Some(outcome);
         }
         // By now, more deadlines may have passed than the one that was waited for.

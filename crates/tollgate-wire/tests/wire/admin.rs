@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use proptest::prelude::*;
 use tollgate_core::ErrorKind;
 use tollgate_wire::{
-    Call, Clear, Cleared, Clock, Command, Diagnosis, Engine, Failure, Node, Nodes, Options, Reply,
-    Severity, WireStore,
+    Clear, Cleared, Clock, Command, Diagnosis, Engine, Failure, Node, Nodes, Options, Reply,
+    ScriptCall, Severity, WireStore,
 };
 
 use crate::engine::now;
@@ -88,7 +88,7 @@ impl Fake {
 }
 
 impl Engine for Fake {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         let key = String::from_utf8_lossy(&call.keys()[0]).into_owned();
         // Behind the instant and the slack.
         let cost = f64::from_le_bytes(call.argument()[16..24].try_into().unwrap());
@@ -116,7 +116,7 @@ impl Engine for Fake {
         Ok(reply)
     }
 
-    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
         Ok(())
     }
 

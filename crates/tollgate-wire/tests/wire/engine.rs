@@ -9,7 +9,7 @@ use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{Limit, Store, StoreError};
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
-use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
+use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
 /// A connection to a real server.
 pub(crate) struct Raw {
@@ -82,7 +82,7 @@ fn refused(line: String) -> Failure {
 }
 
 impl Engine for Raw {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         let count = call.keys().len().to_string();
         let sha1 = call.script().sha1();
         let mut words: Vec<&[u8]> = vec![b"EVALSHA", sha1.as_bytes(), count.as_bytes()];
@@ -102,7 +102,7 @@ impl Engine for Raw {
         }
     }
 
-    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, call: &ScriptCall<'_>) -> Result<(), Failure> {
         match self.command(&[b"SCRIPT", b"LOAD", call.script().text().as_bytes()]) {
             Reply::Error(line) => Err(refused(line)),
             _ => Ok(()),
@@ -186,13 +186,13 @@ impl Losing {
 }
 
 impl Engine for Losing {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         let reply = self.raw.run(call).await?;
         self.ran.fetch_add(1, Relaxed);
         self.lost(Ok(reply))
     }
 
-    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, call: &ScriptCall<'_>) -> Result<(), Failure> {
         self.raw.load(call).await
     }
 
@@ -256,7 +256,7 @@ impl Canned {
 }
 
 impl Engine for Canned {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         *self.asked.lock().unwrap() = SentCall {
             text: call.script().text().to_owned(),
             sha1: call.script().sha1().to_owned(),
@@ -267,7 +267,7 @@ impl Engine for Canned {
         Ok(self.reply.clone())
     }
 
-    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
         Ok(())
     }
 

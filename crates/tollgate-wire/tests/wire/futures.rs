@@ -4,7 +4,7 @@ use std::future;
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::store::{Check, Request};
-use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
+use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
 use crate::engine::limit;
 
@@ -20,11 +20,11 @@ async fn large() -> Vec<u8> {
 }
 
 impl Engine for Large {
-    async fn run(&self, _: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, _: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         Ok(large().await)
     }
 
-    async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _: &ScriptCall<'_>) -> Result<(), Failure> {
         large().await;
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{CallId, ErrorKind, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
-use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
+use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
 use crate::engine::{Canned, LIMITS, Losing, fresh, info, limit, now, store, store_on};
 
@@ -299,11 +299,11 @@ fn with_hashed_keys_an_answer_has_a_keyed_hash_of_the_id() {
 struct Late;
 
 impl Engine for Late {
-    async fn run(&self, _: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, _: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         unreachable!("nothing is run")
     }
 
-    async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _: &ScriptCall<'_>) -> Result<(), Failure> {
         unreachable!("nothing is loaded")
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Key, StoreError};
-use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
+use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
 use crate::engine::{limit, now};
 
@@ -53,12 +53,12 @@ async fn come(outcome: Outcome) -> Result<Vec<u8>, Failure> {
 }
 
 impl Engine for Scripted {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         *self.shown.lock().unwrap() += &format!("{call:?} {call:#?}");
         come(next(&self.runs)).await
     }
 
-    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
         come(next(&self.loads)).await.map(drop)
     }
 

@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, Timestamp};
-use tollgate_wire::{Call, Command, Engine, Failure, Options, PlainStore, Transact, WireStore};
+use tollgate_wire::{
+    Command, Engine, Failure, Options, PlainStore, ScriptCall, Transact, WireStore,
+};
 
 use crate::engine::{limit, now};
 
@@ -54,11 +56,11 @@ impl Weak {
 }
 
 impl Engine for Weak {
-    async fn run(&self, _call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, _call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         self.come(Vec::new()).await
     }
 
-    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
         self.come(()).await
     }
 

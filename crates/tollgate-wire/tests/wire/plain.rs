@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{Limit, Receipt};
-use tollgate_wire::{Call, Command, Engine, Failure, Options, PlainStore, Transact};
+use tollgate_wire::{Command, Engine, Failure, Options, PlainStore, ScriptCall, Transact};
 
 use crate::engine::{limit, now};
 
@@ -106,11 +106,11 @@ struct Client {
 }
 
 impl Engine for Client {
-    async fn run(&self, _call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, _call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         panic!("this server runs no scripts")
     }
 
-    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
         panic!("this server runs no scripts")
     }
 

@@ -7,7 +7,7 @@ use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 use tollgate_testkit::shared;
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{
-    Call, Clear, Clock, Command, Engine, Failure, Node, Nodes, Options, Reply as AdminReply,
+    Clear, Clock, Command, Engine, Failure, Node, Nodes, Options, Reply as AdminReply, ScriptCall,
     Severity, WireStore,
 };
 
@@ -661,13 +661,13 @@ fn keys_of_other_programs_are_an_error_and_stay() {
 pub(crate) struct Echoing;
 
 impl Engine for Echoing {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         let argument = String::from_utf8_lossy(call.argument()).into_owned();
         let line = format!("ERR wrong argument '{argument}'");
         Err(Failure::refused(line.clone(), line))
     }
 
-    async fn load(&self, _call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
-use tollgate_wire::{Call, Engine, Failure, Options, WireStore};
+use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
 use super::tasks::{Spawning, pass, time};
 
@@ -136,7 +136,7 @@ impl Gate {
 }
 
 impl Engine for Gate {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         let keys = call
             .keys()
             .iter()
@@ -157,7 +157,7 @@ impl Engine for Gate {
         .await
     }
 
-    async fn load(&self, _: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, _: &ScriptCall<'_>) -> Result<(), Failure> {
         self.state.lock().unwrap().loaded += 1;
         poll_fn(|_| match self.state.lock().unwrap().holds_loads {
             true => Poll::Pending,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tollgate_core::StoreError;
 use tollgate_core::store::{Request, Verdicts};
-use tollgate_wire::{Call, Engine, Failure, Runtime, WireStore};
+use tollgate_wire::{Engine, Failure, Runtime, ScriptCall, WireStore};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -78,11 +78,11 @@ pub(crate) fn drop_tasks() {
 pub(crate) struct Spawning<E>(pub(crate) E);
 
 impl<E: Engine> Engine for Spawning<E> {
-    async fn run(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         self.0.run(call).await
     }
 
-    async fn load(&self, call: &Call<'_>) -> Result<(), Failure> {
+    async fn load(&self, call: &ScriptCall<'_>) -> Result<(), Failure> {
         self.0.load(call).await
     }
 

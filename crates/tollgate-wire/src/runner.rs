@@ -1,0 +1,100 @@
+//! `Runner`: runs scripts through an engine, until the deadline.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tollgate_core::{ErrorKind, StoreError};
+
+use super::engine::{Engine, ScriptCall};
+use super::failure::Failure;
+use super::fault::{self, Effect};
+use super::options::Options;
+
+/// The most times that one call loads its script.
+const LOADS: usize = 4;
+
+/// The part of a store that runs scripts, shared by the tasks which send calls together.
+#[derive(Debug)]
+pub(super) struct Runner<E> {
+    engine: E,
+    options: Options,
+}
+
+impl<E: Engine> Runner<E> {
+    pub(super) fn new(engine: E, options: Options) -> Self {
+        Self { engine, options }
+    }
+
+    pub(super) fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Runs the script, and loads it first if the server answers `NOSCRIPT`.
+    ///
+    /// After `NOSCRIPT` nothing was counted, so the call may be sent again. Other programs may
+    /// flush scripts in between, so this loads the script up to [`LOADS`] times.
+    ///
+    /// `is_out` is true while the server may be counting the call.
+    pub(super) async fn run(
+        &self,
+        call: &ScriptCall<'_>,
+        is_out: &AtomicBool,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut loads = 0..LOADS;
+        let redacted = |failure: Failure| failure.redacted_of(call.keys, call.ids);
+        let _place = place(&self.engine, self.options.deadline).await?;
+        loop {
+            is_out.store(true, Ordering::Relaxed);
+            match self.engine.run(call).await {
+                Err(failure) if fault::is_unknown_script(&failure) && loads.next().is_some() => {}
+                outcome => return outcome.map_err(redacted),
+            }
+            is_out.store(false, Ordering::Relaxed);
+            let loaded = self.engine.load(call).await;
+            loaded.map_err(|failure| redacted(not_counted(failure)))?;
+        }
+    }
+}
+
+/// Waits for `work` until the deadline. `effect` is what the commands do, and `is_out` whether the
+/// server may have run them when the deadline passes.
+pub(super) async fn until<T: Send>(
+    deadline: Duration,
+    engine: &impl Engine,
+    effect: Effect,
+    is_out: impl Fn() -> bool,
+    work: impl Future<Output = Result<T, Failure>> + Send,
+) -> Result<T, StoreError> {
+    if deadline.is_zero() {
+        return Err(StoreError::new(
+            ErrorKind::Misconfigured,
+            "the store's deadline is zero, which no call can meet: set one, such as 500 ms",
+        ));
+    }
+    match engine.within(deadline, work).await {
+        Some(outcome) => outcome.map_err(|failure| fault::error(failure, effect)),
+        None => Err(fault::too_late(deadline, effect, is_out())),
+    }
+}
+
+/// Waits for a place among the calls in flight, for at most half of the `deadline`.
+pub(super) async fn place<E: Engine>(
+    engine: &E,
+    deadline: Duration,
+) -> Result<impl Send + use<'_, E>, Failure> {
+    let patience = deadline / 2;
+    let place = engine.within(patience, engine.place()).await;
+    place.ok_or_else(|| Failure::crowded(format!("no place among them within {patience:?}")))
+}
+
+/// Turns a lost `SCRIPT LOAD` into [`Failure::NotSent`]: loaded or not, nothing was counted.
+fn not_counted(failure: Failure) -> Failure {
+    match failure {
+        Failure::Lost(source) => Failure::NotSent(source),
+        other => other,
+    }
+}
