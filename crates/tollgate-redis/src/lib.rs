@@ -4,6 +4,7 @@
 mod admin;
 #[cfg_attr(not(feature = "cluster"), path = "no_cluster.rs")]
 mod cluster;
+mod commands;
 #[cfg(any(
     feature = "cluster",
     feature = "connection-manager",
@@ -14,6 +15,12 @@ mod engine;
 mod failure;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 mod home;
+#[cfg(any(
+    feature = "cluster",
+    feature = "connection-manager",
+    feature = "sentinel"
+))]
+mod lock;
 mod plain;
 mod redis_store;
 pub mod settings;

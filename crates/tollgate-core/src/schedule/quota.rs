@@ -48,7 +48,7 @@ pub struct Quota {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
-    Sliding(crate::Quota),
+    Sliding(crate::quota::Quota),
     #[cfg(feature = "calendar")]
     Calendar(super::CalendarQuota),
 }
@@ -61,7 +61,7 @@ impl Quota {
     /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
     /// - [`LimitError::AmountTooLarge`] when the amount exceeds [`MAX_AMOUNT`].
     /// - [`LimitError::BadWindow`] when the window exceeds 35 years.
-    pub fn new(name: &str, quota: crate::Quota) -> Result<Self, LimitError> {
+    pub fn new(name: &str, quota: crate::quota::Quota) -> Result<Self, LimitError> {
         check_name(name)?;
         Self::of(name, Kind::Sliding(quota))
     }
@@ -220,7 +220,7 @@ impl FromStr for Quota {
             });
         }
         let mut reader = Reader::new(text, start);
-        let quota = crate::Quota::read(&mut reader)?;
+        let quota = crate::quota::Quota::read(&mut reader)?;
         if !reader.is_at_end() {
             let at = reader.at();
             return Err(reader.expected(at, "the end of the quota, or `@` and a time zone"));
@@ -268,10 +268,10 @@ impl From<&Self> for Quota {
 }
 
 /// Names the quota after its text.
-impl TryFrom<crate::Quota> for Quota {
+impl TryFrom<crate::quota::Quota> for Quota {
     type Error = LimitError;
 
-    fn try_from(quota: crate::Quota) -> Result<Self, LimitError> {
+    fn try_from(quota: crate::quota::Quota) -> Result<Self, LimitError> {
         Self::of("", Kind::Sliding(quota))
     }
 }

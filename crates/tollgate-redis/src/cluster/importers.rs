@@ -12,7 +12,7 @@ use redis::{
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::connection::lock::lock;
+use crate::lock::lock;
 use crate::settings;
 
 /// How long a connection is kept without use. A migrating slot is used more often than that, and

@@ -12,7 +12,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, S
 use tokio::time::{Instant, sleep};
 use tollgate_wire::{Failure, Pauses, ScriptCall};
 
-use crate::engine::{evalsha, script_load, unlink};
+use crate::commands::{evalsha, script_load, unlink};
 use crate::failure;
 pub(crate) use importers::Importers;
 use importers::{Node, Sent};

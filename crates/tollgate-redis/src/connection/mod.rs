@@ -6,7 +6,6 @@ mod builder;
 mod cluster;
 #[cfg(feature = "connection-manager")]
 mod link;
-pub(crate) mod lock;
 mod refused;
 #[cfg(feature = "sentinel")]
 mod sentinel;

@@ -22,9 +22,9 @@ use tollgate_wire::Pauses;
 
 use super::address::Address;
 use super::builder::{RedisStoreBuilder, greet};
-use super::lock::lock;
 use crate::failure;
 use crate::home::Home;
+use crate::lock::lock;
 use crate::redis_store::RedisStore;
 use crate::settings;
 

@@ -12,8 +12,8 @@ use tollgate_wire::Options;
 use super::address::Address;
 use super::builder::{RedisStoreBuilder, greet, speaking};
 use super::link::Link;
-use super::lock::lock;
 use crate::failure;
+use crate::lock::lock;
 use crate::redis_store::RedisStore;
 
 impl RedisStore<ServerConnection> {

@@ -1,4 +1,6 @@
-//! `cargo xtask layers`: checks which crates depend on which.
+//! `cargo xtask layers`: checks which crates depend on which, and which modules in a crate.
+
+mod rooms;
 
 use std::error::Error;
 
@@ -42,7 +44,9 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         linked_by_core: edges(&linked.quiet().read()?)?,
     }
     .findings();
-    findings.extend(misnamed_folders(&Files::read(shell)?));
+    let files = Files::read(shell)?;
+    findings.extend(misnamed_folders(&files));
+    findings.extend(rooms::findings(&files));
     report("layers", &findings)
 }
 
