@@ -13,6 +13,7 @@ mod instructions;
 mod layers;
 mod lint;
 mod mutants;
+mod names;
 mod pictures;
 pub mod project;
 mod replay;
@@ -25,8 +26,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The project's commands. Only `pictures`, `bench --report`, `instructions --write` and
-/// `mutants --write` change committed files.
+/// The project's commands. Only `pictures`, `bench --report`, and `instructions`, `names` and
+/// `mutants` with `--write` change committed files.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
@@ -52,6 +53,8 @@ enum Command {
     /// each time; `--help` after it lists options.
     #[command(disable_help_flag = true)]
     Mutants(mutants::Arguments),
+    /// Compares the public names of the published crates with the list in `docs/public-names.txt`.
+    Names(names::Arguments),
     /// Draws the pictures of the algorithms, and writes the charts and tables of the benchmarks that were
     /// measured last.
     Pictures(pictures::Arguments),
@@ -74,6 +77,7 @@ pub fn run() -> ExitCode {
             Command::Layers => layers::run(&shell),
             Command::Lint => lint::run(&shell),
             Command::Mutants(arguments) => mutants::run(&shell, &arguments),
+            Command::Names(arguments) => names::run(&shell, &arguments),
             Command::Pictures(arguments) => pictures::run(&shell, &arguments),
             Command::Servers => servers::run(&shell),
             Command::Test(arguments) => test::run(&shell, &arguments),

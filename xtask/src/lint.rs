@@ -3,7 +3,7 @@
 use xshell::{Shell, cmd};
 
 use crate::project::Files;
-use crate::{Outcome, layers, tidy};
+use crate::{Outcome, layers, names, tidy};
 
 /// Features that each must also compile alone, although tests enable them together. Those of the
 /// client crates are enabled by programs that use these as well.
@@ -42,6 +42,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     step("clippy, the program in memory alone", clippy_demo(shell));
     step("clippy, the comparison with peers", clippy_peers(shell));
     step("documentation", documentation(shell));
+    step("names", names::run(shell, &names::Arguments::compare()));
     step("layers", layers::run(shell));
     step("tidy", tidy::run(shell));
     if failed.is_empty() {

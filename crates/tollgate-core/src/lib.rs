@@ -29,6 +29,7 @@ pub use key::Key;
 pub use limit::Limit;
 pub use limiter::RateLimiter;
 pub use quota::Quota;
+#[doc(inline)]
 pub use store::{Receipt, Store, SyncStore};
 pub use time::{Timestamp, Wait};
 

@@ -25,8 +25,7 @@ impl Verdict {
     /// Returns the verdict of a limit with this `capacity` that allows a call and has `remaining`
     /// left after it.
     ///
-    /// For stores that get their verdicts from elsewhere; the state machines in
-    /// [`algorithm`](crate::algorithm) make their own.
+    /// For stores that get their verdicts from elsewhere; the algorithms make their own.
     #[must_use]
     pub fn allow(capacity: u64, remaining: u64) -> Self {
         Self {

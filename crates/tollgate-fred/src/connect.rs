@@ -14,7 +14,7 @@ use tokio::time;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
-use tollgate_wire::{Clock, NoConnection, Options};
+use tollgate_wire::{NoConnection, Options, TimeSource};
 
 use crate::address::Address;
 use crate::clients::Clients;
@@ -104,8 +104,8 @@ impl FredStoreBuilder {
     }
 
     /// Sets which clock decides. The default is the server's.
-    pub fn clock(self, clock: Clock) -> Self {
-        Self(self.0.map(|options| options.with_clock(clock)))
+    pub fn time_source(self, source: TimeSource) -> Self {
+        Self(self.0.map(|options| options.with_time_source(source)))
     }
 
     /// Sets the extra TTL of states written at a caller's instant; see

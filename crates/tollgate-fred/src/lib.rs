@@ -14,7 +14,7 @@ pub mod settings;
 pub use fred;
 #[cfg(feature = "operate")]
 pub use tollgate_wire::{Clear, Cleared, Diagnosis, Finding, Operate, OtherState, Severity};
-pub use tollgate_wire::{Clock, Options};
+pub use tollgate_wire::{Options, TimeSource};
 
 pub use address::Address;
 pub use clients::Clients;

@@ -28,7 +28,7 @@ pub mod settings;
 pub use redis;
 #[cfg(feature = "operate")]
 pub use tollgate_wire::{Clear, Cleared, Diagnosis, Finding, Operate, OtherState, Severity};
-pub use tollgate_wire::{Clock, Options};
+pub use tollgate_wire::{Options, TimeSource};
 
 #[cfg(any(
     feature = "cluster",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::FixedWindow;
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
-use tollgate_wire::{Clock, Options};
+use tollgate_wire::{Options, TimeSource};
 
 /// Deadlines that are never reached; some exceed what timers and socket options can hold.
 const LONG: [Duration; 5] = [
@@ -30,8 +30,11 @@ pub async fn are_taken<S: Store, F: Future<Output = Result<S, StoreError>>>(
     for (index, deadline) in LONG.into_iter().enumerate() {
         let options = Options::default().with_deadline(deadline);
         let options = options.with_caller_slack(deadline);
-        for (clock, key) in [(Clock::Server, "server"), (Clock::Caller, "caller")] {
-            let limiter = limiter(connect(options.clone().with_clock(clock)).await);
+        for (clock, key) in [
+            (TimeSource::Server, "server"),
+            (TimeSource::Caller, "caller"),
+        ] {
+            let limiter = limiter(connect(options.clone().with_time_source(clock)).await);
             let key = format!("{key}-{index}");
             let decision = limiter.check(key.as_str()).await;
             let decision = decision.unwrap_or_else(|error| panic!("{deadline:?}: {error:?}"));

@@ -36,7 +36,7 @@ pub use engine::{Engine, Runtime, ScriptCall};
 pub use failure::Failure;
 pub use fault::{is_of_replica, is_out_of_service};
 pub use no_connection::NoConnection;
-pub use options::{Clock, Options};
+pub use options::{Options, TimeSource};
 pub use pauses::Pauses;
 pub use plain::{Command, PlainStore, Transact};
 pub use script::Script;

@@ -30,7 +30,7 @@ pub(super) const LONGEST_PART: usize = 200;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Options {
     pub(super) prefix: String,
-    pub(super) clock: Clock,
+    pub(super) clock: TimeSource,
     pub(super) deadline: Duration,
     pub(super) caller_slack: Duration,
     pub(super) hashing: Option<Hashing>,
@@ -83,7 +83,7 @@ pub(super) struct Hashing {
 /// The clock that decides a request without an instant of its own.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Clock {
+pub enum TimeSource {
     /// The server's clock, read once by each script: one clock for all callers.
     #[default]
     Server,
@@ -101,7 +101,7 @@ impl Options {
     pub fn new() -> Self {
         Self {
             prefix: "tollgate".to_owned(),
-            clock: Clock::Server,
+            clock: TimeSource::Server,
             deadline: Duration::from_millis(500),
             caller_slack: Duration::from_secs(600),
             hashing: None,
@@ -187,7 +187,7 @@ impl Options {
 
     /// Sets which clock decides: the server's or this process's.
     #[must_use]
-    pub const fn with_clock(mut self, clock: Clock) -> Self {
+    pub const fn with_time_source(mut self, clock: TimeSource) -> Self {
         self.clock = clock;
         self
     }
@@ -244,7 +244,7 @@ impl Options {
 
     /// Returns the clock that decides.
     #[must_use]
-    pub const fn clock(&self) -> Clock {
+    pub const fn time_source(&self) -> TimeSource {
         self.clock
     }
 

@@ -13,7 +13,7 @@ use super::engine::Engine;
 use super::failure::Failure;
 use super::fault::Effect;
 use super::keyspace::Keyspace;
-use super::options::{Clock, Options};
+use super::options::{Options, TimeSource};
 use super::runner::{place, until};
 
 /// The most times that a call is sent if its window keeps ending before it arrives.
@@ -137,12 +137,12 @@ impl<E: Transact> PlainStore<E> {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] if plain commands cannot serve some of `limits`; the message
-    /// names each with the reason. [`ErrorKind::Misconfigured`] if `options` set [`Clock::Caller`].
+    /// names each with the reason. [`ErrorKind::Misconfigured`] if `options` set [`TimeSource::Caller`].
     pub fn new(engine: E, options: Options, limits: &[Limit]) -> Result<Self, StoreError> {
-        if options.clock == Clock::Caller {
+        if options.clock == TimeSource::Caller {
             return Err(StoreError::new(
                 ErrorKind::Misconfigured,
-                "scriptless counters expire by the server's clock: use Clock::Server in the options",
+                "scriptless counters expire by the server's clock: use TimeSource::Server in the options",
             ));
         }
         let refused: Vec<String> = limits

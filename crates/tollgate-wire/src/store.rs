@@ -16,7 +16,7 @@ use super::engine::{Engine, ScriptCall};
 use super::failure::Failure;
 use super::fault::{self, Effect};
 use super::keyspace::{Keys, Keyspace};
-use super::options::{Batches, Clock, Options};
+use super::options::{Batches, Options, TimeSource};
 use super::runner::{Runner, place, until};
 use super::script::Script;
 
@@ -301,8 +301,8 @@ impl<E: Engine> WireStore<E> {
     ) -> Result<Option<Timestamp>, StoreError> {
         match (caller, self.options().clock) {
             (Some(instant), _) => Ok(Some(instant)),
-            (None, Clock::Server) => Ok(None),
-            (None, Clock::Caller) => match Timestamp::try_from(self.engine().now()) {
+            (None, TimeSource::Server) => Ok(None),
+            (None, TimeSource::Caller) => match Timestamp::try_from(self.engine().now()) {
                 Ok(now) => Ok(Some(now)),
                 Err(error) => Err(StoreError::new(
                     ErrorKind::Misconfigured,

@@ -91,6 +91,7 @@ const HOUSES: [House; 4] = [
             "project",
             "servers",
             "layers",
+            "names",
             "tidy",
             "pictures",
             "replay",

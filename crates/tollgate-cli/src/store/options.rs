@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tollgate_wire::Options;
+use tollgate_wire::{Options, TimeSource};
 
 use super::remote::PATIENCE;
 use super::server::Server;
@@ -53,14 +53,14 @@ impl ServerOptions {
     /// Returns the options for the service's key prefix and `clock`.
     pub(crate) fn settings(&self, clock: Clock) -> Result<Options, Failure> {
         let clock = match clock {
-            Clock::Server => tollgate_wire::Clock::Server,
-            Clock::Caller => tollgate_wire::Clock::Caller,
+            Clock::Server => TimeSource::Server,
+            Clock::Caller => TimeSource::Caller,
         };
         let settings = Options::new().with_prefix(&self.prefix);
         let settings = settings.map_err(|source| Failure::Prefix {
             prefix: self.prefix.clone(),
             source,
         })?;
-        Ok(settings.with_clock(clock).with_deadline(PATIENCE))
+        Ok(settings.with_time_source(clock).with_deadline(PATIENCE))
     }
 }

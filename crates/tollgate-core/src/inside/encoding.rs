@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 pub use crate::algorithm::Change;
-pub use crate::lease::SHAPE as LEASES;
-pub use crate::schedule::SHAPE as SCHEDULE;
+pub use crate::lease::terms::SHAPE as LEASES;
+pub use crate::schedule::terms::SHAPE as SCHEDULE;
 use crate::schedule::{self, Period};
 use crate::store::Request;
 pub use crate::time::micros_ceil;

@@ -5,7 +5,7 @@ mod call;
 mod request;
 mod state;
 mod store;
-mod terms;
+pub(crate) mod terms;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ pub use call::{Call, FromAnswer, Reset};
 pub use request::{LONGEST_ID, Operation, Request};
 pub use state::State;
 pub use store::{Store, SyncStore};
-pub use terms::{MAX_LEASES, SHAPE, Terms};
+pub use terms::{MAX_LEASES, Terms};
 
 /// Limits how much may be held at once for a key, by leases: concurrent uploads of a user, or
 /// connections to a database that a fleet shares.

@@ -9,7 +9,7 @@ mod quota;
 mod request;
 mod search;
 mod store;
-mod terms;
+pub(crate) mod terms;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub use events::State;
 pub use quota::{MAX_AMOUNT, Quota};
 pub use request::{Event, LONGEST_ID, MAX_EVENTS_PER_CALL, Operation, Period, Request};
 pub use store::{Store, SyncStore};
-pub use terms::{MAX_EVENTS, SHAPE, Terms};
+pub use terms::{MAX_EVENTS, Terms};
 
 /// Plans events for later, so that no window ever holds more of them than its quota.
 ///

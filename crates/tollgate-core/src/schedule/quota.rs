@@ -17,7 +17,7 @@ use crate::time::{MAX_EXACT, Timestamp};
 /// one call.
 pub const MAX_AMOUNT: u64 = 1_000;
 
-/// One of the quotas of a [`Schedule`](crate::Schedule), with its name.
+/// One of the quotas of a [`Schedule`](crate::schedule::Schedule), with its name.
 ///
 /// There are two kinds:
 ///

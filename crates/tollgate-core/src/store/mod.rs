@@ -54,13 +54,13 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 ///   `counts_at_its_own_clock`). Callers MUST NOT use one key with both.
 /// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
 ///   `malformed_requests_change_nothing`).
-/// - A [`Receipt`](crate::Receipt) from before a reset MUST free nothing that was consumed after
+/// - A [`Receipt`] from before a reset MUST free nothing that was consumed after
 ///   it, if the state records the instants of calls (checked by
 ///   `receipts_from_before_a_reset_free_nothing`).
-/// - An [`Operation::Reserve`](crate::store::Operation::Reserve) MUST be supported exactly if it
+/// - An [`Operation::Reserve`] MUST be supported exactly if it
 ///   [is defined](Request::is_defined), if the store runs the algorithm at all (checked by
 ///   `says_what_it_supports` and `reservations_agree_with_the_machine`).
-/// - An [`Operation::Block`](crate::store::Operation::Block) MUST be supported exactly if it is defined, if
+/// - An [`Operation::Block`] MUST be supported exactly if it is defined, if
 ///   the store runs the algorithm at all (checked by `blocks_agree_with_the_machine`).
 /// - A call that is repeated with its [id](crate::CallId) MUST get the first answer and MUST NOT be
 ///   counted again, unless the store refuses all requests with ids as

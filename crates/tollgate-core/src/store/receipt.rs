@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 ///
 /// A refund or a settlement takes the receipt. There is no second one, except for a call that was
 /// repeated with its [id](crate::CallId): a receipt cannot be cloned, and neither can
-/// the [`Decision`] or the [`Verdicts`] that it is made from.
+/// the [`Decision`](crate::Decision) or the [`Verdicts`](super::Verdicts) that it is made from.
 ///
 /// ```compile_fail,E0599
 /// # use tollgate_core::{RateLimiter, StoreError, SyncStore};
@@ -32,7 +32,7 @@ use crate::time::Timestamp;
 /// ```
 ///
 /// A receipt belongs to the limits, the keys and the clock (the store's or the caller's) of the
-/// request that consumed. Refunding it with any others fails with [`ErrorKind::Malformed`] and
+/// request that consumed. Refunding it with any others fails with [`Malformed`](crate::ErrorKind::Malformed) and
 /// changes nothing.
 ///
 /// # After a reset

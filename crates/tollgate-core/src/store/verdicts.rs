@@ -13,7 +13,8 @@ use crate::verdict::Verdict;
 
 /// The verdicts on a [`Request`](crate::store::Request), in the order of its checks.
 ///
-/// Stores return this. A [`RateLimiter`](crate::RateLimiter) returns a [`Decision`], which also
+/// Stores return this. A [`RateLimiter`](crate::RateLimiter) returns a
+/// [`Decision`](crate::Decision), which also
 /// knows the limits.
 ///
 /// A request is decided all-or-nothing: it is allowed only if every limit allows it. A denied
@@ -137,7 +138,7 @@ impl Verdicts {
         &self.verdicts
     }
 
-    /// Returns the index of the binding limit; see [`Decision::binding`].
+    /// Returns the index of the binding limit; see [`Decision::binding`](crate::Decision::binding).
     #[must_use]
     pub fn binding(&self) -> usize {
         let mut best = 0;
@@ -187,7 +188,7 @@ impl Verdicts {
     }
 
     /// Returns how long to wait before the call starts: the longest delay of the limits; see
-    /// [`Decision::delay`].
+    /// [`Decision::delay`](crate::Decision::delay).
     #[must_use]
     pub fn delay(&self) -> Wait {
         self.verdicts

@@ -188,8 +188,8 @@ impl<S, F, R> OutboundLayer<S, F, R> {
         self
     }
 
-    /// Gives all requests a low priority: they leave the
-    /// [reserve](tollgate_tokio::OutboundBuilder::reserve) to others.
+    /// Gives all requests a low priority: they leave
+    /// what is [kept for them](tollgate_tokio::OutboundBuilder::keep_for_urgent) to urgent calls.
     pub fn background(mut self) -> Self {
         self.shared.settings.is_background = true;
         self

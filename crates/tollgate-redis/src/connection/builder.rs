@@ -9,7 +9,7 @@ use redis::{ConnectionInfo, ProtocolVersion, RedisResult};
 use tollgate_core::StoreError;
 #[cfg(feature = "tls-rustls")]
 use tollgate_wire::NoConnection;
-use tollgate_wire::{Clock, Options};
+use tollgate_wire::{Options, TimeSource};
 
 use super::address::Address;
 use super::refused::{invalid_address, refused, refuses_hello};
@@ -83,8 +83,8 @@ impl RedisStoreBuilder {
     }
 
     /// Sets which clock decides. The default is the server's.
-    pub fn clock(self, clock: Clock) -> Self {
-        self.set(|options| options.with_clock(clock))
+    pub fn time_source(self, source: TimeSource) -> Self {
+        self.set(|options| options.with_time_source(source))
     }
 
     /// Sets the extra TTL of states written at a caller's instant; see

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_redis::redis::aio::ConnectionLike;
-use tollgate_redis::{Clock, ErrorKind, Options, RedisStore};
+use tollgate_redis::{ErrorKind, Options, RedisStore, TimeSource};
 use tollgate_scenarios::extremes as shared;
 use tollgate_testkit::{Cluster, FakeServer, Flavor, SentinelGroup, Server};
 
@@ -59,14 +59,14 @@ async fn the_store_has_the_options_it_was_given() {
     let all = RedisStore::builder()
         .hashed_long_keys([1; 16])
         .caller_slack(Duration::from_secs(1))
-        .clock(Clock::Caller)
+        .time_source(TimeSource::Caller)
         .deadline(Duration::from_secs(2))
         .prefix("shop");
     let store = all.connect(server.url()).await.unwrap();
     let options = Options::new()
         .with_hashed_long_keys([1; 16])
         .with_caller_slack(Duration::from_secs(1))
-        .with_clock(Clock::Caller)
+        .with_time_source(TimeSource::Caller)
         .with_deadline(Duration::from_secs(2))
         .with_prefix("shop")
         .unwrap();

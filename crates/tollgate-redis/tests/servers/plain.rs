@@ -9,7 +9,7 @@ use tollgate_core::Algorithm;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Store, Timestamp};
 use tollgate_redis::redis::aio::MultiplexedConnection;
-use tollgate_redis::{Clock, Options, PlainStore, redis, settings};
+use tollgate_redis::{Options, PlainStore, TimeSource, redis, settings};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 fn limit(text: &str) -> Limit {
@@ -93,10 +93,10 @@ async fn unsupported_limits_are_refused_at_construction() {
 #[tokio::test]
 async fn the_callers_clock_is_refused_at_construction() {
     let server = Server::start(Flavor::System);
-    let options = Options::new().with_clock(Clock::Caller);
+    let options = Options::new().with_time_source(TimeSource::Caller);
     let error = PlainStore::new(connect(server.url()).await, options, &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    assert!(error.to_string().contains("Clock::Server"), "{error}");
+    assert!(error.to_string().contains("TimeSource::Server"), "{error}");
 }
 
 #[tokio::test]

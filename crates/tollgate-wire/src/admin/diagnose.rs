@@ -12,7 +12,7 @@ use super::states::Ahead;
 use super::{Master, Node, Nodes, Sender, command};
 use crate::engine::Engine;
 use crate::fault::Effect;
-use crate::options::Clock;
+use crate::options::TimeSource;
 use crate::store::WireStore;
 
 /// The slots of a cluster.
@@ -155,7 +155,7 @@ impl<E: Nodes> WireStore<E> {
     /// server's clock. What a server does not say is [`Severity::Unknown`].
     ///
     /// It writes a few keys of its own under the store's prefix, and deletes them. If that fails,
-    /// they expire within a minute; under [`Clock::Caller`], within a minute after the caller
+    /// they expire within a minute; under [`TimeSource::Caller`], within a minute after the caller
     /// slack. Each round trip has the store's deadline.
     pub async fn diagnose(&self) -> Diagnosis {
         let sender = Sender {
@@ -196,7 +196,7 @@ impl<E: Nodes> WireStore<E> {
     ) -> Result<(), StoreError> {
         let node = &master.node;
         findings.push(round_trip(sender, node).await?);
-        findings.push(clocks(sender, node, self.options().clock()).await?);
+        findings.push(clocks(sender, node, self.options().time_source()).await?);
         let questions = setup::questions();
         let replies = sender.send(node, &questions, Effect::Nothing).await?;
         let setup = Setup::new(&replies);
@@ -323,7 +323,7 @@ async fn round_trip<E: Nodes>(sender: &Sender<'_, E>, node: &Node) -> Result<Fin
 async fn clocks<E: Nodes>(
     sender: &Sender<'_, E>,
     node: &Node,
-    clock: Clock,
+    clock: TimeSource,
 ) -> Result<Finding, StoreError> {
     const CHECK: &str = "clock";
     let before = sender.engine.now();
@@ -349,7 +349,7 @@ async fn clocks<E: Nodes>(
             format!("the server's clock and this machine's agree within {APART:?}"),
         ),
         apart => Finding::new(
-            if apart <= FAR_APART && clock == Clock::Server {
+            if apart <= FAR_APART && clock == TimeSource::Server {
                 Severity::Note
             } else {
                 Severity::Warning

@@ -80,7 +80,7 @@ pub trait Operate: Store {
     /// Checks every server of this store, and returns what endangers limits there, with advice.
     ///
     /// It writes a few keys of its own under the store's prefix, and deletes them. If that fails,
-    /// they expire within a minute; under [`Clock::Caller`](super::Clock::Caller), within a minute
+    /// they expire within a minute; under [`TimeSource::Caller`](super::TimeSource::Caller), within a minute
     /// after the caller slack.
     async fn diagnose(&self) -> Diagnosis;
 

@@ -11,7 +11,7 @@ use super::probe::slot_of;
 use super::{Node, Nodes, Sender, accepted, command};
 use crate::fault::Effect;
 use crate::keyspace::Keyspace;
-use crate::options::Clock;
+use crate::options::TimeSource;
 use crate::store::WireStore;
 
 /// How many keys are asked for in one round trip.
@@ -61,7 +61,7 @@ pub struct OtherState {
     /// `leases`.
     pub kind: String,
     /// The clock at whose instants it was written.
-    pub clock: Clock,
+    pub clock: TimeSource,
 }
 
 impl fmt::Display for OtherState {
@@ -95,7 +95,7 @@ impl<E: Nodes> WireStore<E> {
             deadline: self.options().deadline(),
         };
         let keyspace = Keyspace::new(self.options());
-        let is_caller = self.options().clock() == Clock::Caller;
+        let is_caller = self.options().time_source() == TimeSource::Caller;
         let own: BTreeSet<_> = limits
             .iter()
             .map(|limit| keyspace.one(limit.identity(), key, is_caller))
@@ -138,7 +138,7 @@ impl<E: Nodes> WireStore<E> {
 }
 
 /// The clocks, in the order of [`Keyspace::both`].
-const CLOCKS: [Clock; 2] = [Clock::Server, Clock::Caller];
+const CLOCKS: [TimeSource; 2] = [TimeSource::Server, TimeSource::Caller];
 
 /// Returns the identity and the [kind](OtherState::kind) of everything that could be called `name`.
 fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {

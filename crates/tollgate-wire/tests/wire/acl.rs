@@ -4,7 +4,7 @@ use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{ErrorKind, StoreError, Timestamp};
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Server};
-use tollgate_wire::{Clock, Options, WireStore};
+use tollgate_wire::{Options, TimeSource, WireStore};
 
 use crate::engine::{Raw, fresh, limit, now};
 
@@ -34,18 +34,18 @@ fn listed(own: &[&'static str]) -> Vec<&'static str> {
 
 /// Returns a store whose user may run `commands` on keys of its own prefix, and nothing else.
 fn store(flavor: Flavor, commands: &[&str]) -> WireStore<Raw> {
-    store_by(Clock::Server, flavor, commands)
+    store_by(TimeSource::Server, flavor, commands)
 }
 
 /// Returns such a store, whose requests are decided by `clock`.
-fn store_by(clock: Clock, flavor: Flavor, commands: &[&str]) -> WireStore<Raw> {
+fn store_by(clock: TimeSource, flavor: Flavor, commands: &[&str]) -> WireStore<Raw> {
     let server = shared::standalone(flavor);
     store_over(clock, server.connection(), Some(server), commands)
 }
 
 /// Returns such a store over a connection that may do everything, until it becomes the user's.
 fn store_over(
-    clock: Clock,
+    clock: TimeSource,
     connection: Connection,
     server: Option<SharedServer>,
     commands: &[&str],
@@ -53,7 +53,7 @@ fn store_over(
     let raw = Raw::over(connection, server);
     let prefix = fresh("acl");
     raw.log_in_as_user(&format!("{prefix}:*"), commands);
-    let options = Options::new().with_clock(clock);
+    let options = Options::new().with_time_source(clock);
     let options = options.with_prefix(&prefix).unwrap();
     WireStore::new(raw, options)
 }
@@ -116,7 +116,7 @@ fn every_listed_command_is_needed() {
                 .copied()
                 .filter(|listed| listed != missing)
                 .collect();
-            let store = store_over(Clock::Server, server.connection(), None, &others);
+            let store = store_over(TimeSource::Server, server.connection(), None, &others);
             // The script may be there already, loaded by a user who may.
             server.command(&["SCRIPT", "FLUSH"]);
             // Who never gives anything back needs no less.
@@ -160,9 +160,9 @@ fn a_user_without_time_decides_by_the_callers_clock() {
             let listed = listed(own);
             let others: Vec<_> = listed.into_iter().filter(|one| *one != "+time").collect();
             let store = |clock| store_by(clock, flavor, &others);
-            let by_callers = everything(&store(Clock::Caller), written);
+            let by_callers = everything(&store(TimeSource::Caller), written);
             by_callers.unwrap_or_else(|error| panic!("{written} on {flavor}: {error}"));
-            let by_servers = everything(&store(Clock::Server), written);
+            let by_servers = everything(&store(TimeSource::Server), written);
             let error = by_servers.expect_err("the clock was read");
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{written}: {error}");
         }

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use proptest::prelude::*;
 use tollgate_core::ErrorKind;
 use tollgate_wire::{
-    Clear, Cleared, Clock, Command, Diagnosis, Engine, Failure, Node, Nodes, Options, Reply,
-    ScriptCall, Severity, WireStore,
+    Clear, Cleared, Command, Diagnosis, Engine, Failure, Node, Nodes, Options, Reply, ScriptCall,
+    Severity, TimeSource, WireStore,
 };
 
 use crate::engine::now;
@@ -221,16 +221,16 @@ fn old_servers_are_reported() {
 #[test]
 fn clocks_that_are_apart_are_reported() {
     for (off, clock, expected) in [
-        (0, Clock::Server, Severity::Ok),
-        (1, Clock::Server, Severity::Ok),
-        (5, Clock::Server, Severity::Note),
-        (-5, Clock::Server, Severity::Note),
-        (7_200, Clock::Server, Severity::Warning),
-        (-7_200, Clock::Server, Severity::Warning),
+        (0, TimeSource::Server, Severity::Ok),
+        (1, TimeSource::Server, Severity::Ok),
+        (5, TimeSource::Server, Severity::Note),
+        (-5, TimeSource::Server, Severity::Note),
+        (7_200, TimeSource::Server, Severity::Warning),
+        (-7_200, TimeSource::Server, Severity::Warning),
         // Every second that two callers are apart is missing from a window.
-        (5, Clock::Caller, Severity::Warning),
+        (5, TimeSource::Caller, Severity::Warning),
     ] {
-        let options = Options::new().with_clock(clock);
+        let options = Options::new().with_time_source(clock);
         let store = Fake::with(options, false, move |words| match words[0].as_str() {
             "TIME" => time(off),
             _ => Reply::Nil,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Key, Limit, Timestamp};
-use tollgate_wire::{Clock, Options, WireStore};
+use tollgate_wire::{Options, TimeSource, WireStore};
 
 use crate::engine::{Canned, limit, now};
 
@@ -83,7 +83,7 @@ fn a_callers_clock_has_keys_of_its_own() {
     let caller = b"tollgate:l:gcra:v1-caller:{alice}".to_vec();
     assert_eq!(store.engine().asked().keys, std::slice::from_ref(&caller));
 
-    let own = Options::new().with_clock(Clock::Caller);
+    let own = Options::new().with_time_source(TimeSource::Caller);
     assert_eq!(key_of(own, &limit, Key::from("alice")), caller);
 
     now(store.reset(&[check])).unwrap();
@@ -179,7 +179,7 @@ fn no_key_is_longer_than_1500_bytes() {
                 Options::new().with_hashed_long_keys([1; 16]),
             ] {
                 let options = options.with_prefix(&prefix).unwrap();
-                let options = options.with_clock(Clock::Caller);
+                let options = options.with_time_source(TimeSource::Caller);
                 let key = key_of(options, &limit, Key::new(&part).with_rest(&part));
                 assert!(key.len() <= 1_500, "{}", key.len());
             }

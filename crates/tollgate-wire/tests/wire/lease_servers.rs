@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter, Lease, Occupancy};
 use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
-use tollgate_wire::{Clear, Clock, Engine, Options, Severity, WireStore};
+use tollgate_wire::{Clear, Engine, Options, Severity, TimeSource, WireStore};
 
 use crate::engine::{Canned, Losing, Raw, fresh, info, now, store, store_on};
 use crate::schedule_servers::{Echoing, Users, users};
@@ -99,7 +99,7 @@ fn keys_of_leases_are_what_they_were() {
             "shop:eu:places:leases:v1-caller:{%}:a%3a%7bb%7d",
         ),
         (
-            Options::new().with_clock(Clock::Caller),
+            Options::new().with_time_source(TimeSource::Caller),
             alice,
             None,
             "tollgate:places:leases:v1-caller:{alice}",

@@ -7,7 +7,7 @@ use tollgate_core::Algorithm;
 use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply};
-use tollgate_wire::{Clock, Options};
+use tollgate_wire::{Options, TimeSource};
 
 use crate::engine::{LIMITS, Raw, limit, now, store, store_with};
 
@@ -188,11 +188,13 @@ proptest! {
 #[test]
 fn by_the_callers_clock_a_state_lives_longer_by_the_slack() {
     for (clock, at) in [
-        (Clock::Server, Some(Timestamp::UNIX_EPOCH)),
-        (Clock::Caller, None),
+        (TimeSource::Server, Some(Timestamp::UNIX_EPOCH)),
+        (TimeSource::Caller, None),
     ] {
         let slack = Duration::from_secs(100);
-        let options = Options::new().with_clock(clock).with_caller_slack(slack);
+        let options = Options::new()
+            .with_time_source(clock)
+            .with_caller_slack(slack);
         for written in LIMITS {
             let store = store_with(Flavor::System, options.clone());
             let limit = limit(written);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate_core::{ErrorKind, Key, Limit, StoreError};
-use tollgate_wire::{Clock, Node, Options, Reply, WireStore};
+use tollgate_wire::{Node, Options, Reply, TimeSource, WireStore};
 
 use crate::admin::Fake;
 use crate::engine::now;
 
 /// Returns the states that `store` names for alice, and the limit `login=gcra:5/1m`.
-fn named(store: &WireStore<Fake>) -> Result<Vec<(String, Clock)>, StoreError> {
+fn named(store: &WireStore<Fake>) -> Result<Vec<(String, TimeSource)>, StoreError> {
     let limits = ["login=gcra:5/1m".parse::<Limit>().unwrap()];
     let others = now(store.other_states(&limits, Key::new("alice")))?;
     let named = others.iter().map(|other| (other.to_string(), other.clock));
@@ -41,15 +41,15 @@ fn every_other_key_is_asked_for_once_and_nothing_else_is_sent() {
     for (key, state) in [
         (
             "tollgate:login:gcra:v1-caller:{alice}",
-            ("login=gcra:N/WINDOW", Clock::Caller),
+            ("login=gcra:N/WINDOW", TimeSource::Caller),
         ),
         (
             "tollgate:login:sliding-counter-60000000:v1:{alice}",
-            ("login=sliding-counter:N/1m", Clock::Server),
+            ("login=sliding-counter:N/1m", TimeSource::Server),
         ),
         (
             "tollgate:login:leases:v1:{alice}",
-            ("the leases called login", Clock::Server),
+            ("the leases called login", TimeSource::Server),
         ),
     ] {
         let index = asked.iter().position(|asked| asked == key);
@@ -63,7 +63,7 @@ fn every_other_key_is_asked_for_once_and_nothing_else_is_sent() {
 
 #[test]
 fn a_state_of_the_clock_in_use_is_not_another_one() {
-    let options = Options::new().with_clock(Clock::Caller);
+    let options = Options::new().with_time_source(TimeSource::Caller);
     let store = Fake::with(options, false, |_| Reply::Integer(0));
     assert_eq!(named(&store).unwrap(), []);
     let asked = asked(&store);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tollgate_core::Limit;
 use tollgate_core::store::{Check, Operation, Request};
 use tollgate_testkit::{Flavor, Reply, Server};
-use tollgate_wire::{Clock, Options, WireStore};
+use tollgate_wire::{Options, TimeSource, WireStore};
 
 use crate::engine::{LIMITS, Raw, calls, fresh, limit, now};
 
@@ -46,8 +46,8 @@ fn a_decision_is_one_command_and_reads_the_clock_once() {
     for flavor in Flavor::chosen() {
         // A server counts what it has run for all of its clients together.
         let server = Server::start(flavor);
-        for (clock, readings) in [(Clock::Server, 1), (Clock::Caller, 0)] {
-            let options = Options::new().with_clock(clock);
+        for (clock, readings) in [(TimeSource::Server, 1), (TimeSource::Caller, 0)] {
+            let options = Options::new().with_time_source(clock);
             let store = WireStore::new(Raw::over(server.connection(), None), options);
             let count = || ["evalsha", "script|load", "script", "time"].map(|c| calls(&server, c));
             // So that every script is there.

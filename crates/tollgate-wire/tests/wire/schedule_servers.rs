@@ -7,8 +7,8 @@ use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 use tollgate_testkit::shared;
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{
-    Clear, Clock, Command, Engine, Failure, Node, Nodes, Options, Reply as AdminReply, ScriptCall,
-    Severity, WireStore,
+    Clear, Command, Engine, Failure, Node, Nodes, Options, Reply as AdminReply, ScriptCall,
+    Severity, TimeSource, WireStore,
 };
 
 use crate::engine::{Canned, Losing, Raw, fresh, info, now, store, store_on, store_with};
@@ -124,7 +124,7 @@ fn keys_of_schedules_are_what_they_were() {
             "shop:eu:plans:schedule:v1-caller:{%}:a%3a%7bb%7d",
         ),
         (
-            Options::new().with_clock(Clock::Caller),
+            Options::new().with_time_source(TimeSource::Caller),
             alice,
             None,
             "tollgate:plans:schedule:v1-caller:{alice}",

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tollgate_core::Limit;
 use tollgate_core::store::{Verdict, Verdicts};
 use tollgate_tokio::TooLong;
-use tollgate_wire::OtherState;
+use tollgate_wire::{OtherState, TimeSource};
 
 use super::options::CallOptions;
 use crate::store::Clock;
@@ -100,7 +100,7 @@ impl Other {
         Self {
             state: other.to_string(),
             clock: match other.clock {
-                tollgate_wire::Clock::Caller => CALLER,
+                TimeSource::Caller => CALLER,
                 _ => SERVER,
             },
         }

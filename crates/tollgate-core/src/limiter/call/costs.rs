@@ -76,7 +76,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     ///
     /// For limits that count different things, such as requests and tokens. All limits are still
     /// decided together, in one store call, and the receipt knows what each limit counted. Settle
-    /// such a call with [`Settle::cost_of`](super::Settle::cost_of).
+    /// such a call with [`Settle::cost_of`](crate::call::Settle::cost_of).
     ///
     /// [`take_up_to`](crate::RateLimiter::take_up_to) takes the same from every limit, so at most
     /// the smallest of the costs.

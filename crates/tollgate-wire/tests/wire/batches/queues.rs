@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{Key, Limit, Timestamp};
-use tollgate_wire::{Clock, Options};
+use tollgate_wire::{Options, TimeSource};
 
 use super::gate::{ALONE, Gated, HOUR, Sent, answer, fresh_state, gated, gated_cluster};
 use super::tasks::{
@@ -646,7 +646,7 @@ fn a_key_that_waits_in_an_earlier_batch_is_shared_with_nobody() {
 #[test]
 fn a_call_at_a_chosen_instant_joins_none_that_happens_to_have_it() {
     let options = Options::new().with_batches_only();
-    let store = gated(options.with_clock(Clock::Caller));
+    let store = gated(options.with_time_source(TimeSource::Caller));
     let gcra = limit("gcra:100/1s");
     let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
     let since_epoch = Duration::from_micros(now.as_micros());
