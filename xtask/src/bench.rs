@@ -105,18 +105,30 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     measure(shell, "release", features, program, &rest)
 }
 
-/// Runs every benchmark once, as the tests are built: only that they work matters, and most of it
-/// is built for the tests anyway.
+/// Runs every benchmark once, as the tests are built: only that they work matters. All is built
+/// together with the tests, because cargo builds much of it a second time for one package alone.
 fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     servers::ensure_system(shell)?;
-    benchmarks(shell, "dev", "", &[&["--test"], rest].concat())?;
-    let servers = ["--quick", "--flavor", "redis_system"];
-    measure(shell, "dev", "", "servers", &servers)?;
-    measure(shell, "dev", "", "waiting", &["--quick"])?;
-    measure(shell, "dev", "", "outbound", &["--quick"])?;
-    measure(shell, "dev", "", "growth", &["--quick"])?;
-    measure(shell, "dev", "", "costliest", &["--rounds", "1", "lease"])?;
-    measure(shell, "dev", "", "batches", &["--quick"])
+    cmd!(shell, "cargo build --workspace --all-targets").run()?;
+    cmd!(
+        shell,
+        "cargo bench --profile dev --workspace --bench * -- --test {rest...}"
+    )
+    .run()?;
+    let programs = servers::target(shell).join("debug");
+    for (program, arguments) in [
+        ("servers", &["--quick", "--flavor", "redis_system"][..]),
+        ("waiting", &["--quick"]),
+        ("outbound", &["--quick"]),
+        ("growth", &["--quick"]),
+        ("costliest", &["--rounds", "1", "lease"]),
+        ("batches", &["--quick"]),
+    ] {
+        println!("$ {program} {}", arguments.join(" "));
+        let path = programs.join(program);
+        cmd!(shell, "{path} {arguments...}").quiet().run()?;
+    }
+    Ok(())
 }
 
 /// Measures what the documentation shows, and writes it there.

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_core::FixedWindow;
+use tollgate_core::schedule::SyncStore as _;
 use tollgate_core::schedule::{self, Event, MAX_EVENTS, Placement, Schedule};
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Quota, StoreError, SyncStore, Timestamp};
@@ -419,7 +420,7 @@ fn a_reset_needs_no_executor() {
     );
 }
 
-/// An event keeps its weight; a weight that would be ignored is an error.
+/// An event keeps its weight; in a request, a weight that would be ignored is an error.
 #[test]
 fn an_event_is_not_moved_with_another_weight() {
     let (store, clock) = store(3);
@@ -427,8 +428,9 @@ fn an_event_is_not_moved_with_another_weight() {
     let (now, later) = (clock.now(), clock.now().saturating_add(SECOND));
     let heavy = schedule.add("k", "a", now).weight(2).run().unwrap();
     assert!(heavy.is_planned());
-    let error = schedule.reschedule("k", "a", later).weight(2).run();
-    let error = error.unwrap_err();
+    let heavier = schedule::Operation::Reschedule(Event::new("a", later).with_weight(2));
+    let request = schedule::Request::new(schedule.terms(), "k", heavier);
+    let error = store.schedule_now(&request).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
     assert!(error.to_string().contains("keeps its weight"), "{error}");
     let moved = schedule.reschedule("k", "a", later).run().unwrap();

@@ -7,7 +7,8 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::Schedule;
 use crate::schedule::answer::{Answer, BatchPlacement, Placement, PlannedEvent, Refusal};
-use crate::schedule::request::{Operation, Request};
+use crate::schedule::operation::Operation;
+use crate::schedule::request::Request;
 use crate::schedule::store::{Store, SyncStore};
 use crate::store::Boxed;
 use crate::time::Timestamp;
@@ -15,7 +16,8 @@ use crate::time::Timestamp;
 /// How often a request brings more of a calendar's periods: enough for the longest horizon.
 const MOST_WIDENINGS: usize = 24;
 
-/// A pending call to a [`Schedule`], which answers with an `A`.
+/// A pending call to a [`Schedule`], which answers with an `A`, or, if that is [`Move`], with a
+/// [`Placement`].
 ///
 /// End it with `.await`, or with [`run`](Self::run) on a store that need not wait.
 ///
@@ -79,8 +81,15 @@ impl<S, A: Weighted> Call<'_, '_, S, A> {
     /// Sets the weight, 1 by default: how many events this one counts as.
     ///
     /// A weight above the amount of a quota is always refused. An event that is
-    /// [moved](Schedule::reschedule) keeps its weight: there, any other weight than 1 is an error,
-    /// [`Malformed`](crate::ErrorKind::Malformed).
+    /// [moved](Schedule::reschedule) keeps its weight:
+    ///
+    /// ```compile_fail,E0599
+    /// # use tollgate_core::Timestamp;
+    /// # use tollgate_core::schedule::Schedule;
+    /// # fn moves<S>(schedule: &Schedule<S>, noon: Timestamp) {
+    /// let call = schedule.reschedule("alice", "msg-17", noon).weight(2);
+    /// # }
+    /// ```
     pub fn weight(mut self, of: u64) -> Self {
         match &mut self.operation {
             Operation::Add(events) => {
@@ -115,7 +124,7 @@ impl<S: SyncStore, A: FromAnswer> Call<'_, '_, S, A> {
     /// # Errors
     ///
     /// Returns the store's errors.
-    pub fn run(self) -> Result<A, StoreError> {
+    pub fn run(self) -> Result<A::Output, StoreError> {
         let store = self.schedule.store();
         let mut request = self.into_request();
         for _ in 0..MOST_WIDENINGS {
@@ -129,7 +138,7 @@ impl<S: SyncStore, A: FromAnswer> Call<'_, '_, S, A> {
 }
 
 impl<'s: 'k, 'k, S: Store, A: FromAnswer + 'k> IntoFuture for Call<'s, 'k, S, A> {
-    type Output = Result<A, StoreError>;
+    type Output = Result<A::Output, StoreError>;
     type IntoFuture = Boxed<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -211,13 +220,32 @@ impl<S> fmt::Debug for Reset<'_, '_, S> {
 
 /// The answers of calls to a schedule: the type `A` of a [`Call`].
 ///
-/// A [`Placement`], a [`BatchPlacement`], a time (`Option<Timestamp>`), whether there was an event
-/// (`bool`), or events.
+/// A [`Placement`], a [`Move`], a [`BatchPlacement`], a time (`Option<Timestamp>`), whether there was
+/// an event (`bool`), or events.
 pub trait FromAnswer: Sized + Send {
+    /// What the call returns: the same, but for a [`Move`] a [`Placement`].
+    type Output: Send;
+
     /// Converts the store's answer to `request`, if it is of the right kind.
     #[doc(hidden)]
-    fn of(answer: Answer, request: &Request<'_>) -> Option<Self>;
+    fn of(answer: Answer, request: &Request<'_>) -> Option<Self::Output>;
 }
+
+/// Stands for the [`Placement`] of an event that is [moved](Schedule::reschedule): such a call has no
+/// weight, because the event keeps its own.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Move {}
+
+impl FromAnswer for Move {
+    type Output = Placement;
+
+    fn of(answer: Answer, request: &Request<'_>) -> Option<Placement> {
+        Placement::of(answer, request)
+    }
+}
+
+impl Refusable for Move {}
 
 /// Answers of calls that take a weight.
 pub trait Weighted: FromAnswer {}
@@ -226,6 +254,8 @@ pub trait Weighted: FromAnswer {}
 pub trait Refusable: FromAnswer {}
 
 impl FromAnswer for Placement {
+    type Output = Self;
+
     fn of(answer: Answer, request: &Request<'_>) -> Option<Self> {
         match (answer, request.operation()) {
             (Answer::Added(added), Operation::Add(events)) => Some(Self::Planned {
@@ -245,6 +275,8 @@ impl Weighted for Placement {}
 impl Refusable for Placement {}
 
 impl FromAnswer for BatchPlacement {
+    type Output = Self;
+
     fn of(answer: Answer, request: &Request<'_>) -> Option<Self> {
         match answer {
             Answer::Added(added) => Some(Self::Planned { added }),
@@ -274,6 +306,8 @@ fn told(refusal: Refusal, index: usize, request: &Request<'_>) -> Refusal {
 impl Refusable for BatchPlacement {}
 
 impl FromAnswer for Option<Timestamp> {
+    type Output = Self;
+
     fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
         match answer {
             Answer::Found(time) => Some(time),
@@ -285,6 +319,8 @@ impl FromAnswer for Option<Timestamp> {
 impl Weighted for Option<Timestamp> {}
 
 impl FromAnswer for bool {
+    type Output = Self;
+
     fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
         match answer {
             Answer::Cancelled(was_planned) => Some(was_planned),
@@ -294,6 +330,8 @@ impl FromAnswer for bool {
 }
 
 impl FromAnswer for Vec<PlannedEvent> {
+    type Output = Self;
+
     fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
         match answer {
             Answer::Events(events) => Some(events),

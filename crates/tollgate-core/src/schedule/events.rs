@@ -1,7 +1,9 @@
 //! `State`: the events of one key, and how requests are decided on them.
 
 use crate::schedule::answer::{Answer, PlannedEvent, Reason, Refusal};
-use crate::schedule::request::{Event, Operation, Request};
+use crate::schedule::event::Event;
+use crate::schedule::operation::Operation;
+use crate::schedule::request::Request;
 use crate::schedule::search::{Direction, Search, Uncovered};
 use crate::schedule::terms::Terms;
 use crate::time::{MAX_EXACT, Timestamp};

@@ -4,7 +4,10 @@ mod answer;
 #[cfg(feature = "calendar")]
 mod calendar;
 mod call;
+mod event;
 mod events;
+mod operation;
+mod period;
 mod quota;
 mod request;
 mod search;
@@ -21,10 +24,13 @@ use crate::time::Timestamp;
 pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal};
 #[cfg(feature = "calendar")]
 pub use calendar::{CalendarQuota, CalendarUnit};
-pub use call::{Call, FromAnswer, Refusable, Reset, Weighted};
+pub use call::{Call, FromAnswer, Move, Refusable, Reset, Weighted};
+pub use event::{Event, LONGEST_ID};
 pub use events::State;
+pub use operation::Operation;
+pub use period::Period;
 pub use quota::{MAX_AMOUNT, Quota};
-pub use request::{Event, LONGEST_ID, MAX_EVENTS_PER_CALL, Operation, Period, Request};
+pub use request::{MAX_EVENTS_PER_CALL, Request};
 pub use store::{Store, SyncStore};
 pub use terms::{MAX_EVENTS, Terms};
 
@@ -173,7 +179,7 @@ impl<S> Schedule<S> {
         key: impl Into<Key<'k>>,
         id: &'k (impl AsRef<[u8]> + ?Sized),
         time: Timestamp,
-    ) -> Call<'s, 'k, S, Placement> {
+    ) -> Call<'s, 'k, S, Move> {
         let event = Event::new(id, time);
         self.call(key.into(), Operation::Reschedule(event))
     }

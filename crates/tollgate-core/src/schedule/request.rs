@@ -1,184 +1,18 @@
 //! `Request`: one operation on a schedule, as data for a store.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
+use crate::schedule::event::{Event, LONGEST_ID};
+use crate::schedule::operation::Operation;
+use crate::schedule::period::Period;
 use crate::schedule::quota::{Kind, Quota};
 use crate::schedule::terms::Terms;
 use crate::time::Timestamp;
 
 /// The most events that one call adds, which bounds how long a server works on it.
 pub const MAX_EVENTS_PER_CALL: usize = 100;
-
-/// The longest id of an event, in bytes.
-pub const LONGEST_ID: usize = 200;
-
-/// An event to plan: its id, its time and its weight.
-///
-/// # Examples
-///
-/// ```
-/// use tollgate_core::schedule::Event;
-/// use tollgate_core::Timestamp;
-///
-/// let noon = Timestamp::from_micros(1_800_000_000_000_000)?;
-/// let event = Event::new("msg-17", noon).with_weight(2);
-/// assert_eq!(event.id(), b"msg-17");
-/// # Ok::<(), tollgate_core::LimitError>(())
-/// ```
-#[derive(Clone, Copy, Eq, PartialEq)]
-pub struct Event<'a> {
-    id: &'a [u8],
-    time: Timestamp,
-    weight: u64,
-}
-
-impl<'a> Event<'a> {
-    /// Returns an event of weight 1.
-    #[must_use]
-    pub fn new(id: &'a (impl AsRef<[u8]> + ?Sized), time: Timestamp) -> Self {
-        Self {
-            id: id.as_ref(),
-            time,
-            weight: 1,
-        }
-    }
-
-    /// Sets the weight: how many events this one counts as.
-    #[must_use]
-    pub fn with_weight(mut self, weight: u64) -> Self {
-        self.weight = weight;
-        self
-    }
-
-    /// Returns the id, which is unique within a schedule's key.
-    #[must_use]
-    pub fn id(&self) -> &'a [u8] {
-        self.id
-    }
-
-    /// Returns when the event takes place.
-    #[must_use]
-    pub fn time(&self) -> Timestamp {
-        self.time
-    }
-
-    /// Returns the weight.
-    #[must_use]
-    pub fn weight(&self) -> u64 {
-        self.weight
-    }
-
-    pub(crate) fn at(mut self, time: Timestamp) -> Self {
-        self.time = time;
-        self
-    }
-}
-
-/// Shows the length of the id only: it may be a secret.
-impl fmt::Debug for Event<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Event")
-            .field("id_bytes", &self.id.len())
-            .field("time", &self.time)
-            .field("weight", &self.weight)
-            .finish()
-    }
-}
-
-/// What a request does with the events of a key.
-#[derive(Clone)]
-#[non_exhaustive]
-pub enum Operation<'a> {
-    /// Adds all of these events, or none.
-    Add(Vec<Event<'a>>),
-    /// Moves the event with this id to this time. The event keeps its weight, so this one is 1.
-    Reschedule(Event<'a>),
-    /// Removes the event with this id.
-    Cancel(&'a [u8]),
-    /// Finds the first free time for this weight that is not before `from`.
-    NextFree {
-        /// The earliest time.
-        from: Timestamp,
-        /// The weight to find room for.
-        weight: u64,
-    },
-    /// Finds the last free time for this weight that is not after `until`.
-    LatestFree {
-        /// The latest time.
-        until: Timestamp,
-        /// The weight to find room for.
-        weight: u64,
-    },
-    /// Adds this event at the first free time that is not before its own.
-    ReserveNext(Event<'a>),
-    /// Lists the events from `from` until before `until`.
-    List {
-        /// The earliest time.
-        from: Timestamp,
-        /// The time before which events are listed.
-        until: Timestamp,
-    },
-}
-
-/// Shows the lengths of ids only: they may be secrets.
-impl fmt::Debug for Operation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Add(events) => f.debug_tuple("Add").field(events).finish(),
-            Self::Reschedule(event) => f.debug_tuple("Reschedule").field(event).finish(),
-            Self::Cancel(id) => f
-                .debug_struct("Cancel")
-                .field("id_bytes", &id.len())
-                .finish(),
-            Self::NextFree { from, weight } => f
-                .debug_struct("NextFree")
-                .field("from", from)
-                .field("weight", weight)
-                .finish(),
-            Self::LatestFree { until, weight } => f
-                .debug_struct("LatestFree")
-                .field("until", until)
-                .field("weight", weight)
-                .finish(),
-            Self::ReserveNext(event) => f.debug_tuple("ReserveNext").field(event).finish(),
-            Self::List { from, until } => f
-                .debug_struct("List")
-                .field("from", from)
-                .field("until", until)
-                .finish(),
-        }
-    }
-}
-
-/// A day, week or month: from its first instant until before the first instant of the next.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Period {
-    start: Timestamp,
-    end: Timestamp,
-}
-
-impl Period {
-    #[cfg(feature = "calendar")]
-    pub(crate) fn new(start: Timestamp, end: Timestamp) -> Self {
-        Self { start, end }
-    }
-
-    /// Returns the first instant.
-    #[must_use]
-    pub fn start(self) -> Timestamp {
-        self.start
-    }
-
-    /// Returns the first instant after the period. For a period that holds [`Timestamp::MAX`], that
-    /// is one microsecond after it.
-    #[must_use]
-    pub fn end(self) -> Timestamp {
-        self.end
-    }
-}
 
 /// One operation on the events of a key in a schedule.
 ///
@@ -256,8 +90,8 @@ impl<'a> Request<'a> {
     /// For a store that answered [`Answer::Uncovered`](crate::schedule::Answer).
     pub fn widen(&mut self, at: Timestamp) {
         let all = || self.periods.iter().flatten().flatten();
-        let start = all().map(|period| period.start).min().unwrap_or(at);
-        let end = all().map(|period| period.end).max().unwrap_or(at);
+        let start = all().map(|period| period.start()).min().unwrap_or(at);
+        let end = all().map(|period| period.end()).max().unwrap_or(at);
         let reach = self.reach();
         // Periods that are further from it are of times that cannot be planned.
         let (start, end) = match at < before(start, reach) || at > end.saturating_add(reach) {
@@ -290,7 +124,7 @@ impl<'a> Request<'a> {
                 Some((times().min()?, times().max()?))
             }
             Operation::Reschedule(event) | Operation::ReserveNext(event) => {
-                Some((event.time, event.time))
+                Some((event.time(), event.time()))
             }
             Operation::NextFree { from: at, .. } | Operation::LatestFree { until: at, .. } => {
                 Some((*at, *at))
@@ -371,8 +205,8 @@ impl<'a> Request<'a> {
                     ));
                 }
                 for event in events {
-                    id(event.id)?;
-                    weight(event.weight)?;
+                    id(event.id())?;
+                    weight(event.weight())?;
                 }
                 let mut ids: Vec<_> = events.iter().map(Event::id).collect();
                 ids.sort_unstable();
@@ -382,8 +216,8 @@ impl<'a> Request<'a> {
                 Ok(())
             }
             Operation::Reschedule(event) => {
-                id(event.id)?;
-                if event.weight != 1 {
+                id(event.id())?;
+                if event.weight() != 1 {
                     return malformed(
                         "an event that is moved keeps its weight: leave the weight out, or cancel \
                          the event and add it with another one",
@@ -392,8 +226,8 @@ impl<'a> Request<'a> {
                 Ok(())
             }
             Operation::ReserveNext(event) => {
-                id(event.id)?;
-                weight(event.weight)
+                id(event.id())?;
+                weight(event.weight())
             }
             Operation::Cancel(event) => id(event),
             Operation::NextFree { weight: of, .. } | Operation::LatestFree { weight: of, .. } => {
@@ -521,7 +355,7 @@ mod tests {
         let [first, .., last] = periods else {
             panic!("{periods:?}");
         };
-        let days = [day(first.start), day(last.end)];
+        let days = [day(first.start()), day(last.end())];
         assert_eq!(u64::try_from(periods.len()).unwrap(), days[1] - days[0]);
         days
     }

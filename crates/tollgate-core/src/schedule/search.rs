@@ -4,8 +4,9 @@
 //! both directions run the same code: what is called earlier here comes earlier in the search.
 
 use crate::schedule::events::Entry;
+use crate::schedule::period::Period;
 use crate::schedule::quota::Quota;
-use crate::schedule::request::{Period, Request};
+use crate::schedule::request::Request;
 
 /// A time that comes after all others.
 const NEVER: i64 = i64::MAX;

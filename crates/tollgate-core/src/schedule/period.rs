@@ -1,0 +1,30 @@
+//! `Period`: a day, week or month.
+
+use crate::time::Timestamp;
+
+/// A day, week or month: from its first instant until before the first instant of the next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Period {
+    start: Timestamp,
+    end: Timestamp,
+}
+
+impl Period {
+    #[cfg(feature = "calendar")]
+    pub(crate) fn new(start: Timestamp, end: Timestamp) -> Self {
+        Self { start, end }
+    }
+
+    /// Returns the first instant.
+    #[must_use]
+    pub fn start(self) -> Timestamp {
+        self.start
+    }
+
+    /// Returns the first instant after the period. For a period that holds [`Timestamp::MAX`], that
+    /// is one microsecond after it.
+    #[must_use]
+    pub fn end(self) -> Timestamp {
+        self.end
+    }
+}

@@ -1,0 +1,59 @@
+//! Tests of `Script`.
+
+use super::*;
+
+#[test]
+fn assembled_scripts_have_no_gaps() {
+    let twins: Vec<_> = TWINS.iter().collect();
+    let later: Vec<_> = TWINS
+        .iter()
+        .filter(|t| !t.section("delay").is_empty())
+        .collect();
+    let texts = [
+        few(&twins, Act::Consume, false),
+        few(&twins, Act::Consume, true),
+        few(&twins, Act::Peek, false),
+        few(&later, Act::Reserve, true),
+    ];
+    let sets = (1..SETS).flat_map(|set| [many(set, false), many(set, true), batch(set)]);
+    for text in texts.into_iter().chain(sets) {
+        assert!(!text.contains('@'), "{text}");
+    }
+}
+
+/// A section that declared one of these would hide it from the frame of a batch.
+#[test]
+fn sections_hide_no_names_of_the_batch() {
+    let of_frame = [
+        "admits", "admitted", "answers", "base", "calls", "denies", "each", "left", "replied",
+        "values",
+    ];
+    for name in of_frame {
+        assert!(
+            MACHINE_ALONE.contains(name) || BATCH.contains(name),
+            "{name}"
+        );
+        for twin in &TWINS {
+            for section in ["read", "remaining", "fits", "answer", "commit"] {
+                let text = twin.section(section);
+                let mut declared = text.lines().filter_map(|line| {
+                    let names = line.trim().strip_prefix("local ")?;
+                    Some(names.split('=').next().unwrap_or(names))
+                });
+                let hides = |names: &str| names.split(',').any(|of| of.trim() == name);
+                assert!(
+                    !declared.any(hides),
+                    "{name} in {} of {}",
+                    section,
+                    twin.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn scripts_define_only_the_functions_they_call() {
+    let text = with_names("local x = floor(1) + my_ceil(2) + a.max(3) + admin(4) + x2rep(5)\n");
+    assert!(text.starts_with("local floor = math.floor\n"), "{text}");
+}
