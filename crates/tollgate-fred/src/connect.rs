@@ -279,7 +279,7 @@ mod tests {
     /// Keeps a client whose task is `task`, and returns whether and when it was started again.
     async fn restarted(task: ConnectHandle) -> Option<Duration> {
         let server = FakeServer::start(|_| "+OK\r\n".into());
-        let builder = settings::builder(&server.url(), &Options::default()).unwrap();
+        let builder = settings::builder(server.url(), &Options::default()).unwrap();
         let client = builder.build().unwrap();
         let begun = Instant::now();
         let kept = keep(client.clone(), Task(task));

@@ -62,9 +62,8 @@ impl Flavor {
     /// differ from another one only in how a call reaches its server need half of it.
     pub fn histories(self) -> u32 {
         match self {
-            Self::System if Self::is_every() => 24,
-            Self::System => 8,
-            _ => 16,
+            Self::System if Self::is_every() => 12,
+            _ => 8,
         }
     }
 

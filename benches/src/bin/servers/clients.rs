@@ -41,7 +41,7 @@ impl Clients {
         let redis = redis::Client::open(info)?
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
-        let fred = tollgate_fred::settings::builder(&server.url(), &options())?.build()?;
+        let fred = tollgate_fred::settings::builder(server.url(), &options())?.build()?;
         fred.init().await?;
         Ok(Self {
             redis: RedisRs(redis),

@@ -62,7 +62,7 @@ async fn calls_beyond_those_in_flight_are_known_not_to_be_sent() {
 async fn a_full_queue_is_not_taken_for_a_lost_connection() {
     let server = Server::start(Flavor::System);
     let options = options(Duration::from_secs(2)).with_batches(false);
-    let mut builder = settings::builder(&server.url(), &options).unwrap();
+    let mut builder = settings::builder(server.url(), &options).unwrap();
     builder.with_connection_config(|connection| connection.max_command_buffer_len = 8);
     let client = builder.build().unwrap();
     client.init().await.unwrap();

@@ -18,7 +18,7 @@ pub(in crate::limiter) struct Asked<'k, C = u64> {
     pub(super) id: Option<CallId<'k>>,
 }
 
-/// What a call costs: one number for all limits, or [`Costs`].
+/// What a call costs: one number for all limits, or [`Costs`](super::Costs).
 pub(in crate::limiter) trait Charge: Sized {
     /// Returns the check of each of `limits`.
     fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError>;
